@@ -1,0 +1,120 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What crosses the network, as plain data: a request, a chunk, and the two halves of the session handshake."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+import numpy as np
+
+from remote_inference.core.policy import Float32Array
+
+# Oldest and newest wire schema this code understands. Evolution is additive; a bump means a field changed meaning.
+SCHEMA_VERSION_MIN = 1
+SCHEMA_VERSION_MAX = 1
+
+
+class ChunkStatus(IntEnum):
+    """Outcome of one request; the values are those of ActionChunk.msg."""
+
+    OK = 0
+    ERROR = 1
+    DRAINING = 2
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request of a robot, without the sensor data it carries.
+
+    Prefixes are float32 `[rows, action_dim]`, or None when the queue is drained. `client_mono_ns` is the robot's
+    monotonic clock; the server echoes it unread.
+    """
+
+    session_id: str
+    session_epoch: int
+    seq_id: int
+    episode_id: int
+    episode_start: bool
+    client_mono_ns: int
+    task: str
+    inference_delay_steps: int
+    prefix_model: Float32Array | None = None
+    prefix_robot: Float32Array | None = None
+
+
+def _no_rows() -> Float32Array:
+    return np.empty((0, 0), np.float32)
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """The answer to one request. `model` and `robot` are float32 `[horizon, action_dim]`, empty on ERROR."""
+
+    session_id: str
+    session_epoch: int
+    seq_id: int
+    episode_id: int
+    client_mono_ns: int
+    status: ChunkStatus = ChunkStatus.OK
+    message: str = ""
+    model: Float32Array = field(default_factory=_no_rows)
+    robot: Float32Array = field(default_factory=_no_rows)
+    queue_wait_ms: float = 0.0
+    inference_ms: float = 0.0
+    superseded_seqs: int = 0
+    server_load: float = 0.0
+    policy_version: str = ""
+
+
+@dataclass(frozen=True)
+class ImageFeature:
+    """One camera as a robot sends it: the feature's name after rename and how it travels."""
+
+    name: str
+    encoding: str  # "jpeg", "png" or "raw"
+    height: int = 0  # [px], 0 when not known yet
+    width: int = 0  # [px], 0 when not known yet
+
+
+@dataclass(frozen=True)
+class SessionOffer:
+    """What a robot says of itself when it asks for a session."""
+
+    client: str
+    robot_namespace: str
+    robot_type: str
+    session_epoch: int
+    schema_version: int
+    action_names: Sequence[str]
+    state_names: Sequence[str]
+    images: Sequence[ImageFeature]
+    fps: float
+    task: str
+    wants_rtc: bool
+
+
+@dataclass(frozen=True)
+class SessionReply:
+    """A server's answer to a SessionOffer; on rejection only the first three fields and the load count."""
+
+    accepted: bool
+    rejection: str = ""
+    message: str = ""
+    warnings: Sequence[str] = ()
+    session_id: str = ""
+    server_instance_id: str = ""
+    schema_version: int = SCHEMA_VERSION_MAX
+    action_names: Sequence[str] = ()
+    chunk_size: int = 0
+    trained_fps: float = 0.0
+    rtc: bool = False
+    serving_mode: str = ""
+    policy_name: str = ""
+    policy_revision: str = ""
+    policy_fingerprint: str = ""
+    load: float = 0.0
+    active_sessions: int = 0
+    max_sessions: int = 0
