@@ -34,14 +34,14 @@ class StateSource(Document):
 
     @property
     def state_names(self) -> tuple[str, ...]:
-        """Names of the state entries: the joint's own for a position, `joint.velocity` or `joint.effort` else."""
-        return (
-            self.names if self.field == "position" else tuple(f"{name}.{self.field}" for name in self.names)
-        )
+        """State entries: the joint's own name for a position, else `joint.velocity` or `joint.effort`."""
+        if self.field == "position":
+            return self.names
+        return tuple(f"{name}.{self.field}" for name in self.names)
 
 
 class ImageSource(Document):
-    """One camera. `jpeg_quality` 0 sends the image unencoded; an image that arrives as JPEG is passed through."""
+    """One camera. `jpeg_quality` 0 sends it unencoded; an image that arrives as JPEG is passed through."""
 
     topic: Name
     type: Literal["sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage"]
@@ -121,9 +121,7 @@ class Contract(Document):
         commanded = [name for sink in self.commands for name in sink.names]
         _require_unique(commanded, "names in commands")
         if set(commanded) != set(self.actions.names):
-            raise ValueError(
-                f"commands take {sorted(commanded)}, expected each of actions.names once: {list(self.actions.names)}"
-            )
+            raise ValueError(f"commands take {sorted(commanded)}, expected {sorted(self.actions.names)}")
         robot_features = {f"images.{name}" for name in self.images}
         if unknown := sorted(set(self.rename) - robot_features):
             raise ValueError(f"rename has {', '.join(unknown)}, expected keys of {sorted(robot_features)}")
@@ -158,7 +156,9 @@ class Contract(Document):
     @property
     def topics(self) -> tuple[str, ...]:
         """Sensor topics, each once: state sources, then cameras."""
-        return tuple(dict.fromkeys(source.topic for source in (*self.state, *self.images.values())))
+        joints = [source.topic for source in self.state]
+        cameras = [source.topic for source in self.images.values()]
+        return tuple(dict.fromkeys(joints + cameras))
 
 
 def load_contract(path: str | Path) -> Contract:

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""YAML documents as validated, frozen models; an error names the file, the key, what was found and expected."""
+"""YAML documents as validated, frozen models; errors name the file, the key, what was found and expected."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class DocumentError(Exception):
 
 
 class Document(BaseModel):
-    """Base of everything read from YAML: unknown keys are errors, values are not coerced, instances are frozen."""
+    """Base of everything read from YAML: unknown keys are errors, values are not coerced."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -51,7 +51,7 @@ def parse_document(content: Any, model: type[Model], source: str) -> Model:
 
 
 def _with_tuples(value: Any) -> Any:
-    """Strict validation, which keeps 'true' from becoming 1.0, also refuses a list where a tuple is declared."""
+    """Strict validation keeps 'true' from becoming 1.0, but also refuses a list for a tuple."""
     if isinstance(value, dict):
         return {key: _with_tuples(item) for key, item in value.items()}
     if isinstance(value, list):

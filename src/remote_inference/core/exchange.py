@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What crosses the network, as plain data: a request, a chunk, and the two halves of the session handshake."""
+"""What crosses the network, as plain data: request, chunk, and the two halves of the session handshake."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from remote_inference.core.policy import Float32Array
 
-# Oldest and newest wire schema this code understands. Evolution is additive; a bump means a field changed meaning.
+# Oldest and newest wire schema this code understands. Additions need no bump, a changed meaning does.
 SCHEMA_VERSION_MIN = 1
 SCHEMA_VERSION_MAX = 1
 
@@ -29,8 +29,8 @@ class ChunkStatus(IntEnum):
 class Request:
     """One request of a robot, without the sensor data it carries.
 
-    Prefixes are float32 `[rows, action_dim]`, or None when the queue is drained. `client_mono_ns` is the robot's
-    monotonic clock; the server echoes it unread.
+    Prefixes are float32 `[rows, action_dim]`, or None when the queue is drained. `client_mono_ns` is the
+    robot's monotonic clock; the server echoes it unread.
     """
 
     session_id: str

@@ -1,3 +1,24 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
 """Policy back ends; each implements `core.policy.Policy`."""
+
+from __future__ import annotations
+
+from remote_inference.core.policy import Policy
+from remote_inference.core.server.manifest import ModelSource
+
+__all__ = ["load_policy"]
+
+
+def load_policy(model: ModelSource) -> Policy:
+    """Load what a manifest names. A back end's libraries are imported only when it is asked for.
+
+    Raises PolicyError or DocumentError naming the file and the key.
+    """
+    if model.backend == "hold":
+        from remote_inference.policies.hold import HoldPolicy  # noqa: PLC0415
+
+        return HoldPolicy(model.path)
+    from remote_inference.policies.torch_chunk import TorchChunkPolicy  # noqa: PLC0415
+
+    return TorchChunkPolicy(model.path, model.device, model.dtype)

@@ -1,2 +1,72 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
+"""Between ROS messages and plain data: observations, chunks, session handshake, sensors, commands, images.
+
+Received arrays are read as views into the message, and every field is assigned as an `array.array`, so that
+nothing is copied element by element.
+"""
+
+from remote_inference.wire.arrays import (
+    WireError,
+    bytes_field,
+    float32_field,
+    float64_field,
+    from_float32_field,
+    pack_extras,
+    unpack_extras,
+)
+from remote_inference.wire.chunk import chunk_from_message, chunk_to_message
+from remote_inference.wire.commands import CommandWriter
+from remote_inference.wire.images import (
+    ImageError,
+    decode_jpeg,
+    decode_png,
+    encode_jpeg,
+    encode_png,
+    image_from_message,
+    image_to_message,
+)
+from remote_inference.wire.jpeg import JPEG_LIBRARIES
+from remote_inference.wire.observation import (
+    observation_from_message,
+    observation_to_message,
+    request_from_message,
+)
+from remote_inference.wire.sensors import CameraReader, JointReader, SensorError
+from remote_inference.wire.session import (
+    offer_from_request,
+    offer_to_request,
+    reply_from_response,
+    reply_to_response,
+)
+
+__all__ = [
+    "JPEG_LIBRARIES",
+    "CameraReader",
+    "CommandWriter",
+    "ImageError",
+    "JointReader",
+    "SensorError",
+    "WireError",
+    "bytes_field",
+    "chunk_from_message",
+    "chunk_to_message",
+    "decode_jpeg",
+    "decode_png",
+    "encode_jpeg",
+    "encode_png",
+    "float32_field",
+    "float64_field",
+    "from_float32_field",
+    "image_from_message",
+    "image_to_message",
+    "observation_from_message",
+    "observation_to_message",
+    "offer_from_request",
+    "offer_to_request",
+    "pack_extras",
+    "reply_from_response",
+    "reply_to_response",
+    "request_from_message",
+    "unpack_extras",
+]

@@ -1,0 +1,142 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Which processes, parameters and environment make up a deployment.
+
+The launch files and the command line both read this module: what the tests start is what `ros2 launch` starts.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ament_index_python.packages import get_package_share_directory
+
+# Messages near 1 MB drown in page faults under glibc's defaults, which give such blocks back at once.
+MALLOC_ENVIRONMENT = {
+    "MALLOC_MMAP_THRESHOLD_": "33554432",
+    "MALLOC_TRIM_THRESHOLD_": "268435456",
+    "MALLOC_TOP_PAD_": "16777216",
+}
+OBSERVATION_TYPE = "remote_inference/msg/Observation"
+RECORDED_TOPICS = (
+    ("remote_inference/observation", OBSERVATION_TYPE),
+    ("remote_inference/chunk", "remote_inference/msg/ActionChunk"),
+    ("remote_inference/state", "remote_inference/msg/ClientState"),
+    ("remote_inference/executed", "remote_inference/msg/ExecutedAction"),
+    ("joint_states", "sensor_msgs/msg/JointState"),
+)
+
+
+@dataclass(frozen=True)
+class Process:
+    """One node process: executable of this package, name, namespace, parameters and environment."""
+
+    executable: str
+    name: str
+    namespace: str = "/"
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    parameter_files: Sequence[Path] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def command(self) -> list[str]:
+        """Return the command line that starts the process without `ros2 run`."""
+        command = [sys.executable, "-m", f"remote_inference.nodes.{self.executable}", "--ros-args"]
+        command += ["-r", f"__node:={self.name}", "-r", f"__ns:={self.namespace}"]
+        for path in self.parameter_files:
+            command += ["--params-file", str(path)]
+        for name, value in self.parameters.items():
+            command += ["-p", f"{name}:={_yaml(value)}"]
+        return command
+
+
+def share_path(*parts: str) -> Path:
+    """Return a path under the package's installed share folder."""
+    if not os.environ.get("AMENT_PREFIX_PATH"):  # the wheels' prefix is not a sourced workspace
+        return Path(sys.prefix, "share", "remote_inference", *parts)
+    return Path(get_package_share_directory("remote_inference"), *parts)
+
+
+def environment(rmw: str = "") -> dict[str, str]:
+    """Return the environment variables that every process of a deployment gets.
+
+    rmw: RMW_IMPLEMENTATION, empty to keep the one in force.
+    """
+    variables = dict(MALLOC_ENVIRONMENT)
+    if "AMENT_PREFIX_PATH" not in os.environ:
+        variables["AMENT_PREFIX_PATH"] = sys.prefix
+    if rmw:
+        variables["RMW_IMPLEMENTATION"] = rmw
+    # Read by Fast DDS only: shared memory for messages with raw images, quick notice of dead peers.
+    variables["FASTRTPS_DEFAULT_PROFILES_FILE"] = str(share_path("config", "fastdds.xml"))
+    return variables
+
+
+def server(
+    manifest: str | Path,
+    *,
+    name: str = "policy_server",
+    namespace: str = "/",
+    autostart: bool = True,
+    rmw: str = "",
+) -> Process:
+    """Describe one policy server."""
+    return Process(
+        "policy_server",
+        name,
+        namespace,
+        {"manifest": str(manifest), "autostart": autostart},
+        environment=environment(rmw),
+    )
+
+
+def robot(
+    contract: str | Path,
+    *,
+    namespace: str,
+    servers: Sequence[str] = ("/policy_server",),
+    parameter_files: Sequence[Path] = (),
+    parameters: Mapping[str, Any] | None = None,
+    rmw: str = "",
+) -> Process:
+    """Describe one robot's remote_inference node. `parameters` win over `parameter_files`."""
+    return Process(
+        "remote_inference",
+        "remote_inference",
+        namespace,
+        {"contract": str(contract), "servers": list(servers), **(parameters or {})},
+        parameter_files,
+        environment(rmw),
+    )
+
+
+def belt_arm(*, namespace: str, rmw: str = "") -> Process:
+    """Describe the simulated arm."""
+    return Process("belt_arm", "belt_arm", namespace, environment=environment(rmw))
+
+
+def recorder(bag: str | Path, *, namespace: str, rmw: str = "") -> Process:
+    """Describe the recorder of one robot's topics; the bag's folder must not exist."""
+    topics = [f"{namespace.rstrip('/')}/{topic}:{type_name}" for topic, type_name in RECORDED_TOPICS]
+    return Process(
+        "bag_recorder",
+        "bag_recorder",
+        namespace,
+        {"path": str(bag), "topics": topics},
+        environment=environment(rmw),
+    )
+
+
+def _yaml(value: Any) -> str:
+    """Write a parameter's value as `--ros-args -p` reads it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_yaml(item) for item in value) + "]"
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return repr(value)

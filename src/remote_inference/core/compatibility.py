@@ -1,0 +1,183 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a robot and a policy fit: the server's admission rules and the robot's check of the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from remote_inference.core.exchange import (
+    SCHEMA_VERSION_MAX,
+    SCHEMA_VERSION_MIN,
+    SessionOffer,
+    SessionReply,
+)
+from remote_inference.core.policy import PolicySpec, ServingMode
+
+# Rejections that a later attempt, or another server of the same policy, may not give.
+TRANSIENT_REJECTIONS = frozenset({"capacity", "draining"})
+ASPECT_RATIO_TOLERANCE = 0.05  # relative
+
+
+@dataclass(frozen=True)
+class ServerTerms:
+    """What the manifest and the moment add to the policy's own requirements."""
+
+    default_task: str
+    pin_task: bool
+    strict_fps: bool
+    max_sessions: int
+    active_sessions: int
+    load: float  # worker's busy fraction, 0 to 1
+    accepting: bool
+
+    def capacity(self, spec: PolicySpec) -> int:
+        return 1 if spec.serving_mode is ServingMode.EXCLUSIVE else self.max_sessions
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The first failing rule with its reason, or warnings."""
+
+    rejection: str = ""
+    reason: str = ""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def accepted(self) -> bool:
+        return not self.rejection
+
+
+class FatalMismatch(Exception):  # noqa: N818  what the robot found out, not a bug
+    """The server's answer violates the robot's contract; no retry can mend it."""
+
+
+Rule = Callable[[SessionOffer, PolicySpec, ServerTerms], str]
+
+
+def judge(offer: SessionOffer, spec: PolicySpec, terms: ServerTerms) -> Verdict:
+    """Admit or refuse a robot by the first failing rule."""
+    for name, rule in RULES.items():
+        if reason := rule(offer, spec, terms):
+            return Verdict(name, reason)
+    return Verdict(warnings=_warnings(offer, spec, terms))
+
+
+def check_reply(offer: SessionOffer, reply: SessionReply, fingerprint: str | None) -> None:
+    """Check a server's answer on the robot. `fingerprint`: the first session's policy, None for any.
+
+    Raises FatalMismatch when the answer violates the contract or refuses for a reason that stays.
+    """
+    if not reply.accepted:
+        if reply.rejection not in TRANSIENT_REJECTIONS:
+            raise FatalMismatch(f"refuses ({reply.rejection}): {reply.message}")
+        return
+    if problem := _compare_names("action", offer.action_names, "robot", reply.action_names, "policy"):
+        raise FatalMismatch(problem)
+    if problem := _schema_problem(reply.schema_version):
+        raise FatalMismatch(problem)
+    if fingerprint is not None and reply.policy_fingerprint != fingerprint:
+        raise FatalMismatch(
+            f"policy fingerprint is {reply.policy_fingerprint}, expected {fingerprint} of the first session"
+        )
+
+
+def _check_actions(offer: SessionOffer, spec: PolicySpec, _: ServerTerms) -> str:
+    return _compare_names("action", offer.action_names, "robot", spec.action_names, "policy")
+
+
+def _check_cameras(offer: SessionOffer, spec: PolicySpec, _: ServerTerms) -> str:
+    sent = {image.name for image in offer.images}
+    missing = [name for name in spec.image_shapes if name not in sent]
+    if not missing:
+        return ""
+    return f"policy needs {', '.join(missing)}, robot sends {', '.join(sorted(sent)) or 'no images'}"
+
+
+def _check_state(offer: SessionOffer, spec: PolicySpec, _: ServerTerms) -> str:
+    return _compare_names("state", offer.state_names, "robot", spec.state_names, "policy")
+
+
+def _check_schema(offer: SessionOffer, _spec: PolicySpec, _: ServerTerms) -> str:
+    return _schema_problem(offer.schema_version)
+
+
+def _check_task(offer: SessionOffer, _spec: PolicySpec, terms: ServerTerms) -> str:
+    if not terms.pin_task or offer.task == terms.default_task:
+        return ""
+    return f"task is {offer.task!r} on the robot, pinned to {terms.default_task!r} on the server"
+
+
+def _check_capacity(_offer: SessionOffer, spec: PolicySpec, terms: ServerTerms) -> str:
+    capacity = terms.capacity(spec)
+    if terms.active_sessions < capacity:
+        return ""
+    return f"{terms.active_sessions} of {capacity} sessions are open, load {terms.load:.0%}"
+
+
+def _check_fps(offer: SessionOffer, spec: PolicySpec, terms: ServerTerms) -> str:
+    return _fps_problem(offer, spec) if terms.strict_fps else ""
+
+
+def _check_draining(_offer: SessionOffer, _spec: PolicySpec, terms: ServerTerms) -> str:
+    return "" if terms.accepting else "server is not active"
+
+
+# In the order in which they are applied.
+RULES: dict[str, Rule] = {
+    "draining": _check_draining,
+    "actions": _check_actions,
+    "cameras": _check_cameras,
+    "state": _check_state,
+    "schema": _check_schema,
+    "task": _check_task,
+    "capacity": _check_capacity,
+    "fps": _check_fps,
+}
+
+
+def _warnings(offer: SessionOffer, spec: PolicySpec, _terms: ServerTerms) -> tuple[str, ...]:
+    warnings = []
+    if problem := _fps_problem(offer, spec):
+        warnings.append(problem)
+    for image in offer.images:
+        shape = spec.image_shapes.get(image.name)
+        if shape is None:
+            warnings.append(f"policy does not use {image.name}")
+        elif image.height and image.width and _aspects_differ(image.height, image.width, shape):
+            warnings.append(
+                f"{image.name}: aspect ratio of {image.width}x{image.height} on the robot differs from "
+                f"{shape[1]}x{shape[0]} in training"
+            )
+    if offer.wants_rtc and not spec.supports_rtc:
+        warnings.append("policy does not continue prefixes (no RTC)")
+    return tuple(warnings)
+
+
+def _fps_problem(offer: SessionOffer, spec: PolicySpec) -> str:
+    if abs(offer.fps - spec.trained_fps) <= 1e-3 * spec.trained_fps:
+        return ""
+    return f"control rate is {offer.fps:g} Hz on the robot, {spec.trained_fps:g} Hz in training"
+
+
+def _aspects_differ(height: int, width: int, shape: tuple[int, int, int]) -> bool:
+    trained = shape[1] / shape[0]
+    return abs(width / height - trained) > ASPECT_RATIO_TOLERANCE * trained
+
+
+def _schema_problem(version: int) -> str:
+    if SCHEMA_VERSION_MIN <= version <= SCHEMA_VERSION_MAX:
+        return ""
+    return f"schema version is {version}, expected {SCHEMA_VERSION_MIN} to {SCHEMA_VERSION_MAX}"
+
+
+def _compare_names(
+    what: str, ours: Sequence[str], our_side: str, theirs: Sequence[str], their_side: str
+) -> str:
+    for index, (our_name, their_name) in enumerate(zip(ours, theirs, strict=False)):
+        if our_name != their_name:
+            return f"{what} {index} is {our_name!r} on the {our_side}, {their_name!r} in the {their_side}"
+    if len(ours) != len(theirs):
+        return f"{what} has {len(ours)} entries on the {our_side}, {len(theirs)} in the {their_side}"
+    return ""

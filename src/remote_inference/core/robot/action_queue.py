@@ -1,0 +1,153 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The action queue: the rows a robot has still to execute, and the two ways in which a chunk joins them."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from remote_inference.core.policy import Float32Array
+
+
+class MergeMode(str, Enum):
+    """How a chunk joins the queue; there is no blending, which would invent actions no policy predicted."""
+
+    REPLACE = "replace"  # drop the rows of the delay, replace everything queued
+    APPEND = "append"  # keep what is queued, append the chunk untrimmed
+
+
+class DelayPolicy(str, Enum):
+    """Which rows of a replacing chunk count as already past."""
+
+    CONSUMED = "consumed"  # at most as many as the robot executed since the request
+    LATENCY = "latency"  # ceil(latency / period), LeRobot's rule
+    NONE = "none"  # none, for experiments
+
+
+@dataclass(frozen=True)
+class ChunkSource:
+    """Where a queued action comes from; shared by the rows of a chunk."""
+
+    capture_ns: int  # robot's monotonic clock at capture of the observation
+    session_id: str
+    seq_id: int
+    episode_id: int
+    policy_version: str
+    task: str
+
+
+@dataclass(frozen=True)
+class QueuedAction:
+    """One row: `model` and `robot` are float32 `[action_dim]`, `step_index` its row in the chunk."""
+
+    source: ChunkSource
+    step_index: int
+    model: Float32Array
+    robot: Float32Array
+
+
+@dataclass(frozen=True)
+class QueueSnapshot:
+    """The queue when a request was made. Prefixes are float32 `[rows, action_dim]`, None when drained."""
+
+    executed: int
+    prefix_model: Float32Array | None
+    prefix_robot: Float32Array | None
+
+
+class ActionQueue:
+    """Rows to execute, oldest first. Safe for one consuming and one merging thread.
+
+    The lock is held for the exchange of a deque and for a popleft, never while a chunk is prepared.
+    """
+
+    def __init__(self, delay_policy: DelayPolicy = DelayPolicy.CONSUMED) -> None:
+        self._delay_policy = delay_policy
+        self._rows: deque[QueuedAction] = deque()
+        self._executed = 0
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def get(self) -> QueuedAction | None:
+        """Take the next action, or None. A taken action counts as executed."""
+        with self._lock:
+            if not self._rows:
+                return None
+            self._executed += 1
+            return self._rows.popleft()
+
+    def left_over(self) -> Float32Array | None:
+        """Return the unread model-space rows `[rows, action_dim]`, or None when drained."""
+        return self.snapshot().prefix_model
+
+    def left_over_robot(self) -> Float32Array | None:
+        """Return the unread robot-space rows `[rows, action_dim]`, or None when drained."""
+        return self.snapshot().prefix_robot
+
+    def snapshot(self) -> QueueSnapshot:
+        """Return the prefixes and the execution count of one instant."""
+        with self._lock:
+            rows = tuple(self._rows)
+            executed = self._executed
+        if not rows:
+            return QueueSnapshot(executed, None, None)
+        return QueueSnapshot(
+            executed, np.stack([row.model for row in rows]), np.stack([row.robot for row in rows])
+        )
+
+    def merge(
+        self,
+        source: ChunkSource,
+        model: Float32Array,
+        robot: Float32Array,
+        mode: MergeMode,
+        *,
+        latency_steps: int,
+        executed_before: int,
+        horizon: int | None = None,
+    ) -> int:
+        """Let a chunk `[horizon, action_dim]` join the queue; return how many of its rows were dropped.
+
+        latency_steps: `ceil(latency / period)` of this cycle. executed_before: `snapshot().executed` at the
+        request. horizon: rows that may join, None for all.
+
+        Rows may be skipped only for ticks in which the robot really moved: trimming a chunk that arrives at a
+        robot held still would command a jump, hence DelayPolicy.CONSUMED.
+        """
+        rows = [
+            QueuedAction(source, index, model_row, robot_row)
+            for index, (model_row, robot_row) in enumerate(zip(model, robot, strict=True))
+        ]
+        with self._lock:
+            if mode is MergeMode.APPEND:
+                self._rows.extend(rows[:horizon])
+                return 0
+            delay = self._delay(latency_steps, self._executed - executed_before)
+            dropped = min(max(delay, 0), len(rows))
+            self._rows = deque(rows[dropped:][:horizon])
+            return dropped
+
+    def _delay(self, latency_steps: int, executed_since: int) -> int:
+        if self._delay_policy is DelayPolicy.CONSUMED:
+            return min(latency_steps, executed_since)
+        return latency_steps if self._delay_policy is DelayPolicy.LATENCY else 0
+
+    def drop_captured_before(self, oldest_ns: int) -> int:
+        """Drop actions at the head whose observation was captured before an instant; return how many."""
+        dropped = 0
+        with self._lock:
+            while self._rows and self._rows[0].source.capture_ns < oldest_ns:
+                self._rows.popleft()
+                dropped += 1
+        return dropped
+
+    def clear(self) -> None:
+        with self._lock:
+            self._rows.clear()

@@ -1,0 +1,90 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The robot node's parameters: names, defaults, ranges and descriptions, declared once."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from remote_inference.core.document import Document
+
+
+def _seconds(minimum: float, maximum: float, description: str) -> object:
+    return Field(ge=minimum, le=maximum, description=f"{description} [s]")
+
+
+class RobotConfig(Document):
+    """How one robot requests, merges and guards actions. Durations are in seconds."""
+
+    servers: Annotated[
+        tuple[str, ...],
+        Field(min_length=1, description="fully qualified names of policy servers, in order of preference"),
+    ] = ("/policy_server",)
+    autostart: Annotated[bool, Field(description="start requesting and commanding without `resume`")] = False
+    request_mode: Annotated[
+        Literal["overlap", "blocking"],
+        Field(description="overlap: request while the robot moves; blocking: only when the queue is empty"),
+    ] = "overlap"
+    merge_mode: Annotated[
+        Literal["auto", "replace", "append"],
+        Field(description="how a chunk joins the queue; auto: replace when the policy continues prefixes"),
+    ] = "auto"
+    delay_policy: Annotated[
+        Literal["consumed", "latency", "none"],
+        Field(description="rows dropped from a replacing chunk: at most the executed ones, or the latency's"),
+    ] = "consumed"
+    execution_horizon: Annotated[
+        int, Field(ge=0, le=10_000, description="rows of each chunk that may be executed, 0 for all")
+    ] = 0
+    buffer_time_s: Annotated[
+        float | Literal["auto"],
+        Field(description="request when queued playback is at most this [s]; auto: twice the p95 latency"),
+    ] = 0.5
+    latency_quantile: Annotated[
+        float, Field(ge=0.0, le=1.0, description="quantile of the latency window used as delay; 1.0: maximum")
+    ] = 0.95
+    fallback: Annotated[
+        Literal["hold", "repeat_last", "zero"],
+        Field(description="command while there is nothing to execute; hold: publish nothing"),
+    ] = "hold"
+    max_action_age_s: Annotated[
+        float, _seconds(0.05, 60.0, "refuse actions whose observation was captured longer ago")
+    ] = 3.0
+    max_sensor_age_s: Annotated[float, _seconds(0.02, 60.0, "an older source blocks the request")] = 0.5
+    request_timeout_s: Annotated[float, _seconds(0.05, 60.0, "give a request up after this")] = 5.0
+    max_timeouts: Annotated[
+        int, Field(ge=1, le=100, description="request timeouts in a row that lose the session")
+    ] = 2
+    service_timeout_s: Annotated[float, _seconds(0.1, 60.0, "deadline of every call to a server")] = 2.0
+    reset_timeout_s: Annotated[float, _seconds(0.1, 60.0, "a reset is acknowledged within this")] = 1.0
+    degraded_after_s: Annotated[float, _seconds(0.1, 60.0, "chunks are late after this")] = 1.0
+    reconnect_initial_backoff_s: Annotated[float, _seconds(0.01, 60.0, "first pause between attempts")] = 0.5
+    reconnect_max_backoff_s: Annotated[float, _seconds(0.01, 600.0, "longest pause between attempts")] = 10.0
+    max_offline_s: Annotated[float, _seconds(1.0, 86_400.0, "give up after this time offline")] = 60.0
+    accept_new_policy: Annotated[
+        bool, Field(description="reconnect even to a server whose policy differs from the first session's")
+    ] = False
+
+    @model_validator(mode="after")
+    def _consistent(self) -> RobotConfig:
+        if self.reconnect_max_backoff_s < self.reconnect_initial_backoff_s:
+            raise ValueError(
+                f"found reconnect_max_backoff_s {self.reconnect_max_backoff_s}, "
+                f"expected at least reconnect_initial_backoff_s {self.reconnect_initial_backoff_s}"
+            )
+        if self.buffer_time_s != "auto" and not 0.0 <= self.buffer_time_s <= 60.0:
+            raise ValueError(f"found buffer_time_s {self.buffer_time_s}, expected 0 to 60 or 'auto'")
+        return self
+
+    def check_fallback(self, action_kind: str) -> None:
+        """Refuse a fallback that is dangerous for a command interface.
+
+        Zeros are a target, not a stop, for position controllers; silence keeps the last velocity. Raises
+        ValueError.
+        """
+        if action_kind == "position" and self.fallback == "zero":
+            raise ValueError("fallback: found 'zero' for position actions, expected 'hold' or 'repeat_last'")
+        if action_kind == "velocity" and self.fallback != "zero":
+            raise ValueError(f"fallback: found {self.fallback!r} for velocity actions, expected 'zero'")

@@ -1,0 +1,73 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What the engine asks its node to do. Effects are data; carrying them out is the node's part."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from remote_inference.core.exchange import Request, SessionOffer
+from remote_inference.core.robot.state_machine import Transition
+
+
+@dataclass(frozen=True)
+class GetStatus:
+    """Call `<server>/get_status`; answer with `Engine.status_reply`."""
+
+    server: str
+
+
+@dataclass(frozen=True)
+class OpenSession:
+    """Call `<server>/open_session`; answer with `Engine.session_reply`."""
+
+    server: str
+    offer: SessionOffer
+
+
+@dataclass(frozen=True)
+class CloseSession:
+    """Call `<server>/close_session`; nobody waits for the answer."""
+
+    server: str
+    session_id: str
+
+
+@dataclass(frozen=True)
+class ResetSession:
+    """Call `<server>/reset_session`; answer with `Engine.reset_reply`."""
+
+    server: str
+    session_id: str
+    episode_id: int
+
+
+@dataclass(frozen=True)
+class SendRequest:
+    """Publish the observation last announced with `Engine.sensors`."""
+
+    request: Request
+
+
+@dataclass(frozen=True)
+class Report:
+    """Publish ClientState and log the transition."""
+
+    transition: Transition
+
+
+@dataclass(frozen=True)
+class Warn:
+    """Log a warning."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Stop:
+    """End the process with a non-zero exit code; the robot is not commanded any more."""
+
+    cause: str
+
+
+Effect = GetStatus | OpenSession | CloseSession | ResetSession | SendRequest | Report | Warn | Stop

@@ -1,0 +1,357 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The robot's engine: events in, effects out; no thread, clock or socket of its own.
+
+One thread calls everything here. The control thread calls `Playback.tick` only; the two share the ActionQueue
+and a few flags.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from remote_inference.core.compatibility import FatalMismatch, check_reply
+from remote_inference.core.contract import Contract
+from remote_inference.core.exchange import (
+    SCHEMA_VERSION_MAX,
+    Chunk,
+    ChunkStatus,
+    SessionOffer,
+    SessionReply,
+)
+from remote_inference.core.robot.action_queue import ActionQueue, DelayPolicy
+from remote_inference.core.robot.config import RobotConfig
+from remote_inference.core.robot.effects import (
+    CloseSession,
+    Effect,
+    GetStatus,
+    OpenSession,
+    Report,
+    ResetSession,
+    SendRequest,
+    Stop,
+    Warn,
+)
+from remote_inference.core.robot.guard import Guard
+from remote_inference.core.robot.link import Backoff, Link, Phase
+from remote_inference.core.robot.playback import Playback
+from remote_inference.core.robot.request_cycle import RequestCycle
+from remote_inference.core.robot.state_machine import Event, State, StateMachine
+
+
+@dataclass
+class Counters:
+    """Counts since start-up, published in ClientState."""
+
+    requests: int = 0
+    chunks_merged: int = 0
+    chunks_dropped: int = 0
+    chunks_rejected: int = 0
+    request_timeouts: int = 0
+    reconnects: int = 0
+
+
+class Engine:
+    """One robot's request cycle, session and safety state."""
+
+    def __init__(
+        self,
+        contract: Contract,
+        config: RobotConfig,
+        client: str,
+        robot_namespace: str,
+        seed: int | None = None,
+    ) -> None:
+        """Build the engine of the node `client`. `seed` fixes the backoff's jitter."""
+        self._contract = contract
+        self._config = config
+        self._client = client
+        self._robot_namespace = robot_namespace
+        self.queue = ActionQueue(DelayPolicy(config.delay_policy))
+        self.guard = Guard(contract.actions, contract.period_s)
+        self.playback = Playback(
+            self.queue,
+            self.guard,
+            fallback=config.fallback,
+            max_action_age_ns=_ns(config.max_action_age_s),
+        )
+        self.playback.paused = not config.autostart
+        self.cycle = RequestCycle(contract, config, self.queue)
+        self.machine = StateMachine()
+        self.counters = Counters()
+        self.task = contract.task
+        self.episode_id = 0
+        self.link = Link(
+            config.servers,
+            Backoff(config.reconnect_initial_backoff_s, config.reconnect_max_backoff_s),
+            _ns(config.service_timeout_s),
+            random.Random(seed),
+        )
+        self._matched = False
+        self._episode_start = True
+        self._reset_deadline_ns: int | None = None
+        self._timeouts_in_a_row = 0
+        self._wanted_since_ns: int | None = None
+        self._offline_since_ns: int | None = None
+        self._first_fingerprint: str | None = None
+
+    # -- what the node tells -------------------------------------------------------------------------------
+
+    def sensors(self, arrivals: Mapping[str, int], now_ns: int) -> list[Effect]:
+        """Take the monotonic arrival times [ns] of the newest message of each topic received so far."""
+        self.cycle.see(arrivals)
+        return self.timer(now_ns)
+
+    def status_reply(self, server: str, accepting: bool | None, now_ns: int) -> list[Effect]:
+        """Take the answer to GetStatus; None when the server is silent."""
+        if self.link.phase is not Phase.CHECKING or server != self.link.server:
+            return []
+        if not accepting:
+            self.link.fail(now_ns)
+            text = "is silent" if accepting is None else "accepts no sessions"
+            return [Warn(f"server {server} {text}")]
+        self.link.advance(Phase.OPENING, now_ns)
+        return [OpenSession(server, self._offer())]
+
+    def session_reply(self, epoch: int, reply: SessionReply | None, now_ns: int) -> list[Effect]:
+        """Take the answer to the OpenSession of an epoch; None when the server is silent."""
+        if epoch != self.link.epoch or self.link.phase is not Phase.OPENING:
+            if reply is not None and reply.accepted:  # granted after we gave up: do not occupy the server
+                return [CloseSession(self.link.server, reply.session_id)]
+            return []
+        server = self.link.server
+        if reply is None:
+            self.link.fail(now_ns)
+            return [Warn(f"server {server} does not answer open_session")]
+        try:
+            check_reply(
+                self._offer(), reply, None if self._config.accept_new_policy else self._first_fingerprint
+            )
+        except FatalMismatch as mismatch:
+            return self._die(Event.CONTRACT_VIOLATED, f"{server}: {mismatch}")
+        if not reply.accepted:
+            self.link.fail(now_ns)
+            return [Warn(f"server {server} refuses ({reply.rejection}): {reply.message}")]
+        self._first_fingerprint = self._first_fingerprint or reply.policy_fingerprint
+        self.link.session = reply
+        self.link.advance(Phase.MATCHING, now_ns)
+        return [*(Warn(f"server {server}: {text}") for text in reply.warnings), *self.timer(now_ns)]
+
+    def presence(self, matched: bool, now_ns: int) -> list[Effect]:
+        """Take whether the server in use is matched with our endpoints both ways."""
+        lost = self._matched and not matched and self.link.open
+        self._matched = matched
+        return self._lose_session("server's presence lost", now_ns) if lost else self.timer(now_ns)
+
+    def server_status(
+        self, server: str, instance_id: str, sessions: tuple[str, ...], now_ns: int
+    ) -> list[Effect]:
+        """Take a ServerStatus: a restarted server, or one that dropped our session, has forgotten us."""
+        session = self.link.session
+        if session is None or not self.link.open or server != self.link.server:
+            return []
+        if instance_id != session.server_instance_id:
+            return self._lose_session("server restarted", now_ns)
+        if session.session_id not in sessions:
+            return self._lose_session("server closed the session", now_ns)
+        return []
+
+    def reset_reply(self, episode_id: int, acknowledged: bool, message: str) -> list[Effect]:
+        """Take the server's answer to ResetSession."""
+        if episode_id != self.episode_id or self._reset_deadline_ns is None:
+            return []
+        self._reset_deadline_ns = None
+        return [] if acknowledged else [Warn(f"server refuses the reset of episode {episode_id}: {message}")]
+
+    def chunk(self, chunk: Chunk, now_ns: int) -> list[Effect]:
+        """Take a chunk; only the answer to the outstanding request counts."""
+        session = self.link.session
+        if session is None or not self.cycle.is_answered_by(chunk):
+            self.counters.chunks_dropped += 1
+            return []
+        self._timeouts_in_a_row = 0
+        effects: list[Effect] = []
+        if problem := self.cycle.finish(chunk, session, now_ns):
+            self.counters.chunks_rejected += 1
+            effects.append(Warn(f"chunk {chunk.seq_id} rejected: {problem}"))
+        else:
+            self.counters.chunks_merged += 1
+            self._wanted_since_ns = None
+            self.playback.starved = ""
+            effects += self._apply(Event.CHUNK_MERGED, f"chunk {chunk.seq_id} merged")
+        if chunk.status is ChunkStatus.DRAINING:
+            effects += self._lose_session("server is draining", now_ns, move_on=True)
+        return effects + self.timer(now_ns)
+
+    def malformed_chunk(self, problem: str) -> list[Effect]:
+        """Take a chunk message that cannot be read; its request runs into its timeout."""
+        self.counters.chunks_rejected += 1
+        return [Warn(f"malformed chunk dropped: {problem}")]
+
+    # -- the operator's handles ----------------------------------------------------------------------------
+
+    def pause(self) -> list[Effect]:
+        """Stop requests and commands, keep the queue."""
+        self.playback.paused = True
+        self.cycle.abandon()
+        self._wanted_since_ns = None
+        return []
+
+    def resume(self, now_ns: int) -> list[Effect]:
+        """Go on; actions that have aged out meanwhile are dropped by the next tick."""
+        self.playback.forget_command()
+        self.playback.paused = False
+        self._timeouts_in_a_row = 0
+        return self.timer(now_ns)
+
+    def reset(self, task: str, now_ns: int) -> list[Effect]:
+        """Begin a new episode: empty queue, next episode_id, latency kept. An empty task keeps the old."""
+        self.queue.clear()
+        self.playback.forget_command()
+        self.cycle.abandon()
+        self.cycle.forget_seen()
+        self._wanted_since_ns = None
+        self.episode_id += 1
+        self._episode_start = True
+        self.task = task or self.task
+        if self.link.session is None:
+            return []
+        self._reset_deadline_ns = now_ns + _ns(self._config.reset_timeout_s)
+        return [ResetSession(self.link.server, self.link.session.session_id, self.episode_id)]
+
+    # -- time ----------------------------------------------------------------------------------------------
+
+    def timer(self, now_ns: int) -> list[Effect]:
+        """Do what is due. Call it at every event and at least every 20 ms."""
+        if self.dead:
+            return []
+        effects = self._handshake(now_ns)
+        effects += self._check_deadlines(now_ns)
+        effects += self._check_flow(now_ns)
+        if not self.dead:
+            effects += self._request(now_ns)
+        return effects
+
+    @property
+    def dead(self) -> bool:
+        """True after the engine has given up: it emits nothing any more."""
+        return self.machine.state is State.DEAD
+
+    def close(self) -> list[Effect]:
+        """End the session, if one is open."""
+        session, self.link.session = self.link.session, None
+        return [CloseSession(self.link.server, session.session_id)] if session else []
+
+    # -- handshake -----------------------------------------------------------------------------------------
+
+    def _offer(self) -> SessionOffer:
+        return SessionOffer(
+            client=self._client,
+            robot_namespace=self._robot_namespace,
+            robot_type=self._contract.robot_type,
+            session_epoch=self.link.epoch,
+            schema_version=SCHEMA_VERSION_MAX,
+            action_names=self._contract.actions.names,
+            state_names=self._contract.state_names,
+            images=self._contract.image_features,
+            fps=self._contract.fps,
+            task=self.task,
+            wants_rtc=self._config.merge_mode != "append",
+        )
+
+    def _handshake(self, now_ns: int) -> list[Effect]:
+        link = self.link
+        if link.phase is Phase.MATCHING and self._matched:
+            link.advance(Phase.OPEN, now_ns)
+            self._offline_since_ns = None
+            self._timeouts_in_a_row = 0
+            self.cycle.latency.connected()
+            return []
+        if not link.is_due(now_ns):
+            return []
+        if link.phase is Phase.WAITING:
+            link.advance(Phase.CHECKING, now_ns)
+            return [GetStatus(link.server)]
+        server, phase = link.server, link.phase
+        close = self.close()
+        link.fail(now_ns)
+        return [*close, Warn(f"server {server}: no progress in step '{phase.value}' of the handshake")]
+
+    def _lose_session(self, cause: str, now_ns: int, *, move_on: bool = False) -> list[Effect]:
+        effects = self.close()
+        self.link.lose(now_ns, move_on=move_on)
+        self.counters.reconnects += 1
+        self.cycle.abandon()
+        self._matched = False
+        self._offline_since_ns = now_ns
+        return effects + self._apply(Event.SESSION_LOST, cause)
+
+    # -- watchdogs -----------------------------------------------------------------------------------------
+
+    def _check_deadlines(self, now_ns: int) -> list[Effect]:
+        effects: list[Effect] = []
+        if self._reset_deadline_ns is not None and now_ns >= self._reset_deadline_ns:
+            self._reset_deadline_ns = None
+            effects.append(Warn(f"server did not acknowledge the reset of episode {self.episode_id}"))
+        if request := self.cycle.timed_out(now_ns):
+            self.counters.request_timeouts += 1
+            self._timeouts_in_a_row += 1
+            effects.append(Warn(f"request {request.seq_id} was not answered"))
+            if self._timeouts_in_a_row >= self._config.max_timeouts:
+                effects += self._lose_session(f"{self._timeouts_in_a_row} request timeouts in a row", now_ns)
+        if self._offline_since_ns is not None and now_ns - self._offline_since_ns >= _ns(
+            self._config.max_offline_s
+        ):
+            effects += self._die(Event.OFFLINE_TOO_LONG, f"no server for {self._config.max_offline_s:g} s")
+        return effects
+
+    def _check_flow(self, now_ns: int) -> list[Effect]:
+        """Watch whether chunks come when they are wanted, and whether there is anything to execute."""
+        if self.playback.paused or not self.cycle.wants_chunk():
+            self._wanted_since_ns = None
+        elif self._wanted_since_ns is None:
+            self._wanted_since_ns = now_ns
+        late = self._wanted_since_ns is not None and now_ns - self._wanted_since_ns >= _ns(
+            self._config.degraded_after_s
+        )
+        effects: list[Effect] = []
+        starved = self.playback.starved
+        if late:
+            effects += self._apply(Event.CHUNKS_LATE, f"no chunk for {self._config.degraded_after_s:g} s")
+        # In blocking mode the queue runs empty before each request by design.
+        if starved and (late or self._config.request_mode == "overlap"):
+            effects += self._apply(Event.STARVED, starved)
+        return effects
+
+    def _apply(self, event: Event, cause: str) -> list[Effect]:
+        transition = self.machine.apply(event, cause)
+        return [Report(transition)] if transition else []
+
+    def _die(self, event: Event, cause: str) -> list[Effect]:
+        self.playback.halted = True
+        self.cycle.abandon()
+        return [*self._apply(event, cause), Stop(cause)]
+
+    # -- requests ------------------------------------------------------------------------------------------
+
+    def _request(self, now_ns: int) -> list[Effect]:
+        ready = self.cycle.is_ready(now_ns)  # evaluated always: it also finds stale sources
+        if not ready or not self.link.open or self.link.session is None or self.playback.paused:
+            return []
+        request = self.cycle.begin(
+            self.link.session,
+            now_ns,
+            epoch=self.link.epoch,
+            episode_id=self.episode_id,
+            episode_start=self._episode_start,
+            task=self.task,
+        )
+        self._episode_start = False
+        self.counters.requests += 1
+        return [SendRequest(request)]
+
+
+def _ns(duration_s: float) -> int:
+    return int(duration_s * 1e9)

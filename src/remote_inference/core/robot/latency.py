@@ -1,0 +1,53 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The latency window: how long a request cycle took lately, and how many control ticks that is."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+
+import numpy as np
+
+WINDOW = 100  # cycles
+
+
+def steps(duration_s: float, period_s: float) -> int:
+    """Return the control ticks that begin within a duration: `ceil(duration / period)`."""
+    # The subtraction keeps 0.3 s at 30 Hz at 9 steps where the quotient is 9.000000000000002.
+    return max(0, math.ceil(duration_s / period_s - 1e-9))
+
+
+class LatencyWindow:
+    """The last request cycles, publish to chunk, in seconds.
+
+    A lifetime maximum would let one outlier inflate the delay of every later chunk; a window forgets it. The
+    first cycle after a (re)connect is not counted: it pays for cold caches and connections.
+    """
+
+    def __init__(self, quantile: float) -> None:
+        """Give delays at this quantile of the window; 1.0 is its maximum."""
+        self._quantile = quantile
+        self._samples_s: deque[float] = deque(maxlen=WINDOW)
+        self._skip_next = True
+
+    def add(self, latency_s: float) -> None:
+        if self._skip_next:
+            self._skip_next = False
+        else:
+            self._samples_s.append(latency_s)
+
+    def connected(self) -> None:
+        """Leave the next cycle out."""
+        self._skip_next = True
+
+    def quantile_s(self, quantile: float) -> float | None:
+        """Return a quantile of the window [s], or None before the first sample."""
+        if not self._samples_s:
+            return None
+        return float(np.quantile(np.fromiter(self._samples_s, float), quantile))
+
+    def delay_steps(self, period_s: float) -> int:
+        """Return the delay to expect of the next cycle in control ticks, 0 before the first sample."""
+        latency_s = self.quantile_s(self._quantile)
+        return 0 if latency_s is None else steps(latency_s, period_s)

@@ -1,0 +1,201 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The request cycle: when to ask for a chunk, what to ask, and whether an answer may be executed.
+
+Exactly one request is in flight. Its snapshot of the queue is what the answer is merged against; a second
+request would carry a conflicting one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from remote_inference.core.contract import Contract
+from remote_inference.core.exchange import Chunk, ChunkStatus, Request, SessionReply
+from remote_inference.core.robot.action_queue import ActionQueue, ChunkSource, MergeMode
+from remote_inference.core.robot.config import RobotConfig
+from remote_inference.core.robot.latency import LatencyWindow, steps
+
+ERROR_PAUSE_NS = 250_000_000  # between a rejected chunk and the next request
+
+
+@dataclass(frozen=True)
+class _Outstanding:
+    request: Request
+    capture_ns: int
+    executed_before: int
+
+
+class RequestCycle:
+    """One robot's requests. Arrival times are monotonic ns of the newest message by topic."""
+
+    def __init__(self, contract: Contract, config: RobotConfig, queue: ActionQueue) -> None:
+        self._contract = contract
+        self._config = config
+        self._queue = queue
+        self._arrivals: Mapping[str, int] = {}
+        self._sent_arrivals: Mapping[str, int] = {}
+        self._outstanding: _Outstanding | None = None
+        self._seq_id = 0
+        self._pause_until_ns = 0
+        self.latency = LatencyWindow(config.latency_quantile)
+        self.stale_sources: tuple[str, ...] = contract.topics
+
+    @property
+    def delay_steps(self) -> int:
+        """The delay to expect of the next cycle [control ticks]."""
+        return self.latency.delay_steps(self._contract.period_s)
+
+    @property
+    def playback_left_s(self) -> float:
+        """How long the queued actions last [s]."""
+        return len(self._queue) * self._contract.period_s
+
+    def see(self, arrivals: Mapping[str, int]) -> None:
+        self._arrivals = arrivals
+
+    def forget_seen(self) -> None:
+        """Let nothing seen so far go into a request: it belongs to the episode that ended."""
+        self._sent_arrivals = self._arrivals
+
+    def wants_chunk(self) -> bool:
+        """Tell whether playback runs low enough to ask."""
+        if self._config.request_mode == "blocking":
+            return len(self._queue) == 0
+        return self.playback_left_s <= self._buffer_time_s()
+
+    def is_ready(self, now_ns: int) -> bool:
+        """Tell whether a request may be made: none in flight, every source fresh, nothing sent twice."""
+        self.stale_sources = self._find_stale_sources(now_ns)
+        return (
+            self._outstanding is None
+            and now_ns >= self._pause_until_ns
+            and not self.stale_sources
+            and self._has_new_observation()
+            and self.wants_chunk()
+        )
+
+    def begin(
+        self,
+        session: SessionReply,
+        now_ns: int,
+        *,
+        epoch: int,
+        episode_id: int,
+        episode_start: bool,
+        task: str,
+    ) -> Request:
+        """Make the request and remember the queue as it is."""
+        snapshot = self._queue.snapshot()
+        self._seq_id += 1
+        request = Request(
+            session_id=session.session_id,
+            session_epoch=epoch,
+            seq_id=self._seq_id,
+            episode_id=episode_id,
+            episode_start=episode_start,
+            client_mono_ns=now_ns,
+            task=task,
+            inference_delay_steps=self.delay_steps,
+            prefix_model=snapshot.prefix_model,
+            prefix_robot=snapshot.prefix_robot,
+        )
+        # The observation is as old as its oldest source.
+        self._outstanding = _Outstanding(request, min(self._arrivals.values()), snapshot.executed)
+        self._sent_arrivals = self._arrivals
+        return request
+
+    def abandon(self) -> None:
+        """Forget the request in flight; its answer will be dropped."""
+        self._outstanding = None
+
+    def timed_out(self, now_ns: int) -> Request | None:
+        """Return the request that waited too long, once."""
+        outstanding = self._outstanding
+        timeout_ns = int(self._config.request_timeout_s * 1e9)
+        if outstanding is None or now_ns - outstanding.request.client_mono_ns < timeout_ns:
+            return None
+        self._outstanding = None
+        return outstanding.request
+
+    def is_answered_by(self, chunk: Chunk) -> bool:
+        """Tell whether a chunk answers the request in flight, in its session, epoch and episode."""
+        if self._outstanding is None:
+            return False
+        request = self._outstanding.request
+        return (chunk.session_id, chunk.session_epoch, chunk.seq_id, chunk.episode_id) == (
+            request.session_id,
+            request.session_epoch,
+            request.seq_id,
+            request.episode_id,
+        )
+
+    def finish(self, chunk: Chunk, session: SessionReply, now_ns: int) -> str:
+        """End the cycle with its answer: merge the chunk, or return why it must not be executed."""
+        assert self._outstanding is not None, "finish follows is_answered_by"
+        outstanding, self._outstanding = self._outstanding, None
+        if problem := self._find_problem(chunk, session):
+            self._pause_until_ns = now_ns + ERROR_PAUSE_NS
+            return problem
+        self._merge(chunk, outstanding, session, now_ns)
+        return ""
+
+    def _merge(self, chunk: Chunk, outstanding: _Outstanding, session: SessionReply, now_ns: int) -> None:
+        latency_s = (now_ns - outstanding.request.client_mono_ns) / 1e9
+        source = ChunkSource(
+            capture_ns=outstanding.capture_ns,
+            session_id=chunk.session_id,
+            seq_id=chunk.seq_id,
+            episode_id=chunk.episode_id,
+            policy_version=chunk.policy_version,
+            task=outstanding.request.task,
+        )
+        self._queue.merge(
+            source,
+            chunk.model,
+            chunk.robot,
+            self._merge_mode(session),
+            latency_steps=steps(latency_s, self._contract.period_s),
+            executed_before=outstanding.executed_before,
+            horizon=self._config.execution_horizon or None,
+        )
+        self.latency.add(latency_s)
+
+    def _merge_mode(self, session: SessionReply) -> MergeMode:
+        if self._config.merge_mode == "auto":
+            return MergeMode.REPLACE if session.rtc else MergeMode.APPEND
+        return MergeMode(self._config.merge_mode)
+
+    def _find_problem(self, chunk: Chunk, session: SessionReply) -> str:
+        if chunk.status is ChunkStatus.ERROR:
+            return f"server answered ERROR: {chunk.message}"
+        expected = (session.chunk_size, self._contract.action_dim)
+        for space, rows in (("model", chunk.model), ("robot", chunk.robot)):
+            if rows.shape != expected:
+                return f"chunk_{space}: found shape {list(rows.shape)}, expected {list(expected)}"
+            if not np.isfinite(rows).all():
+                row, column = np.argwhere(~np.isfinite(rows))[0]
+                return f"chunk_{space}[{row}, {column}]: found {rows[row, column]}, expected finite values"
+        return ""
+
+    def _buffer_time_s(self) -> float:
+        if self._config.buffer_time_s == "auto":
+            return max(0.2, 2.0 * (self.latency.quantile_s(0.95) or 0.0))
+        return self._config.buffer_time_s
+
+    def _find_stale_sources(self, now_ns: int) -> tuple[str, ...]:
+        oldest_ns = now_ns - int(self._config.max_sensor_age_s * 1e9)
+        never_ns = oldest_ns - 1
+        return tuple(
+            topic for topic in self._contract.topics if self._arrivals.get(topic, never_ns) < oldest_ns
+        )
+
+    def _has_new_observation(self) -> bool:
+        """Tell whether every source has delivered since the last request: a frozen camera is not fresh."""
+        never_ns = -1
+        return all(
+            arrival > self._sent_arrivals.get(topic, never_ns) for topic, arrival in self._arrivals.items()
+        )

@@ -1,0 +1,83 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""One admitted robot on the server: its offer, mailbox and processors; and the registry of all of them."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from dataclasses import dataclass, field
+from typing import Any
+
+from remote_inference.core.compatibility import ServerTerms, judge
+from remote_inference.core.exchange import SessionOffer, SessionReply
+from remote_inference.core.policy import PolicySpec, Processors
+from remote_inference.core.server.mailbox import Mailbox
+
+
+@dataclass(eq=False)
+class Session:
+    """One robot's admitted connection."""
+
+    session_id: str
+    offer: SessionOffer
+    processors: Processors
+    mailbox: Mailbox = field(default_factory=Mailbox)
+    episode_id: int = 0
+    served_turn: int = 0  # scheduler's count when it was served last; 0: never
+    entities: Any = None  # the node's publisher and subscription
+
+
+class SessionRegistry:
+    """Open sessions by id. Sessions are opened and closed on one thread and read by the worker's."""
+
+    def __init__(self, instance_id: str) -> None:
+        self._instance_id = instance_id
+        self._sessions: dict[str, Session] = {}
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def all(self) -> tuple[Session, ...]:
+        with self._lock:
+            return tuple(self._sessions.values())
+
+    def get(self, session_id: str) -> Session | None:
+        return self._sessions.get(session_id)
+
+    def of_robot(self, robot_namespace: str) -> Session | None:
+        """Return the session of a robot, if it has one."""
+        return next((s for s in self.all() if s.offer.robot_namespace == robot_namespace), None)
+
+    def add(self, offer: SessionOffer, processors: Processors) -> Session:
+        session = Session(uuid.uuid4().hex[:12], offer, processors)
+        with self._lock:
+            self._sessions[session.session_id] = session
+        return session
+
+    def remove(self, session_id: str) -> Session | None:
+        with self._lock:
+            return self._sessions.pop(session_id, None)
+
+    def reply(self, offer: SessionOffer, spec: PolicySpec, terms: ServerTerms) -> SessionReply:
+        """Judge an offer; an accepting reply carries no session_id yet."""
+        verdict = judge(offer, spec, terms)
+        return SessionReply(
+            accepted=verdict.accepted,
+            rejection=verdict.rejection,
+            message=verdict.reason,
+            warnings=verdict.warnings,
+            server_instance_id=self._instance_id,
+            action_names=spec.action_names,
+            chunk_size=spec.chunk_size,
+            trained_fps=spec.trained_fps,
+            rtc=spec.supports_rtc and offer.wants_rtc,
+            serving_mode=spec.serving_mode.value,
+            policy_name=spec.name,
+            policy_revision=spec.revision,
+            policy_fingerprint=spec.fingerprint,
+            load=terms.load,
+            active_sessions=terms.active_sessions,
+            max_sessions=terms.capacity(spec),
+        )

@@ -1,0 +1,206 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The inference loop: take waiting requests, run the policy, answer each. A failure costs one ERROR chunk."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from remote_inference.core.exchange import Chunk, ChunkStatus, Request
+from remote_inference.core.policy import Float32Array, Policy, PolicyObservation
+from remote_inference.core.server.audit import AuditRecord
+from remote_inference.core.server.mailbox import Letter
+from remote_inference.core.server.scheduler import Scheduler
+from remote_inference.core.server.session import Session
+
+LOAD_WINDOW_NS = 5_000_000_000
+
+
+class Decoder(Protocol):
+    """Reads serialized requests; the wire's part, passed in so that this module knows no ROS."""
+
+    def request(self, data: bytes) -> tuple[Request, Any]:
+        """Return the request's identity and the parsed message for `observation`."""
+
+    def observation(self, message: Any, session: Session) -> PolicyObservation:
+        """Decode state, images and prefixes. Raises ValueError saying what is malformed."""
+
+
+class BusyMeter:
+    """Fraction of the last seconds in which the worker was busy."""
+
+    def __init__(self) -> None:
+        self._spans: deque[tuple[int, int]] = deque()
+
+    def add(self, begin_ns: int, end_ns: int) -> None:
+        self._spans.append((begin_ns, end_ns))
+
+    def fraction(self, now_ns: int) -> float:
+        oldest_ns = now_ns - LOAD_WINDOW_NS
+        while self._spans and self._spans[0][1] < oldest_ns:
+            self._spans.popleft()
+        busy_ns = sum(end - max(begin, oldest_ns) for begin, end in tuple(self._spans))
+        return min(1.0, busy_ns / LOAD_WINDOW_NS)
+
+
+@dataclass
+class WorkerCounters:
+    """Counts since start-up, published in ServerStatus."""
+
+    requests: int = 0
+    errors: int = 0
+
+
+@dataclass
+class _Job:
+    """One request on its way through the worker."""
+
+    session: Session
+    letter: Letter
+    request: Request
+    message: Any
+    begin_ns: int
+    model_input: Any = None
+    error: str = ""
+
+
+class Worker:
+    """Serves one policy. `step` belongs to one thread, which owns the device."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        scheduler: Scheduler,
+        decoder: Decoder,
+        *,
+        deliver: Callable[[Session, Chunk], None],
+        clock_ns: Callable[[], int],
+        audit: Callable[[AuditRecord], None],
+    ) -> None:
+        """deliver: sends a chunk to a session's robot. clock_ns: monotonic. audit: takes each record."""
+        self._policy = policy
+        self._scheduler = scheduler
+        self._decoder = decoder
+        self._deliver = deliver
+        self._clock_ns = clock_ns
+        self._audit = audit
+        self.busy = BusyMeter()
+        self.counters = WorkerCounters()
+        self.inference_ms: deque[float] = deque(maxlen=100)
+        self.draining = False  # true: answers carry DRAINING
+
+    def step(self, sessions: Sequence[Session]) -> bool:
+        """Serve one batch; return False when nothing was waiting."""
+        ready = [session for session in sessions if session.mailbox.arrival_ns is not None]
+        batch = self._scheduler.select(ready)
+        begin_ns = self._clock_ns()
+        jobs = [job for session in batch if (job := self._open(session, begin_ns))]
+        if not jobs:
+            return bool(batch)
+        self._infer(jobs)
+        self.busy.add(begin_ns, self._clock_ns())
+        return True
+
+    def _open(self, session: Session, begin_ns: int) -> _Job | None:
+        letter = session.mailbox.take()
+        if letter is None:  # the session was closed or reset since it was selected
+            return None
+        request, message = self._decoder.request(letter.data)
+        job = _Job(session, letter, request, message, begin_ns)
+        if request.session_id != session.session_id:
+            job.error = f"session {request.session_id!r} is not open, expected {session.session_id!r}"
+        return job
+
+    def _infer(self, jobs: list[_Job]) -> None:
+        for job in jobs:
+            if not job.error:
+                self._prepare(job)
+        good = [job for job in jobs if not job.error]
+        chunks: Sequence[Float32Array] = ()
+        if good:
+            try:
+                chunks = self._policy.predict([job.model_input for job in good])
+            except Exception as error:  # whatever a policy raises must reach the robots, not kill the server
+                for job in good:
+                    job.error = f"inference failed: {type(error).__name__}: {error}"
+                good = []
+        for job, chunk_model in zip(good, chunks, strict=True):
+            self._answer(job, chunk_model)
+        for job in jobs:
+            if job.error:
+                self._send(job, _no_rows(), _no_rows())
+
+    def _prepare(self, job: _Job) -> None:
+        """Decode and preprocess; the processors are the session's own."""
+        if job.request.episode_start:
+            job.session.processors.reset()
+        try:
+            observation = self._decoder.observation(job.message, job.session)
+            job.model_input = job.session.processors.pre(observation)
+        except ValueError as error:
+            job.error = f"malformed observation: {error}"
+        except Exception as error:
+            job.error = f"preprocessing failed: {type(error).__name__}: {error}"
+
+    def _answer(self, job: _Job, chunk_model: Float32Array) -> None:
+        expected = (self._policy.spec.chunk_size, self._policy.spec.action_dim)
+        try:
+            chunk_robot = job.session.processors.post(chunk_model)
+        except Exception as error:
+            job.error = f"postprocessing failed: {type(error).__name__}: {error}"
+            return
+        for space, rows in (("model", chunk_model), ("robot", chunk_robot)):
+            if rows.shape != expected:
+                job.error = f"policy returned chunk_{space} {list(rows.shape)}, expected {list(expected)}"
+            elif not np.isfinite(rows).all():
+                job.error = f"policy returned non-finite values in chunk_{space}"
+        if not job.error:
+            self._send(job, chunk_model, chunk_robot)
+
+    def _send(self, job: _Job, chunk_model: Float32Array, chunk_robot: Float32Array) -> None:
+        now_ns = self._clock_ns()
+        inference_ms = (now_ns - job.begin_ns) / 1e6
+        self.counters.requests += 1
+        self.counters.errors += bool(job.error)
+        self.inference_ms.append(inference_ms)
+        status = ChunkStatus.DRAINING if self.draining else ChunkStatus.OK
+        chunk = Chunk(
+            session_id=job.request.session_id,
+            session_epoch=job.request.session_epoch,
+            seq_id=job.request.seq_id,
+            episode_id=job.request.episode_id,
+            client_mono_ns=job.request.client_mono_ns,
+            status=ChunkStatus.ERROR if job.error else status,
+            message=job.error or ("server is draining" if self.draining else ""),
+            model=chunk_model,
+            robot=chunk_robot,
+            queue_wait_ms=(job.begin_ns - job.letter.arrival_ns) / 1e6,
+            inference_ms=inference_ms,
+            superseded_seqs=job.letter.superseded,
+            server_load=self.busy.fraction(now_ns),
+            policy_version=self._policy.spec.fingerprint,
+        )
+        self._deliver(job.session, chunk)
+        self._audit(_record(job, chunk))
+
+
+def _record(job: _Job, chunk: Chunk) -> AuditRecord:
+    return AuditRecord(
+        session_id=chunk.session_id,
+        client=job.session.offer.client,
+        seq_id=chunk.seq_id,
+        episode_id=chunk.episode_id,
+        queue_wait_ms=round(chunk.queue_wait_ms, 3),
+        inference_ms=round(chunk.inference_ms, 3),
+        superseded=chunk.superseded_seqs,
+        outcome=job.error or "ok",
+    )
+
+
+def _no_rows() -> Float32Array:
+    return np.empty((0, 0), np.float32)

@@ -1,0 +1,43 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A network path of a given latency: what is put in comes out later, in order; the sender is not blocked."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+
+
+class DelayLine:
+    """Runs actions `delay_s` after they were put in, on a thread of its own; at once when the delay is 0."""
+
+    def __init__(self, delay_s: float) -> None:
+        self._delay_s = delay_s
+        self._queue: queue.SimpleQueue[tuple[float, Callable[[], None]] | None] = queue.SimpleQueue()
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+        if delay_s > 0.0:
+            self._thread = threading.Thread(target=self._run, name="delay_line", daemon=True)
+            self._thread.start()
+
+    def put(self, action: Callable[[], None]) -> None:
+        if self._thread is None:
+            action()
+        else:
+            self._queue.put((time.monotonic() + self._delay_s, action))
+
+    def close(self) -> None:
+        """Drop what is still under way."""
+        self._closed.set()
+        self._queue.put(None)
+        if self._thread is not None:
+            self._thread.join(timeout=self._delay_s + 1.0)
+
+    def _run(self) -> None:
+        while (item := self._queue.get()) is not None:
+            due_s, action = item
+            if self._closed.wait(max(0.0, due_s - time.monotonic())):
+                return
+            action()

@@ -1,0 +1,350 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Node `remote_inference`: drives one robot with a policy that runs on a server.
+
+    remote_inference --ros-args -r __ns:=/robot_1 -p contract:=belt_arm.contract.yaml -p autostart:=true
+
+Three threads: the executor's deposits messages, the worker owns the engine and the network cycle, the control
+thread publishes one command per period.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from rclpy.node import Node
+from rclpy.publisher import Publisher
+from std_msgs.msg import Float64MultiArray
+from std_srvs.srv import Trigger
+
+from remote_inference.core.contract import FLOAT64_MULTI_ARRAY, load_contract
+from remote_inference.core.robot.config import RobotConfig
+from remote_inference.core.robot.effects import (
+    CloseSession,
+    Effect,
+    GetStatus,
+    OpenSession,
+    Report,
+    ResetSession,
+    SendRequest,
+    Stop,
+    Warn,
+)
+from remote_inference.core.robot.engine import Engine
+from remote_inference.core.robot.playback import Tick
+from remote_inference.msg import ActionChunk, ClientState, ExecutedAction, Observation, ServerStatus
+from remote_inference.nodes.control_loop import ControlLoop
+from remote_inference.nodes.parameters import declare_parameters, require_parameter
+from remote_inference.nodes.runtime import StartupError, run_node
+from remote_inference.nodes.sensor_hub import SensorHub, Snapshot
+from remote_inference.nodes.server_calls import Presence, ServerCalls
+from remote_inference.nodes.telemetry import ExecutedTick, executed_message, state_message
+from remote_inference.srv import CloseSession as CloseSessionService
+from remote_inference.srv import GetStatus as GetStatusService
+from remote_inference.srv import ResetSession as ResetSessionService
+from remote_inference.srv import StartEpisode
+from remote_inference.wire import (
+    CommandWriter,
+    SensorError,
+    WireError,
+    chunk_from_message,
+    observation_to_message,
+    offer_to_request,
+    reply_from_response,
+)
+from remote_inference.wire.qos import (
+    CHUNK_TOPIC,
+    COMMAND_QOS,
+    EXCHANGE_QOS,
+    EXECUTED_QOS,
+    EXECUTED_TOPIC,
+    LATCHED_QOS,
+    OBSERVATION_TOPIC,
+    STATE_TOPIC,
+)
+
+COMMAND_TYPES = {FLOAT64_MULTI_ARRAY: Float64MultiArray}
+WORKER_PERIOD_S = 0.02  # longest time between two looks at the clock
+PRESENCE_PERIOD_S = 0.1
+STATE_PERIOD_S = 0.5
+OPERATOR_TIMEOUT_S = 1.0  # an operator's command is carried out by the worker within this
+CLOSE_TIMEOUT_S = 1.0
+EXECUTED_BUFFER = 1_000  # ticks that may wait for the worker to publish them
+
+Work = Callable[[], list[Effect]]
+
+
+class RemoteInference(Node):
+    """The node around Engine and Playback. Raises StartupError or DocumentError for a bad contract."""
+
+    def __init__(self) -> None:
+        super().__init__("remote_inference")
+        self.exit_code: int | None = None
+        path = require_parameter(self, "contract", "YAML file that maps this robot's topics to the policy")
+        if not path:
+            raise StartupError("parameter contract: found nothing, expected the path of a contract")
+        self._contract = load_contract(path)
+        self._config = declare_parameters(self, RobotConfig)
+        try:
+            self._config.check_fallback(self._contract.actions.kind)
+        except ValueError as error:
+            raise StartupError(f"parameter {error}") from error
+        self._engine = Engine(
+            self._contract, self._config, self.get_fully_qualified_name(), self.get_namespace()
+        )
+        self._inbox: deque[Work] = deque()
+        self._wake = threading.Event()
+        self._stop = threading.Event()
+        self._executed: deque[ExecutedTick] = deque(maxlen=EXECUTED_BUFFER)
+        self._sent_snapshot = Snapshot({}, {})
+        self._create_entities()
+        self._worker = threading.Thread(target=self._run_worker, name="requests", daemon=True)
+        self._control = ControlLoop(self._contract.period_s, self._tick)
+        self._worker.start()
+        self._control.start()
+
+    def _create_entities(self) -> None:
+        self._observation_publisher = self.create_publisher(Observation, OBSERVATION_TOPIC, EXCHANGE_QOS)
+        self._state_publisher = self.create_publisher(ClientState, STATE_TOPIC, LATCHED_QOS)
+        self._executed_publisher = self.create_publisher(ExecutedAction, EXECUTED_TOPIC, EXECUTED_QOS)
+        self._commands: list[tuple[Publisher, CommandWriter]] = [
+            (
+                self.create_publisher(COMMAND_TYPES[sink.type], sink.topic, COMMAND_QOS),
+                CommandWriter(sink, self._contract.actions.names),
+            )
+            for sink in self._contract.commands
+        ]
+        self.create_subscription(ActionChunk, CHUNK_TOPIC, self._on_chunk, EXCHANGE_QOS)
+        self._sensors = SensorHub(self, self._contract, self._wake.set)
+        self._servers = ServerCalls(
+            self, self._config.servers, self._config.service_timeout_s, self._on_server_status
+        )
+        self._presence = Presence(self)
+        self.create_service(Trigger, "~/reset", self._on_reset)
+        self.create_service(Trigger, "~/pause", self._on_pause)
+        self.create_service(Trigger, "~/resume", self._on_resume)
+        self.create_service(StartEpisode, "~/start_episode", self._on_start_episode)
+
+    def close(self) -> None:
+        """Stop commanding, end the session."""
+        self._control.stop()
+        self._stop.set()
+        self._wake.set()
+        self._worker.join(CLOSE_TIMEOUT_S)
+        self._carry_out(self._engine.close())
+
+    # -- executor's thread: deposit ------------------------------------------------------------------------
+
+    def _submit(self, work: Work) -> None:
+        self._inbox.append(work)
+        self._wake.set()
+
+    def _on_chunk(self, message: ActionChunk) -> None:
+        now_ns = time.monotonic_ns()
+        self._submit(lambda: self._take_chunk(message, now_ns))
+
+    def _on_server_status(self, server: str, status: ServerStatus) -> None:
+        sessions = tuple(status.sessions)
+        self._submit(
+            lambda: self._engine.server_status(server, status.instance_id, sessions, time.monotonic_ns())
+        )
+
+    # -- operator's services -------------------------------------------------------------------------------
+
+    def _on_reset(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        response.success, response.message = self._begin_episode("")
+        return response
+
+    def _on_start_episode(
+        self, request: StartEpisode.Request, response: StartEpisode.Response
+    ) -> StartEpisode.Response:
+        response.success, response.message = self._begin_episode(request.task)
+        response.episode_id = self._engine.episode_id
+        return response
+
+    def _on_pause(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        response.success = self._operate(self._engine.pause)
+        response.message = "paused, queue kept" if response.success else "worker is busy"
+        return response
+
+    def _on_resume(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        response.success = self._operate(lambda: self._engine.resume(time.monotonic_ns()))
+        response.message = "resumed" if response.success else "worker is busy"
+        return response
+
+    def _begin_episode(self, task: str) -> tuple[bool, str]:
+        if not self._operate(lambda: self._engine.reset(task, time.monotonic_ns())):
+            return False, "worker is busy"
+        return True, f"episode {self._engine.episode_id}: {self._engine.task}"
+
+    def _operate(self, command: Work) -> bool:
+        """Let the worker carry out an operator's command; tell whether it did."""
+        if self._engine.dead:
+            return False
+        done = threading.Event()
+
+        def work() -> list[Effect]:
+            effects = command()
+            done.set()
+            return effects
+
+        self._submit(work)
+        done_in_time = done.wait(OPERATOR_TIMEOUT_S)
+        self._submit(self._report_state)
+        return done_in_time
+
+    # -- worker thread -------------------------------------------------------------------------------------
+
+    def _run_worker(self) -> None:
+        try:
+            next_state_s = next_presence_s = 0.0
+            while not self._stop.is_set():
+                self._wake.wait(WORKER_PERIOD_S)
+                self._wake.clear()
+                while self._inbox:
+                    self._carry_out(self._inbox.popleft()())
+                self._look_at_sensors()
+                now_s = time.monotonic()
+                if now_s >= next_presence_s:
+                    next_presence_s = now_s + PRESENCE_PERIOD_S
+                    self._look_for_server()
+                self._publish_executed()
+                if now_s >= next_state_s:
+                    next_state_s = now_s + STATE_PERIOD_S
+                    self._report_state()
+                if self._control.error is not None:
+                    raise self._control.error
+        except Exception as error:  # a robot without its engine must stop, and say why
+            self._engine.playback.halted = True
+            self.get_logger().fatal(f"stopped by an internal error: {type(error).__name__}: {error}")
+            self.exit_code = 1
+            raise
+
+    def _look_at_sensors(self) -> None:
+        snapshot = self._sensors.snapshot()
+        self._engine.playback.measured = self._sensors.measured_positions(snapshot)
+        self._sent_snapshot = snapshot
+        self._carry_out(self._engine.sensors(snapshot.arrivals, time.monotonic_ns()))
+
+    def _look_for_server(self) -> None:
+        if self._engine.link.session is not None:
+            matched = self._presence.check(self._engine.link.server)
+            self._carry_out(self._engine.presence(matched, time.monotonic_ns()))
+
+    def _take_chunk(self, message: ActionChunk, now_ns: int) -> list[Effect]:
+        try:
+            return self._engine.chunk(chunk_from_message(message), now_ns)
+        except WireError as error:
+            return self._engine.malformed_chunk(str(error))
+
+    def _report_state(self) -> list[Effect]:
+        self._state_publisher.publish(
+            state_message(self._engine, self._control, self.get_clock().now().to_msg())
+        )
+        return []
+
+    def _publish_executed(self) -> None:
+        while self._executed:
+            executed = self._executed.popleft()
+            self._executed_publisher.publish(executed_message(executed, self._contract.actions.names))
+
+    # -- effects -------------------------------------------------------------------------------------------
+
+    def _carry_out(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            self._perform(effect)
+
+    def _perform(self, effect: Effect) -> None:
+        match effect:
+            case SendRequest(request):
+                self._send(effect)
+            case GetStatus(server):
+                self._call(server, "get_status", GetStatusService.Request(), self._status_answered)
+            case OpenSession(server, offer):
+                self._presence.expect()
+                offer = replace(offer, images=self._sensors.image_features())
+                epoch = offer.session_epoch
+                self._call(
+                    server,
+                    "open_session",
+                    offer_to_request(offer),
+                    lambda _, answer: self._session_answered(epoch, answer),
+                )
+            case CloseSession(server, session_id):
+                request = CloseSessionService.Request(session_id=session_id)
+                self._call(server, "close_session", request, lambda *_: [])
+            case ResetSession(server, session_id, episode_id):
+                request = ResetSessionService.Request(session_id=session_id, episode_id=episode_id)
+                self._call(
+                    server,
+                    "reset_session",
+                    request,
+                    lambda _, answer: self._reset_answered(episode_id, answer),
+                )
+            case Report(transition):
+                self.get_logger().info(
+                    f"{transition.before.name} -> {transition.after.name} "
+                    f"({transition.event.value}): {transition.cause}"
+                )
+                self._report_state()
+            case Warn(text):
+                self.get_logger().warning(text)
+            case Stop(cause):
+                self.get_logger().fatal(f"stopped commanding: {cause}")
+                self._report_state()
+                self.exit_code = 1
+
+    def _send(self, effect: SendRequest) -> None:
+        try:
+            state = self._sensors.read_state(self._sent_snapshot)
+            images = self._sensors.read_images(self._sent_snapshot)
+        except SensorError as error:
+            self.get_logger().warning(f"request {effect.request.seq_id} not sent: {error}")
+            self._engine.cycle.abandon()
+            return
+        stamp = self.get_clock().now().to_msg()
+        self._observation_publisher.publish(observation_to_message(effect.request, state, images, stamp))
+
+    def _call(
+        self, server: str, service: str, request: Any, on_answer: Callable[[str, Any | None], list[Effect]]
+    ) -> None:
+        self._servers.call(
+            server, service, request, lambda answer: self._submit(lambda: on_answer(server, answer))
+        )
+
+    def _status_answered(self, server: str, answer: GetStatusService.Response | None) -> list[Effect]:
+        accepting = None if answer is None else answer.status.accepting
+        return self._engine.status_reply(server, accepting, time.monotonic_ns())
+
+    def _session_answered(self, epoch: int, answer: Any | None) -> list[Effect]:
+        reply = None if answer is None else reply_from_response(answer)
+        return self._engine.session_reply(epoch, reply, time.monotonic_ns())
+
+    def _reset_answered(self, episode_id: int, answer: Any | None) -> list[Effect]:
+        acknowledged = answer is not None and answer.reset
+        message = "no answer" if answer is None else answer.message
+        return self._engine.reset_reply(episode_id, acknowledged, message)
+
+    # -- control thread ------------------------------------------------------------------------------------
+
+    def _tick(self, now_ns: int, index: int) -> None:
+        tick: Tick = self._engine.playback.tick(now_ns)
+        if tick.command is not None:
+            for publisher, writer in self._commands:
+                publisher.publish(writer.message(tick.command))
+        self._executed.append(ExecutedTick(index, time.time_ns(), self._engine.episode_id, tick))
+
+
+def main(args: list[str] | None = None) -> int:
+    """Drive the robot until SIGINT, SIGTERM or State.DEAD; return the exit code."""
+    return run_node(RemoteInference, args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

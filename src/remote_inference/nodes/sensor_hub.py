@@ -1,0 +1,95 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The robot's sensors by contract: keeps the newest message of each topic and reads them for a request."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rclpy.node import Node
+from sensor_msgs.msg import CompressedImage, Image, JointState
+
+from remote_inference.core.contract import COMPRESSED_IMAGE, IMAGE, JOINT_STATE, Contract
+from remote_inference.core.exchange import ImageFeature
+from remote_inference.wire import CameraReader, JointReader, SensorError
+from remote_inference.wire.qos import SENSOR_QOS
+
+MESSAGE_TYPES = {JOINT_STATE: JointState, IMAGE: Image, COMPRESSED_IMAGE: CompressedImage}
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The newest messages of one instant and their monotonic arrival times [ns], by topic."""
+
+    messages: Mapping[str, Any]
+    arrivals: Mapping[str, int]
+
+
+class SensorHub:
+    """Subscribes to what the contract names. Callbacks deposit and notify, nothing else."""
+
+    def __init__(self, node: Node, contract: Contract, notify: Callable[[], None]) -> None:
+        """notify: called on the executor's thread at each arrival."""
+        self._contract = contract
+        self._notify = notify
+        self._newest: dict[str, tuple[Any, int]] = {}
+        self._joints = [(source.topic, JointReader(source)) for source in contract.state]
+        self._cameras = [
+            (source.topic, CameraReader(source, feature))
+            for source, feature in zip(contract.images.values(), contract.image_features, strict=True)
+        ]
+        types: dict[str, str] = {source.topic: source.type for source in contract.state}
+        types |= {source.topic: source.type for source in contract.images.values()}
+        for topic, type_name in types.items():
+            node.create_subscription(
+                MESSAGE_TYPES[type_name], topic, partial(self._deposit, topic), SENSOR_QOS
+            )
+
+    def _deposit(self, topic: str, message: Any) -> None:
+        self._newest[topic] = (message, time.monotonic_ns())
+        self._notify()
+
+    def snapshot(self) -> Snapshot:
+        newest = dict(self._newest)
+        return Snapshot(
+            {topic: message for topic, (message, _) in newest.items()},
+            {topic: arrival_ns for topic, (_, arrival_ns) in newest.items()},
+        )
+
+    def read_state(self, snapshot: Snapshot) -> NDArray[np.float32]:
+        """Return the state `[state_dim]` in the contract's order. Raises SensorError."""
+        parts = [reader.read(snapshot.messages[topic]) for topic, reader in self._joints]
+        return np.concatenate(parts).astype(np.float32)
+
+    def read_images(self, snapshot: Snapshot) -> list[CompressedImage | Image]:
+        """Return the images ready for the wire, in the contract's order. Raises SensorError."""
+        return [reader.read(snapshot.messages[topic]) for topic, reader in self._cameras]
+
+    def measured_positions(self, snapshot: Snapshot) -> NDArray[np.float64] | None:
+        """Return the joint positions `[action_dim]` in the order of the actions.
+
+        None when the state does not hold a position for each of them, or none can be read yet.
+        """
+        names = self._contract.state_names
+        if any(name not in names for name in self._contract.actions.names):
+            return None
+        if any(topic not in snapshot.messages for topic, _ in self._joints):
+            return None
+        try:
+            state = self.read_state(snapshot)
+        except SensorError:  # reported when the state is read for a request
+            return None
+        return state.astype(np.float64)[[names.index(name) for name in self._contract.actions.names]]
+
+    def image_features(self) -> tuple[ImageFeature, ...]:
+        """Return the contract's cameras with the sizes seen so far [px]."""
+        return tuple(
+            replace(feature, height=reader.size[0], width=reader.size[1])
+            for feature, (_, reader) in zip(self._contract.image_features, self._cameras, strict=True)
+        )

@@ -1,0 +1,87 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A policy without weights: keep every joint where it is. For commissioning a robot, tests and benchmarks."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from remote_inference.core.document import Document, load_document
+from remote_inference.core.policy import Float32Array, PolicyError, PolicyObservation, PolicySpec
+
+CONFIG_FILE = "policy.json"
+
+
+class HoldConfig(Document):
+    """`policy.json` of a hold policy; `image_features` maps each camera to `[height, width, 3]`."""
+
+    name: str
+    revision: str
+    state_names: Annotated[tuple[str, ...], Field(min_length=1)]
+    action_names: Annotated[tuple[str, ...], Field(min_length=1)]
+    image_features: Mapping[str, tuple[int, int, int]] = {}
+    chunk_size: Annotated[int, Field(ge=1)]
+    trained_fps: Annotated[float, Field(gt=0)]
+
+
+class HoldProcessors:
+    """Passes the state through."""
+
+    def __init__(self, indices: Sequence[int], features: Sequence[str]) -> None:
+        self._indices = list(indices)
+        self._features = tuple(features)
+
+    def pre(self, observation: PolicyObservation) -> Float32Array:
+        if missing := [feature for feature in self._features if feature not in observation.images]:
+            raise PolicyError(f"{', '.join(missing)}: missing; found {sorted(observation.images)}")
+        return np.asarray(observation.state, np.float32)[self._indices]
+
+    def post(self, chunk_model: Float32Array) -> Float32Array:
+        return chunk_model
+
+    def reset(self) -> None:
+        """Do nothing: there is no state."""
+
+
+class HoldPolicy:
+    """Answers with the measured positions, `chunk_size` times.
+
+    Raises DocumentError when `policy.json` in the folder is invalid, PolicyError when an action has no state
+    of the same name.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        file = Path(path) / CONFIG_FILE
+        config = load_document(file, HoldConfig)
+        if missing := [name for name in config.action_names if name not in config.state_names]:
+            raise PolicyError(f"{file}: action_names: {', '.join(missing)} not in state_names")
+        self._indices = [config.state_names.index(name) for name in config.action_names]
+        self.spec = PolicySpec(
+            name=config.name,
+            revision=config.revision,
+            fingerprint=hashlib.sha256(file.read_bytes()).hexdigest()[:16],
+            state_names=config.state_names,
+            action_names=config.action_names,
+            image_shapes=config.image_features,
+            chunk_size=config.chunk_size,
+            trained_fps=config.trained_fps,
+            max_batch=64,
+        )
+
+    def make_processors(self) -> HoldProcessors:
+        return HoldProcessors(self._indices, tuple(self.spec.image_shapes))
+
+    def predict(self, batch: Sequence[Float32Array]) -> list[Float32Array]:
+        return [np.tile(state, (self.spec.chunk_size, 1)) for state in batch]
+
+    def reset(self) -> None:
+        """Do nothing: there is no state."""
+
+    def close(self) -> None:
+        """Do nothing: there is no device."""

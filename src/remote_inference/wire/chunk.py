@@ -1,0 +1,77 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""ActionChunk messages: what the server answers and the robot reads."""
+
+from __future__ import annotations
+
+from builtin_interfaces.msg import Time
+from std_msgs.msg import Header
+
+from remote_inference.core.exchange import SCHEMA_VERSION_MAX, Chunk, ChunkStatus
+from remote_inference.msg import ActionChunk
+from remote_inference.wire.arrays import WireError, float32_field, from_float32_field
+from remote_inference.wire.schema import require_schema_version
+
+
+def chunk_to_message(chunk: Chunk, stamp: Time) -> ActionChunk:
+    """Write a chunk. Raises WireError unless both of its spaces are `[horizon, action_dim]` of one shape."""
+    if chunk.model.ndim != 2 or chunk.model.shape != chunk.robot.shape:
+        raise WireError(
+            f"chunk: found model {list(chunk.model.shape)} and robot {list(chunk.robot.shape)}, "
+            "expected [horizon, action_dim] for both"
+        )
+    horizon, action_dim = chunk.model.shape
+    return ActionChunk(
+        header=Header(stamp=stamp),
+        schema_version=SCHEMA_VERSION_MAX,
+        session_id=chunk.session_id,
+        session_epoch=chunk.session_epoch,
+        seq_id=chunk.seq_id,
+        episode_id=chunk.episode_id,
+        client_mono_ns=chunk.client_mono_ns,
+        status=int(chunk.status),
+        message=chunk.message,
+        horizon=horizon,
+        action_dim=action_dim,
+        chunk_model=float32_field(chunk.model),
+        chunk_robot=float32_field(chunk.robot),
+        queue_wait_ms=float(chunk.queue_wait_ms),
+        inference_ms=float(chunk.inference_ms),
+        superseded_seqs=chunk.superseded_seqs,
+        server_load=float(chunk.server_load),
+        policy_version=chunk.policy_version,
+    )
+
+
+def chunk_from_message(message: ActionChunk) -> Chunk:
+    """Read a chunk; both spaces are read-only views into the message, and values are not checked.
+
+    Raises WireError for a schema version or status this code does not know, and when a space does not have
+    horizon x action_dim values.
+    """
+    require_schema_version(message.schema_version, "chunk")
+    shape = (message.horizon, message.action_dim)
+    return Chunk(
+        session_id=message.session_id,
+        session_epoch=message.session_epoch,
+        seq_id=message.seq_id,
+        episode_id=message.episode_id,
+        client_mono_ns=message.client_mono_ns,
+        status=_status(message.status),
+        message=message.message,
+        model=from_float32_field(message.chunk_model, shape, "chunk_model (horizon x action_dim)"),
+        robot=from_float32_field(message.chunk_robot, shape, "chunk_robot (horizon x action_dim)"),
+        queue_wait_ms=message.queue_wait_ms,
+        inference_ms=message.inference_ms,
+        superseded_seqs=message.superseded_seqs,
+        server_load=message.server_load,
+        policy_version=message.policy_version,
+    )
+
+
+def _status(value: int) -> ChunkStatus:
+    try:
+        return ChunkStatus(value)
+    except ValueError:
+        known = ", ".join(f"{status.value} ({status.name})" for status in ChunkStatus)
+        raise WireError(f"status: found {value}, expected one of {known}") from None

@@ -1,0 +1,130 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Observation messages: a request and its sensor data as the robot writes them and the server reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from builtin_interfaces.msg import Time
+from numpy.typing import NDArray
+from sensor_msgs.msg import CompressedImage, Image
+from std_msgs.msg import Header
+
+from remote_inference.core.exchange import SCHEMA_VERSION_MAX, ImageFeature, Request, SessionOffer
+from remote_inference.core.policy import Float32Array, PolicyObservation
+from remote_inference.msg import Observation
+from remote_inference.wire.arrays import ByteBuffer, WireError, float32_field, from_float32_field
+from remote_inference.wire.images import ImageError, decode_jpeg, decode_png, image_from_message
+from remote_inference.wire.schema import require_schema_version
+
+_DECODERS: dict[str, Callable[[ByteBuffer], NDArray[Any]]] = {"jpeg": decode_jpeg, "png": decode_png}
+
+
+def observation_to_message(
+    request: Request, state: Float32Array, images: Sequence[CompressedImage | Image], stamp: Time
+) -> Observation:
+    """Write a request with its state `[state_dim]` and its images, both in the contract's order.
+
+    Raises WireError when the two prefixes differ in shape.
+    """
+    model, robot = _no_rows_if_none(request.prefix_model), _no_rows_if_none(request.prefix_robot)
+    if model.shape != robot.shape:
+        raise WireError(
+            f"prefixes: found prefix_model {list(model.shape)} and prefix_robot {list(robot.shape)}, "
+            "expected equal shapes"
+        )
+    return Observation(
+        header=Header(stamp=stamp),
+        schema_version=SCHEMA_VERSION_MAX,
+        session_id=request.session_id,
+        session_epoch=request.session_epoch,
+        seq_id=request.seq_id,
+        episode_id=request.episode_id,
+        episode_start=request.episode_start,
+        client_mono_ns=request.client_mono_ns,
+        task=request.task,
+        inference_delay_steps=request.inference_delay_steps,
+        state=float32_field(state),
+        images=[image for image in images if isinstance(image, CompressedImage)],
+        raw_images=[image for image in images if isinstance(image, Image)],
+        prefix_length=len(model),
+        prefix_model=float32_field(model),
+        prefix_robot=float32_field(robot),
+    )
+
+
+def observation_from_message(message: Observation, offer: SessionOffer) -> PolicyObservation:
+    """Read and decode an observation of the robot that made the offer.
+
+    State and prefixes are read-only views into the message. Raises WireError when the schema version, the
+    state, the prefixes or the number of images are not what the offer promised, and its subclass ImageError,
+    naming the feature, when an image has another format or cannot be decoded.
+    """
+    require_schema_version(message.schema_version, "observation")
+    state = from_float32_field(message.state, (len(offer.state_names),), "state")
+    if not np.isfinite(state).all():
+        odd = [
+            f"{name} = {value}"
+            for name, value in zip(offer.state_names, state, strict=True)
+            if not np.isfinite(value)
+        ]
+        raise WireError(f"state: found {', '.join(odd)}, expected finite values")
+    prefix_shape = (message.prefix_length, len(offer.action_names))
+    prefix_model = from_float32_field(message.prefix_model, prefix_shape, "prefix_model")
+    prefix_robot = from_float32_field(message.prefix_robot, prefix_shape, "prefix_robot")
+    return PolicyObservation(
+        state=state,
+        images=_decode_images(message, offer.images),
+        task=message.task,
+        inference_delay_steps=message.inference_delay_steps,
+        prefix_model=prefix_model if message.prefix_length else None,
+        prefix_robot=prefix_robot if message.prefix_length else None,
+    )
+
+
+def request_from_message(message: Observation) -> Request:
+    """Read the identity of a request, and nothing that could be malformed: the prefixes stay None."""
+    return Request(
+        session_id=message.session_id,
+        session_epoch=message.session_epoch,
+        seq_id=message.seq_id,
+        episode_id=message.episode_id,
+        episode_start=message.episode_start,
+        client_mono_ns=message.client_mono_ns,
+        task=message.task,
+        inference_delay_steps=message.inference_delay_steps,
+    )
+
+
+def _no_rows_if_none(prefix: Float32Array | None) -> Float32Array:
+    return np.empty((0, 0), np.float32) if prefix is None else prefix
+
+
+def _decode_images(message: Observation, features: Iterable[ImageFeature]) -> dict[str, NDArray[Any]]:
+    encoded = [feature for feature in features if feature.encoding != "raw"]
+    raw = [feature for feature in features if feature.encoding == "raw"]
+    _require_count(message.images, encoded, "images")
+    _require_count(message.raw_images, raw, "raw_images")
+    arrived = {feature.name: image for feature, image in zip(encoded, message.images, strict=True)}
+    arrived |= {feature.name: image for feature, image in zip(raw, message.raw_images, strict=True)}
+    return {feature.name: _decode(arrived[feature.name], feature) for feature in features}
+
+
+def _require_count(found: Sequence[object], expected: Sequence[ImageFeature], what: str) -> None:
+    if len(found) != len(expected):
+        names = ", ".join(feature.name for feature in expected) or "none"
+        raise WireError(f"{what}: found {len(found)}, expected {len(expected)} ({names})")
+
+
+def _decode(image: CompressedImage | Image, feature: ImageFeature) -> NDArray[Any]:
+    try:
+        if feature.encoding == "raw":
+            return image_from_message(image)
+        if image.format != feature.encoding:
+            raise ImageError(f"format: found {image.format!r}, expected {feature.encoding!r}")
+        return _DECODERS[feature.encoding](image.data)
+    except ImageError as error:
+        raise ImageError(f"{feature.name}: {error}") from error

@@ -1,0 +1,130 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The robot's sensor messages, read as the contract says: joints by name, images ready for the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from sensor_msgs.msg import CompressedImage, Image, JointState
+
+from remote_inference.core.contract import COMPRESSED_IMAGE, ImageSource, StateSource
+from remote_inference.core.exchange import ImageFeature
+from remote_inference.wire.arrays import bytes_field
+from remote_inference.wire.images import (
+    ImageError,
+    encode_jpeg,
+    encode_png,
+    image_from_message,
+    image_to_message,
+    jpeg_size,
+    png_size,
+)
+
+_RAW_ENCODINGS = {"rgb": "rgb8", "depth": "16UC1"}
+_COMPRESSIONS = {"jpeg": "jpeg", "jpg": "jpeg", "png": "png"}
+
+
+class SensorError(ValueError):
+    """A sensor message is not what the contract says; names topic, what was found and expected."""
+
+
+class JointReader:
+    """Picks a state source's joints out of JointState messages, whatever their order there."""
+
+    def __init__(self, source: StateSource) -> None:
+        self._source = source
+        self._seen: Sequence[str] = ()  # names of the last message, for which _index was made
+        self._index: NDArray[np.intp] = np.empty(0, np.intp)
+
+    def read(self, message: JointState) -> NDArray[np.float64]:
+        """Return float64 `[len(source.names)]` in the source's order and the message's units.
+
+        Raises SensorError naming topic, field and joints when a joint is missing, the field does not have one
+        value for each name, or a wanted joint's value is not finite.
+        """
+        source = self._source
+        if message.name != self._seen:
+            self._index = self._locate(message.name)
+            self._seen = list(message.name)
+        field = getattr(message, source.field)
+        if len(field) != len(message.name):
+            raise self._error(
+                f"found {len(field)} values for {len(message.name)} names, expected one for each"
+            )
+        values: NDArray[np.float64] = np.frombuffer(field, np.float64)[self._index]
+        if not np.isfinite(values).all():
+            odd = [
+                f"{name} = {value}"
+                for name, value in zip(source.names, values, strict=True)
+                if not np.isfinite(value)
+            ]
+            raise self._error(f"found {', '.join(odd)}, expected finite values")
+        return values
+
+    def _locate(self, names: Sequence[str]) -> NDArray[np.intp]:
+        positions = {name: position for position, name in enumerate(names)}
+        if missing := [name for name in self._source.names if name not in positions]:
+            raise self._error(f"found no {', '.join(missing)} among {', '.join(names) or 'no names'}")
+        return np.array([positions[name] for name in self._source.names], np.intp)
+
+    def _error(self, problem: str) -> SensorError:
+        return SensorError(f"{self._source.topic}: {self._source.field}: {problem}")
+
+
+class CameraReader:
+    """Turns one camera's messages into what Observation carries, encoding those that are not encoded yet."""
+
+    def __init__(self, source: ImageSource, feature: ImageFeature) -> None:
+        self._source = source
+        self._feature = feature
+        self._size = (0, 0)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """`(height, width)` [px] of the last image read, (0, 0) before the first."""
+        return self._size
+
+    def read(self, message: CompressedImage | Image) -> CompressedImage | Image:
+        """Return the image as the feature's encoding says, under the sensor message's header.
+
+        Encoded data of the right kind, and raw images in rgb8 or 16UC1, are passed on as they are. Raises
+        SensorError naming topic and feature.
+        """
+        try:
+            return self._pass_on(message) if self._source.type == COMPRESSED_IMAGE else self._encode(message)
+        except ImageError as error:
+            raise SensorError(f"{self._source.topic} ({self._feature.name}): {error}") from error
+
+    def _pass_on(self, message: CompressedImage) -> CompressedImage:
+        encoding = self._feature.encoding
+        if _compression(message.format) != encoding:
+            raise ImageError(
+                f"format: found {message.format!r}, expected {encoding} for {self._source.colour}"
+            )
+        self._size = jpeg_size(message.data) if encoding == "jpeg" else png_size(message.data)
+        return CompressedImage(header=message.header, format=encoding, data=message.data)
+
+    def _encode(self, message: Image) -> CompressedImage | Image:
+        image = image_from_message(message)
+        if (image.ndim == 2) != (self._source.colour == "depth"):
+            raise ImageError(f"encoding: found {message.encoding!r}, expected one of {self._source.colour}")
+        height, width = image.shape[:2]
+        self._size = (height, width)
+        encoding = self._feature.encoding
+        if encoding == "raw":
+            if message.encoding == _RAW_ENCODINGS[self._source.colour]:
+                return message
+            raw = image_to_message(image)
+            raw.header = message.header
+            return raw
+        data = encode_jpeg(image, self._source.jpeg_quality) if encoding == "jpeg" else encode_png(image)
+        return CompressedImage(header=message.header, format=encoding, data=bytes_field(data))
+
+
+def _compression(image_format: str) -> str | None:
+    """Name the compression in a format: "jpeg", "png", or image_transport's "rgb8; jpeg compressed bgr8"."""
+    words = image_format.rpartition(";")[2].split()
+    return _COMPRESSIONS.get(words[0].lower()) if words else None

@@ -1,0 +1,113 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The OpenSession service: a robot's offer and a server's reply."""
+
+from __future__ import annotations
+
+from remote_inference.core.exchange import ImageFeature, SessionOffer, SessionReply
+from remote_inference.srv import OpenSession
+from remote_inference.wire.arrays import WireError
+
+_ENCODINGS = ("jpeg", "png", "raw")
+
+
+def offer_to_request(offer: SessionOffer) -> OpenSession.Request:
+    """Write an offer."""
+    return OpenSession.Request(
+        client=offer.client,
+        robot_namespace=offer.robot_namespace,
+        robot_type=offer.robot_type,
+        session_epoch=offer.session_epoch,
+        schema_version=offer.schema_version,
+        action_names=list(offer.action_names),
+        state_names=list(offer.state_names),
+        image_features=[image.name for image in offer.images],
+        image_encodings=[image.encoding for image in offer.images],
+        image_heights=[image.height for image in offer.images],
+        image_widths=[image.width for image in offer.images],
+        fps=float(offer.fps),
+        task=offer.task,
+        wants_rtc=offer.wants_rtc,
+    )
+
+
+def offer_from_request(request: OpenSession.Request) -> SessionOffer:
+    """Read an offer.
+
+    Raises WireError when the image fields differ in length, or an encoding is none of jpeg, png and raw.
+    """
+    for field in ("image_encodings", "image_heights", "image_widths"):
+        if len(getattr(request, field)) != len(request.image_features):
+            raise WireError(
+                f"{field}: found {len(getattr(request, field))} entries, "
+                f"expected {len(request.image_features)}, one for each of image_features"
+            )
+    columns = (request.image_features, request.image_encodings, request.image_heights, request.image_widths)
+    images = tuple(ImageFeature(*row) for row in zip(*columns, strict=True))
+    for image in images:
+        if image.encoding not in _ENCODINGS:
+            raise WireError(
+                f"image_encodings: found {image.encoding!r} for {image.name}, "
+                f"expected one of {', '.join(_ENCODINGS)}"
+            )
+    return SessionOffer(
+        client=request.client,
+        robot_namespace=request.robot_namespace,
+        robot_type=request.robot_type,
+        session_epoch=request.session_epoch,
+        schema_version=request.schema_version,
+        action_names=tuple(request.action_names),
+        state_names=tuple(request.state_names),
+        images=images,
+        fps=request.fps,
+        task=request.task,
+        wants_rtc=request.wants_rtc,
+    )
+
+
+def reply_to_response(reply: SessionReply) -> OpenSession.Response:
+    """Write a reply."""
+    return OpenSession.Response(
+        accepted=reply.accepted,
+        rejection=reply.rejection,
+        message=reply.message,
+        warnings=list(reply.warnings),
+        session_id=reply.session_id,
+        server_instance_id=reply.server_instance_id,
+        schema_version=reply.schema_version,
+        action_names=list(reply.action_names),
+        chunk_size=reply.chunk_size,
+        trained_fps=float(reply.trained_fps),
+        rtc=reply.rtc,
+        serving_mode=reply.serving_mode,
+        policy_name=reply.policy_name,
+        policy_revision=reply.policy_revision,
+        policy_fingerprint=reply.policy_fingerprint,
+        load=float(reply.load),
+        active_sessions=reply.active_sessions,
+        max_sessions=reply.max_sessions,
+    )
+
+
+def reply_from_response(response: OpenSession.Response) -> SessionReply:
+    """Read a reply."""
+    return SessionReply(
+        accepted=response.accepted,
+        rejection=response.rejection,
+        message=response.message,
+        warnings=tuple(response.warnings),
+        session_id=response.session_id,
+        server_instance_id=response.server_instance_id,
+        schema_version=response.schema_version,
+        action_names=tuple(response.action_names),
+        chunk_size=response.chunk_size,
+        trained_fps=response.trained_fps,
+        rtc=response.rtc,
+        serving_mode=response.serving_mode,
+        policy_name=response.policy_name,
+        policy_revision=response.policy_revision,
+        policy_fingerprint=response.policy_fingerprint,
+        load=response.load,
+        active_sessions=response.active_sessions,
+        max_sessions=response.max_sessions,
+    )
