@@ -91,6 +91,7 @@ class Engine:
         )
         self._matched = False
         self._episode_start = True
+        self._fed = False  # true once a chunk has been merged in this episode
         self._reset_deadline_ns: int | None = None
         self._timeouts_in_a_row = 0
         self._wanted_since_ns: int | None = None
@@ -178,6 +179,7 @@ class Engine:
             effects.append(Warn(f"chunk {chunk.seq_id} rejected: {problem}"))
         else:
             self.counters.chunks_merged += 1
+            self._fed = True
             self._wanted_since_ns = None
             self.playback.starved = ""
             effects += self._apply(Event.CHUNK_MERGED, f"chunk {chunk.seq_id} merged")
@@ -213,6 +215,7 @@ class Engine:
         self.cycle.abandon()
         self.cycle.forget_seen()
         self._wanted_since_ns = None
+        self._fed = False
         self.episode_id += 1
         self._episode_start = True
         self.task = task or self.task
@@ -320,8 +323,9 @@ class Engine:
         starved = self.playback.starved
         if late:
             effects += self._apply(Event.CHUNKS_LATE, f"no chunk for {self._config.degraded_after_s:g} s")
-        # In blocking mode the queue runs empty before each request by design.
-        if starved and (late or self._config.request_mode == "overlap"):
+        # An empty queue is no surprise after a reset, and in blocking mode before each request.
+        expected = not self._fed or self._config.request_mode == "blocking"
+        if starved and (late or not expected):
             effects += self._apply(Event.STARVED, starved)
         return effects
 

@@ -1,0 +1,307 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Node `bag_recorder`: records topics into a rosbag2 bag (MCAP) where `ros2 bag record` is not at hand.
+
+    bag_recorder --ros-args -p path:=run_1 -p "topics:=[/arm/remote_inference/state, /arm/joint_states]"
+
+Subscriptions are raw: a callback deposits the bytes and the time, one thread writes them. SIGINT or SIGTERM
+finishes the bag.
+"""
+# rclpy is partly annotated, and what is not counts as untyped.
+# mypy: disable-error-code="no-untyped-call"
+
+from __future__ import annotations
+
+import queue
+import signal
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import rclpy
+from rcl_interfaces.msg import IntegerRange, ParameterDescriptor
+from rclpy.exceptions import ParameterException
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.signals import SignalHandlerOptions
+from rclpy.utilities import try_shutdown
+from rosbags.interfaces import Qos, QosDurability, QosHistory, QosLiveliness, QosReliability, QosTime
+
+from remote_inference.audit.bag import BagError, BagTopic, BagWriter
+
+GRAPH_POLL_S = 0.5  # how often the graph is searched for topics named without a type
+SUBSCRIPTION_DEPTH = 100  # messages that may wait in the middleware while the executor is busy
+_STOP_POLL_S = 0.1  # longest time until a signal is noticed
+_DRAIN_QUIET_SPINS = 3  # after a signal: what has arrived is taken until nothing came for so many turns ...
+_DRAIN_LIMIT_S = 1.0  # ... or for so long
+
+_RELIABLE = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE)
+_LATCHED = QoSProfile(
+    depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
+)
+
+# What publishers of the package's own messages offer, by message type.
+OFFERED_QOS = {
+    "remote_inference/msg/Observation": _RELIABLE,
+    "remote_inference/msg/ActionChunk": _RELIABLE,
+    "remote_inference/msg/ClientState": _LATCHED,
+    "remote_inference/msg/ExecutedAction": QoSProfile(depth=100, reliability=ReliabilityPolicy.BEST_EFFORT),
+    "remote_inference/msg/ServerStatus": _LATCHED,
+}
+
+
+class RecorderError(Exception):
+    """The recorder cannot start; names the parameter and what is wrong with it."""
+
+
+def parse_topics(entries: Iterable[str]) -> dict[str, str]:
+    """Return message type by topic, empty where the entry names none, of entries `/name` or `/name:type`.
+
+    Raises RecorderError when there is no entry, a name is not absolute, or a topic is named twice.
+    """
+    topics: dict[str, str] = {}
+    for entry in entries:
+        name, _, msgtype = entry.partition(":")
+        if not name.startswith("/"):
+            raise RecorderError(
+                f"parameter topics: {entry!r} does not begin with '/', names must be absolute"
+            )
+        if name in topics:
+            raise RecorderError(f"parameter topics: {name} is named twice")
+        topics[name] = msgtype
+    if not topics:
+        raise RecorderError(
+            "parameter topics: no topic named, expected entries '/name' or '/name:pkg/msg/Type'"
+        )
+    return topics
+
+
+def message_class(msgtype: str) -> Any:
+    """Return the Python class of `package/msg/Name`. Raises RecorderError when it is not installed."""
+    package, _, name = msgtype.partition("/msg/")
+    try:
+        return getattr(import_module(f"{package}.msg"), name)
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        raise RecorderError(
+            f"message type {msgtype!r} is not installed; expected 'package/msg/Name'"
+        ) from error
+
+
+def subscription_qos(offered: Iterable[QoSProfile]) -> QoSProfile:
+    """Return the strongest QoS that is compatible with every offered one; without offers, with any."""
+    offers = list(offered)
+    reliable = offers and all(o.reliability == ReliabilityPolicy.RELIABLE for o in offers)
+    latched = offers and all(o.durability == DurabilityPolicy.TRANSIENT_LOCAL for o in offers)
+    return QoSProfile(
+        depth=max([SUBSCRIPTION_DEPTH, *(o.depth for o in offers)]),
+        reliability=ReliabilityPolicy.RELIABLE if reliable else ReliabilityPolicy.BEST_EFFORT,
+        durability=DurabilityPolicy.TRANSIENT_LOCAL if latched else DurabilityPolicy.VOLATILE,
+    )
+
+
+def recorded_qos(profile: QoSProfile) -> Qos:
+    """Return a profile as a bag's metadata holds it."""
+
+    def span(duration: Any) -> QosTime:
+        return QosTime(*divmod(duration.nanoseconds, 10**9))
+
+    return Qos(
+        QosHistory(profile.history.value),
+        profile.depth,
+        QosReliability(profile.reliability.value),
+        QosDurability(profile.durability.value),
+        span(profile.deadline),
+        span(profile.lifespan),
+        QosLiveliness(profile.liveliness.value),
+        span(profile.liveliness_lease_duration),
+        profile.avoid_ros_namespace_conventions,
+    )
+
+
+class WriterThread:
+    """Writes a bag from a bounded queue. Only `put` and `failure` may be used while it runs."""
+
+    def __init__(self, bag: BagWriter, queue_size: int) -> None:
+        self.failure: Exception | None = None  # why writing ended early
+        self.dropped: Counter[str] = Counter()  # messages lost because the queue was full, by topic
+        self._bag = bag
+        self._queue: queue.Queue[tuple[BagTopic, int, bytes] | None] = queue.Queue(queue_size)
+        self._thread = threading.Thread(target=self._run, name="bag_writer", daemon=True)
+        self._thread.start()
+
+    def put(self, topic: BagTopic, stamp_ns: int, cdr: bytes) -> None:
+        """Queue one message, or count it as dropped."""
+        try:
+            self._queue.put_nowait((topic, stamp_ns, cdr))
+        except queue.Full:
+            self.dropped[topic.name] += 1
+
+    def finish(self) -> None:
+        """Write what is queued and end the thread."""
+        while self._thread.is_alive():
+            with suppress(queue.Full):
+                self._queue.put(None, timeout=_STOP_POLL_S)
+            self._thread.join(timeout=_STOP_POLL_S)
+
+    def _run(self) -> None:
+        try:
+            while (item := self._queue.get()) is not None:
+                topic, stamp_ns, cdr = item
+                if topic.name not in self._bag:
+                    self._bag.add_topic(topic)
+                self._bag.write(topic.name, stamp_ns, cdr)
+        except Exception as error:  # whatever ended the recording, the node reports it
+            self.failure = error
+
+
+class BagRecorder(Node):
+    """Subscribes to the topics it is told to and hands their bytes to the writer.
+
+    Raises RecorderError or BagError when a parameter is wrong or the bag exists.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("bag_recorder")
+        path = self._parameter("path", Parameter.Type.STRING, "Folder of the bag to create.")
+        entries = self._parameter(
+            "topics",
+            Parameter.Type.STRING_ARRAY,
+            "Absolute topic names. '/name:pkg/msg/Type' subscribes before any publisher exists; without type "
+            "the topic is taken up when it shows in the graph, with the QoS that its publishers offer.",
+        )
+        queue_size = self.declare_parameter(
+            "queue_size",
+            10_000,
+            ParameterDescriptor(
+                description="Messages that may wait to be written; more are dropped and counted.",
+                read_only=True,
+                integer_range=[IntegerRange(from_value=1, to_value=1_000_000, step=1)],
+            ),
+        ).value
+        if not path:
+            raise RecorderError("parameter path: empty, expected the folder of the bag to create")
+        self._requested = parse_topics(entries or [])
+        classes = {name: message_class(msgtype) for name, msgtype in self._requested.items() if msgtype}
+        self._bag = BagWriter(Path(path))
+        self._writer = WriterThread(self._bag, queue_size)
+        self._described: dict[str, BagTopic] = {}
+        self._reported_drops = 0
+        self.received = 0
+        for name, cls in classes.items():
+            self._subscribe(name, self._requested[name], cls)
+        self._waiting = [name for name, msgtype in self._requested.items() if not msgtype]
+        self.create_timer(GRAPH_POLL_S, self._poll)
+        self.get_logger().info(f"recording {len(self._requested)} topics to {path}")
+
+    @property
+    def failure(self) -> Exception | None:
+        """Why writing ended early, None while all is well."""
+        return self._writer.failure
+
+    def _parameter(self, name: str, kind: Parameter.Type, description: str) -> Any:
+        self.declare_parameter(name, kind, ParameterDescriptor(description=description, read_only=True))
+        return self.get_parameter_or(name, Parameter(name)).value
+
+    def _offers(self, name: str, msgtype: str) -> list[QoSProfile]:
+        if msgtype in OFFERED_QOS:
+            return [OFFERED_QOS[msgtype]]
+        return [endpoint.qos_profile for endpoint in self.get_publishers_info_by_topic(name)]
+
+    def _subscribe(self, name: str, msgtype: str, cls: Any) -> None:
+        qos = subscription_qos(self._offers(name, msgtype))
+        self.create_subscription(cls, name, partial(self._deposit, name, msgtype), qos, raw=True)
+
+    def _deposit(self, name: str, msgtype: str, cdr: bytes) -> None:
+        stamp_ns = time.time_ns()
+        self._writer.put(self._describe(name, msgtype), stamp_ns, cdr)
+        self.received += 1
+
+    def _describe(self, name: str, msgtype: str) -> BagTopic:
+        """Return the topic as the bag names it, with the QoS on offer when its first message came."""
+        if name not in self._described:
+            offered = tuple(dict.fromkeys(recorded_qos(qos) for qos in self._offers(name, msgtype)))
+            self._described[name] = BagTopic(name, msgtype, offered)
+        return self._described[name]
+
+    def _poll(self) -> None:
+        """Take up topics that have appeared; report drops."""
+        if self._waiting:
+            graph = dict(self.get_topic_names_and_types())
+            for name in [n for n in self._waiting if n in graph and self.count_publishers(n)]:
+                self._take_up(name, graph[name])
+        dropped = self._writer.dropped.total()
+        if dropped > self._reported_drops:
+            self._reported_drops = dropped
+            self.get_logger().warning(
+                f"{dropped} messages dropped so far, the queue is full: the disk is too slow"
+            )
+
+    def _take_up(self, name: str, types: list[str]) -> None:
+        self._waiting.remove(name)
+        try:
+            if len(types) > 1:
+                raise RecorderError(
+                    f"published as {' and as '.join(types)}; name one as '{name}:pkg/msg/Type'"
+                )
+            self._requested[name] = types[0]
+            self._subscribe(name, types[0], message_class(types[0]))
+        except RecorderError as error:
+            self.get_logger().error(f"not recording {name}: {error}")
+
+    def finish(self) -> int:
+        """Finish the bag and log what is in it; return the exit code of the process."""
+        self._writer.finish()
+        for name, msgtype in self._requested.items():
+            if msgtype and name not in self._bag and self.failure is None:
+                self._bag.add_topic(self._describe(name, msgtype))
+        self._bag.close()
+        for name in self._requested:
+            drops = f", {n} dropped" if (n := self._writer.dropped[name]) else ""
+            self.get_logger().info(f"{name}: {self._bag.counts.get(name, 0)} messages{drops}")
+        if self.failure is not None:
+            self.get_logger().fatal(f"recording to {self._bag.path} ended early: {self.failure}")
+            return 1
+        return 0
+
+
+def _drain(node: BagRecorder, executor: SingleThreadedExecutor) -> None:
+    """Take the messages that reached this process before it was told to stop."""
+    deadline, quiet = time.monotonic() + _DRAIN_LIMIT_S, 0
+    while quiet < _DRAIN_QUIET_SPINS and time.monotonic() < deadline:
+        received = node.received
+        executor.spin_once(timeout_sec=0.01)
+        quiet = 0 if node.received > received else quiet + 1
+
+
+def main(args: list[str] | None = None) -> int:
+    """Record until SIGINT or SIGTERM; return 0, or 1 when the recording cannot start or ended early."""
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
+    try:
+        node = BagRecorder()
+        executor = SingleThreadedExecutor()
+        executor.add_node(node)
+        while not stop.is_set() and node.failure is None:
+            executor.spin_once(timeout_sec=_STOP_POLL_S)
+        _drain(node, executor)
+        return node.finish()
+    except (RecorderError, BagError, ParameterException) as error:
+        print(f"bag_recorder: {error}", file=sys.stderr)
+        return 1
+    finally:
+        try_shutdown()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,166 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Numeric and msgpack fields: exact, without copies on reading, and assigned the way rclpy takes quickly."""
+
+from __future__ import annotations
+
+from array import array
+
+import msgpack
+import numpy as np
+import pytest
+from builtin_interfaces.msg import Time
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from remote_inference.msg import ActionChunk, Observation
+from sensor_msgs.msg import CompressedImage, Image
+from std_msgs.msg import Float64MultiArray
+
+from remote_inference.core.contract import FLOAT64_MULTI_ARRAY, IMAGE, CommandSink, ImageSource
+from remote_inference.core.exchange import Chunk, ImageFeature, Request
+from remote_inference.wire import (
+    CameraReader,
+    CommandWriter,
+    WireError,
+    chunk_to_message,
+    float32_field,
+    float64_field,
+    from_float32_field,
+    image_to_message,
+    observation_to_message,
+    pack_extras,
+    unpack_extras,
+)
+
+json_like = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False)
+    | st.text()
+    | st.binary(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@settings(deadline=None)
+@given(arrays.arrays(np.float32, arrays.array_shapes(max_dims=3, max_side=6)))
+def test_float32_survives_bit_by_bit(values):
+    field = float32_field(values)
+    assert isinstance(field, array)
+    assert field.typecode == "f"
+    assert from_float32_field(field, values.shape, "x").tobytes() == values.tobytes()
+
+
+def test_views_are_written_row_by_row():
+    values = np.arange(6, dtype=np.float32).reshape(2, 3)
+    assert float32_field(values.T).tolist() == [0, 3, 1, 4, 2, 5]
+    assert float64_field(values[:, ::2]).tolist() == [0, 2, 3, 5]
+
+
+def test_reading_copies_nothing_and_cannot_change_the_message():
+    field = float32_field(np.arange(6))
+    view = from_float32_field(field, (2, 3), "x")
+    assert np.shares_memory(view, np.frombuffer(field, np.float32))
+    with pytest.raises(ValueError, match="read-only"):
+        view[0, 0] = 1
+
+
+def test_an_empty_field_has_an_empty_shape():
+    assert from_float32_field(array("f"), (0, 6), "x").shape == (0, 6)
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [((7,), "expected 7$"), ((2, 4), "expected 2 x 4 = 8$"), ((0, 6), "expected 0 x 6 = 0$")],
+)
+def test_a_wrong_length_names_the_field_and_both_lengths(shape, expected):
+    with pytest.raises(WireError, match=f"state: found 6 values, {expected}"):
+        from_float32_field(float32_field(np.zeros(6)), shape, "state")
+
+
+PREFIX = np.zeros((2, 3), np.float32)
+REQUEST = Request("", 1, 1, 1, False, 1, "", 0, prefix_model=PREFIX, prefix_robot=PREFIX)
+CHUNK = Chunk("", 1, 1, 1, 1, model=PREFIX, robot=PREFIX)
+SINK = CommandSink(topic="commands", type=FLOAT64_MULTI_ARRAY, names=("a",))
+RAW = image_to_message(np.zeros((2, 2, 3), np.uint8))
+CAMERA = ImageSource(topic="camera", type=IMAGE)
+
+
+@pytest.mark.parametrize(
+    ("message", "field", "write"),
+    [
+        (Observation, "state", lambda: observation_to_message(REQUEST, PREFIX[0], [], Time())),
+        (Observation, "prefix_model", lambda: observation_to_message(REQUEST, PREFIX[0], [], Time())),
+        (Observation, "prefix_robot", lambda: observation_to_message(REQUEST, PREFIX[0], [], Time())),
+        (ActionChunk, "chunk_model", lambda: chunk_to_message(CHUNK, Time())),
+        (ActionChunk, "chunk_robot", lambda: chunk_to_message(CHUNK, Time())),
+        (Image, "data", lambda: image_to_message(np.zeros((2, 2, 3), np.uint8))),
+        (CompressedImage, "data", lambda: CameraReader(CAMERA, ImageFeature("front", "jpeg")).read(RAW)),
+        (Float64MultiArray, "data", lambda: CommandWriter(SINK, ["a"]).message(np.zeros(1))),
+    ],
+    ids=lambda value: value if isinstance(value, str) else getattr(value, "__name__", None),
+)
+def test_every_writer_assigns_arrays(message, field, write, monkeypatch):
+    """rclpy copies numpy arrays and memoryviews element by element (benchmarks/codecs.py)."""
+    assigned = []
+    original = getattr(message, field)
+
+    def record(instance, value):
+        assigned.append(value)
+        original.fset(instance, value)
+
+    monkeypatch.setattr(message, field, original.setter(record))
+    write()
+    assert assigned
+    assert all(isinstance(value, array) for value in assigned)
+
+
+@settings(deadline=None)
+@given(st.dictionaries(st.text(), json_like, max_size=5))
+def test_extras_survive(extras):
+    field = pack_extras(extras)
+    assert isinstance(field, array)
+    assert unpack_extras(field) == extras
+
+
+def test_no_extras_are_an_empty_field():
+    assert len(pack_extras({})) == 0
+    assert unpack_extras(array("B")) == {}
+
+
+@pytest.mark.parametrize("value", [[1, 2], 7, "text", None])
+def test_extras_that_are_no_map_are_refused(value):
+    with pytest.raises(WireError, match=f"found a msgpack {type(value).__name__}, expected a map"):
+        unpack_extras(msgpack.packb(value))
+
+
+def test_extras_with_keys_that_are_no_text_are_refused():
+    with pytest.raises(WireError, match="extras"):
+        unpack_extras(msgpack.packb({b"key": 1}))
+    with pytest.raises(WireError, match="extras"):
+        unpack_extras(msgpack.packb({1: 1}))
+
+
+@settings(deadline=None)
+@given(st.binary(min_size=1, max_size=40))
+def test_extras_of_any_bytes_are_a_map_or_a_wire_error(data):
+    try:
+        assert isinstance(unpack_extras(data), dict)
+    except WireError as error:
+        assert "extras" in str(error)  # noqa: PT017
+
+
+def test_extras_that_end_early_or_late_are_refused():
+    packed = pack_extras({"key": "value"})
+    for data in (packed[:-1], packed + packed):
+        with pytest.raises(WireError, match="are not msgpack"):
+            unpack_extras(data)
+
+
+@pytest.mark.parametrize("value", [{"x": object()}, {"x": 2**70}])
+def test_extras_that_msgpack_cannot_hold_are_refused(value):
+    with pytest.raises(WireError, match="cannot be packed"):
+        pack_extras(value)

@@ -1,0 +1,96 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Both halves of the session handshake survive the wire."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rclpy.serialization import deserialize_message, serialize_message
+from remote_inference.srv import OpenSession
+
+from remote_inference.core.exchange import ImageFeature, SessionOffer, SessionReply
+from remote_inference.wire import (
+    WireError,
+    offer_from_request,
+    offer_to_request,
+    reply_from_response,
+    reply_to_response,
+)
+
+text = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12)
+texts = st.lists(text, max_size=4).map(tuple)
+uint32 = st.integers(0, 2**32 - 1)
+uint16 = st.integers(0, 2**16 - 1)
+float32 = st.floats(0, 1e6, width=32)
+features = st.builds(ImageFeature, text, st.sampled_from(["jpeg", "png", "raw"]), uint32, uint32)
+offers = st.builds(
+    SessionOffer,
+    client=text,
+    robot_namespace=text,
+    robot_type=text,
+    session_epoch=uint32,
+    schema_version=uint16,
+    action_names=texts,
+    state_names=texts,
+    images=st.lists(features, max_size=3).map(tuple),
+    fps=float32,
+    task=text,
+    wants_rtc=st.booleans(),
+)
+replies = st.builds(
+    SessionReply,
+    accepted=st.booleans(),
+    rejection=text,
+    message=text,
+    warnings=texts,
+    session_id=text,
+    server_instance_id=text,
+    schema_version=uint16,
+    action_names=texts,
+    chunk_size=uint32,
+    trained_fps=float32,
+    rtc=st.booleans(),
+    serving_mode=text,
+    policy_name=text,
+    policy_revision=text,
+    policy_fingerprint=text,
+    load=st.floats(0, 1, width=32),
+    active_sessions=uint32,
+    max_sessions=uint32,
+)
+
+
+@settings(deadline=None)
+@given(offers)
+def test_an_offer_survives(offer):
+    request = deserialize_message(serialize_message(offer_to_request(offer)), OpenSession.Request)
+    assert offer_from_request(request) == offer
+
+
+@settings(deadline=None)
+@given(replies)
+def test_a_reply_survives(reply):
+    response = deserialize_message(serialize_message(reply_to_response(reply)), OpenSession.Response)
+    assert reply_from_response(response) == reply
+
+
+@pytest.mark.parametrize("field", ["image_encodings", "image_heights", "image_widths"])
+def test_image_fields_of_different_lengths_are_refused(field):
+    request = OpenSession.Request(
+        image_features=["images.front"], image_encodings=["jpeg"], image_heights=[480], image_widths=[640]
+    )
+    setattr(request, field, [])
+    with pytest.raises(
+        WireError, match=f"{field}: found 0 entries, expected 1, one for each of image_features"
+    ):
+        offer_from_request(request)
+
+
+def test_an_unknown_encoding_is_refused_naming_the_feature():
+    request = OpenSession.Request(
+        image_features=["images.front"], image_encodings=["webp"], image_heights=[0], image_widths=[0]
+    )
+    with pytest.raises(WireError, match=r"found 'webp' for images\.front, expected one of jpeg, png, raw"):
+        offer_from_request(request)
