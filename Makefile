@@ -51,7 +51,7 @@ bench: setup  ## measure the request cycle against a bare rclpy ping-pong of the
 	@$(RUN) python benchmarks/request_cycle.py $(ARGS)
 
 train-demo: setup  ## collect data and train the demo's policy again (about ten minutes on two cores)
-	@$(RUN) python -m remote_inference.sim.train_demo $(ARGS)
+	@$(RUN) python -m remote_inference.sim.train_demo --out config/models/belt_arm $(ARGS)
 
 clean:  ## remove build products and virtual environments; runs/ stays
 	rm -rf build install log .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which processes, parameters and environment make up a deployment.
 
-The launch files and the command line both read this module: what the tests start is what `ros2 launch` starts.
+The launch files and the command line both read it: what the tests start is what `ros2 launch` starts.
 """
 
 from __future__ import annotations
@@ -56,8 +56,7 @@ class Process:
 
 def share_path(*parts: str) -> Path:
     """Return a path under the package's installed share folder."""
-    if not os.environ.get("AMENT_PREFIX_PATH"):  # the wheels' prefix is not a sourced workspace
-        return Path(sys.prefix, "share", "remote_inference", *parts)
+    os.environ.setdefault("AMENT_PREFIX_PATH", sys.prefix)  # for the wheels; a sourced workspace has set it
     return Path(get_package_share_directory("remote_inference"), *parts)
 
 
@@ -67,8 +66,6 @@ def environment(rmw: str = "") -> dict[str, str]:
     rmw: RMW_IMPLEMENTATION, empty to keep the one in force.
     """
     variables = dict(MALLOC_ENVIRONMENT)
-    if "AMENT_PREFIX_PATH" not in os.environ:
-        variables["AMENT_PREFIX_PATH"] = sys.prefix
     if rmw:
         variables["RMW_IMPLEMENTATION"] = rmw
     # Read by Fast DDS only: shared memory for messages with raw images, quick notice of dead peers.
@@ -129,6 +126,40 @@ def recorder(bag: str | Path, *, namespace: str, rmw: str = "") -> Process:
         {"path": str(bag), "topics": topics},
         environment=environment(rmw),
     )
+
+
+def robot_processes(
+    contract: str | Path,
+    *,
+    namespace: str,
+    servers: Sequence[str] = ("/policy_server",),
+    parameter_files: Sequence[Path] = (),
+    bag: str | Path | None = None,
+    rmw: str = "",
+) -> list[Process]:
+    """Describe everything that runs on a robot: the node and, with `bag`, its recorder."""
+    processes = [
+        robot(contract, namespace=namespace, servers=servers, parameter_files=parameter_files, rmw=rmw)
+    ]
+    if bag:
+        processes.insert(0, recorder(bag, namespace=namespace, rmw=rmw))
+    return processes
+
+
+def demo_processes(*, namespace: str = "/belt_arm_1", rmw: str = "") -> list[Process]:
+    """Describe the demo: the shipped policy's server, the simulated arm and its robot node, autostarted."""
+    config = share_path("config")
+    return [
+        server(config / "belt_arm.manifest.yaml", rmw=rmw),
+        belt_arm(namespace=namespace, rmw=rmw),
+        robot(
+            config / "belt_arm.contract.yaml",
+            namespace=namespace,
+            parameter_files=[config / "belt_arm.params.yaml"],
+            parameters={"autostart": True},
+            rmw=rmw,
+        ),
+    ]
 
 
 def _yaml(value: Any) -> str:

@@ -1,0 +1,112 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""`remote-inference`: the package's verbs for people without ros2cli."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from pathlib import Path
+
+from remote_inference import __version__, bringup
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one verb; return the exit code."""
+    parser = _make_parser()
+    arguments = parser.parse_args(argv)
+    return int(arguments.run(arguments))
+
+
+def _make_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="remote-inference", description=__doc__)
+    parser.add_argument("--version", action="version", version=__version__)
+    verbs = parser.add_subparsers(required=True, metavar="VERB")
+    _add_demo(verbs)
+    _add_robot(verbs)
+    _add_server(verbs)
+    _add_explain(verbs)
+    return parser
+
+
+def _add_demo(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    from remote_inference.demo import command  # noqa: PLC0415  the other verbs need neither rich nor MuJoCo
+
+    parser = verbs.add_parser("demo", help="watch the simulated arm pick cubes, driven by a policy server")
+    command.add_arguments(parser)
+    parser.set_defaults(run=command.run)
+
+
+def _add_robot(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser("robot", help="run one robot's node, as robot.launch.py does")
+    parser.add_argument("--contract", type=Path, required=True, help="YAML that maps topics to features")
+    parser.add_argument("--namespace", required=True, help="the robot's namespace, for example /robot_1")
+    parser.add_argument("--servers", nargs="+", default=["/policy_server"], help="in order of preference")
+    parser.add_argument("--params-file", type=Path, help="ROS parameter file for the node")
+    parser.add_argument("--record", type=Path, help="folder of a bag to create")
+    parser.set_defaults(run=_run_robot)
+
+
+def _add_server(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser("server", help="run a policy server, as server.launch.py does")
+    parser.add_argument("--manifest", type=Path, required=True, help="YAML that says what to serve")
+    parser.add_argument("--name", default="policy_server", help="node name (default policy_server)")
+    parser.set_defaults(run=_run_server)
+
+
+def _add_explain(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser("explain", help="draw what a robot did, from its bag")
+    parser.add_argument("bag", type=Path)
+    parser.add_argument("--namespace", required=True, help="the robot's namespace in the bag")
+    parser.add_argument("--out", type=Path, default=Path("report.png"), help="picture to write")
+    parser.set_defaults(run=_explain)
+
+
+def _run_robot(arguments: argparse.Namespace) -> int:
+    processes = bringup.robot_processes(
+        arguments.contract,
+        namespace=arguments.namespace,
+        servers=arguments.servers,
+        parameter_files=[arguments.params_file] if arguments.params_file else [],
+        bag=arguments.record,
+    )
+    return _run(processes)
+
+
+def _run_server(arguments: argparse.Namespace) -> int:
+    return _run([bringup.server(arguments.manifest, name=arguments.name)])
+
+
+def _explain(arguments: argparse.Namespace) -> int:
+    from remote_inference.audit import BagError, draw_report, load_timeline  # noqa: PLC0415  needs matplotlib
+
+    try:
+        timeline = load_timeline(arguments.bag, arguments.namespace)
+    except BagError as error:
+        print(f"remote-inference explain: {error}", file=sys.stderr)
+        return 1
+    draw_report(timeline, arguments.out, f"{arguments.bag.name}, {arguments.namespace}")
+    print(arguments.out)
+    return 0
+
+
+def _run(processes: list[bringup.Process]) -> int:
+    """Run processes until one ends or the user interrupts; return the exit code."""
+    from remote_inference.processes import ProcessGroup  # noqa: PLC0415
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)
+    with ProcessGroup() as group:
+        try:
+            for process in processes:
+                group.start(process)
+            return group.wait()
+        except KeyboardInterrupt:
+            return max(group.stop())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

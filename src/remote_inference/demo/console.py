@@ -1,0 +1,106 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The demo on a terminal: a live line while it runs, a table at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as RichProgress
+from rich.table import Table
+
+from remote_inference.demo.run import DemoOptions, Episode, Progress
+from remote_inference.demo.sweep import LABELS, Sweep
+
+STATE_STYLES = {
+    "CONNECTING": "cyan",
+    "STREAMING": "green",
+    "DEGRADED": "yellow",
+    "STALLED": "dark_orange",
+    "RECONNECTING": "magenta",
+    "DEAD": "bold red",
+}
+
+
+@contextmanager
+def live_progress(console: Console, options: DemoOptions) -> Iterator[Callable[[Progress], None]]:
+    """Show a run; yields what to tell it."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[picked]}"),
+        TextColumn("{task.fields[state]}"),
+        TimeElapsedColumn(),
+    )
+    with RichProgress(*columns, console=console) as bar:
+        description = f"{options.strategy}, {options.latency_ms:g} ms"
+        task = bar.add_task(description, total=options.episodes, picked="", state="")
+
+        def tell(progress: Progress) -> None:
+            style = STATE_STYLES.get(progress.state, "white")
+            bar.update(
+                task,
+                completed=len(progress.episodes),
+                picked=_picked(progress.episodes),
+                state=f"[{style}]{progress.state:<12}[/]",
+            )
+
+        yield tell
+
+
+def print_summary(console: Console, summary: Mapping[str, Any], folder: Path) -> None:
+    """Print the table at the end of a run."""
+    latency = summary["latency_ms"]
+    actions = {name: count for name, count in summary["actions_by_source"].items() if count}
+    states = ", ".join(f"{entry['state']} {entry['seconds']:.1f} s" for entry in summary["states_visited"])
+    table = Table(title="Belt arm demo", show_header=False, title_justify="left")
+    picked = round(summary["success_rate"] * summary["episodes"])
+    table.add_row("cubes picked", f"{picked} of {summary['episodes']} ({summary['success_rate']:.0%})")
+    table.add_row("strategy", f"{summary['strategy']} ({LABELS[summary['strategy']]})")
+    table.add_row("injected latency", f"{summary['injected_latency_ms']:g} ms")
+    table.add_row("request cycle", _latency_text(latency))
+    table.add_row("control ticks by source", ", ".join(f"{name} {count}" for name, count in actions.items()))
+    table.add_row("states", states)
+    console.print(table)
+    for name in ("summary.json", "report.png", "frames.png", "bag"):
+        console.print(f"  {folder / name}", highlight=False)
+
+
+def print_sweep(console: Console, cells: Sweep, folder: Path) -> None:
+    """Print success by latency and strategy."""
+    table = Table(title="Cubes picked by injected latency", title_justify="left")
+    table.add_column("latency")
+    strategies = [strategy for strategy in LABELS if any(key[0] == strategy for key in cells)]
+    for strategy in strategies:
+        table.add_column(LABELS[strategy], justify="right")
+    for latency_ms in sorted({key[1] for key in cells}):
+        row = [cells.get((strategy, latency_ms)) for strategy in strategies]
+        texts = [
+            f"{cell.success_rate:.0%} ({cell.successes}/{cell.episodes})" if cell else "" for cell in row
+        ]
+        table.add_row(f"{latency_ms:g} ms", *texts)
+    console.print(table)
+    for name in ("sweep.json", "sweep.png"):
+        console.print(f"  {folder / name}", highlight=False)
+
+
+def _picked(episodes: Sequence[Episode]) -> str:
+    if not episodes:
+        return ""
+    successes = sum(episode.success for episode in episodes)
+    return f"picked {successes} of {len(episodes)}"
+
+
+def _latency_text(latency: Mapping[str, Any]) -> str:
+    if not latency["n"]:
+        return "no request was answered"
+    return (
+        f"p50 {latency['p50']:.1f}, p95 {latency['p95']:.1f}, p99 {latency['p99']:.1f} ms "
+        f"({latency['n']} requests)"
+    )

@@ -1,0 +1,93 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What a run of the demo leaves behind: summary.json, report.png, frames.png and the bag they come from."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from rclpy.utilities import get_rmw_implementation_identifier
+
+import remote_inference
+from remote_inference.audit.frames import draw_film_strip
+from remote_inference.audit.report import draw_report
+from remote_inference.audit.timeline import load_timeline, summarise
+from remote_inference.demo.run import NAMESPACE, DemoOptions, Episode
+
+LIBRARIES = ("mujoco", "numpy", "rosbags", "torch")
+
+
+def write_results(options: DemoOptions, episodes: Sequence[Episode], folder: Path) -> dict[str, Any]:
+    """Read the run's bag, write summary and pictures next to it; return the summary."""
+    timeline = load_timeline(folder / "bag", NAMESPACE)
+    numbers = summarise(timeline)
+    successes = [episode for episode in episodes if episode.success]
+    summary = {
+        "success_rate": len(successes) / len(episodes),
+        "episodes": len(episodes),
+        "strategy": options.strategy,
+        "injected_latency_ms": options.latency_ms,
+        "seed": options.seed,
+        "latency_ms": numbers.pop("latency_ms"),
+        "actions_by_source": numbers.pop("actions"),
+        "states_visited": numbers.pop("states"),
+        "episode_results": [asdict(episode) for episode in episodes],
+        "run": numbers,
+        "versions": _versions(),
+    }
+    (folder / "summary.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+    title = (
+        f"Belt arm: {len(successes)} of {len(episodes)} cubes, strategy {options.strategy}, "
+        f"{options.latency_ms:g} ms injected"
+    )
+    draw_report(timeline, folder / "report.png", title)
+    draw_film_strip(timeline, folder / "frames.png", window_s=_first_success(timeline, episodes))
+    return summary
+
+
+def link_latest(folder: Path) -> None:
+    """Let `latest` beside the run's folder point to it."""
+    link = folder.parent / "latest"
+    temporary = folder.parent / f".latest.{os.getpid()}"
+    temporary.unlink(missing_ok=True)
+    temporary.symlink_to(folder.name, target_is_directory=True)
+    temporary.replace(link)
+
+
+def _first_success(timeline: Any, episodes: Sequence[Episode]) -> tuple[float, float] | None:
+    """Return the part of the bag [s] with the first successful episode, None when there is none."""
+    index = next((index for index, episode in enumerate(episodes) if episode.success), None)
+    if index is None:
+        return None
+    ids = sorted({frame.episode_id for frame in timeline.frames})
+    times = [frame.t_s for frame in timeline.frames if index < len(ids) and frame.episode_id == ids[index]]
+    return (min(times), max(times)) if times else None
+
+
+def _versions() -> dict[str, str]:
+    versions = {
+        "remote_inference": remote_inference.__version__,
+        "python": platform.python_version(),
+        "ros_distro": os.environ.get("ROS_DISTRO", "") or _distribution_of_wheels(),
+        "rmw": get_rmw_implementation_identifier(),
+    }
+    for library in LIBRARIES:
+        versions[library] = version(library)
+    return versions
+
+
+def _distribution_of_wheels() -> str:
+    for distribution in ("jazzy", "kilted", "lyrical"):
+        try:
+            version(f"ros-{distribution}-rclpy")
+        except PackageNotFoundError:
+            continue
+        return distribution
+    return "unknown"

@@ -1,0 +1,127 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""One run of the demo: server, arm and robot as processes, a number of episodes, a bag."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from remote_inference import bringup
+from remote_inference.demo.operator import Operator
+from remote_inference.processes import ProcessGroup
+
+NAMESPACE = "/belt_arm_1"
+EPISODE_LIMIT_S = 5.0  # the belt has carried the cube out of reach by then
+STARTUP_TIMEOUT_S = 60.0
+OUTCOME_PERIOD_S = 0.1
+FIRST_SEED = 1_000_000  # seeds below are for training
+
+# Parameters of the robot by strategy. `blocking` executes ten actions of each chunk, a third of a second, as
+# users of remote synchronous inference do.
+STRATEGIES: dict[str, dict[str, object]] = {
+    "trim": {"delay_policy": "consumed"},
+    "no_trim": {"delay_policy": "none"},
+    "blocking": {"request_mode": "blocking", "execution_horizon": 10},
+}
+
+
+@dataclass(frozen=True)
+class DemoOptions:
+    """What to run. Episode k has seed `FIRST_SEED + seed * 10_000 + k`."""
+
+    episodes: int
+    latency_ms: float
+    strategy: str
+    seed: int
+    record: bool = True
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One attempt. Times are simulated seconds since its start; `success_s` is None after a miss."""
+
+    seed: int
+    success: bool
+    success_s: float | None
+    elapsed_s: float
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a watcher is told about ten times a second."""
+
+    episodes: tuple[Episode, ...]
+    state: str  # of the robot, or what is being waited for
+
+
+def run_episodes(options: DemoOptions, folder: Path, tell: Callable[[Progress], None]) -> list[Episode]:
+    """Run the demo with its logs, manifest and bag in `folder`.
+
+    Raises ProcessError when a process ends, OperatorError when something does not answer.
+    """
+    os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+    folder.mkdir(parents=True, exist_ok=True)
+    with ProcessGroup(folder / "logs") as group, Operator(NAMESPACE) as operator:
+        tell(Progress((), "starting"))
+        if options.record:
+            group.start(bringup.recorder(folder / "bag", namespace=NAMESPACE))
+        group.start(bringup.server(_write_manifest(options, folder)))
+        group.start(bringup.belt_arm(namespace=NAMESPACE))
+        group.start(_robot(options))
+        operator.wait_for_services(STARTUP_TIMEOUT_S, group.check)
+        operator.wait_for(
+            lambda: operator.connected, "session with the server", STARTUP_TIMEOUT_S, group.check
+        )
+        episodes: list[Episode] = []
+        for index in range(options.episodes):
+            seed = FIRST_SEED + options.seed * 10_000 + index
+            episodes.append(_run_episode(operator, group, seed, tuple(episodes), tell))
+            tell(Progress(tuple(episodes), _state_name(operator)))
+    return episodes
+
+
+def _run_episode(
+    operator: Operator,
+    group: ProcessGroup,
+    seed: int,
+    before: tuple[Episode, ...],
+    tell: Callable[[Progress], None],
+) -> Episode:
+    operator.begin_episode(seed)
+    while True:
+        operator.spin(OUTCOME_PERIOD_S)
+        group.check()
+        tell(Progress(before, _state_name(operator)))
+        outcome = operator.outcome()
+        if outcome.success or outcome.elapsed_s >= EPISODE_LIMIT_S:
+            success_s = outcome.success_s if outcome.success else None
+            return Episode(seed, outcome.success, success_s, outcome.elapsed_s)
+
+
+def _state_name(operator: Operator) -> str:
+    return operator.state.state_name if operator.state else "unknown"
+
+
+def _write_manifest(options: DemoOptions, folder: Path) -> Path:
+    """Write the shipped manifest with the latency to inject."""
+    shipped = bringup.share_path("config", "belt_arm.manifest.yaml")
+    manifest = yaml.safe_load(shipped.read_text(encoding="utf-8"))
+    manifest["model"]["path"] = str(shipped.parent / manifest["model"]["path"])
+    manifest["inject_latency_ms"] = options.latency_ms
+    path = folder / "manifest.yaml"
+    path.write_text(yaml.safe_dump(manifest, sort_keys=False), encoding="utf-8")
+    return path
+
+
+def _robot(options: DemoOptions) -> bringup.Process:
+    return bringup.robot(
+        bringup.share_path("config", "belt_arm.contract.yaml"),
+        namespace=NAMESPACE,
+        parameter_files=[bringup.share_path("config", "belt_arm.params.yaml")],
+        parameters=STRATEGIES[options.strategy],
+    )

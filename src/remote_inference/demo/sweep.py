@@ -1,0 +1,80 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The sweep: success by latency and strategy, with real nodes in real time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+LATENCIES_MS = (0.0, 100.0, 200.0, 300.0, 600.0)
+LABELS = {"blocking": "stop and wait", "no_trim": "async, no trim", "trim": "async + delay trim"}
+_COLOURS = {"blocking": "#0072B2", "no_trim": "#E69F00", "trim": "#009E73"}
+_MARKERS = {"blocking": "s", "no_trim": "^", "trim": "o"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The result of one combination."""
+
+    strategy: str
+    latency_ms: float
+    successes: int
+    episodes: int
+
+    @property
+    def success_rate(self) -> float:
+        return self.successes / self.episodes
+
+
+Sweep = Mapping[tuple[str, float], Cell]
+
+
+def write_sweep(cells: Sweep, folder: Path) -> None:
+    """Write sweep.json and sweep.png."""
+    rows = [
+        {
+            "strategy": cell.strategy,
+            "latency_ms": cell.latency_ms,
+            "successes": cell.successes,
+            "episodes": cell.episodes,
+            "success_rate": cell.success_rate,
+        }
+        for cell in cells.values()
+    ]
+    (folder / "sweep.json").write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+    _draw(cells, folder / "sweep.png")
+
+
+def _draw(cells: Sweep, path: Path) -> None:
+    episodes = max(cell.episodes for cell in cells.values())
+    figure = Figure(figsize=(7.5, 4.2), dpi=120, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    for strategy, label in LABELS.items():
+        row = sorted(
+            (cell for cell in cells.values() if cell.strategy == strategy), key=lambda cell: cell.latency_ms
+        )
+        if row:
+            axes.plot(
+                [cell.latency_ms for cell in row],
+                [100.0 * cell.success_rate for cell in row],
+                label=label,
+                color=_COLOURS[strategy],
+                marker=_MARKERS[strategy],
+                linewidth=2,
+            )
+    axes.set_xlabel("injected latency [ms]")
+    axes.set_ylabel(f"cubes picked [%] ({episodes} episodes each)")
+    axes.set_ylim(-4, 104)
+    axes.set_title("A cube on a 6 cm/s belt: success by latency")
+    axes.grid(alpha=0.3)
+    axes.legend(loc="lower left")
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    figure.savefig(path)

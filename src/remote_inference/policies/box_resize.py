@@ -1,0 +1,42 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Area resampling of camera images to the size a policy was trained at."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def box_resize(image: NDArray[np.uint8], height: int, width: int) -> NDArray[np.uint8]:
+    """Resample RGB `[h, w, 3]` to channels-first `[3, height, width]`.
+
+    Every output pixel is the mean of its area in the input; a pixel on the border counts by its part inside.
+    """
+    image_height, image_width, channels = image.shape
+    if (image_height, image_width) == (height, width):
+        return np.ascontiguousarray(image.transpose(2, 0, 1))
+    # The pattern of weights repeats gcd(size in, size out) times along an axis: one small product per repeat.
+    row_repeats, column_repeats = math.gcd(image_height, height), math.gcd(image_width, width)
+    pixels = image.astype(np.float32).reshape(
+        row_repeats, image_height // row_repeats, image_width * channels
+    )
+    rows = _area_weights(image_height // row_repeats, height // row_repeats) @ pixels
+    planes = np.ascontiguousarray(rows.reshape(height, image_width, channels).transpose(2, 0, 1))
+    column_weights = _area_weights(image_width // column_repeats, width // column_repeats)
+    resized = planes.reshape(-1, image_width // column_repeats) @ column_weights.T
+    rounded: NDArray[np.uint8] = (resized + 0.5).astype(np.uint8)
+    return rounded.reshape(channels, height, width)
+
+
+@lru_cache(maxsize=64)
+def _area_weights(size_in: int, size_out: int) -> NDArray[np.float32]:
+    """Return `[size_out, size_in]`: the share of each input pixel in each output pixel, rows summing to 1."""
+    edges = np.arange(size_out + 1) * (size_in / size_out)
+    pixel = np.arange(size_in)
+    covered = np.minimum(edges[1:, None], pixel + 1) - np.maximum(edges[:-1, None], pixel)
+    weights: NDArray[np.float32] = (np.clip(covered, 0.0, None) * (size_out / size_in)).astype(np.float32)
+    return weights

@@ -1,0 +1,171 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Success of a policy in the simulator under a given latency, without ROS or a network.
+
+Time is counted in control ticks: the answer to an observation of tick k takes effect at tick
+k + ceil(latency / tick).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from remote_inference.bringup import share_path
+from remote_inference.core.policy import Float32Array, Policy, PolicyObservation, Processors
+from remote_inference.sim.collect import JPEG_QUALITY, through_jpeg
+from remote_inference.sim.scene import BELT_SPEED_M_S, CONTROL_HZ, IMAGE_FEATURES, LIMITS, BeltArm
+
+SHIPPED_POLICY = share_path("config", "models", "belt_arm")
+REQUEST_EVERY_TICKS = 10
+EPISODE_LIMIT_S = 5.0
+
+_MAX_STEP = np.array(LIMITS.max_velocity) / CONTROL_HZ
+
+
+class Strategy(str, Enum):
+    """What happens to a chunk that took a while to arrive."""
+
+    TRIM = "trim"
+    """Requests overlap motion; rows for ticks in which the arm moved meanwhile are dropped."""
+    NO_TRIM = "no_trim"
+    """Requests overlap motion; the chunk replaces the queue from its first row."""
+    BLOCKING = "blocking"
+    """The arm stops to ask, then executes `REQUEST_EVERY_TICKS` rows."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Outcome over all episodes.
+
+    mean_time_s: until the cube is lifted, over successes; nan without one. max_step: largest change of
+    command asked for in one tick `[6]`, before the velocity limit. limited_share: share of ticks in which the
+    limit acted.
+    """
+
+    episodes: int
+    successes: int
+    mean_time_s: float
+    max_step: NDArray[np.float64]
+    limited_share: float
+
+    @property
+    def success_rate(self) -> float:
+        return self.successes / self.episodes
+
+
+def evaluate(
+    policy: Policy,
+    seeds: Iterable[int],
+    *,
+    latency_s: float = 0.0,
+    strategy: Strategy = Strategy.TRIM,
+    belt_speed_m_s: float = BELT_SPEED_M_S,
+    cameras_black: bool = False,
+    jpeg_quality: int | None = JPEG_QUALITY,
+) -> Evaluation:
+    """Run one episode per seed under the velocity limit of `LIMITS`; `jpeg_quality` None sends raw pixels."""
+    arm = BeltArm(belt_speed_m_s=belt_speed_m_s, render=not cameras_black)
+    observer = _Observer(arm, policy, jpeg_quality, cameras_black)
+    latency_ticks = math.ceil(latency_s * CONTROL_HZ - 1e-9)
+    times_s: list[float] = []
+    max_step = np.zeros(len(LIMITS.names))
+    episodes = ticks = limited = 0
+    try:
+        for seed in seeds:
+            episodes += 1
+            arm.reset(seed)
+            observer.reset()
+            queue = _Queue(strategy, latency_ticks)
+            while arm.sim_time_s < EPISODE_LIMIT_S and not arm.success:
+                if queue.wants_request():
+                    queue.request(observer.chunk())
+                previous = arm.command
+                change = queue.pop(otherwise=previous) - previous
+                max_step = np.maximum(max_step, np.abs(change))
+                arm.step(previous + np.clip(change, -_MAX_STEP, _MAX_STEP))
+                ticks += 1
+                limited += bool((np.abs(change) > _MAX_STEP + 1e-9).any())
+            if arm.success:
+                times_s.append(arm.sim_time_s)
+    finally:
+        arm.close()
+    mean_time_s = float(np.mean(times_s)) if times_s else math.nan
+    return Evaluation(episodes, len(times_s), mean_time_s, max_step, limited / max(ticks, 1))
+
+
+class _Observer:
+    """Looks at the arm the way the robot's client does and asks the policy."""
+
+    def __init__(self, arm: BeltArm, policy: Policy, jpeg_quality: int | None, black: bool) -> None:
+        self._arm = arm
+        self._policy = policy
+        self._jpeg_quality = jpeg_quality
+        self._black = black
+        self._processors: Processors = policy.make_processors()
+
+    def reset(self) -> None:
+        self._processors.reset()
+
+    def chunk(self) -> Float32Array:
+        """Return the policy's chunk `[chunk_size, 6]` for the present, in robot units."""
+        state = self._arm.joint_positions().astype(np.float32)
+        images = {feature: self._image(camera) for camera, feature in IMAGE_FEATURES.items()}
+        model_input = self._processors.pre(PolicyObservation(state=state, images=images, task=""))
+        return self._processors.post(self._policy.predict([model_input])[0])
+
+    def _image(self, camera: str) -> NDArray[Any]:
+        if self._black:
+            height, width, channels = self._policy.spec.image_shapes[IMAGE_FEATURES[camera]]
+            return np.zeros((height, width, channels), np.uint8)
+        image = self._arm.render(camera)
+        return image if self._jpeg_quality is None else through_jpeg(image, self._jpeg_quality)
+
+
+class _Queue:
+    """Actions to execute and the one request in flight, on a clock that counts `pop` calls."""
+
+    def __init__(self, strategy: Strategy, latency_ticks: int) -> None:
+        self._strategy = strategy
+        self._latency_ticks = latency_ticks
+        self._rows: list[Float32Array] = []
+        self._pending: Float32Array | None = None
+        self._ticks_since_request = REQUEST_EVERY_TICKS
+        self._executed_since_request = 0
+
+    def wants_request(self) -> bool:
+        if self._pending is not None:
+            return False
+        if self._strategy is Strategy.BLOCKING:
+            return not self._rows
+        return self._ticks_since_request >= REQUEST_EVERY_TICKS or not self._rows
+
+    def request(self, answer: Float32Array) -> None:
+        """Send a request now whose `answer` arrives after the latency."""
+        self._pending = answer
+        self._ticks_since_request = self._executed_since_request = 0
+
+    def pop(self, otherwise: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the action `[6]` of this tick, or `otherwise` when the queue is empty."""
+        if self._pending is not None and self._ticks_since_request >= self._latency_ticks:
+            self._merge(self._pending)
+            self._pending = None
+        self._ticks_since_request += 1
+        if not self._rows:
+            return otherwise
+        self._executed_since_request += 1
+        return self._rows.pop(0).astype(np.float64)
+
+    def _merge(self, chunk: Float32Array) -> None:
+        if self._strategy is Strategy.TRIM:
+            self._rows = list(chunk[min(self._latency_ticks, self._executed_since_request) :])
+        elif self._strategy is Strategy.NO_TRIM:
+            self._rows = list(chunk)
+        else:
+            self._rows = list(chunk[:REQUEST_EVERY_TICKS])
