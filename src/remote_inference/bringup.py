@@ -16,20 +16,21 @@ from typing import Any
 
 from ament_index_python.packages import get_package_share_directory
 
+from remote_inference.core.contract import load_contract
+from remote_inference.core.exchange import in_namespace
+
 # Messages near 1 MB drown in page faults under glibc's defaults, which give such blocks back at once.
 MALLOC_ENVIRONMENT = {
     "MALLOC_MMAP_THRESHOLD_": "33554432",
     "MALLOC_TRIM_THRESHOLD_": "268435456",
     "MALLOC_TOP_PAD_": "16777216",
 }
-OBSERVATION_TYPE = "remote_inference/msg/Observation"
-RECORDED_TOPICS = (
-    ("remote_inference/observation", OBSERVATION_TYPE),
-    ("remote_inference/chunk", "remote_inference/msg/ActionChunk"),
-    ("remote_inference/state", "remote_inference/msg/ClientState"),
-    ("remote_inference/executed", "remote_inference/msg/ExecutedAction"),
-    ("joint_states", "sensor_msgs/msg/JointState"),
-)
+RECORDED_TOPICS = {
+    "remote_inference/observation": "remote_inference/msg/Observation",
+    "remote_inference/chunk": "remote_inference/msg/ActionChunk",
+    "remote_inference/state": "remote_inference/msg/ClientState",
+    "remote_inference/executed": "remote_inference/msg/ExecutedAction",
+}
 
 
 @dataclass(frozen=True)
@@ -116,9 +117,24 @@ def belt_arm(*, namespace: str, rmw: str = "") -> Process:
     return Process("belt_arm", "belt_arm", namespace, environment=environment(rmw))
 
 
-def recorder(bag: str | Path, *, namespace: str, rmw: str = "") -> Process:
-    """Describe the recorder of one robot's topics; the bag's folder must not exist."""
-    topics = [f"{namespace.rstrip('/')}/{topic}:{type_name}" for topic, type_name in RECORDED_TOPICS]
+def recorder(
+    bag: str | Path,
+    contract: str | Path,
+    *,
+    namespace: str,
+    extra_topics: Mapping[str, str] | None = None,
+    rmw: str = "",
+) -> Process:
+    """Describe the recorder of one robot: the package's topics, its joints and its commands.
+
+    Camera images are in the observations. extra_topics: message type by topic relative to the namespace. The
+    bag's folder must not exist. Raises DocumentError for a bad contract.
+    """
+    wiring = load_contract(contract)
+    types = {**RECORDED_TOPICS, **(extra_topics or {})}
+    types |= {source.topic: source.type for source in wiring.state}
+    types |= {sink.topic: sink.type for sink in wiring.commands}
+    topics = [f"{in_namespace(namespace, topic)}:{type_name}" for topic, type_name in types.items()]
     return Process(
         "bag_recorder",
         "bag_recorder",
@@ -142,7 +158,7 @@ def robot_processes(
         robot(contract, namespace=namespace, servers=servers, parameter_files=parameter_files, rmw=rmw)
     ]
     if bag:
-        processes.insert(0, recorder(bag, namespace=namespace, rmw=rmw))
+        processes.insert(0, recorder(bag, contract, namespace=namespace, rmw=rmw))
     return processes
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -69,13 +68,13 @@ class ProcessGroup:
         """Stop a process by its node name; return its exit code."""
         index = next(i for i, (process, _) in enumerate(self._running) if process.name == name)
         _, started = self._running.pop(index)
-        return _stop([started])[0]
+        return _stop(started)
 
     def stop(self) -> list[int]:
         """Stop all; return the exit codes in order of the starts."""
         running = [started for _, started in self._running]
         self._running.clear()
-        codes = _stop(running[::-1])[::-1]
+        codes = [_stop(started) for started in reversed(running)][::-1]
         for log in self._logs:
             log.close()
         self._logs.clear()
@@ -100,14 +99,14 @@ class ProcessGroup:
         return "\n".join([f"; the end of {path}:", *lines])
 
 
-def _stop(running: Sequence[subprocess.Popen[bytes]]) -> list[int]:
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
-        for started in running:
-            if started.poll() is None:
-                started.send_signal(number)
-        for started in running:
-            _wait(started, STOP_TIMEOUT_S)  # in vain, the next signal is stronger
-    return [started.wait(timeout=STOP_TIMEOUT_S) for started in running]
+def _stop(started: subprocess.Popen[bytes]) -> int:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if started.poll() is None:
+            started.send_signal(number)
+        if (code := _wait(started, STOP_TIMEOUT_S)) is not None:
+            return code
+    started.kill()
+    return started.wait()
 
 
 def _wait(started: subprocess.Popen[bytes], timeout_s: float) -> int | None:

@@ -5,7 +5,8 @@
 from remote_inference.audit.bag import BagError, BagTopic, BagWriter, open_bag
 from remote_inference.audit.frames import FramesError, draw_film_strip
 from remote_inference.audit.report import draw_report
-from remote_inference.audit.timeline import Timeline, load_timeline, summarise
+from remote_inference.audit.summary import summarise
+from remote_inference.audit.timeline import Timeline, load_timeline
 
 __all__ = [
     "BagError",

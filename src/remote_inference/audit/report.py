@@ -15,7 +15,8 @@ from matplotlib.gridspec import GridSpecFromSubplotSpec, SubplotSpec
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from remote_inference.audit.timeline import FloatArray, Timeline, summarise
+from remote_inference.audit.summary import summarise
+from remote_inference.audit.timeline import FloatArray, Timeline
 
 # Okabe and Ito's palette: told apart by colour-blind readers.
 _BLUE, _ORANGE, _GREEN, _SKY, _VERMILLION = "#0072B2", "#E69F00", "#009E73", "#56B4E9", "#D55E00"

@@ -8,10 +8,9 @@ All times are seconds since the start of the bag, by the recorder's clock.
 from __future__ import annotations
 
 import io
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +111,7 @@ class Cycles:
 
 @dataclass(frozen=True)
 class Frame:
-    """One JPEG image of an observation; depth and raw images are not kept."""
+    """One JPEG image of a recorded camera topic or of an observation; depth and raw images are not kept."""
 
     t_s: float
     episode_id: int
@@ -134,7 +133,6 @@ class Timeline:
     requests: Requests
     chunks: Chunks
     cycles: Cycles
-    commands_t_s: FloatArray  # messages on the controller's command topic
     frames: tuple[Frame, ...]
 
 
@@ -145,10 +143,15 @@ def load_timeline(bag_path: Path, robot_namespace: str) -> Timeline:
     """
     ns = "/" + robot_namespace.strip("/") if robot_namespace.strip("/") else ""
     own = {kind: f"{ns}/remote_inference/{kind}" for kind in ("executed", "state", "observation", "chunk")}
-    joints, commands = f"{ns}/joint_states", f"{ns}/forward_position_controller/commands"
+    joints = f"{ns}/joint_states"
     messages: dict[str, list[tuple[float, Any]]] = defaultdict(list)
     with open_bag(bag_path) as bag:
-        for topic, stamp_ns, message in bag.messages([*own.values(), joints, commands]):
+        videos = [
+            topic.name
+            for topic in bag.topics.values()
+            if topic.msgtype == "sensor_msgs/msg/CompressedImage" and topic.name.startswith(f"{ns}/")
+        ]
+        for topic, stamp_ns, message in bag.messages([*own.values(), joints, *videos]):
             messages[topic].append(((stamp_ns - bag.start_ns) * 1e-9, message))
         duration_s = (bag.end_ns - bag.start_ns) * 1e-9
     observations = messages[own["observation"]]
@@ -165,8 +168,7 @@ def load_timeline(bag_path: Path, robot_namespace: str) -> Timeline:
         requests=requests,
         chunks=chunks,
         cycles=cycles,
-        commands_t_s=_floats(t for t, _ in messages[commands]),
-        frames=tuple(frame for t, m in observations for frame in _frames(t, m)),
+        frames=_frames(observations, [row for topic in videos for row in messages[topic]], executed),
     )
 
 
@@ -265,13 +267,23 @@ def _match(observations: list[tuple[float, Any]], chunks: Chunks) -> tuple[Reque
     return Requests(t_s, keys, delay_steps, answered), cycles
 
 
-def _frames(t_s: float, observation: Any) -> list[Frame]:
-    frames = []
-    for camera, image in enumerate(observation.images):
-        jpeg = image.data.tobytes()
-        if _is_jpeg(jpeg):
-            frames.append(Frame(t_s, int(observation.episode_id), camera, image.header.frame_id, jpeg))
-    return frames
+def _frames(
+    observations: list[tuple[float, Any]], videos: list[tuple[float, Any]], executed: Executed
+) -> tuple[Frame, ...]:
+    """Return the observations' images; a recorded topic of the same camera, by frame_id, is denser."""
+    frames: list[Frame] = []
+    for t_s, observation in observations:
+        for camera, image in enumerate(observation.images):
+            if _is_jpeg(jpeg := image.data.tobytes()):
+                name = image.header.frame_id
+                frames.append(Frame(t_s, int(observation.episode_id), camera, name, jpeg))
+    cameras = {frame.name: frame.camera for frame in frames if frame.name}
+    for t_s, image in videos:
+        name = image.header.frame_id
+        tick = int(np.searchsorted(executed.t_s, t_s, side="right")) - 1
+        if name in cameras and tick >= 0 and _is_jpeg(jpeg := image.data.tobytes()):
+            frames.append(Frame(t_s, int(executed.episode_id[tick]), cameras[name], name, jpeg))
+    return tuple(sorted(frames, key=lambda frame: frame.t_s))
 
 
 def _is_jpeg(data: bytes) -> bool:
@@ -280,58 +292,3 @@ def _is_jpeg(data: bytes) -> bool:
             return True
     except (UnidentifiedImageError, OSError):
         return False
-
-
-def summarise(timeline: Timeline) -> dict[str, Any]:
-    """Return the run in numbers, ready for JSON; None stands for a statistic of nothing.
-
-    `seams` is about the largest joint step [rad] from one command to the next: where a new chunk begins, and
-    within chunks. A hold in between is part of the seam; a change of episode is no seam.
-    """
-    executed, states = timeline.executed, timeline.states
-    until = np.append(states.t_s[1:], timeline.duration_s)[: len(states.t_s)]
-    state_s: dict[str, float] = {}
-    for name, seconds in zip(states.state, until - states.t_s, strict=True):
-        state_s[name] = state_s.get(name, 0.0) + float(seconds)
-    sources = Counter(int(s) for s in executed.source)
-    at_boundaries, within = _steps(executed)
-    return {
-        "duration_s": timeline.duration_s,
-        "requests": len(timeline.requests.t_s),
-        "requests_unanswered": int((~timeline.requests.answered).sum()),
-        "latency_ms": _statistics(timeline.cycles.latency_ms, p50=50, p95=95, p99=99),
-        "actions": {name: sources[i] for i, name in enumerate(SOURCES)},
-        "commands": len(timeline.commands_t_s),
-        "states": [{"state": name, "seconds": seconds} for name, seconds in state_s.items()],
-        "paused_s": float((until - states.t_s)[states.paused].sum()),
-        "interventions": dict(Counter(name for names in executed.interventions for name in names)),
-        "chunks": {
-            "received": len(timeline.chunks.t_s),
-            **{name: states.counters[f"chunks_{name}"] for name in ("merged", "dropped", "rejected")},
-        },
-        "seams": {
-            "at_boundaries_rad": _statistics(at_boundaries, median=50, max=100),
-            "within_chunks_rad": _statistics(within, median=50, max=100),
-        },
-    }
-
-
-def _statistics(values: FloatArray, **percentiles: float) -> dict[str, Any]:
-    if not len(values):
-        return {**dict.fromkeys(percentiles), "n": 0}
-    return {**{name: float(np.percentile(values, p)) for name, p in percentiles.items()}, "n": len(values)}
-
-
-def _steps(executed: Executed) -> tuple[FloatArray, FloatArray]:
-    """Return the largest joint step [rad] between consecutive commands: at chunk boundaries, and within."""
-    rows = np.flatnonzero(executed.commanded)
-    boundary, within = [], []
-    for previous, row in pairwise(rows):
-        if executed.source[row] != CHUNK_SOURCE or executed.episode_id[row] != executed.episode_id[previous]:
-            continue
-        step = float(np.nanmax(np.abs(executed.action[row] - executed.action[previous])))
-        if executed.request[row] != executed.request[previous] or executed.source[previous] != CHUNK_SOURCE:
-            boundary.append(step)
-        elif executed.tick[row] == executed.tick[previous] + 1:  # else messages are missing in the bag
-            within.append(step)
-    return _floats(boundary), _floats(within)

@@ -17,6 +17,11 @@ SCHEMA_VERSION_MIN = 1
 SCHEMA_VERSION_MAX = 1
 
 
+def in_namespace(namespace: str, topic: str) -> str:
+    """Return the absolute name of a topic: `/robot` and `a/b` give `/robot/a/b`; `/c` stays."""
+    return topic if topic.startswith("/") else f"{namespace.rstrip('/')}/{topic}"
+
+
 class ChunkStatus(IntEnum):
     """Outcome of one request; the values are those of ActionChunk.msg."""
 

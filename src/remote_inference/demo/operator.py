@@ -18,7 +18,7 @@ from typing_extensions import Self
 
 from remote_inference.msg import ClientState
 from remote_inference.srv import BeltArmOutcome, BeltArmReset, StartEpisode
-from remote_inference.wire.qos import LATCHED_QOS, STATE_TOPIC, in_namespace
+from remote_inference.wire.qos import LATCHED_QOS, STATE_TOPIC
 
 CALL_TIMEOUT_S = 5.0
 POLL_S = 0.05
@@ -38,9 +38,7 @@ class Operator:
         self._executor = SingleThreadedExecutor(context=self._context)
         self._executor.add_node(self._node)
         self.state: ClientState | None = None  # newest
-        self._node.create_subscription(
-            ClientState, in_namespace(namespace, STATE_TOPIC), self._on_state, LATCHED_QOS
-        )
+        self._node.create_subscription(ClientState, STATE_TOPIC, self._on_state, LATCHED_QOS)
         self._pause = self._node.create_client(Trigger, "remote_inference/pause")
         self._resume = self._node.create_client(Trigger, "remote_inference/resume")
         self._start_episode = self._node.create_client(StartEpisode, "remote_inference/start_episode")

@@ -18,7 +18,8 @@ from rclpy.utilities import get_rmw_implementation_identifier
 import remote_inference
 from remote_inference.audit.frames import draw_film_strip
 from remote_inference.audit.report import draw_report
-from remote_inference.audit.timeline import load_timeline, summarise
+from remote_inference.audit.summary import summarise
+from remote_inference.audit.timeline import load_timeline
 from remote_inference.demo.run import NAMESPACE, DemoOptions, Episode
 
 LIBRARIES = ("mujoco", "numpy", "rosbags", "torch")

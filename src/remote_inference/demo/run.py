@@ -12,10 +12,13 @@ from pathlib import Path
 import yaml
 
 from remote_inference import bringup
+from remote_inference.core.contract import COMPRESSED_IMAGE
 from remote_inference.demo.operator import Operator
 from remote_inference.processes import ProcessGroup
 
 NAMESPACE = "/belt_arm_1"
+CONTRACT = bringup.share_path("config", "belt_arm.contract.yaml")
+CAMERA_TOPICS = {f"{camera}/image_raw/compressed": COMPRESSED_IMAGE for camera in ("front", "wrist")}
 EPISODE_LIMIT_S = 5.0  # the belt has carried the cube out of reach by then
 STARTUP_TIMEOUT_S = 60.0
 OUTCOME_PERIOD_S = 0.1
@@ -69,7 +72,9 @@ def run_episodes(options: DemoOptions, folder: Path, tell: Callable[[Progress], 
     with ProcessGroup(folder / "logs") as group, Operator(NAMESPACE) as operator:
         tell(Progress((), "starting"))
         if options.record:
-            group.start(bringup.recorder(folder / "bag", namespace=NAMESPACE))
+            group.start(
+                bringup.recorder(folder / "bag", CONTRACT, namespace=NAMESPACE, extra_topics=CAMERA_TOPICS)
+            )
         group.start(bringup.server(_write_manifest(options, folder)))
         group.start(bringup.belt_arm(namespace=NAMESPACE))
         group.start(_robot(options))
@@ -120,7 +125,7 @@ def _write_manifest(options: DemoOptions, folder: Path) -> Path:
 
 def _robot(options: DemoOptions) -> bringup.Process:
     return bringup.robot(
-        bringup.share_path("config", "belt_arm.contract.yaml"),
+        CONTRACT,
         namespace=NAMESPACE,
         parameter_files=[bringup.share_path("config", "belt_arm.params.yaml")],
         parameters=STRATEGIES[options.strategy],

@@ -4,8 +4,9 @@
 
     belt_arm --ros-args -r __ns:=/robot_1
 
-Publishes joint_states and two cameras at 30 Hz and takes position targets like ros2_control's forward
-controller. `~/reset_episode` begins an episode by seed, `~/read_outcome` tells how it stands.
+Publishes joint_states and two cameras at 30 Hz, each raw and as JPEG as image_transport does, and takes
+position targets like ros2_control's forward controller. `~/reset_episode` begins an episode by seed,
+`~/read_outcome` tells how it stands.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import time
 
 import numpy as np
 from rclpy.node import Node
-from sensor_msgs.msg import Image, JointState
+from sensor_msgs.msg import CompressedImage, Image, JointState
 from std_msgs.msg import Float64MultiArray, Header
 
 from remote_inference.nodes.runtime import StartupError, run_node
@@ -28,10 +29,11 @@ from remote_inference.sim.scene import (
     RenderingUnavailableError,
 )
 from remote_inference.srv import BeltArmOutcome, BeltArmReset
-from remote_inference.wire import float64_field, image_to_message
+from remote_inference.wire import bytes_field, encode_jpeg, float64_field, image_to_message
 from remote_inference.wire.qos import COMMAND_QOS, SENSOR_QOS
 
 COMMAND_TOPIC = "forward_position_controller/commands"
+JPEG_QUALITY = 90  # as in the policy's training data
 PHYSICS_PERIOD_S = 0.01  # how often physics is brought up to the wall clock
 
 
@@ -47,8 +49,12 @@ class BeltArmNode(Node):
             raise StartupError(str(error)) from error
         self._begin(seed=0)
         self._joint_publisher = self.create_publisher(JointState, "joint_states", SENSOR_QOS)
-        self._camera_publishers = {
+        self._raw_publishers = {
             camera: self.create_publisher(Image, f"{camera}/image_raw", SENSOR_QOS) for camera in CAMERA_NAMES
+        }
+        self._jpeg_publishers = {
+            camera: self.create_publisher(CompressedImage, f"{camera}/image_raw/compressed", SENSOR_QOS)
+            for camera in CAMERA_NAMES
         }
         self.create_subscription(Float64MultiArray, COMMAND_TOPIC, self._on_command, COMMAND_QOS)
         self.create_service(BeltArmReset, "~/reset_episode", self._on_reset)
@@ -82,10 +88,19 @@ class BeltArmNode(Node):
                 velocity=float64_field(self._arm.joint_velocities()),
             )
         )
-        for camera, publisher in self._camera_publishers.items():
-            image = image_to_message(self._arm.render(camera))
-            image.header = Header(stamp=stamp, frame_id=camera)
-            publisher.publish(image)
+        for camera in CAMERA_NAMES:
+            self._publish_camera(camera, Header(stamp=stamp, frame_id=camera))
+
+    def _publish_camera(self, camera: str, header: Header) -> None:
+        raw, jpeg = self._raw_publishers[camera], self._jpeg_publishers[camera]
+        picture = self._arm.render(camera)
+        if raw.get_subscription_count():
+            image = image_to_message(picture)
+            image.header = header
+            raw.publish(image)
+        if jpeg.get_subscription_count():
+            data = bytes_field(encode_jpeg(picture, JPEG_QUALITY))
+            jpeg.publish(CompressedImage(header=header, format="jpeg", data=data))
 
     def _on_command(self, message: Float64MultiArray) -> None:
         self._advance()

@@ -34,6 +34,7 @@ from remote_inference.core.exchange import (
     Chunk,
     Request,
     SessionOffer,
+    in_namespace,
 )
 from remote_inference.core.policy import Policy, PolicyError, PolicyObservation, ServingMode
 from remote_inference.core.server.audit import AuditRecord
@@ -56,7 +57,7 @@ from remote_inference.wire import (
     reply_to_response,
     request_from_message,
 )
-from remote_inference.wire.qos import CHUNK_TOPIC, EXCHANGE_QOS, LATCHED_QOS, OBSERVATION_TOPIC, in_namespace
+from remote_inference.wire.qos import CHUNK_TOPIC, EXCHANGE_QOS, LATCHED_QOS, OBSERVATION_TOPIC
 
 STATUS_PERIOD_S = 1.0
 IDLE_WAIT_S = 0.1  # longest sleep of the worker, should a wake-up get lost

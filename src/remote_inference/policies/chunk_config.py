@@ -23,7 +23,7 @@ Names = Annotated[tuple[str, ...], Field(min_length=1)]
 class ChunkPolicyConfig(Document):
     """The contents of `policy.json`; `image_features` maps each feature to its `(height, width, 3)`."""
 
-    architecture: Literal["chunk_network"] = ARCHITECTURE
+    architecture: Literal["chunk_network"]
     name: Annotated[str, Field(min_length=1)]
     revision: Annotated[str, Field(min_length=1)]
     state_names: Names

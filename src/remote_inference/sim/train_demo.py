@@ -18,7 +18,7 @@ from pathlib import Path
 
 import torch
 
-from remote_inference.policies.chunk_config import ChunkPolicyConfig
+from remote_inference.policies.chunk_config import ARCHITECTURE, ChunkPolicyConfig
 from remote_inference.policies.torch_chunk import TorchChunkPolicy, save_policy
 from remote_inference.sim.collect import (
     CHUNK_SIZE,
@@ -78,6 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     dataset = collect(options.episodes, _log)
     collected_s = time.monotonic()
     policy_config = ChunkPolicyConfig(
+        architecture=ARCHITECTURE,
         name="belt_arm",
         revision=f"{options.episodes}-episodes-{training.steps}-steps-seed-{training.seed}",
         state_names=JOINT_NAMES,

@@ -31,8 +31,3 @@ EXECUTED_QOS = QoSProfile(
 # Sensors: the newest message counts; best effort accepts every publisher.
 SENSOR_QOS = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 COMMAND_QOS = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=1, reliability=ReliabilityPolicy.RELIABLE)
-
-
-def in_namespace(namespace: str, topic: str) -> str:
-    """Return the absolute name of a topic in a namespace: `/robot` and `a/b` give `/robot/a/b`."""
-    return f"{namespace.rstrip('/')}/{topic}"
