@@ -62,15 +62,20 @@ def share_path(*parts: str) -> Path:
 
 
 def environment(rmw: str = "") -> dict[str, str]:
-    """Return the environment variables that every process of a deployment gets.
+    """Return the environment variables that every process of a deployment gets; what is set already wins.
 
     rmw: RMW_IMPLEMENTATION, empty to keep the one in force.
     """
-    variables = dict(MALLOC_ENVIRONMENT)
+    profiles = str(share_path("config", "fastdds.xml"))
+    # Fast DDS 3 has renamed the variable; other middlewares read neither.
+    defaults = {
+        **MALLOC_ENVIRONMENT,
+        "FASTRTPS_DEFAULT_PROFILES_FILE": profiles,
+        "FASTDDS_DEFAULT_PROFILES_FILE": profiles,
+    }
+    variables = {name: value for name, value in defaults.items() if name not in os.environ}
     if rmw:
         variables["RMW_IMPLEMENTATION"] = rmw
-    # Read by Fast DDS only: shared memory for messages with raw images, quick notice of dead peers.
-    variables["FASTRTPS_DEFAULT_PROFILES_FILE"] = str(share_path("config", "fastdds.xml"))
     return variables
 
 

@@ -18,11 +18,11 @@ from rclpy.duration import Duration
 from rclpy.node import Node
 from rclpy.publisher import Publisher
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
-from remote_inference.msg import ClientState, ExecutedAction
 from rosbags.interfaces import QosDurability, QosReliability
 from sensor_msgs.msg import JointState
 
 from remote_inference.audit.bag import open_bag
+from remote_inference.msg import ClientState, ExecutedAction
 from remote_inference.nodes.bag_recorder import RecorderError, message_class, parse_topics, subscription_qos
 
 DEADLINE_S = 30.0

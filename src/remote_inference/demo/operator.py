@@ -84,12 +84,16 @@ class Operator:
             watch,
         )
 
-    def begin_episode(self, seed: int) -> None:
-        """Put the arm into the start of an episode and let the robot go, never commanding it in between."""
+    def begin_episode(self, seed: int) -> int:
+        """Put the arm into the start of an episode and let the robot go, never commanding it in between.
+
+        Returns the robot's episode_id.
+        """
         self._require(self._pause, Trigger.Request())
         self._require(self._reset_arm, BeltArmReset.Request(seed=seed))
-        self._require(self._start_episode, StartEpisode.Request())
+        started = self._require(self._start_episode, StartEpisode.Request())
         self._require(self._resume, Trigger.Request())
+        return int(started.episode_id)
 
     def outcome(self) -> BeltArmOutcome.Response:
         """Read how the episode stands."""
@@ -104,10 +108,11 @@ class Operator:
     def _on_state(self, state: ClientState) -> None:
         self.state = state
 
-    def _require(self, client: Client, request: Any) -> None:
+    def _require(self, client: Client, request: Any) -> Any:
         response = self._call(client, request)
         if not response.success:
             raise OperatorError(f"{client.srv_name}: {response.message}")
+        return response
 
     def _call(self, client: Client, request: Any) -> Any:
         future = client.call_async(request)

@@ -13,13 +13,14 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rclpy.utilities import get_rmw_implementation_identifier
 
 import remote_inference
 from remote_inference.audit.frames import draw_film_strip
 from remote_inference.audit.report import draw_report
 from remote_inference.audit.summary import summarise
-from remote_inference.audit.timeline import load_timeline
+from remote_inference.audit.timeline import Timeline, load_timeline
 from remote_inference.demo.run import NAMESPACE, DemoOptions, Episode
 
 LIBRARIES = ("mujoco", "numpy", "rosbags", "torch")
@@ -62,14 +63,14 @@ def link_latest(folder: Path) -> None:
     temporary.replace(link)
 
 
-def _first_success(timeline: Any, episodes: Sequence[Episode]) -> tuple[float, float] | None:
+def _first_success(timeline: Timeline, episodes: Sequence[Episode]) -> tuple[float, float] | None:
     """Return the part of the bag [s] with the first successful episode, None when there is none."""
-    index = next((index for index, episode in enumerate(episodes) if episode.success), None)
-    if index is None:
-        return None
-    ids = sorted({frame.episode_id for frame in timeline.frames})
-    times = [frame.t_s for frame in timeline.frames if index < len(ids) and frame.episode_id == ids[index]]
-    return (min(times), max(times)) if times else None
+    for episode in episodes:
+        ticks = np.flatnonzero(timeline.executed.episode_id == episode.episode_id)
+        if episode.success and len(ticks):
+            begin_s = float(timeline.executed.t_s[ticks[0]])
+            return begin_s, begin_s + episode.elapsed_s
+    return None
 
 
 def _versions() -> dict[str, str]:

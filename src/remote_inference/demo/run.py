@@ -49,6 +49,7 @@ class Episode:
     """One attempt. Times are simulated seconds since its start; `success_s` is None after a miss."""
 
     seed: int
+    episode_id: int  # of the robot
     success: bool
     success_s: float | None
     elapsed_s: float
@@ -97,7 +98,7 @@ def _run_episode(
     before: tuple[Episode, ...],
     tell: Callable[[Progress], None],
 ) -> Episode:
-    operator.begin_episode(seed)
+    episode_id = operator.begin_episode(seed)
     while True:
         operator.spin(OUTCOME_PERIOD_S)
         group.check()
@@ -105,7 +106,7 @@ def _run_episode(
         outcome = operator.outcome()
         if outcome.success or outcome.elapsed_s >= EPISODE_LIMIT_S:
             success_s = outcome.success_s if outcome.success else None
-            return Episode(seed, outcome.success, success_s, outcome.elapsed_s)
+            return Episode(seed, episode_id, outcome.success, success_s, outcome.elapsed_s)
 
 
 def _state_name(operator: Operator) -> str:

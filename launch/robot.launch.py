@@ -1,0 +1,61 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Everything that runs on one robot: the remote_inference node and, on request, its recorder.
+
+ros2 launch remote_inference robot.launch.py namespace:=robot_1 contract:=my_arm.contract.yaml
+"""
+
+from launch import LaunchContext, LaunchDescription
+from launch.actions import DeclareLaunchArgument, OpaqueFunction
+from launch.substitutions import LaunchConfiguration
+
+from remote_inference import bringup
+from remote_inference.launch_actions import node_actions
+
+
+def generate_launch_description() -> LaunchDescription:
+    config = bringup.share_path("config")
+    return LaunchDescription(
+        [
+            DeclareLaunchArgument(
+                "namespace", default_value="belt_arm_1", description="the robot's namespace"
+            ),
+            DeclareLaunchArgument(
+                "contract",
+                default_value=str(config / "belt_arm.contract.yaml"),
+                description="YAML file that maps the robot's topics to the policy's features",
+            ),
+            DeclareLaunchArgument(
+                "servers",
+                default_value="/policy_server",
+                description="full names of policy servers, comma-separated, in order of preference",
+            ),
+            DeclareLaunchArgument(
+                "params_file",
+                default_value=str(config / "belt_arm.params.yaml"),
+                description="ROS parameter file for the node",
+            ),
+            DeclareLaunchArgument(
+                "record", default_value="", description="folder of a bag to create; empty: no recording"
+            ),
+            DeclareLaunchArgument(
+                "rmw", default_value="", description="RMW_IMPLEMENTATION; empty: the environment's"
+            ),
+            OpaqueFunction(function=_start),
+        ]
+    )
+
+
+def _start(context: LaunchContext) -> list:
+    def value(name: str) -> str:
+        return LaunchConfiguration(name).perform(context)
+
+    processes = bringup.robot_processes(
+        value("contract"),
+        namespace="/" + value("namespace").strip("/"),
+        servers=[server.strip() for server in value("servers").split(",")],
+        parameter_files=[value("params_file")],
+        bag=value("record") or None,
+        rmw=value("rmw"),
+    )
+    return node_actions(processes)

@@ -1,0 +1,48 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""One policy server: loads and warms its policy up, then admits robots.
+
+ros2 launch remote_inference server.launch.py manifest:=my_policy.manifest.yaml
+"""
+
+from launch import LaunchContext, LaunchDescription
+from launch.actions import DeclareLaunchArgument, OpaqueFunction
+from launch.substitutions import LaunchConfiguration
+
+from remote_inference import bringup
+from remote_inference.launch_actions import node_actions
+
+
+def generate_launch_description() -> LaunchDescription:
+    return LaunchDescription(
+        [
+            DeclareLaunchArgument(
+                "manifest",
+                default_value=str(bringup.share_path("config", "belt_arm.manifest.yaml")),
+                description="YAML file that says which policy to serve",
+            ),
+            DeclareLaunchArgument(
+                "name", default_value="policy_server", description="the server's node name"
+            ),
+            DeclareLaunchArgument(
+                "autostart",
+                default_value="true",
+                choices=["true", "false"],
+                description="false: leave configure and activate to a lifecycle manager",
+            ),
+            DeclareLaunchArgument(
+                "rmw", default_value="", description="RMW_IMPLEMENTATION; empty: the environment's"
+            ),
+            OpaqueFunction(function=_start),
+        ]
+    )
+
+
+def _start(context: LaunchContext) -> list:
+    def value(name: str) -> str:
+        return LaunchConfiguration(name).perform(context)
+
+    server = bringup.server(
+        value("manifest"), name=value("name"), autostart=value("autostart") == "true", rmw=value("rmw")
+    )
+    return node_actions([server])

@@ -1,0 +1,192 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A robot without a robot: publishes joints and a camera, takes commands, runs the nodes as processes."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from array import array
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import rclpy
+import yaml
+from rclpy.context import Context
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.qos import QoSProfile
+from sensor_msgs.msg import Image, JointState
+from std_msgs.msg import Float64MultiArray
+from std_srvs.srv import Trigger
+
+from remote_inference import bringup
+from remote_inference.msg import ClientState, ExecutedAction
+from remote_inference.processes import ProcessGroup
+from remote_inference.wire.qos import (
+    COMMAND_QOS,
+    EXECUTED_QOS,
+    EXECUTED_TOPIC,
+    LATCHED_QOS,
+    SENSOR_QOS,
+    STATE_TOPIC,
+)
+
+DEADLINE_S = 30.0
+JOINTS = ("shoulder", "elbow")
+FEATURE = "observation.images.camera"
+CONTRACT: dict[str, Any] = {
+    "robot_type": "rig",
+    "fps": 30.0,
+    "task": "hold still",
+    "state": [
+        {
+            "topic": "joint_states",
+            "type": "sensor_msgs/msg/JointState",
+            "field": "position",
+            "names": list(JOINTS),
+        }
+    ],
+    "images": {"camera": {"topic": "camera/image_raw", "type": "sensor_msgs/msg/Image"}},
+    "rename": {"images.camera": FEATURE},
+    "actions": {
+        "kind": "position",
+        "names": list(JOINTS),
+        "limits": {name: {"min": -2.0, "max": 2.0, "max_velocity": 3.0} for name in JOINTS},
+    },
+    "commands": [
+        {"topic": "commands", "type": "std_msgs/msg/Float64MultiArray", "names": list(reversed(JOINTS))}
+    ],
+}
+POLICY: dict[str, Any] = {
+    "name": "hold",
+    "revision": "1",
+    "state_names": list(JOINTS),
+    "action_names": list(JOINTS),
+    "image_features": {FEATURE: [48, 64, 3]},
+    "chunk_size": 20,
+    "trained_fps": 30.0,
+}
+
+
+def write_contract(folder: Path, **changes: Any) -> Path:
+    path = folder / "contract.yaml"
+    path.write_text(yaml.safe_dump({**CONTRACT, **changes}))
+    return path
+
+
+def write_manifest(folder: Path, policy: dict[str, Any] | None = None, **changes: Any) -> Path:
+    model = folder / "model"
+    model.mkdir(exist_ok=True)
+    (model / "policy.json").write_text(json.dumps({**POLICY, **(policy or {})}))
+    path = folder / "manifest.yaml"
+    path.write_text(
+        yaml.safe_dump({"model": {"backend": "hold", "path": "model"}, "max_sessions": 4, **changes})
+    )
+    return path
+
+
+class Rig:
+    """The robot's hardware and its operator; spins on a thread of its own."""
+
+    def __init__(self, folder: Path, namespace: str = "/rig") -> None:
+        self.folder = folder
+        self.namespace = namespace
+        self.group = ProcessGroup(folder / "logs")
+        self.positions = [0.25, -0.5]  # measured, order of JOINTS
+        self.commands: list[tuple[float, tuple[float, ...]]] = []  # arrival [s], order of the sink
+        self.states: list[ClientState] = []
+        self.executed: list[ExecutedAction] = []
+        self._changed = threading.Condition()
+        self._context = Context()
+        rclpy.init(context=self._context)
+        self.node = rclpy.create_node("rig", namespace=namespace, context=self._context)
+        self._joints = self.node.create_publisher(JointState, "joint_states", SENSOR_QOS)
+        self._camera = self.node.create_publisher(Image, "camera/image_raw", SENSOR_QOS)
+        self.subscribe(Float64MultiArray, "commands", self._on_command, COMMAND_QOS)
+        self.subscribe(ClientState, STATE_TOPIC, self.states.append, LATCHED_QOS)
+        self.subscribe(ExecutedAction, EXECUTED_TOPIC, self.executed.append, EXECUTED_QOS)
+        self.node.create_timer(1.0 / 30.0, self._publish_sensors)
+        self._executor = SingleThreadedExecutor(context=self._context)
+        self._executor.add_node(self.node)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._spin, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self.group.stop()
+        self._stop.set()
+        self._thread.join(DEADLINE_S)
+        self._executor.shutdown(timeout_sec=1.0)
+        self.node.destroy_node()
+        rclpy.shutdown(context=self._context)
+
+    def start_server(self, manifest: Path, **parameters: Any) -> None:
+        self.server = self.group.start(bringup.server(manifest, **parameters))
+
+    def start_robot(self, contract: Path, **parameters: Any) -> None:
+        self.robot = self.group.start(
+            bringup.robot(contract, namespace=self.namespace, parameters={"autostart": True, **parameters})
+        )
+
+    def subscribe(self, kind: type, topic: str, take: Callable[[Any], None], qos: QoSProfile) -> None:
+        def receive(message: Any) -> None:
+            take(message)
+            with self._changed:
+                self._changed.notify_all()
+
+        self.node.create_subscription(kind, topic, receive, qos)
+
+    def wait_for(self, condition: Callable[[], Any], what: str, deadline_s: float = DEADLINE_S) -> None:
+        end_s = time.monotonic() + deadline_s
+        with self._changed:
+            while not condition():
+                left_s = end_s - time.monotonic()
+                assert left_s > 0, f"{what}: not within {deadline_s} s; last state: {self.describe()}"
+                self._changed.wait(min(left_s, 0.2))
+
+    def wait_for_state(self, name: str, after: int = 0) -> None:
+        """Wait until a state message from index `after` on has a name."""
+        self.wait_for(lambda: any(state.state_name == name for state in self.states[after:]), name)
+
+    def wait_for_commands(self, count: int) -> None:
+        """Wait for so many more commands."""
+        target = len(self.commands) + count
+        self.wait_for(lambda: len(self.commands) >= target, f"{count} commands")
+
+    def call(self, kind: Any, name: str, **request: Any) -> Any:
+        """Call a service as a plain rclpy script would; relative names are in the robot's namespace."""
+        client = self.node.create_client(kind, name)
+        assert client.wait_for_service(DEADLINE_S), f"no service {client.srv_name}"
+        done = threading.Event()
+        future = client.call_async(kind.Request(**request))
+        future.add_done_callback(lambda _: done.set())
+        assert done.wait(DEADLINE_S), f"no answer from {client.srv_name}"
+        return future.result()
+
+    def trigger(self, name: str) -> Trigger.Response:
+        return self.call(Trigger, f"remote_inference/{name}")
+
+    def describe(self) -> str:
+        if not self.states:
+            return "none"
+        state = self.states[-1]
+        stale = list(state.stale_sources)
+        return f"{state.state_name} ({state.cause}), stale {stale}, {len(self.commands)} commands"
+
+    def _spin(self) -> None:
+        while not self._stop.is_set():
+            self._executor.spin_once(timeout_sec=0.1)
+
+    def _on_command(self, message: Float64MultiArray) -> None:
+        self.commands.append((time.monotonic(), tuple(message.data)))
+
+    def _publish_sensors(self) -> None:
+        stamp = self.node.get_clock().now().to_msg()
+        joints = JointState(name=["gripper", *reversed(JOINTS)], position=[9.0, *reversed(self.positions)])
+        joints.header.stamp = stamp
+        self._joints.publish(joints)
+        image = Image(height=48, width=64, encoding="rgb8", step=192, data=array("B", bytes(48 * 192)))
+        image.header.stamp = stamp
+        self._camera.publish(image)

@@ -1,0 +1,233 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The server's process as a plain rclpy client sees it: lifecycle, sessions, requests and their failures."""
+
+from __future__ import annotations
+
+import subprocess
+from array import array
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState, GetState
+from rig import FEATURE, JOINTS, Rig, write_manifest
+from sensor_msgs.msg import CompressedImage
+
+from remote_inference import bringup
+from remote_inference.msg import ActionChunk, Observation
+from remote_inference.srv import CloseSession, GetStatus, OpenSession, ResetSession
+from remote_inference.wire import encode_jpeg
+from remote_inference.wire.qos import CHUNK_TOPIC, EXCHANGE_QOS, OBSERVATION_TOPIC
+
+SERVER = "/policy_server"
+
+
+def change_state(rig: Rig, transition: int) -> bool:
+    request = Transition(id=transition)
+    return rig.call(ChangeState, f"{SERVER}/change_state", transition=request).success
+
+
+def state_of(rig: Rig) -> str:
+    return rig.call(GetState, f"{SERVER}/get_state").current_state.label
+
+
+def open_session(rig: Rig, **changes: Any) -> OpenSession.Response:
+    offer: dict[str, Any] = {
+        "client": "/rig/test",
+        "robot_namespace": rig.namespace,
+        "robot_type": "rig",
+        "session_epoch": 1,
+        "schema_version": 1,
+        "action_names": list(JOINTS),
+        "state_names": list(JOINTS),
+        "image_features": [FEATURE],
+        "image_encodings": ["jpeg"],
+        "image_heights": [48],
+        "image_widths": [64],
+        "fps": 30.0,
+    }
+    return rig.call(OpenSession, f"{SERVER}/open_session", **{**offer, **changes})
+
+
+class Client:
+    """A robot's half of a session, by hand."""
+
+    def __init__(self, rig: Rig) -> None:
+        self._rig = rig
+        self.chunks: list[ActionChunk] = []
+        rig.subscribe(ActionChunk, CHUNK_TOPIC, self.chunks.append, EXCHANGE_QOS)
+        self._publisher = rig.node.create_publisher(Observation, OBSERVATION_TOPIC, EXCHANGE_QOS)
+        self.session = open_session(rig)
+        assert self.session.accepted, self.session.message
+        rig.wait_for(self._matched, "endpoints matched")
+        self._seq_id = 0
+
+    def _matched(self) -> bool:
+        chunk_topic = self._rig.node.resolve_topic_name(CHUNK_TOPIC)
+        return (
+            self._publisher.get_subscription_count() > 0 and self._rig.node.count_publishers(chunk_topic) > 0
+        )
+
+    def request(self, **changes: Any) -> ActionChunk:
+        """Publish one observation and return its chunk."""
+        self._seq_id += 1
+        fields: dict[str, Any] = {
+            "schema_version": 1,
+            "session_id": self.session.session_id,
+            "session_epoch": 1,
+            "seq_id": self._seq_id,
+            "episode_id": 4,
+            "client_mono_ns": -123456789,
+            "state": array("f", [0.5, -0.25]),
+            "images": [CompressedImage(format="jpeg", data=array("B", encode_jpeg(GREY, 90)))],
+        }
+        self._publisher.publish(Observation(**{**fields, **changes}))
+        self._rig.wait_for(
+            lambda: any(c.seq_id == self._seq_id for c in self.chunks), f"chunk {self._seq_id}"
+        )
+        return self.chunks[-1]
+
+
+def _grey() -> Any:
+    import numpy as np
+
+    return np.full((48, 64, 3), 128, np.uint8)
+
+
+GREY = _grey()
+
+
+@pytest.fixture
+def client(rig: Rig, tmp_path: Path) -> Client:
+    rig.start_server(write_manifest(tmp_path))
+    return Client(rig)
+
+
+def test_the_lifecycle_answers_a_plain_client(rig: Rig, tmp_path: Path) -> None:
+    rig.start_server(write_manifest(tmp_path), autostart=False)
+    assert state_of(rig) == "unconfigured"
+    assert open_session(rig).rejection == "draining"
+    assert change_state(rig, Transition.TRANSITION_CONFIGURE)
+    assert state_of(rig) == "inactive"
+    refused = open_session(rig)
+    assert (refused.accepted, refused.rejection) == (False, "draining")
+    assert change_state(rig, Transition.TRANSITION_ACTIVATE)
+    assert open_session(rig).accepted
+    assert change_state(rig, Transition.TRANSITION_DEACTIVATE)
+    assert open_session(rig).rejection == "draining"
+    assert change_state(rig, Transition.TRANSITION_CLEANUP)
+    assert state_of(rig) == "unconfigured"
+    status = rig.call(GetStatus, f"{SERVER}/get_status").status
+    assert (list(status.sessions), status.policy_name) == ([], "")
+    assert change_state(rig, Transition.TRANSITION_CONFIGURE)
+    assert change_state(rig, Transition.TRANSITION_ACTIVATE)
+    assert change_state(rig, Transition.TRANSITION_ACTIVE_SHUTDOWN)
+    assert state_of(rig) == "finalized"
+
+
+def test_a_failed_configure_leaves_the_server_unconfigured(rig: Rig, tmp_path: Path) -> None:
+    manifest = write_manifest(tmp_path)
+    rig.start_server(manifest, autostart=False)
+    policy = tmp_path / "model" / "policy.json"
+    good = policy.read_text()
+    policy.write_text(good.replace("20", "0"))
+    assert not change_state(rig, Transition.TRANSITION_CONFIGURE)
+    assert state_of(rig) == "unconfigured"
+    policy.write_text(good)
+    assert change_state(rig, Transition.TRANSITION_CONFIGURE)
+    log = (tmp_path / "logs" / "policy_server.log").read_text()
+    assert "policy.json: chunk_size: found 0, expected greater than or equal to 1" in log
+
+
+def test_a_chunk_echoes_its_observation_and_reports_durations(client: Client) -> None:
+    chunk = client.request()
+    assert (chunk.session_id, chunk.session_epoch) == (client.session.session_id, 1)
+    assert (chunk.seq_id, chunk.episode_id, chunk.client_mono_ns) == (1, 4, -123456789)
+    assert (chunk.status, chunk.horizon, chunk.action_dim) == (ActionChunk.OK, 20, 2)
+    assert chunk.chunk_robot == array("f", [0.5, -0.25] * 20)
+    assert chunk.policy_version == client.session.policy_fingerprint
+    assert chunk.queue_wait_ms >= 0.0
+    assert chunk.inference_ms > 0.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"state": array("f", [1.0])}, "state: found"),
+        ({"state": array("f", [1.0, float("nan")])}, "elbow = nan"),
+        ({"images": []}, "images: found 0"),
+        ({"images": [CompressedImage(format="jpeg", data=array("B", b"\xff\xd8 no"))]}, FEATURE),
+        ({"schema_version": 77}, "schema_version 77"),
+        ({"session_id": "somebody-else"}, "session 'somebody-else' is not open"),
+        ({"prefix_length": 3}, "prefix_model"),
+    ],
+)
+def test_a_malformed_observation_costs_one_error_chunk(client: Client, changes: dict, expected: str) -> None:
+    chunk = client.request(**changes)
+    assert chunk.status == ActionChunk.ERROR
+    assert expected in chunk.message
+    assert (chunk.horizon, len(chunk.chunk_robot)) == (0, 0)
+    assert client.request().status == ActionChunk.OK
+
+
+def test_a_deactivated_server_answers_draining_with_a_valid_chunk(rig: Rig, client: Client) -> None:
+    assert change_state(rig, Transition.TRANSITION_DEACTIVATE)
+    chunk = client.request()
+    assert (chunk.status, chunk.horizon) == (ActionChunk.DRAINING, 20)
+
+
+def test_a_robot_that_opens_again_replaces_its_own_session(rig: Rig, client: Client) -> None:
+    again = open_session(rig, session_epoch=2)
+    assert again.accepted
+    assert again.session_id != client.session.session_id
+    status = rig.call(GetStatus, f"{SERVER}/get_status").status
+    assert list(status.sessions) == [again.session_id]
+
+
+def test_capacity_is_refused_with_the_load_in_words(rig: Rig, tmp_path: Path) -> None:
+    rig.start_server(write_manifest(tmp_path, max_sessions=1))
+    assert open_session(rig).accepted
+    refused = open_session(rig, robot_namespace="/other")
+    assert (refused.accepted, refused.rejection) == (False, "capacity")
+    assert "1 of 1 sessions are open" in refused.message
+
+
+def test_closing_and_resetting_an_unknown_session_is_refused(rig: Rig, client: Client) -> None:
+    assert not rig.call(ResetSession, f"{SERVER}/reset_session", session_id="x").reset
+    assert rig.call(
+        ResetSession, f"{SERVER}/reset_session", session_id=client.session.session_id, episode_id=5
+    ).reset
+    assert not rig.call(CloseSession, f"{SERVER}/close_session", session_id="x").closed
+    assert rig.call(CloseSession, f"{SERVER}/close_session", session_id=client.session.session_id).closed
+    assert not rig.call(CloseSession, f"{SERVER}/close_session", session_id=client.session.session_id).closed
+
+
+def test_injected_latency_delays_the_chunk_and_nothing_else(rig: Rig, tmp_path: Path) -> None:
+    """The delay is in the network path: durations that the server reports stay what they are."""
+    rig.start_server(write_manifest(tmp_path, inject_latency_ms=400.0))
+    client = Client(rig)
+    begin_ns = rig.node.get_clock().now().nanoseconds
+    chunk = client.request()
+    assert rig.node.get_clock().now().nanoseconds - begin_ns >= 400_000_000
+    assert chunk.inference_ms + chunk.queue_wait_ms < 400.0
+
+
+@pytest.mark.parametrize(
+    ("manifest", "expected"),
+    [
+        ({"max_sessions": 0}, "manifest.yaml: max_sessions: found 0, expected greater than or equal to 1"),
+        (
+            {"model": {"backend": "magic", "path": "."}},
+            "manifest.yaml: model.backend: found 'magic', expected",
+        ),
+        ({"sesions": 1}, "manifest.yaml: sesions: unknown key"),
+    ],
+)
+def test_a_bad_manifest_stops_the_server_at_start_up(tmp_path: Path, manifest: dict, expected: str) -> None:
+    process = bringup.server(write_manifest(tmp_path, **manifest))
+    ended = subprocess.run(process.command(), capture_output=True, text=True, timeout=30)
+    assert ended.returncode == 2
+    assert expected in ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -1,0 +1,146 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The robot's node against a real server, judged by the commands that the robot received."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from rig import JOINTS, Rig, write_contract, write_manifest
+
+from remote_inference import bringup
+from remote_inference.msg import ActionChunk, ExecutedAction
+from remote_inference.srv import StartEpisode
+from remote_inference.wire.qos import CHUNK_TOPIC, EXCHANGE_QOS
+
+
+@pytest.fixture
+def streaming(rig: Rig, tmp_path: Path) -> Rig:
+    rig.start_server(write_manifest(tmp_path))
+    rig.start_robot(write_contract(tmp_path), request_timeout_s=1.0, merge_mode="replace")
+    rig.wait_for_state("STREAMING")
+    rig.wait_for_commands(5)
+    return rig
+
+
+def test_the_policy_s_actions_reach_the_controller_in_its_own_order(streaming: Rig) -> None:
+    """The hold policy answers with the measured joints; the sink lists them in reverse."""
+    for _, command in streaming.commands:
+        assert command == pytest.approx((-0.5, 0.25))
+    chunked = [tick for tick in streaming.executed if tick.source == ExecutedAction.CHUNK]
+    assert {tuple(tick.joint_names) for tick in chunked} == {JOINTS}
+    assert all(tick.session_id and tick.policy_version and tick.action_age_s >= 0.0 for tick in chunked)
+
+
+def test_a_robot_without_autostart_waits_for_resume(rig: Rig, tmp_path: Path) -> None:
+    rig.start_server(write_manifest(tmp_path))
+    rig.start_robot(write_contract(tmp_path), autostart=False)
+    rig.wait_for(lambda: rig.states and rig.states[-1].session_id, "session")
+    rig.wait_for(lambda: len(rig.executed) > 30, "a second of ticks")
+    assert not rig.commands
+    assert rig.states[-1].paused
+    assert rig.trigger("resume").success
+    rig.wait_for_commands(5)
+
+
+def test_pause_stops_commands_and_resume_continues(streaming: Rig) -> None:
+    assert streaming.trigger("pause").success
+    streaming.wait_for(lambda: streaming.states[-1].paused, "paused state")
+    ticks, commands = len(streaming.executed), len(streaming.commands)
+    streaming.wait_for(lambda: len(streaming.executed) > ticks + 30, "a second of ticks")
+    assert len(streaming.commands) <= commands + 1  # one may have been under way
+    assert streaming.trigger("resume").success
+    streaming.wait_for_commands(10)
+
+
+def test_reset_begins_an_episode_and_no_action_of_the_old_one_follows(streaming: Rig) -> None:
+    response = streaming.trigger("reset")
+    assert response.success, response.message
+    streaming.wait_for(lambda: streaming.states[-1].episode_id == 1, "episode 1")
+    started = streaming.call(StartEpisode, "remote_inference/start_episode", task="wave")
+    assert (started.success, started.episode_id) == (True, 2)
+    streaming.wait_for(lambda: streaming.states[-1].task == "wave", "new task")
+    streaming.wait_for(
+        lambda: any(t.episode_id == 2 and t.source == ExecutedAction.CHUNK for t in streaming.executed),
+        "actions of episode 2",
+    )
+    seq_ids = [
+        {tick.seq_id for tick in streaming.executed if tick.episode_id == episode and tick.seq_id}
+        for episode in (0, 1, 2)
+    ]
+    assert not seq_ids[0] & seq_ids[1]
+    assert not seq_ids[1] & seq_ids[2]
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_control_resumes_when_a_stopped_server_is_started_again(
+    streaming: Rig, tmp_path: Path, number: signal.Signals
+) -> None:
+    """Nothing else is restarted; meanwhile the robot holds and no stale action is executed."""
+    before = len(streaming.states)
+    streaming.server.send_signal(number)
+    streaming.server.wait(10)
+    streaming.wait_for_state("RECONNECTING", before)
+    commands = len(streaming.commands)
+    streaming.wait_for(lambda: streaming.states[-1].queue_length == 0, "empty queue")
+    streaming.start_server(write_manifest(tmp_path))
+    streaming.wait_for_state("STREAMING", before + 1)
+    streaming.wait_for_commands(10)
+    assert len(streaming.commands) > commands
+    ages = [tick.action_age_s for tick in streaming.executed if tick.source == ExecutedAction.CHUNK]
+    assert max(ages) <= 3.0
+    assert streaming.robot.poll() is None
+
+
+def test_a_camera_that_stops_is_named_and_blocks_requests(streaming: Rig) -> None:
+    streaming._camera.publish = lambda _: None  # the camera's driver hangs, the topic stays
+    streaming.wait_for(lambda: "camera/image_raw" in streaming.states[-1].stale_sources, "stale source named")
+    streaming.wait_for_state("STALLED")
+    del streaming._camera.publish
+    streaming.wait_for_state("STREAMING", len(streaming.states))
+
+
+def test_a_malformed_chunk_is_dropped_and_counted(streaming: Rig) -> None:
+    publisher = streaming.node.create_publisher(ActionChunk, CHUNK_TOPIC, EXCHANGE_QOS)
+    streaming.wait_for(lambda: publisher.get_subscription_count() > 0, "the robot's subscription")
+    before = streaming.states[-1]
+    publisher.publish(ActionChunk(schema_version=1, horizon=5, action_dim=2, chunk_robot=[1.0]))
+    streaming.wait_for(lambda: streaming.states[-1].chunks_rejected > before.chunks_rejected, "rejected")
+    publisher.publish(ActionChunk(schema_version=1, session_id="stranger", seq_id=10**9))
+    streaming.wait_for(lambda: streaming.states[-1].chunks_dropped > before.chunks_dropped, "dropped")
+    streaming.wait_for_commands(10)
+    assert streaming.robot.poll() is None
+
+
+def test_a_policy_with_another_action_order_stops_the_robot(rig: Rig, tmp_path: Path) -> None:
+    names = list(reversed(JOINTS))
+    rig.start_server(write_manifest(tmp_path, policy={"action_names": names}))
+    rig.start_robot(write_contract(tmp_path))
+    assert rig.robot.wait(30) == 1
+    assert not rig.commands
+    log = (tmp_path / "logs" / "remote_inference.log").read_text()
+    assert "action 0 is 'shoulder' on the robot, 'elbow' in the policy" in log
+
+
+@pytest.mark.parametrize(
+    ("contract", "parameters", "expected"),
+    [
+        ({"fps": "fast"}, {}, "contract.yaml: fps: found 'fast', expected a valid number"),
+        ({"speed": 1}, {}, "contract.yaml: speed: unknown key"),
+        ({}, {"fallback": "zero"}, "fallback: found 'zero' for position actions, expected"),
+        ({}, {"fallback": "jump"}, "fallback: found 'jump', expected 'hold', 'repeat_last' or 'zero'"),
+        ({}, {"request_timeout_s": -1.0}, "request_timeout_s"),
+    ],
+)
+def test_a_bad_contract_or_parameter_stops_the_node_at_start_up(
+    tmp_path: Path, contract: dict, parameters: dict, expected: str
+) -> None:
+    path = write_contract(tmp_path, **contract)
+    process = bringup.robot(path, namespace="/rig", parameters=parameters)
+    ended = subprocess.run(process.command(), capture_output=True, text=True, timeout=30)
+    assert ended.returncode == 2
+    assert expected in ended.stderr
+    assert "Traceback" not in ended.stderr
