@@ -274,7 +274,7 @@ class RemoteInference(Node):
                     server,
                     "open_session",
                     offer_to_request(offer),
-                    lambda _, answer: self._session_answered(epoch, answer),
+                    lambda server, answer: self._session_answered(server, epoch, answer),
                 )
             case CloseSession(server, session_id):
                 request = CloseSessionService.Request(session_id=session_id)
@@ -322,9 +322,9 @@ class RemoteInference(Node):
         accepting = None if answer is None else answer.status.accepting
         return self._engine.status_reply(server, accepting, time.monotonic_ns())
 
-    def _session_answered(self, epoch: int, answer: Any | None) -> list[Effect]:
+    def _session_answered(self, server: str, epoch: int, answer: Any | None) -> list[Effect]:
         reply = None if answer is None else reply_from_response(answer)
-        return self._engine.session_reply(epoch, reply, time.monotonic_ns())
+        return self._engine.session_reply(server, epoch, reply, time.monotonic_ns())
 
     def _reset_answered(self, episode_id: int, answer: Any | None) -> list[Effect]:
         acknowledged = answer is not None and answer.reset

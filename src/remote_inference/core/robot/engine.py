@@ -74,6 +74,7 @@ class Engine:
         self.playback = Playback(
             self.queue,
             self.guard,
+            contract.action_dim,
             fallback=config.fallback,
             max_action_age_ns=_ns(config.max_action_age_s),
         )
@@ -107,7 +108,7 @@ class Engine:
 
     def status_reply(self, server: str, accepting: bool | None, now_ns: int) -> list[Effect]:
         """Take the answer to GetStatus; None when the server is silent."""
-        if self.link.phase is not Phase.CHECKING or server != self.link.server:
+        if self.dead or self.link.phase is not Phase.CHECKING or server != self.link.server:
             return []
         if not accepting:
             self.link.fail(now_ns)
@@ -116,13 +117,12 @@ class Engine:
         self.link.advance(Phase.OPENING, now_ns)
         return [OpenSession(server, self._offer())]
 
-    def session_reply(self, epoch: int, reply: SessionReply | None, now_ns: int) -> list[Effect]:
-        """Take the answer to the OpenSession of an epoch; None when the server is silent."""
-        if epoch != self.link.epoch or self.link.phase is not Phase.OPENING:
+    def session_reply(self, server: str, epoch: int, reply: SessionReply | None, now_ns: int) -> list[Effect]:
+        """Take a server's answer to the OpenSession of an epoch; None when the server is silent."""
+        if self.dead or epoch != self.link.epoch or self.link.phase is not Phase.OPENING:
             if reply is not None and reply.accepted:  # granted after we gave up: do not occupy the server
-                return [CloseSession(self.link.server, reply.session_id)]
+                return [CloseSession(server, reply.session_id)]
             return []
-        server = self.link.server
         if reply is None:
             self.link.fail(now_ns)
             return [Warn(f"server {server} does not answer open_session")]
@@ -169,7 +169,7 @@ class Engine:
     def chunk(self, chunk: Chunk, now_ns: int) -> list[Effect]:
         """Take a chunk; only the answer to the outstanding request counts."""
         session = self.link.session
-        if session is None or not self.cycle.is_answered_by(chunk):
+        if self.dead or session is None or not self.cycle.is_answered_by(chunk):
             self.counters.chunks_dropped += 1
             return []
         self._timeouts_in_a_row = 0
@@ -213,7 +213,7 @@ class Engine:
         self.queue.clear()
         self.playback.forget_command()
         self.cycle.abandon()
-        self.cycle.forget_seen()
+        self.cycle.forget_seen(now_ns)
         self._wanted_since_ns = None
         self._fed = False
         self.episode_id += 1

@@ -48,7 +48,7 @@ class Guard:
         reference: the last command, or the measured position before the first; a position command may differ
         from it by `max_velocity * period`. A velocity command is bounded by `max_velocity` itself.
         """
-        if not np.isfinite(action).all():
+        if not np.isfinite(action).all() or (reference is not None and not np.isfinite(reference).all()):
             self.counts[NON_FINITE] += 1
             return Guarded(None, (NON_FINITE,))
         interventions = []

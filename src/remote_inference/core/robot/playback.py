@@ -38,9 +38,12 @@ class Tick:
 class Playback:
     """Pops, guards and falls back. `tick` is the control thread's; the flags are set by the engine's."""
 
-    def __init__(self, queue: ActionQueue, guard: Guard, *, fallback: str, max_action_age_ns: int) -> None:
+    def __init__(
+        self, queue: ActionQueue, guard: Guard, action_dim: int, *, fallback: str, max_action_age_ns: int
+    ) -> None:
         self._queue = queue
         self._guard = guard
+        self._action_dim = action_dim
         self._fallback = fallback
         self._max_action_age_ns = max_action_age_ns
         self._last_command: Float64Array | None = None
@@ -61,6 +64,10 @@ class Playback:
         expired = self._queue.drop_captured_before(now_ns - self._max_action_age_ns)
         self._guard.refuse_for_age(expired)
         queued = self._queue.get()
+        # A chunk may be merged between the two calls, hence the second look at the age.
+        if queued is not None and now_ns - queued.source.capture_ns > self._max_action_age_ns:
+            self._guard.refuse_for_age(1)
+            expired, queued = expired + 1, None
         if queued is None:
             self.starved = "actions older than max_action_age_s" if expired else self.starved or "queue empty"
             return self._fall_back((AGE,) if expired else ())
@@ -76,7 +83,6 @@ class Playback:
     def _fall_back(self, interventions: tuple[str, ...]) -> Tick:
         if self._last_command is not None and self._fallback == "repeat_last":
             return Tick(self._last_command, CommandSource.REPEAT_LAST, interventions=interventions)
-        if self._last_command is not None and self._fallback == "zero":
-            zeros = np.zeros_like(self._last_command)
-            return Tick(zeros, CommandSource.ZERO, interventions=interventions)
+        if self._fallback == "zero":
+            return Tick(np.zeros(self._action_dim), CommandSource.ZERO, interventions=interventions)
         return Tick(None, CommandSource.NONE, interventions=interventions)

@@ -57,9 +57,9 @@ class RequestCycle:
     def see(self, arrivals: Mapping[str, int]) -> None:
         self._arrivals = arrivals
 
-    def forget_seen(self) -> None:
-        """Let nothing seen so far go into a request: it belongs to the episode that ended."""
-        self._sent_arrivals = self._arrivals
+    def forget_seen(self, now_ns: int) -> None:
+        """Let nothing that arrived before now go into a request: it belongs to the episode that ended."""
+        self._sent_arrivals = dict.fromkeys(self._contract.topics, now_ns)
 
     def wants_chunk(self) -> bool:
         """Tell whether playback runs low enough to ask."""

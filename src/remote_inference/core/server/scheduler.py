@@ -26,6 +26,9 @@ class RoundRobin:
     def select(self, ready: Sequence[Session]) -> Sequence[Session]:
         if not ready:
             return ()
+        for session in ready:
+            # A newcomer queues at the end: one that opens again and again must not overtake the others.
+            session.served_turn = session.served_turn or self._turn
         chosen = min(ready, key=lambda session: session.served_turn)
         self._turn += 1
         chosen.served_turn = self._turn
