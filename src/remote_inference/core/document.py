@@ -30,7 +30,7 @@ def load_document(path: str | Path, model: type[Model]) -> Model:
     """
     path = Path(path)
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = yaml.load(path.read_text(encoding="utf-8"), _UniqueKeyLoader)
     except OSError as error:
         raise DocumentError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -47,7 +47,30 @@ def parse_document(content: Any, model: type[Model], source: str) -> Model:
     try:
         return model.model_validate(_with_tuples(content))
     except ValidationError as error:
-        raise DocumentError("\n".join(_describe(source, problem) for problem in error.errors())) from None
+        problems = error.errors()
+        places = [problem["loc"] for problem in problems]
+        # A list with an invalid item is reported as too short as well: the item says it all.
+        innermost = [p for p in problems if not any(_encloses(p["loc"], place) for place in places)]
+        raise DocumentError("\n".join(_describe(source, problem) for problem in innermost)) from None
+
+
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """YAML keeps the last of two equal keys, which would hide the one a reader sees first."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if key in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"key {key!r} found twice", key_node.start_mark
+                )
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+def _encloses(place: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    return len(place) < len(other) and other[: len(place)] == place
 
 
 def _with_tuples(value: Any) -> Any:
@@ -69,6 +92,9 @@ def _describe(source: str, problem: Any) -> str:
         return f"{where}: unknown key"
     if kind == "value_error":  # raised by a validator of ours, which says found and expected itself
         return f"{where}: {problem['ctx']['error']}"
+    if kind == "too_short":
+        context = problem["ctx"]
+        return f"{where}: found {context['actual_length']} items, expected at least {context['min_length']}"
     expected = str(problem["msg"]).removeprefix("Input should be ")
     return f"{where}: found {_show(problem['input'])}, expected {expected}"
 

@@ -51,6 +51,18 @@ class PolicySpec:
         return len(self.action_names)
 
 
+def find_chunk_problem(spec: PolicySpec, chunk_model: Float32Array, chunk_robot: Float32Array) -> str:
+    """Return what is wrong with a policy's answer, or an empty string."""
+    expected = (spec.chunk_size, spec.action_dim)
+    for space, rows in (("model", chunk_model), ("robot", chunk_robot)):
+        if not isinstance(rows, np.ndarray) or rows.shape != expected:
+            found = f"{type(rows).__name__} of shape {list(np.shape(rows))}"
+            return f"chunk_{space}: found {found}, expected ndarray of shape {list(expected)}"
+        if not np.isfinite(rows).all():
+            return f"chunk_{space}: found non-finite values, expected finite ones"
+    return ""
+
+
 @dataclass(frozen=True)
 class PolicyObservation:
     """One decoded request.

@@ -24,7 +24,7 @@ class MergeMode(str, Enum):
 class DelayPolicy(str, Enum):
     """Which rows of a replacing chunk count as already past."""
 
-    CONSUMED = "consumed"  # at most as many as the robot executed since the request
+    CONSUMED = "consumed"  # at most as many as the robot executed since capture
     LATENCY = "latency"  # ceil(latency / period), LeRobot's rule
     NONE = "none"  # none, for experiments
 
@@ -52,12 +52,11 @@ class QueuedAction:
 
 
 @dataclass(frozen=True)
-class QueueSnapshot:
-    """The queue when a request was made. Prefixes are float32 `[rows, action_dim]`, None when drained."""
+class Prefixes:
+    """The unread rows of one instant, float32 `[rows, action_dim]`; both None when drained."""
 
-    executed: int
-    prefix_model: Float32Array | None
-    prefix_robot: Float32Array | None
+    model: Float32Array | None
+    robot: Float32Array | None
 
 
 class ActionQueue:
@@ -75,6 +74,11 @@ class ActionQueue:
     def __len__(self) -> int:
         return len(self._rows)
 
+    @property
+    def executed(self) -> int:
+        """Actions taken so far."""
+        return self._executed
+
     def get(self) -> QueuedAction | None:
         """Take the next action, or None. A taken action counts as executed."""
         with self._lock:
@@ -85,22 +89,19 @@ class ActionQueue:
 
     def left_over(self) -> Float32Array | None:
         """Return the unread model-space rows `[rows, action_dim]`, or None when drained."""
-        return self.snapshot().prefix_model
+        return self.prefixes().model
 
     def left_over_robot(self) -> Float32Array | None:
         """Return the unread robot-space rows `[rows, action_dim]`, or None when drained."""
-        return self.snapshot().prefix_robot
+        return self.prefixes().robot
 
-    def snapshot(self) -> QueueSnapshot:
-        """Return the prefixes and the execution count of one instant."""
+    def prefixes(self) -> Prefixes:
+        """Return the unread rows in both spaces, of the same instant."""
         with self._lock:
             rows = tuple(self._rows)
-            executed = self._executed
         if not rows:
-            return QueueSnapshot(executed, None, None)
-        return QueueSnapshot(
-            executed, np.stack([row.model for row in rows]), np.stack([row.robot for row in rows])
-        )
+            return Prefixes(None, None)
+        return Prefixes(np.stack([row.model for row in rows]), np.stack([row.robot for row in rows]))
 
     def merge(
         self,
@@ -115,8 +116,8 @@ class ActionQueue:
     ) -> int:
         """Let a chunk `[horizon, action_dim]` join the queue; return how many of its rows were dropped.
 
-        latency_steps: `ceil(latency / period)` of this cycle. executed_before: `snapshot().executed` at the
-        request. horizon: rows that may join, None for all.
+        latency_steps: `ceil(latency / period)` from capture to now. executed_before: `executed` at capture.
+        horizon: rows that may join, None for all.
 
         Rows may be skipped only for ticks in which the robot really moved: trimming a chunk that arrives at a
         robot held still would command a jump, hence DelayPolicy.CONSUMED.

@@ -270,7 +270,7 @@ class Engine:
             link.advance(Phase.OPEN, now_ns)
             self._offline_since_ns = None
             self._timeouts_in_a_row = 0
-            self.cycle.latency.connected()
+            self.cycle.connected()
             return []
         if not link.is_due(now_ns):
             return []

@@ -7,8 +7,6 @@ from __future__ import annotations
 import math
 from collections import deque
 
-import numpy as np
-
 WINDOW = 100  # cycles
 
 
@@ -45,7 +43,12 @@ class LatencyWindow:
         """Return a quantile of the window [s], or None before the first sample."""
         if not self._samples_s:
             return None
-        return float(np.quantile(np.fromiter(self._samples_s, float), quantile))
+        # Linear between neighbours, as numpy.quantile, which takes ten times as long on a window.
+        ordered = sorted(self._samples_s)
+        below, fraction = divmod(quantile * (len(ordered) - 1), 1.0)
+        low = ordered[int(below)]
+        high = ordered[min(int(below) + 1, len(ordered) - 1)]
+        return low + fraction * (high - low)
 
     def delay_steps(self, period_s: float) -> int:
         """Return the delay to expect of the next cycle in control ticks, 0 before the first sample."""

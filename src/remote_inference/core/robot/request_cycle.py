@@ -23,10 +23,21 @@ ERROR_PAUSE_NS = 250_000_000  # between a rejected chunk and the next request
 
 
 @dataclass(frozen=True)
+class _Capture:
+    """When the observation was captured, and how many actions had been executed by then.
+
+    Row k of a chunk is for the k-th control tick after capture, so both delays count from here and not from
+    the request, which may follow a tick later.
+    """
+
+    time_ns: int
+    executed: int
+
+
+@dataclass(frozen=True)
 class _Outstanding:
     request: Request
-    capture_ns: int
-    executed_before: int
+    capture: _Capture
 
 
 class RequestCycle:
@@ -38,24 +49,34 @@ class RequestCycle:
         self._queue = queue
         self._arrivals: Mapping[str, int] = {}
         self._sent_arrivals: Mapping[str, int] = {}
+        self._capture = _Capture(0, 0)
         self._outstanding: _Outstanding | None = None
         self._seq_id = 0
         self._pause_until_ns = 0
-        self.latency = LatencyWindow(config.latency_quantile)
+        self.latency = LatencyWindow(config.latency_quantile)  # request to merge
+        self._delay = LatencyWindow(config.latency_quantile)  # capture to merge
         self.stale_sources: tuple[str, ...] = contract.topics
 
     @property
     def delay_steps(self) -> int:
         """The delay to expect of the next cycle [control ticks]."""
-        return self.latency.delay_steps(self._contract.period_s)
+        return self._delay.delay_steps(self._contract.period_s)
 
     @property
     def playback_left_s(self) -> float:
         """How long the queued actions last [s]."""
         return len(self._queue) * self._contract.period_s
 
+    def connected(self) -> None:
+        """Leave the next cycle out of the latencies: it pays for cold caches and connections."""
+        self.latency.connected()
+        self._delay.connected()
+
     def see(self, arrivals: Mapping[str, int]) -> None:
+        """Take the newest arrivals. An observation is as old as its oldest source."""
         self._arrivals = arrivals
+        if arrivals and (capture_ns := min(arrivals.values())) != self._capture.time_ns:
+            self._capture = _Capture(capture_ns, self._queue.executed)
 
     def forget_seen(self, now_ns: int) -> None:
         """Let nothing that arrived before now go into a request: it belongs to the episode that ended."""
@@ -88,8 +109,8 @@ class RequestCycle:
         episode_start: bool,
         task: str,
     ) -> Request:
-        """Make the request and remember the queue as it is."""
-        snapshot = self._queue.snapshot()
+        """Make the request with the queue's unread rows."""
+        prefixes = self._queue.prefixes()
         self._seq_id += 1
         request = Request(
             session_id=session.session_id,
@@ -100,11 +121,10 @@ class RequestCycle:
             client_mono_ns=now_ns,
             task=task,
             inference_delay_steps=self.delay_steps,
-            prefix_model=snapshot.prefix_model,
-            prefix_robot=snapshot.prefix_robot,
+            prefix_model=prefixes.model,
+            prefix_robot=prefixes.robot,
         )
-        # The observation is as old as its oldest source.
-        self._outstanding = _Outstanding(request, min(self._arrivals.values()), snapshot.executed)
+        self._outstanding = _Outstanding(request, self._capture)
         self._sent_arrivals = self._arrivals
         return request
 
@@ -144,9 +164,10 @@ class RequestCycle:
         return ""
 
     def _merge(self, chunk: Chunk, outstanding: _Outstanding, session: SessionReply, now_ns: int) -> None:
-        latency_s = (now_ns - outstanding.request.client_mono_ns) / 1e9
+        capture = outstanding.capture
+        delay_s = (now_ns - capture.time_ns) / 1e9
         source = ChunkSource(
-            capture_ns=outstanding.capture_ns,
+            capture_ns=capture.time_ns,
             session_id=chunk.session_id,
             seq_id=chunk.seq_id,
             episode_id=chunk.episode_id,
@@ -158,11 +179,12 @@ class RequestCycle:
             chunk.model,
             chunk.robot,
             self._merge_mode(session),
-            latency_steps=steps(latency_s, self._contract.period_s),
-            executed_before=outstanding.executed_before,
+            latency_steps=steps(delay_s, self._contract.period_s),
+            executed_before=capture.executed,
             horizon=self._config.execution_horizon or None,
         )
-        self.latency.add(latency_s)
+        self.latency.add((now_ns - outstanding.request.client_mono_ns) / 1e9)
+        self._delay.add(delay_s)
 
     def _merge_mode(self, session: SessionReply) -> MergeMode:
         if self._config.merge_mode == "auto":

@@ -26,13 +26,17 @@ class RoundRobin:
     def select(self, ready: Sequence[Session]) -> Sequence[Session]:
         if not ready:
             return ()
+        # A newcomer queues at the end: one that opens again and again must not overtake the others.
         for session in ready:
-            # A newcomer queues at the end: one that opens again and again must not overtake the others.
-            session.served_turn = session.served_turn or self._turn
+            if not session.served_turn:
+                self._queue_up(session)
         chosen = min(ready, key=lambda session: session.served_turn)
-        self._turn += 1
-        chosen.served_turn = self._turn
+        self._queue_up(chosen)
         return (chosen,)
+
+    def _queue_up(self, session: Session) -> None:
+        self._turn += 1
+        session.served_turn = self._turn
 
 
 SCHEDULERS: dict[str, type[RoundRobin]] = {"round_robin": RoundRobin}

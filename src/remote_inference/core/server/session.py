@@ -24,7 +24,7 @@ class Session:
     processors: Processors
     mailbox: Mailbox = field(default_factory=Mailbox)
     episode_id: int = 0
-    served_turn: int = 0  # scheduler's count when it was served last; 0: never
+    served_turn: int = 0  # place in the scheduler's queue, 0 before the first request
     entities: Any = None  # the node's publisher and subscription
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from remote_inference.core.policy import Policy, PolicyError, PolicyObservation
+from remote_inference.core.policy import Policy, PolicyError, PolicyObservation, find_chunk_problem
 
 
 def warm_up(policy: Policy, inferences: int, task: str, clock_ns: Callable[[], int]) -> float:
@@ -25,20 +25,17 @@ def warm_up(policy: Policy, inferences: int, task: str, clock_ns: Callable[[], i
     )
     duration_s = math.nan
     for _ in range(inferences):
-        processors = policy.make_processors()
         begin_ns = clock_ns()
         try:
+            processors = policy.make_processors()
             (chunk_model,) = policy.predict([processors.pre(observation)])
             chunk_robot = processors.post(chunk_model)
+            problem = find_chunk_problem(spec, chunk_model, chunk_robot)
         except Exception as error:
             raise PolicyError(f"warm-up of {spec.name} failed: {type(error).__name__}: {error}") from error
+        if problem:
+            raise PolicyError(f"warm-up of {spec.name} failed: {problem}")
         duration_s = (clock_ns() - begin_ns) / 1e9
-        expected = (spec.chunk_size, spec.action_dim)
-        if chunk_model.shape != expected or chunk_robot.shape != expected:
-            raise PolicyError(
-                f"warm-up of {spec.name}: found chunks {list(chunk_model.shape)} (model) and "
-                f"{list(chunk_robot.shape)} (robot), expected {list(expected)}"
-            )
     return duration_s
 
 

@@ -4,15 +4,23 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
 from remote_inference.core.exchange import Chunk, ChunkStatus, Request
-from remote_inference.core.policy import Float32Array, Policy, PolicyObservation
+from remote_inference.core.policy import (
+    Float32Array,
+    Policy,
+    PolicyError,
+    PolicyObservation,
+    ServingMode,
+    find_chunk_problem,
+)
 from remote_inference.core.server.audit import AuditRecord
 from remote_inference.core.server.mailbox import Letter
 from remote_inference.core.server.scheduler import Scheduler
@@ -36,16 +44,26 @@ class BusyMeter:
 
     def __init__(self) -> None:
         self._spans: deque[tuple[int, int]] = deque()
+        self._busy_ns = 0  # sum of the spans
+        self._lock = threading.Lock()  # the worker adds, services and status read
 
     def add(self, begin_ns: int, end_ns: int) -> None:
-        self._spans.append((begin_ns, end_ns))
+        with self._lock:
+            self._spans.append((begin_ns, end_ns))
+            self._busy_ns += end_ns - begin_ns
 
     def fraction(self, now_ns: int) -> float:
         oldest_ns = now_ns - LOAD_WINDOW_NS
-        while self._spans and self._spans[0][1] < oldest_ns:
-            self._spans.popleft()
-        busy_ns = sum(end - max(begin, oldest_ns) for begin, end in tuple(self._spans))
-        return min(1.0, busy_ns / LOAD_WINDOW_NS)
+        with self._lock:
+            while self._spans and self._spans[0][1] <= oldest_ns:
+                begin_ns, end_ns = self._spans.popleft()
+                self._busy_ns -= end_ns - begin_ns
+            outside_ns = max(0, oldest_ns - self._spans[0][0]) if self._spans else 0
+            return min(1.0, (self._busy_ns - outside_ns) / LOAD_WINDOW_NS)
+
+
+def _no_rows() -> Float32Array:
+    return np.empty((0, 0), np.float32)
 
 
 @dataclass
@@ -66,6 +84,8 @@ class _Job:
     message: Any
     begin_ns: int
     model_input: Any = None
+    chunk_model: Float32Array = field(default_factory=_no_rows)
+    chunk_robot: Float32Array = field(default_factory=_no_rows)
     error: str = ""
 
 
@@ -100,69 +120,84 @@ class Worker:
         batch = self._scheduler.select(ready)
         begin_ns = self._clock_ns()
         jobs = [job for session in batch if (job := self._open(session, begin_ns))]
-        if not jobs:
-            return bool(batch)
-        self._infer(jobs)
+        for job in jobs:
+            self._prepare(job)
+        self._predict([job for job in jobs if not job.error])
+        for job in jobs:
+            self._postprocess(job)
         self.busy.add(begin_ns, self._clock_ns())
-        return True
+        for job in jobs:
+            self._send(job)
+        return bool(batch)
 
     def _open(self, session: Session, begin_ns: int) -> _Job | None:
         letter = session.mailbox.take()
         if letter is None:  # the session was closed or reset since it was selected
             return None
-        request, message = self._decoder.request(letter.data)
-        job = _Job(session, letter, request, message, begin_ns)
-        if request.session_id != session.session_id:
-            job.error = f"session {request.session_id!r} is not open, expected {session.session_id!r}"
-        return job
+        try:
+            request, message = self._decoder.request(letter.data)
+        except Exception as error:  # without its ids nobody can be answered
+            self._count_unreadable(session, letter, error)
+            return None
+        return _Job(session, letter, request, message, begin_ns)
 
-    def _infer(self, jobs: list[_Job]) -> None:
-        for job in jobs:
-            if not job.error:
-                self._prepare(job)
-        good = [job for job in jobs if not job.error]
-        chunks: Sequence[Float32Array] = ()
-        if good:
-            try:
-                chunks = self._policy.predict([job.model_input for job in good])
-            except Exception as error:  # whatever a policy raises must reach the robots, not kill the server
-                for job in good:
-                    job.error = f"inference failed: {type(error).__name__}: {error}"
-                good = []
-        for job, chunk_model in zip(good, chunks, strict=True):
-            self._answer(job, chunk_model)
-        for job in jobs:
-            if job.error:
-                self._send(job, _no_rows(), _no_rows())
+    def _count_unreadable(self, session: Session, letter: Letter, error: Exception) -> None:
+        self.counters.requests += 1
+        self.counters.errors += 1
+        outcome = f"unreadable request: {type(error).__name__}: {error}"
+        self._audit(
+            AuditRecord(session.session_id, session.offer.client, 0, 0, 0.0, 0.0, letter.superseded, outcome)
+        )
 
     def _prepare(self, job: _Job) -> None:
         """Decode and preprocess; the processors are the session's own."""
-        if job.request.episode_start:
-            job.session.processors.reset()
+        session = job.session
+        if job.request.session_id != session.session_id:
+            job.error = f"session {job.request.session_id!r} is not open, expected {session.session_id!r}"
+            return
         try:
-            observation = self._decoder.observation(job.message, job.session)
-            job.model_input = job.session.processors.pre(observation)
+            if job.request.episode_start:
+                self._begin_episode(session)
+            observation = self._decoder.observation(job.message, session)
+            job.model_input = session.processors.pre(observation)
         except ValueError as error:
             job.error = f"malformed observation: {error}"
         except Exception as error:
             job.error = f"preprocessing failed: {type(error).__name__}: {error}"
 
-    def _answer(self, job: _Job, chunk_model: Float32Array) -> None:
-        expected = (self._policy.spec.chunk_size, self._policy.spec.action_dim)
+    def _begin_episode(self, session: Session) -> None:
+        session.processors.reset()
+        if self._policy.spec.serving_mode is ServingMode.EXCLUSIVE:
+            self._policy.reset()
+
+    def _predict(self, jobs: list[_Job]) -> None:
+        """Run the policy once for all; when it fails, once for each, so that only the culprit pays."""
+        if not jobs:
+            return
         try:
-            chunk_robot = job.session.processors.post(chunk_model)
+            chunks = self._policy.predict([job.model_input for job in jobs])
+            if len(chunks) != len(jobs):
+                raise PolicyError(f"policy returned {len(chunks)} chunks, expected {len(jobs)}")
+        except Exception as error:  # whatever a policy raises must reach the robots, not kill the server
+            if len(jobs) == 1:
+                jobs[0].error = f"inference failed: {type(error).__name__}: {error}"
+            else:
+                for job in jobs:
+                    self._predict([job])
+            return
+        for job, chunk_model in zip(jobs, chunks, strict=True):
+            job.chunk_model = chunk_model
+
+    def _postprocess(self, job: _Job) -> None:
+        if job.error:
+            return
+        try:
+            job.chunk_robot = job.session.processors.post(job.chunk_model)
+            job.error = find_chunk_problem(self._policy.spec, job.chunk_model, job.chunk_robot)
         except Exception as error:
             job.error = f"postprocessing failed: {type(error).__name__}: {error}"
-            return
-        for space, rows in (("model", chunk_model), ("robot", chunk_robot)):
-            if rows.shape != expected:
-                job.error = f"policy returned chunk_{space} {list(rows.shape)}, expected {list(expected)}"
-            elif not np.isfinite(rows).all():
-                job.error = f"policy returned non-finite values in chunk_{space}"
-        if not job.error:
-            self._send(job, chunk_model, chunk_robot)
 
-    def _send(self, job: _Job, chunk_model: Float32Array, chunk_robot: Float32Array) -> None:
+    def _send(self, job: _Job) -> None:
         now_ns = self._clock_ns()
         inference_ms = (now_ns - job.begin_ns) / 1e6
         self.counters.requests += 1
@@ -177,8 +212,8 @@ class Worker:
             client_mono_ns=job.request.client_mono_ns,
             status=ChunkStatus.ERROR if job.error else status,
             message=job.error or ("server is draining" if self.draining else ""),
-            model=chunk_model,
-            robot=chunk_robot,
+            model=_no_rows() if job.error else job.chunk_model,
+            robot=_no_rows() if job.error else job.chunk_robot,
             queue_wait_ms=(job.begin_ns - job.letter.arrival_ns) / 1e6,
             inference_ms=inference_ms,
             superseded_seqs=job.letter.superseded,
@@ -200,7 +235,3 @@ def _record(job: _Job, chunk: Chunk) -> AuditRecord:
         superseded=chunk.superseded_seqs,
         outcome=job.error or "ok",
     )
-
-
-def _no_rows() -> Float32Array:
-    return np.empty((0, 0), np.float32)
