@@ -15,8 +15,8 @@ from remote_inference.core.exchange import (
 )
 from remote_inference.core.policy import PolicySpec, ServingMode
 
-# Rejections that a later attempt, or another server of the same policy, may not give.
-TRANSIENT_REJECTIONS = frozenset({"capacity", "draining"})
+# Rejections that violate the robot's contract; after any other, the next server may accept.
+FATAL_REJECTIONS = frozenset({"actions", "cameras", "state", "schema"})
 ASPECT_RATIO_TOLERANCE = 0.05  # relative
 
 
@@ -67,10 +67,10 @@ def judge(offer: SessionOffer, spec: PolicySpec, terms: ServerTerms) -> Verdict:
 def check_reply(offer: SessionOffer, reply: SessionReply, fingerprint: str | None) -> None:
     """Check a server's answer on the robot. `fingerprint`: the first session's policy, None for any.
 
-    Raises FatalMismatch when the answer violates the contract or refuses for a reason that stays.
+    Raises FatalMismatch when the answer, or the reason of a refusal, violates the contract.
     """
     if not reply.accepted:
-        if reply.rejection not in TRANSIENT_REJECTIONS:
+        if reply.rejection in FATAL_REJECTIONS:
             raise FatalMismatch(f"refuses ({reply.rejection}): {reply.message}")
         return
     if problem := _compare_names("action", offer.action_names, "robot", reply.action_names, "policy"):

@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+MERGE_TAG = "tag:yaml.org,2002:merge"  # of the key `<<`
+
 Model = TypeVar("Model", bound="Document")
 
 
@@ -59,13 +61,12 @@ class _UniqueKeyLoader(yaml.SafeLoader):
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if key in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"key {key!r} found twice", key_node.start_mark
-                )
-            seen.add(key)
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.tag != MERGE_TAG:
+                if key.value in seen:
+                    text = f"key {key.value!r} found twice"
+                    raise yaml.constructor.ConstructorError(None, None, text, key.start_mark)
+                seen.add(key.value)
         return super().construct_mapping(node, deep)
 
 

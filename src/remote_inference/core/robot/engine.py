@@ -91,6 +91,7 @@ class Engine:
             random.Random(seed),
         )
         self._matched = False
+        self._listed_session = ""  # the session that the server's status has named
         self._episode_start = True
         self._fed = False  # true once a chunk has been merged in this episode
         self._reset_deadline_ns: int | None = None
@@ -131,7 +132,8 @@ class Engine:
                 self._offer(), reply, None if self._config.accept_new_policy else self._first_fingerprint
             )
         except FatalMismatch as mismatch:
-            return self._die(Event.CONTRACT_VIOLATED, f"{server}: {mismatch}")
+            close = [CloseSession(server, reply.session_id)] if reply.accepted else []
+            return [*close, *self._die(Event.CONTRACT_VIOLATED, f"{server}: {mismatch}")]
         if not reply.accepted:
             self.link.fail(now_ns)
             return [Warn(f"server {server} refuses ({reply.rejection}): {reply.message}")]
@@ -155,7 +157,9 @@ class Engine:
             return []
         if instance_id != session.server_instance_id:
             return self._lose_session("server restarted", now_ns)
-        if session.session_id not in sessions:
+        if session.session_id in sessions:
+            self._listed_session = session.session_id
+        elif self._listed_session == session.session_id:  # a status from before the session lists it neither
             return self._lose_session("server closed the session", now_ns)
         return []
 
@@ -179,6 +183,8 @@ class Engine:
             effects.append(Warn(f"chunk {chunk.seq_id} rejected: {problem}"))
         else:
             self.counters.chunks_merged += 1
+            self.link.prove()
+            self._offline_since_ns = None
             self._fed = True
             self._wanted_since_ns = None
             self.playback.starved = ""
@@ -219,6 +225,7 @@ class Engine:
         self.episode_id += 1
         self._episode_start = True
         self.task = task or self.task
+        self._reset_deadline_ns = None
         if self.link.session is None:
             return []
         self._reset_deadline_ns = now_ns + _ns(self._config.reset_timeout_s)
@@ -236,6 +243,12 @@ class Engine:
         if not self.dead:
             effects += self._request(now_ns)
         return effects
+
+    @property
+    def awaits_observation(self) -> bool:
+        """True when the next complete observation will be requested."""
+        may_request = self.link.open and not self.playback.paused and not self.dead
+        return may_request and self.cycle.awaits_observation
 
     @property
     def dead(self) -> bool:
@@ -268,7 +281,6 @@ class Engine:
         link = self.link
         if link.phase is Phase.MATCHING and self._matched:
             link.advance(Phase.OPEN, now_ns)
-            self._offline_since_ns = None
             self._timeouts_in_a_row = 0
             self.cycle.connected()
             return []
@@ -304,6 +316,10 @@ class Engine:
             effects.append(Warn(f"request {request.seq_id} was not answered"))
             if self._timeouts_in_a_row >= self._config.max_timeouts:
                 effects += self._lose_session(f"{self._timeouts_in_a_row} request timeouts in a row", now_ns)
+        if self._offline_since_ns is not None and self.playback.paused and self.link.open:
+            self._offline_since_ns = (
+                now_ns  # a paused robot asks for no chunk that could end its being offline
+            )
         if self._offline_since_ns is not None and now_ns - self._offline_since_ns >= _ns(
             self._config.max_offline_s
         ):

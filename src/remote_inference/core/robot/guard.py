@@ -19,6 +19,7 @@ AGE = "age"  # source observation older than max_action_age_s
 NON_FINITE = "non_finite"
 JOINT_LIMIT = "joint_limit"
 VELOCITY_LIMIT = "velocity_limit"
+ROUNDING = 1e-6  # a float32 action at a limit may lie this far beyond it; corrected, but no intervention
 RULES = (AGE, NON_FINITE, JOINT_LIMIT, VELOCITY_LIMIT)
 
 
@@ -53,10 +54,10 @@ class Guard:
             return Guarded(None, (NON_FINITE,))
         interventions = []
         safe = np.clip(action, self._min, self._max)
-        if (safe != action).any():
+        if (np.abs(safe - action) > ROUNDING).any():
             interventions.append(JOINT_LIMIT)
         slow = self._limit_velocity(safe, reference)
-        if (slow != safe).any():
+        if (np.abs(slow - safe) > ROUNDING).any():
             interventions.append(VELOCITY_LIMIT)
         self.counts.update(interventions)
         return Guarded(slow, tuple(interventions))

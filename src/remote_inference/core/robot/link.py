@@ -48,6 +48,7 @@ class Link:
         self._index = 0
         self._failures = 0
         self._deadline_ns = 0
+        self._proven = False  # true once the session in use has delivered a chunk
         self.phase = Phase.WAITING
         self.epoch = 0
         self.session: SessionReply | None = None
@@ -69,10 +70,14 @@ class Link:
         """Enter the next step of the handshake."""
         if phase is Phase.OPENING:
             self.epoch += 1
-        if phase is Phase.OPEN:
-            self._failures = 0
+            self._proven = False
         self.phase = phase
         self._deadline_ns = now_ns + self._timeout_ns
+
+    def prove(self) -> None:
+        """Note that the session has delivered: the next loss is answered at once, not after a pause."""
+        self._proven = True
+        self._failures = 0
 
     def fail(self, now_ns: int) -> None:
         """Move on to the next server; pause when all of them have failed."""
@@ -84,10 +89,15 @@ class Link:
         self._deadline_ns = now_ns if rest else now_ns + self._backoff.pause_ns(rounds - 1, self._rng)
 
     def lose(self, now_ns: int, *, move_on: bool) -> None:
-        """Give the session up; try the same server again at once, or the next one."""
+        """Give the session up; try the same server again at once, or the next one.
+
+        A session that never delivered counts as a failed attempt.
+        """
+        if not self._proven:
+            self.fail(now_ns)
+            return
         self.session = None
         self.phase = Phase.WAITING
-        self._failures = 0
         if move_on:
             self._index = (self._index + 1) % len(self._servers)
         self._deadline_ns = now_ns

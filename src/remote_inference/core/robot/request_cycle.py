@@ -24,7 +24,7 @@ ERROR_PAUSE_NS = 250_000_000  # between a rejected chunk and the next request
 
 @dataclass(frozen=True)
 class _Capture:
-    """When the observation was captured, and how many actions had been executed by then.
+    """When the observation's oldest source arrived, and how many actions had been executed by then.
 
     Row k of a chunk is for the k-th control tick after capture, so both delays count from here and not from
     the request, which may follow a tick later.
@@ -49,7 +49,7 @@ class RequestCycle:
         self._queue = queue
         self._arrivals: Mapping[str, int] = {}
         self._sent_arrivals: Mapping[str, int] = {}
-        self._capture = _Capture(0, 0)
+        self._executed_at_arrival: dict[str, int] = {}  # actions executed when each source arrived last
         self._outstanding: _Outstanding | None = None
         self._seq_id = 0
         self._pause_until_ns = 0
@@ -73,10 +73,11 @@ class RequestCycle:
         self._delay.connected()
 
     def see(self, arrivals: Mapping[str, int]) -> None:
-        """Take the newest arrivals. An observation is as old as its oldest source."""
+        """Take the newest arrivals."""
+        for topic, arrival_ns in arrivals.items():
+            if arrival_ns != self._arrivals.get(topic):
+                self._executed_at_arrival[topic] = self._queue.executed
         self._arrivals = arrivals
-        if arrivals and (capture_ns := min(arrivals.values())) != self._capture.time_ns:
-            self._capture = _Capture(capture_ns, self._queue.executed)
 
     def forget_seen(self, now_ns: int) -> None:
         """Let nothing that arrived before now go into a request: it belongs to the episode that ended."""
@@ -87,6 +88,11 @@ class RequestCycle:
         if self._config.request_mode == "blocking":
             return len(self._queue) == 0
         return self.playback_left_s <= self._buffer_time_s()
+
+    @property
+    def awaits_observation(self) -> bool:
+        """True when a chunk is wanted and no request is in flight."""
+        return self._outstanding is None and self.wants_chunk()
 
     def is_ready(self, now_ns: int) -> bool:
         """Tell whether a request may be made: none in flight, every source fresh, nothing sent twice."""
@@ -124,7 +130,9 @@ class RequestCycle:
             prefix_model=prefixes.model,
             prefix_robot=prefixes.robot,
         )
-        self._outstanding = _Outstanding(request, self._capture)
+        oldest = min(self._arrivals, key=self._arrivals.__getitem__)
+        capture = _Capture(self._arrivals[oldest], self._executed_at_arrival[oldest])
+        self._outstanding = _Outstanding(request, capture)
         self._sent_arrivals = self._arrivals
         return request
 

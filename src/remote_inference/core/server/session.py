@@ -23,7 +23,7 @@ class Session:
     offer: SessionOffer
     processors: Processors
     mailbox: Mailbox = field(default_factory=Mailbox)
-    episode_id: int = 0
+    episode_id: int = 0  # of the last request served
     served_turn: int = 0  # place in the scheduler's queue, 0 before the first request
     entities: Any = None  # the node's publisher and subscription
 

@@ -156,8 +156,8 @@ class Worker:
             job.error = f"session {job.request.session_id!r} is not open, expected {session.session_id!r}"
             return
         try:
-            if job.request.episode_start:
-                self._begin_episode(session)
+            if job.request.episode_id != session.episode_id or job.request.episode_start:
+                self._begin_episode(session, job.request.episode_id)
             observation = self._decoder.observation(job.message, session)
             job.model_input = session.processors.pre(observation)
         except ValueError as error:
@@ -165,7 +165,9 @@ class Worker:
         except Exception as error:
             job.error = f"preprocessing failed: {type(error).__name__}: {error}"
 
-    def _begin_episode(self, session: Session) -> None:
+    def _begin_episode(self, session: Session, episode_id: int) -> None:
+        """Forget the old episode. The first request of a new one may have been lost, hence by its id."""
+        session.episode_id = episode_id
         session.processors.reset()
         if self._policy.spec.serving_mode is ServingMode.EXCLUSIVE:
             self._policy.reset()

@@ -1,0 +1,281 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A robot's engine, its control loop, sensors, servers and network, played as events on one fake clock.
+
+The simulation only does what a node, a server and a network do; it checks the robot's safety in every tick
+and the rules of the request cycle at every request, so each test that runs it checks them too.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import numpy as np
+from builders import (
+    LIMIT,
+    MAX_STEP,
+    PERIOD_NS,
+    TOPICS,
+    answer,
+    make_config,
+    make_contract,
+    ns,
+)
+from simulated_server import SimulatedServer
+
+from remote_inference.core.exchange import Chunk, Request, SessionOffer
+from remote_inference.core.robot.config import RobotConfig
+from remote_inference.core.robot.effects import (
+    CloseSession,
+    Effect,
+    GetStatus,
+    OpenSession,
+    Report,
+    ResetSession,
+    SendRequest,
+    Stop,
+    Warn,
+)
+from remote_inference.core.robot.engine import Engine
+from remote_inference.core.robot.playback import CommandSource, Tick
+from remote_inference.core.robot.state_machine import State
+
+E = TypeVar("E", bound=Effect)
+
+HOP_NS = ns(0.01)  # one way through the network
+TIMER_NS = ns(0.02)
+SENSOR_NS = ns(0.04)
+
+
+class World:
+    """Everything around one engine. Times in nanoseconds since the start, on the robot's clock."""
+
+    def __init__(
+        self, config: RobotConfig | None = None, servers: Sequence[SimulatedServer] = (), seed: int = 0
+    ) -> None:
+        self.config = config or make_config()
+        self.servers = {server.name: server for server in servers} or {
+            name: SimulatedServer(name) for name in self.config.servers
+        }
+        self.engine = Engine(make_contract(), self.config, "/robot_1/client", "/robot_1", seed)
+        self.now_ns = ns(100)
+        self.start_ns = self.now_ns
+        self.position = np.zeros(2)  # the arm follows its commands at once
+        self.sensors = dict.fromkeys(TOPICS, True)  # which of them deliver
+        self.presence = True
+        self.inference_ns = ns(0.06)
+        # What becomes of a chunk: (extra delay, chunk) for each copy that arrives.
+        self.fate: Callable[[Chunk], list[tuple[int, Chunk]]] = lambda chunk: [(0, chunk)]
+        self.effects: list[tuple[int, Effect]] = []
+        self.ticks: list[tuple[int, Tick]] = []
+        self.sent: list[Request] = []
+        self.queue_at_request: list[int] = []  # actions queued when each of them left
+        self.arrivals: dict[str, int] = {}
+        self._sent_arrivals: dict[str, int] = {}
+        self._open_request: tuple[Request, int] | None = None
+        self._merged: set[int] = set()
+        self._order = itertools.count()
+        self._events: list[tuple[int, int, Callable[[], None]]] = []
+        self._every(SENSOR_NS, self._sense)
+        self._every(TIMER_NS, lambda: self.carry_out(self.engine.timer(self.now_ns)))
+        self._every(PERIOD_NS, self._tick)
+        self._every(ns(0.1), self._look_for_server)
+        self._every(ns(1), self._publish_status)
+
+    # -- running -------------------------------------------------------------------------------------------
+
+    def after(self, delay_ns: int, action: Callable[[], None]) -> None:
+        heapq.heappush(self._events, (self.now_ns + delay_ns, next(self._order), action))
+
+    def _every(self, period_ns: int, action: Callable[[], None]) -> None:
+        def again() -> None:
+            action()
+            self.after(period_ns, again)
+
+        self.after(0, again)
+
+    def run(self, seconds: float) -> World:
+        end_ns = self.now_ns + ns(seconds)
+        while self._events[0][0] <= end_ns:
+            self.now_ns, _, action = heapq.heappop(self._events)
+            action()
+        self.now_ns = end_ns
+        return self
+
+    def run_until(self, reached: Callable[[], bool], limit_s: float = 20.0) -> World:
+        for _ in range(round(limit_s / 0.01)):
+            if reached():
+                return self
+            self.run(0.01)
+        raise AssertionError(f"not reached within {limit_s} s; state {self.state.name}")
+
+    # -- reading -------------------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> State:
+        return self.engine.machine.state
+
+    @property
+    def server(self) -> SimulatedServer:
+        return next(iter(self.servers.values()))
+
+    def all(self, kind: type[E]) -> list[E]:
+        return [effect for _, effect in self.effects if isinstance(effect, kind)]
+
+    def states(self) -> list[State]:
+        """Return the states entered, in order."""
+        return [report.transition.after for report in self.all(Report)]
+
+    def warnings(self) -> str:
+        return "\n".join(warning.text for warning in self.all(Warn))
+
+    def commands_since(self, since_ns: int) -> list[Tick]:
+        return [tick for at_ns, tick in self.ticks if at_ns > since_ns and tick.command is not None]
+
+    # -- the robot -----------------------------------------------------------------------------------------
+
+    def _sense(self) -> None:
+        self.arrivals |= {topic: self.now_ns for topic, delivers in self.sensors.items() if delivers}
+        self.engine.playback.measured = self.position.copy()
+        self.carry_out(self.engine.sensors(dict(self.arrivals), self.now_ns))
+
+    def _tick(self) -> None:
+        tick = self.engine.playback.tick(self.now_ns)
+        self.ticks.append((self.now_ns, tick))
+        if tick.command is None:
+            return
+        assert not self.engine.dead, "a dead engine commands nothing"
+        assert not self.engine.playback.paused, "a paused robot is not commanded"
+        assert (np.abs(tick.command) <= LIMIT).all()
+        assert (np.abs(tick.command - self.position) <= MAX_STEP + 1e-9).all()
+        if tick.source is CommandSource.CHUNK:
+            assert tick.queued is not None
+            assert self.now_ns - tick.queued.source.capture_ns <= ns(self.config.max_action_age_s)
+            assert tick.queued.source.episode_id == self.engine.episode_id
+        self.position = tick.command
+
+    # -- the servers and the network -----------------------------------------------------------------------
+
+    def carry_out(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            self.effects.append((self.now_ns, effect))
+            match effect:
+                case GetStatus(name):
+                    self._call(name, lambda s: lambda: self._status_answered(s.name, s.accepting))
+                case OpenSession(name, offer):
+                    self._call(name, lambda s, o=offer: self._open(s, o))
+                case CloseSession(name, session_id):
+                    self._call(name, lambda s, i=session_id: self._close(s, i))
+                case ResetSession(name, _, episode_id):
+                    self._call(name, lambda s, e=episode_id: self._reset(s, e))
+                case SendRequest(request):
+                    self._check_request(request)
+                    self.after(HOP_NS, lambda r=request, n=self.engine.link.server: self._infer(n, r))
+
+    def _call(self, name: str, serve: Callable[[SimulatedServer], Callable[[], None] | None]) -> None:
+        """Let a service run one hop from now and its answer arrive one hop later; the dead say nothing."""
+
+        def arrive() -> None:
+            server = self.servers[name]
+            reply = serve(server) if server.up else None
+            if reply is not None:
+                self.after(HOP_NS, reply)
+
+        self.after(HOP_NS, arrive)
+
+    def _status_answered(self, name: str, accepting: bool) -> None:
+        self.carry_out(self.engine.status_reply(name, accepting, self.now_ns))
+
+    def _open(self, server: SimulatedServer, offer: SessionOffer) -> Callable[[], None]:
+        reply = server.open(offer)
+        epoch = offer.session_epoch
+        return lambda: self.carry_out(self.engine.session_reply(server.name, epoch, reply, self.now_ns))
+
+    def _close(self, server: SimulatedServer, session_id: str) -> None:
+        server.closed.append(session_id)
+        server.registry.remove(session_id)
+
+    def _reset(self, server: SimulatedServer, episode_id: int) -> Callable[[], None] | None:
+        if not server.acknowledges_resets:
+            return None
+        return lambda: self.carry_out(self.engine.reset_reply(episode_id, True, ""))
+
+    def _infer(self, name: str, request: Request) -> None:
+        server = self.servers[name]
+        if server.up and not server.hung and server.registry.get(request.session_id):
+            chunk = answer(request, server.rows(request))
+            for extra_ns, copy in self.fate(chunk):
+                self.after(self.inference_ns + HOP_NS + extra_ns, lambda c=copy: self.deliver(c))
+
+    def deliver(self, chunk: Chunk) -> None:
+        """Let a chunk arrive and check that only the answer to the latest request is merged, once."""
+        counters = self.engine.counters
+        merged, ended = counters.chunks_merged, counters.chunks_merged + counters.chunks_rejected
+        latest = self.sent[-1]
+        effects = self.engine.chunk(chunk, self.now_ns)
+        if counters.chunks_merged + counters.chunks_rejected != ended:
+            assert (chunk.session_id, chunk.session_epoch) == (latest.session_id, latest.session_epoch)
+            assert (chunk.seq_id, chunk.episode_id) == (latest.seq_id, self.engine.episode_id)
+            self._open_request = None
+        if counters.chunks_merged != merged:
+            assert counters.chunks_merged == merged + 1
+            assert chunk.seq_id not in self._merged
+            self._merged.add(chunk.seq_id)
+        self.carry_out(effects)
+
+    def _check_request(self, request: Request) -> None:
+        assert not self.sent or request.seq_id > self.sent[-1].seq_id
+        if self._open_request is not None:
+            waiting, since_ns = self._open_request
+            assert self.now_ns - since_ns >= ns(self.config.request_timeout_s) or (
+                waiting.session_epoch,
+                waiting.episode_id,
+            ) != (request.session_epoch, request.episode_id), "one request in flight"
+        assert all(arrival > self._sent_arrivals.get(t, -1) for t, arrival in self.arrivals.items())
+        assert set(self.arrivals) == set(TOPICS)
+        assert self.now_ns - min(self.arrivals.values()) <= ns(self.config.max_sensor_age_s)
+        assert not self.engine.playback.paused
+        assert not self.engine.dead
+        self.sent.append(request)
+        self._sent_arrivals = dict(self.arrivals)
+        self._open_request = (request, self.now_ns)
+        self.queue_at_request.append(len(self.engine.queue))
+
+    def _look_for_server(self) -> None:
+        session, server = self.engine.link.session, self.servers[self.engine.link.server]
+        if session is not None:
+            matched = self.presence and server.up and server.registry.get(session.session_id) is not None
+            self.carry_out(self.engine.presence(matched, self.now_ns))
+
+    def _publish_status(self) -> None:
+        for server in self.servers.values():
+            if server.up:
+                sessions = tuple(session.session_id for session in server.registry.all())
+                self.carry_out(
+                    self.engine.server_status(server.name, server.instance_id, sessions, self.now_ns)
+                )
+
+    # -- the operator --------------------------------------------------------------------------------------
+
+    def pause(self) -> None:
+        self._open_request = None
+        self.carry_out(self.engine.pause())
+
+    def resume(self) -> None:
+        self.carry_out(self.engine.resume(self.now_ns))
+
+    def reset(self, task: str = "") -> None:
+        self.carry_out(self.engine.reset(task, self.now_ns))
+
+
+def streaming(world: World) -> World:
+    """Run a world until its robot streams and its latency window holds something."""
+    world.run_until(lambda: world.state is State.STREAMING and world.engine.counters.chunks_merged >= 3)
+    return world
+
+
+def stopped(world: World) -> bool:
+    return bool(world.all(Stop))

@@ -1,0 +1,213 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The engine's ordinary life: handshake, request cycle, pause, reset, blocking mode."""
+
+from __future__ import annotations
+
+import pytest
+from builders import CHUNK_SIZE, JOINTS, PERIOD_NS, TOPICS, make_config, make_contract, ns
+from simulated_server import SimulatedServer
+from simulation import SENSOR_NS, World, streaming
+
+from remote_inference.core.robot.effects import (
+    CloseSession,
+    GetStatus,
+    OpenSession,
+    SendRequest,
+)
+from remote_inference.core.robot.engine import Engine
+from remote_inference.core.robot.playback import CommandSource
+from remote_inference.core.robot.state_machine import State
+
+
+def first_steps(world: World) -> dict[int, int]:
+    """Return the first row executed of each chunk, by seq_id."""
+    firsts: dict[int, int] = {}
+    for _, tick in world.ticks:
+        if tick.queued is not None:
+            firsts.setdefault(tick.queued.source.seq_id, tick.queued.step_index)
+    return firsts
+
+
+def test_the_handshake_is_status_open_match_then_the_first_request():
+    world = World()
+    world.presence = False
+    world.run(1)
+    calls = [type(effect) for _, effect in world.effects]
+    assert calls == [GetStatus, OpenSession]
+    world.presence = True
+    world.run(0.3)
+    assert type(world.effects[2][1]) is SendRequest
+    assert world.states() == [State.STREAMING]
+
+
+def test_the_offer_says_what_the_contract_says():
+    world = World().run(0.1)
+    offer = world.all(OpenSession)[0].offer
+    assert offer.action_names == offer.state_names == JOINTS
+    assert [image.name for image in offer.images] == ["observation.images.front"]
+    assert (offer.session_epoch, offer.fps, offer.task, offer.wants_rtc) == (1, 20.0, "wave", True)
+
+
+def test_the_handshake_alone_does_not_stream():
+    world = World()
+    world.server.hung = True
+    world.run(3)
+    assert world.sent
+    assert world.state is State.CONNECTING
+
+
+def test_exactly_one_request_is_in_flight():
+    world = World(make_config(max_action_age_s=10.0))
+    world.inference_ns = ns(3)
+    world.run(2.9)
+    assert len(world.sent) == 1
+    world.run(1)
+    assert len(world.sent) == 2
+
+
+def test_it_asks_when_playback_runs_low_and_not_before():
+    world = World(make_config(buffer_time_s=0.4)).run(10)
+    assert len(world.sent) > 8
+    assert max(world.queue_at_request) <= 8
+    assert min(world.queue_at_request[2:]) >= 6  # and does not wait for the queue to run dry
+
+
+def test_auto_buffer_is_at_least_a_fifth_of_a_second():
+    world = World(make_config(buffer_time_s="auto")).run(10)
+    assert set(world.queue_at_request[2:]) == {4}
+
+
+def test_auto_buffer_is_twice_the_latency():
+    world = World(make_config(buffer_time_s="auto"))
+    world.inference_ns = ns(0.28)  # and two hops of 0.01 s
+    world.run(15)
+    assert set(world.queue_at_request[5:]) <= {11, 12}
+
+
+def test_requests_carry_the_unread_rows_and_the_expected_delay():
+    world = World()
+    world.inference_ns = ns(0.18)  # a cycle takes 0.2 s: 4 control ticks
+    streaming(world).run(3)
+    assert world.sent[0].prefix_model is None
+    assert world.sent[0].prefix_robot is None
+    assert world.sent[0].inference_delay_steps == 0
+    for request, queued in zip(world.sent[3:], world.queue_at_request[3:], strict=True):
+        assert request.prefix_model is not None
+        assert request.prefix_model.shape == (queued, len(JOINTS))
+        assert request.inference_delay_steps in {4, 5}
+
+
+def test_the_rows_executed_meanwhile_are_skipped():
+    """Row k of a chunk is for control tick k after its capture."""
+    world = World(make_config(buffer_time_s=0.6))
+    world.inference_ns = ns(0.18)
+    streaming(world).run(5)
+    firsts = first_steps(world)
+    assert firsts.pop(1) == 0
+    assert set(firsts.values()) <= {3, 4, 5}
+
+
+@pytest.mark.parametrize(("rtc", "longest"), [(True, CHUNK_SIZE), (False, CHUNK_SIZE + 10)])
+def test_auto_merge_replaces_only_when_the_policy_continues_prefixes(rtc: bool, longest: int):
+    world = World(servers=[SimulatedServer("/server_a")])
+    world.server.spec = type(world.server.spec)(**{**vars(world.server.spec), "supports_rtc": rtc})
+    lengths = []
+    for _ in range(400):
+        world.run(0.01)
+        lengths.append(len(world.engine.queue))
+    assert longest - 3 <= max(lengths) <= longest
+
+
+def test_an_observation_is_never_used_twice():
+    """A frozen camera must not look fresh, even while its last image is young."""
+    world = World(make_config(max_sensor_age_s=5.0))
+    streaming(world)
+    world.sensors[TOPICS[1]] = False
+    sent = len(world.sent)
+    world.run(3)
+    assert len(world.sent) <= sent + 1
+    world.sensors[TOPICS[1]] = True
+    world.run(1)
+    assert len(world.sent) > sent + 1
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_a_stale_sensor_blocks_requests_and_is_named(topic: str):
+    world = streaming(World())
+    world.sensors[topic] = False
+    world.run(0.6)
+    sent = len(world.sent)
+    world.run(3)
+    assert world.engine.cycle.stale_sources == (topic,)
+    assert len(world.sent) == sent
+    world.sensors[topic] = True
+    world.run(0.5)
+    assert world.engine.cycle.stale_sources == ()
+    assert len(world.sent) > sent
+    assert world.state is State.STREAMING
+
+
+def test_a_sensor_that_never_came_blocks_requests_and_is_named():
+    world = World()
+    world.sensors[TOPICS[1]] = False
+    world.run(2)
+    assert world.sent == []
+    assert world.engine.cycle.stale_sources == (TOPICS[1],)
+
+
+def test_capture_is_the_arrival_of_the_oldest_source():
+    world = World()
+    world.sensors[TOPICS[1]] = False
+    world.after(0, lambda: world.arrivals.update({TOPICS[1]: world.now_ns}))
+    oldest_ns = world.now_ns
+    world.run_until(lambda: len(world.engine.queue) > 0)
+    action = world.engine.queue.get()
+    assert action is not None
+    assert action.source.capture_ns == oldest_ns
+    assert world.arrivals[TOPICS[0]] > oldest_ns
+
+
+def test_blocking_mode_asks_only_when_the_queue_is_empty_and_holds_meanwhile():
+    world = World(make_config(request_mode="blocking"))
+    world.inference_ns = ns(0.3)
+    world.run(10)
+    assert len(world.sent) > 5
+    assert set(world.queue_at_request) == {0}
+    assert world.states() == [State.STREAMING]  # waiting is no fault here
+    sources = {tick.source for _, tick in world.ticks}
+    assert sources == {CommandSource.CHUNK, CommandSource.NONE}
+    # The robot was held while it waited: skipping the rows of 0.3 s would command a jump. One tick may pass
+    # between the capture and the request.
+    assert set(first_steps(world).values()) <= {0, 1}
+
+
+def test_a_buffer_longer_than_a_chunk_is_no_fault():
+    """Then a chunk is wanted all the time; what counts is that chunks come."""
+    world = World(make_config(buffer_time_s=2.0)).run(6)
+    assert world.states() == [State.STREAMING]
+
+
+def test_closing_ends_the_session_once():
+    world = streaming(World())
+    session = world.engine.link.session
+    assert session is not None
+    assert world.engine.close() == [CloseSession("/server_a", session.session_id)]
+    assert world.engine.close() == []
+
+
+def test_equal_seeds_and_events_give_equal_effects():
+    """Sans-IO: nothing but the events decides."""
+
+    def play() -> list[str]:
+        engine = Engine(make_contract(), make_config(), "/c", "/r", seed=3)
+        effects = []
+        for tick in range(400):
+            now_ns = tick * PERIOD_NS
+            effects += [f"{now_ns} {effect}" for effect in engine.timer(now_ns)]
+            if tick % (SENSOR_NS // PERIOD_NS + 1) == 0:
+                engine.sensors(dict.fromkeys(TOPICS, now_ns), now_ns)
+        return effects
+
+    assert play() == play()
+    assert len(play()) > 5

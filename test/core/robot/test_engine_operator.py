@@ -1,0 +1,185 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The operator's handles: pause keeps the queue, reset begins an episode."""
+
+from __future__ import annotations
+
+import numpy as np
+from builders import TOPICS, make_config, ns
+from simulation import World, streaming
+
+from remote_inference.core.robot.effects import ResetSession
+from remote_inference.core.robot.playback import CommandSource
+from remote_inference.core.robot.state_machine import State
+
+
+def test_it_starts_paused_without_autostart():
+    world = World(make_config(autostart=False)).run(2)
+    assert world.sent == []
+    assert world.commands_since(0) == []
+    assert world.engine.link.open  # paused is orthogonal to the connection
+    world.resume()
+    world.run(1)
+    assert world.state is State.STREAMING
+
+
+def test_pause_stops_requests_and_commands_and_keeps_the_queue():
+    world = streaming(World())
+    world.pause()
+    queued, sent, paused_ns = len(world.engine.queue), len(world.sent), world.now_ns
+    world.run(2)
+    assert queued > 0
+    assert len(world.engine.queue) == queued
+    assert len(world.sent) == sent
+    assert world.commands_since(paused_ns) == []
+    assert world.state is State.STREAMING
+
+
+def test_a_pause_is_no_lack_of_chunks():
+    world = streaming(World())
+    world.run_until(world.engine.cycle.wants_chunk)
+    world.pause()
+    world.run(5)
+    assert world.states() == [State.STREAMING]
+
+
+def test_the_answer_to_a_request_from_before_the_pause_is_dropped():
+    world = streaming(World())
+    sent = len(world.sent)
+    world.run_until(lambda: len(world.sent) > sent)
+    world.pause()
+    dropped, queued = world.engine.counters.chunks_dropped, len(world.engine.queue)
+    world.run(0.5)
+    assert world.engine.counters.chunks_dropped == dropped + 1
+    assert len(world.engine.queue) == queued
+
+
+def test_resume_drops_what_has_aged_out():
+    world = streaming(World(make_config(max_action_age_s=1.0)))
+    world.pause()
+    world.run(2)
+    queued = len(world.engine.queue)
+    resumed_ns = world.now_ns
+    world.resume()
+    world.run(1)
+    assert world.engine.guard.counts["age"] == queued
+    assert world.commands_since(resumed_ns)
+
+
+def test_resume_continues_a_young_queue_from_where_the_arm_is():
+    world = streaming(World(make_config(max_action_age_s=5.0)))
+    world.pause()
+    world.position = np.array([0.9, -0.9])  # moved by hand; the world checks the step against this
+    world.run(0.2)
+    resumed_ns = world.now_ns
+    world.resume()
+    world.run(0.06)
+    assert world.commands_since(resumed_ns)[0].source is CommandSource.CHUNK
+
+
+def test_reset_begins_an_episode_with_an_empty_queue_and_keeps_the_latency():
+    world = streaming(World())
+    delay = world.engine.cycle.latency.quantile_s(1.0)
+    sent = len(world.sent)
+    world.reset()
+    assert len(world.engine.queue) == 0
+    assert world.engine.episode_id == 1
+    assert delay is not None
+    assert world.engine.cycle.latency.quantile_s(1.0) == delay
+    (call,) = world.all(ResetSession)
+    assert (call.server, call.episode_id) == ("/server_a", 1)
+    world.run(3)
+    episode = world.sent[sent:]
+    assert {request.episode_id for request in episode} == {1}
+    assert [request.episode_start for request in episode] == [True] + [False] * (len(episode) - 1)
+    assert State.STALLED not in world.states()  # an empty queue is no surprise after a reset
+
+
+def test_a_chunk_of_the_previous_episode_is_dropped():
+    world = streaming(World())
+    sent = len(world.sent)
+    world.run_until(lambda: len(world.sent) > sent)
+    world.reset()
+    dropped = world.engine.counters.chunks_dropped
+    world.run(1)
+    assert world.engine.counters.chunks_dropped == dropped + 1
+
+
+def test_reset_sets_another_task_or_keeps_the_one_it_has():
+    world = streaming(World())
+    world.reset("clap")
+    world.run(1)
+    assert world.sent[-1].task == "clap"
+    world.reset()
+    world.run(1)
+    assert world.sent[-1].task == "clap"
+    assert world.sent[-1].episode_id == 2
+
+
+def test_an_observation_known_before_the_reset_is_not_used_after_it():
+    world = streaming(World())
+    world.sensors = dict.fromkeys(TOPICS, False)
+    world.run(0.05)
+    world.reset()
+    sent = len(world.sent)
+    world.run(0.3)
+    assert len(world.sent) == sent
+
+
+def test_an_observation_captured_before_the_reset_is_not_used_when_it_is_announced_after_it():
+    """Sensors are announced every few milliseconds: what arrived in between shows the old episode too."""
+    world = streaming(World())
+    world.sensors = dict.fromkeys(TOPICS, False)
+    world.run(0.3)
+    arrived_ns = world.now_ns
+    world.now_ns += ns(0.005)
+    world.reset()
+    sent = len(world.sent)
+    world.now_ns += ns(0.005)
+    world.arrivals = dict.fromkeys(TOPICS, arrived_ns)
+    world.carry_out(world.engine.sensors(dict(world.arrivals), world.now_ns))
+    assert len(world.sent) == sent
+
+
+def test_an_unacknowledged_reset_is_reported_within_a_second():
+    world = streaming(World())
+    world.server.acknowledges_resets = False
+    world.reset()
+    world.run(0.9)
+    assert "reset" not in world.warnings()
+    world.run(0.2)
+    assert "did not acknowledge the reset of episode 1" in world.warnings()
+    world.run(5)
+    assert world.warnings().count("acknowledge") == 1
+    assert world.state is State.STREAMING  # the server has nothing that it must do
+
+
+def test_a_refused_reset_is_reported_with_the_servers_words():
+    world = streaming(World())
+    world.server.acknowledges_resets = False
+    world.reset()
+    world.carry_out(world.engine.reset_reply(1, False, "session 'x' is not open"))
+    world.run(2)
+    assert "session 'x' is not open" in world.warnings()
+    assert "did not acknowledge" not in world.warnings()
+
+
+def test_the_acknowledgement_of_an_earlier_reset_does_not_count():
+    world = streaming(World())
+    world.server.acknowledges_resets = False
+    world.reset()
+    world.reset()
+    world.carry_out(world.engine.reset_reply(1, True, ""))
+    world.run(2)
+    assert "did not acknowledge the reset of episode 2" in world.warnings()
+
+
+def test_a_reset_without_a_session_is_kept_for_the_next_one():
+    world = World()
+    world.server.up = False
+    world.run(0.5)
+    world.reset()
+    assert world.all(ResetSession) == []
+    world.server.up = True
+    world.run_until(lambda: len(world.sent) > 0)
+    assert (world.sent[0].episode_id, world.sent[0].episode_start) == (1, True)

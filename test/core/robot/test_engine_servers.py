@@ -1,0 +1,298 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Choosing among servers, and giving up: refusals, silence, draining, contract violations, time offline."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from builders import make_config, make_spec, ns
+from simulated_server import SimulatedServer
+from simulation import World, stopped, streaming
+
+from remote_inference.core.exchange import ChunkStatus, SessionReply
+from remote_inference.core.robot.effects import CloseSession, GetStatus, OpenSession, Stop
+from remote_inference.core.robot.state_machine import State
+
+TWO = ("/server_a", "/server_b")
+
+
+def servers_tried(world: World) -> list[str]:
+    return [call.server for call in world.all(GetStatus)]
+
+
+def fill(server: SimulatedServer) -> None:
+    server.max_sessions = 0
+
+
+def kill(server: SimulatedServer) -> None:
+    server.up = False
+
+
+def drain(server: SimulatedServer) -> None:
+    server.accepting = False
+
+
+@pytest.mark.parametrize("trouble", [fill, kill, drain])
+def test_a_server_that_refuses_or_is_silent_gives_way_to_the_next(trouble: Any):
+    world = World(make_config(servers=TWO))
+    trouble(world.servers["/server_a"])
+    world.run_until(lambda: world.state is State.STREAMING, limit_s=4)
+    assert servers_tried(world) == ["/server_a", "/server_b"]
+    assert world.engine.link.server == "/server_b"
+    assert "/server_a" in world.warnings()
+
+
+def test_a_full_house_is_asked_again_later_and_is_no_violation():
+    world = World(make_config(servers=TWO, max_offline_s=3600.0))
+    for server in world.servers.values():
+        fill(server)
+    world.run(60)
+    assert not stopped(world)
+    assert servers_tried(world)[:4] == [*TWO, *TWO]
+    assert 8 <= len(servers_tried(world)) <= 40  # backed off
+    assert "capacity" in world.warnings()
+    world.servers["/server_b"].max_sessions = 4
+    world.run_until(lambda: world.state is State.STREAMING)
+
+
+def test_attempts_are_counted_per_handshake_step_that_makes_no_progress():
+    """Granted, but our endpoints never match: the session is given back before the next attempt."""
+    world = World(make_config(servers=TWO))
+    world.presence = False
+    world.run(3)
+    (closed,) = world.all(CloseSession)
+    assert closed.server == "/server_a"
+    assert servers_tried(world) == ["/server_a", "/server_b"]
+
+
+def test_a_grant_that_comes_too_late_is_given_back_to_the_server_that_granted_it():
+    """Otherwise it occupies a place there until it is idle for five minutes."""
+    world = World(make_config(servers=TWO))
+    a = world.servers["/server_a"]
+    world.run_until(lambda: bool(world.all(OpenSession)))
+    epoch = world.all(OpenSession)[0].offer.session_epoch
+    kill(a)
+    world.run_until(lambda: world.engine.link.server == "/server_b")
+    late = SessionReply(accepted=True, session_id="late", server_instance_id=a.instance_id)
+    effects = world.engine.session_reply("/server_a", epoch, late, world.now_ns)
+    assert effects == [CloseSession("/server_a", "late")]
+    world.run_until(lambda: world.state is State.STREAMING)
+
+
+def test_a_grant_of_an_earlier_attempt_is_not_taken_for_the_current_one():
+    world = World(make_config(service_timeout_s=0.5))
+    world.run_until(lambda: bool(world.all(OpenSession)))
+    kill(world.server)
+    world.run(0.3)
+    world.server.restart()
+    world.run_until(lambda: len(world.all(OpenSession)) == 2)
+    late = SessionReply(accepted=True, session_id="late", action_names=("shoulder", "elbow"))
+    assert world.engine.session_reply("/server_a", 1, late, world.now_ns) == [
+        CloseSession("/server_a", "late")
+    ]
+    assert world.engine.link.session is None
+    world.run_until(lambda: world.state is State.STREAMING)
+
+
+def test_a_reconnect_waits_for_matched_endpoints_too():
+    world = streaming(World())
+    world.server.restart()
+    world.carry_out(world.engine.server_status("/server_a", "another instance", (), world.now_ns))
+    world.presence = False
+    sent = len(world.sent)
+    world.run(1)
+    assert world.engine.link.epoch == 2
+    assert len(world.sent) == sent
+    world.presence = True
+    world.run_until(lambda: world.state is State.STREAMING)
+
+
+def test_a_late_refusal_is_ignored():
+    world = streaming(World())
+    assert (
+        world.engine.session_reply(
+            "/server_a", 0, SessionReply(accepted=False, rejection="actions"), world.now_ns
+        )
+        == []
+    )
+    assert world.engine.session_reply("/server_a", 0, None, world.now_ns) == []
+    assert world.state is State.STREAMING
+
+
+def test_the_late_status_of_another_server_is_ignored():
+    world = World(make_config(servers=TWO)).run(0.001)
+    assert world.engine.status_reply("/server_b", True, world.now_ns) == []
+
+
+def test_silence_that_the_caller_notices_counts_as_silence():
+    world = World(make_config(servers=TWO))
+    kill(world.servers["/server_a"])
+    world.run(0.1)
+    world.carry_out(world.engine.status_reply("/server_a", None, world.now_ns))
+    world.run(0.5)
+    assert world.state is State.STREAMING
+    assert world.engine.link.server == "/server_b"
+
+
+def change_reply(**changes: Any) -> Any:
+    return lambda reply: replace(reply, **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"action_names": ("elbow", "shoulder")}, ["action 0", "'shoulder'", "'elbow'"]),
+        ({"action_names": ("shoulder",)}, ["2", "1"]),
+        ({"action_names": ("shoulder", "elbow", "wrist")}, ["2", "3"]),
+        ({"schema_version": 2}, ["schema", "2"]),
+        ({"schema_version": 0}, ["schema", "0"]),
+        ({"accepted": False, "rejection": "actions", "message": "action 0 is"}, ["action 0 is"]),
+    ],
+)
+def test_an_answer_that_violates_the_contract_is_the_end(changes: dict[str, Any], words: list[str]):
+    world = World()
+    world.server.alter_reply = change_reply(**changes)
+    world.run(5)
+    assert world.state is State.DEAD
+    (stop,) = world.all(Stop)
+    assert all(word in stop.cause for word in words)
+    assert "/server_a" in stop.cause
+    assert world.sent == []
+    assert world.engine.playback.halted
+    assert world.states() == [State.DEAD]
+
+
+def reconnect_to_another_policy(**config: Any) -> World:
+    world = streaming(World(make_config(**config)))
+    world.server.spec = make_spec(fingerprint="f2")
+    world.server.restart()
+    return world
+
+
+def test_another_policy_than_the_session_began_with_is_the_end():
+    """Chunks of another policy must not be executed by a robot in the middle of a task."""
+    world = reconnect_to_another_policy()
+    world.run_until(lambda: stopped(world), limit_s=3)
+    died_ns = world.now_ns
+    assert "f1" in world.all(Stop)[0].cause
+    assert "f2" in world.all(Stop)[0].cause
+    world.run(2)
+    assert world.commands_since(died_ns) == []
+    assert world.states()[-2:] == [State.RECONNECTING, State.DEAD]
+
+
+def test_another_policy_is_accepted_when_the_operator_says_so():
+    world = reconnect_to_another_policy(accept_new_policy=True)
+    world.run_until(lambda: world.engine.counters.reconnects == 1)
+    world.run_until(lambda: world.state is State.STREAMING)
+
+
+def test_the_policy_is_compared_with_the_next_servers_too():
+    world = World(
+        make_config(servers=TWO),
+        servers=[SimulatedServer("/server_a"), SimulatedServer("/server_b", make_spec(fingerprint="f2"))],
+    )
+    streaming(world)
+    kill(world.servers["/server_a"])
+    world.run_until(lambda: stopped(world), limit_s=10)
+    assert "/server_b" in world.all(Stop)[0].cause
+
+
+def test_too_long_offline_is_the_end_and_not_a_moment_earlier():
+    world = streaming(World(make_config(max_offline_s=10.0)))
+    kill(world.server)
+    world.run_until(lambda: world.state is State.RECONNECTING)
+    world.run(9.8)
+    assert world.state is State.RECONNECTING
+    world.run(0.4)
+    assert world.state is State.DEAD
+    (stop,) = world.all(Stop)
+    assert "10 s" in stop.cause
+    died_ns = world.now_ns
+    world.server.restart()
+    world.run(20)
+    assert world.commands_since(died_ns) == []
+    assert len(world.all(Stop)) == 1
+
+
+def test_time_offline_is_counted_anew_after_each_recovery():
+    world = streaming(
+        World(make_config(max_offline_s=5.0, reconnect_max_backoff_s=0.5, service_timeout_s=0.5))
+    )
+    for _ in range(4):
+        kill(world.server)
+        world.run(3)
+        world.server.restart()
+        world.run_until(lambda: world.state is State.STREAMING)
+    world.run(6)
+    assert not stopped(world)
+    assert not world.engine.playback.halted
+
+
+def test_a_robot_may_wait_for_its_first_server():
+    world = World(make_config(max_offline_s=5.0))
+    kill(world.server)
+    world.run(30)
+    assert world.state is State.CONNECTING
+    world.server.restart()
+    world.run_until(lambda: world.state is State.STREAMING)
+
+
+def test_draining_moves_on_while_the_queue_still_feeds_the_robot():
+    world = streaming(World(make_config(servers=TWO)))
+    a = world.servers["/server_a"]
+    drain(a)
+    world.fate = lambda chunk: [
+        (
+            0,
+            chunk
+            if a.registry.get(chunk.session_id) is None
+            else replace(chunk, status=ChunkStatus.DRAINING),
+        )
+    ]
+    merged, moved_ns = world.engine.counters.chunks_merged, world.now_ns
+    world.run(3)
+    assert world.engine.link.server == "/server_b"
+    assert world.state is State.STREAMING
+    assert world.engine.counters.chunks_merged > merged
+    assert world.engine.counters.chunks_rejected == 0  # the last chunk of the draining server is used
+    assert all(tick.command is not None for at_ns, tick in world.ticks if at_ns > moved_ns)
+    assert a.closed
+    assert servers_tried(world) == ["/server_a", "/server_b"]  # it does not ask the draining one again
+    assert State.RECONNECTING in world.states()
+
+
+def test_a_lone_draining_server_is_asked_again_until_it_accepts():
+    world = streaming(World())
+    drain(world.server)
+    world.fate = lambda chunk: [(0, replace(chunk, status=ChunkStatus.DRAINING))]
+    world.run(5)
+    assert world.state is State.RECONNECTING
+    world.server.accepting = True
+    world.fate = lambda chunk: [(0, chunk)]
+    world.run_until(lambda: world.state is State.STREAMING)
+
+
+def test_each_session_has_a_new_epoch():
+    world = streaming(World())
+    for _ in range(2):
+        world.server.restart()
+        reconnects = world.engine.counters.reconnects
+        world.run_until(lambda before=reconnects: world.engine.counters.reconnects > before)
+        world.run_until(lambda: world.state is State.STREAMING)
+    epochs = [request.session_epoch for request in world.sent]
+    assert sorted(set(epochs)) == [1, 2, 3]
+    assert epochs == sorted(epochs)
+
+
+def test_the_first_cycle_after_a_reconnect_is_not_counted_as_latency():
+    world = streaming(World())
+    longest = world.engine.cycle.latency.quantile_s(1.0)
+    world.server.restart()
+    world.inference_ns = ns(0.9)
+    world.run_until(lambda: world.state is State.RECONNECTING)
+    world.run_until(lambda: world.state is State.STREAMING)
+    assert world.engine.cycle.latency.quantile_s(1.0) == longest

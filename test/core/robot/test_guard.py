@@ -1,0 +1,155 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The last gate before the motor: what it refuses, what it clamps, in which order, and that it says so."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from builders import JOINTS, LIMIT, MAX_STEP, PERIOD_NS, make_contract
+from hypothesis import given
+from hypothesis import strategies as st
+
+from remote_inference.core.robot.guard import AGE, JOINT_LIMIT, NON_FINITE, RULES, VELOCITY_LIMIT, Guard
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+finite_action = st.tuples(finite, finite).map(np.array)
+position = st.floats(-LIMIT, LIMIT)
+reference_in_limits = st.tuples(position, position).map(np.array)
+ZERO = np.zeros(2)
+
+
+def make_guard(kind: str = "position") -> Guard:
+    return Guard(make_contract(kind).actions, PERIOD_NS / 1e9)
+
+
+def test_a_safe_action_passes_untouched_and_uncounted():
+    guard = make_guard()
+    guarded = guard.check(np.array([0.05, -0.05]), ZERO)
+    assert guarded.action is not None
+    assert guarded.action.tolist() == [0.05, -0.05]
+    assert guarded.interventions == ()
+    assert set(guard.counts.values()) == {0}
+
+
+def test_every_rule_is_counted_from_the_start():
+    """A counter that appears with its first event looks like a missing one until then."""
+    assert set(make_guard().counts) == set(RULES)
+
+
+@pytest.mark.parametrize("kind", ["position", "velocity", "effort"])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_non_finite_actions_are_refused(kind: str, bad: float):
+    guard = make_guard(kind)
+    guarded = guard.check(np.array([0.0, bad]), ZERO)
+    assert guarded.action is None
+    assert guarded.interventions == (NON_FINITE,)
+    assert guard.counts[NON_FINITE] == 1
+    assert guard.counts[JOINT_LIMIT] == guard.counts[VELOCITY_LIMIT] == 0
+
+
+def test_an_action_beyond_a_joint_limit_is_clamped_to_it():
+    guard = make_guard()
+    guarded = guard.check(np.array([2.0, 0.0]), np.array([LIMIT, 0.0]))
+    assert guarded.action is not None
+    assert guarded.action.tolist() == [LIMIT, 0.0]
+    assert guarded.interventions == (JOINT_LIMIT,)
+
+
+def test_the_step_is_limited_by_velocity():
+    guard = make_guard()
+    guarded = guard.check(np.array([0.5, -0.5]), ZERO)
+    assert guarded.action == pytest.approx([MAX_STEP, -MAX_STEP])
+    assert guarded.interventions == (VELOCITY_LIMIT,)
+
+
+def test_limits_come_before_the_step_and_both_are_named_in_order():
+    guard = make_guard()
+    guarded = guard.check(np.array([50.0, 0.0]), ZERO)
+    assert guarded.action == pytest.approx([MAX_STEP, 0.0])
+    assert guarded.interventions == (JOINT_LIMIT, VELOCITY_LIMIT)
+    assert (guard.counts[JOINT_LIMIT], guard.counts[VELOCITY_LIMIT]) == (1, 1)
+
+
+def test_each_joint_has_its_own_limits():
+    document = make_contract().actions.model_dump()
+    document["limits"]["elbow"] = {"min": -0.2, "max": 0.3, "max_velocity": 0.2}
+    guard = Guard(type(make_contract().actions).model_validate(document), 0.05)
+    guarded = guard.check(np.array([0.9, 0.9]), np.array([0.9, 0.3]))
+    assert guarded.action == pytest.approx([0.9, 0.3])
+    guarded = guard.check(np.array([0.9, 0.0]), np.array([0.9, 0.3]))
+    assert guarded.action == pytest.approx([0.9, 0.29])
+
+
+def test_counters_count_actions_not_joints():
+    guard = make_guard()
+    for _ in range(3):
+        guard.check(np.array([9.0, 9.0]), np.array([LIMIT, LIMIT]))
+    assert guard.counts[JOINT_LIMIT] == 3
+
+
+def test_refusals_for_age_are_counted():
+    guard = make_guard()
+    guard.refuse_for_age(4)
+    assert guard.counts[AGE] == 4
+
+
+def test_a_velocity_command_is_bounded_in_magnitude_and_not_in_change():
+    guard = make_guard("velocity")
+    guarded = guard.check(np.array([LIMIT, -LIMIT]), np.array([-LIMIT, LIMIT]))
+    assert guarded.action == pytest.approx([LIMIT, -LIMIT])
+    assert guarded.interventions == ()
+
+
+def test_a_velocity_command_above_max_velocity_is_clamped():
+    document = make_contract("velocity").actions.model_dump()
+    for name in JOINTS:
+        document["limits"][name]["max_velocity"] = 0.4
+    guard = Guard(type(make_contract().actions).model_validate(document), 0.05)
+    guarded = guard.check(np.array([0.9, -0.9]), None)
+    assert guarded.action == pytest.approx([0.4, -0.4])
+    assert guarded.interventions == (VELOCITY_LIMIT,)
+
+
+@pytest.mark.parametrize("kind", ["position", "velocity", "effort"])
+def test_an_unreadable_joint_never_becomes_a_command(kind: str):
+    """Drivers report NaN for a joint that they cannot read; min(NaN, x) is NaN."""
+    guarded = make_guard(kind).check(np.array([0.05, 0.05]), np.array([np.nan, 0.0]))
+    assert guarded.action is None or np.isfinite(guarded.action).all()
+
+
+def test_the_caller_s_arrays_are_left_alone():
+    action, reference = np.array([9.0, 9.0]), np.array([0.0, 0.0])
+    make_guard().check(action, reference)
+    assert action.tolist() == [9.0, 9.0]
+    assert reference.tolist() == [0.0, 0.0]
+
+
+@given(finite_action, reference_in_limits)
+def test_whatever_comes_in_a_position_stays_within_limits_and_step(action: np.ndarray, reference: np.ndarray):
+    guarded = make_guard().check(action, reference)
+    assert guarded.action is not None
+    assert (np.abs(guarded.action) <= LIMIT).all()
+    assert (np.abs(guarded.action - reference) <= MAX_STEP + 1e-12).all()
+
+
+@given(finite_action)
+def test_whatever_comes_in_a_velocity_stays_within_its_bounds(action: np.ndarray):
+    guarded = make_guard("velocity").check(action, None)
+    assert guarded.action is not None
+    assert (np.abs(guarded.action) <= LIMIT).all()
+
+
+@given(
+    st.sampled_from(["position", "velocity", "effort"]),
+    st.tuples(st.floats(), st.floats()).map(np.array),
+    st.none() | reference_in_limits,
+)
+def test_a_change_is_never_silent(kind: str, action: np.ndarray, reference: np.ndarray | None):
+    guard = make_guard(kind)
+    guarded = guard.check(action, reference)
+    changed = guarded.action is None or (guarded.action != action).any()
+    assert bool(guarded.interventions) == changed
+    assert {rule: count for rule, count in guard.counts.items() if count} == dict.fromkeys(
+        guarded.interventions, 1
+    )

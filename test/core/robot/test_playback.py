@@ -1,0 +1,247 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What the robot is commanded in each tick: fresh guarded actions, else the fallback, else nothing."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from builders import MAX_STEP, PERIOD_NS, make_contract, make_rows, make_source, ns
+from hypothesis import given
+from hypothesis import strategies as st
+
+from remote_inference.core.robot.action_queue import ActionQueue, MergeMode
+from remote_inference.core.robot.guard import AGE, JOINT_LIMIT, NON_FINITE, VELOCITY_LIMIT, Guard
+from remote_inference.core.robot.playback import CommandSource, Playback
+
+MAX_AGE_NS = ns(3.0)
+
+
+class Arm:
+    """A playback with its queue, unpaused, at zero."""
+
+    def __init__(self, fallback: str = "hold", kind: str = "position", queue: ActionQueue | None = None):
+        self.queue = ActionQueue() if queue is None else queue
+        self.guard = Guard(make_contract(kind).actions, PERIOD_NS / 1e9)
+        self.playback = Playback(self.queue, self.guard, 2, fallback=fallback, max_action_age_ns=MAX_AGE_NS)
+        self.playback.paused = False
+        self.playback.measured = np.zeros(2)
+
+    def feed(self, rows: np.ndarray, capture_ns: int = 0, mode: MergeMode = MergeMode.APPEND) -> None:
+        feed(self.queue, rows, capture_ns, mode)
+
+
+def feed(queue: ActionQueue, rows: np.ndarray, capture_ns: int, mode: MergeMode = MergeMode.APPEND) -> None:
+    queue.merge(make_source(capture_ns=capture_ns), rows, rows, mode, latency_steps=0, executed_before=0)
+
+
+def test_it_starts_paused():
+    queue = ActionQueue()
+    guard = Guard(make_contract().actions, PERIOD_NS / 1e9)
+    assert Playback(queue, guard, 2, fallback="hold", max_action_age_ns=MAX_AGE_NS).paused
+
+
+def test_a_tick_commands_the_next_action_and_says_where_it_comes_from():
+    arm = Arm()
+    arm.feed(make_rows(2), capture_ns=ns(1))
+    tick = arm.playback.tick(ns(1.5))
+    assert tick.source is CommandSource.CHUNK
+    assert tick.command == pytest.approx([0.0, 0.0])
+    assert tick.age_s == pytest.approx(0.5)
+    assert tick.queued is not None
+    assert tick.queued.step_index == 0
+    assert arm.playback.tick(ns(1.55)).command == pytest.approx([0.01, -0.01])
+
+
+def test_the_step_is_limited_against_the_last_command_and_against_the_robot_before_the_first():
+    arm = Arm()
+    arm.playback.measured = np.array([0.5, 0.5])
+    arm.feed(np.zeros((2, 2), np.float32))
+    tick = arm.playback.tick(0)
+    assert tick.command == pytest.approx([0.5 - MAX_STEP] * 2)
+    assert tick.interventions == (VELOCITY_LIMIT,)
+    arm.playback.measured = np.array([0.9, 0.9])  # lags behind or is pushed: the command's own path counts
+    assert arm.playback.tick(PERIOD_NS).command == pytest.approx([0.5 - 2 * MAX_STEP] * 2)
+
+
+def test_after_forget_command_the_measured_position_is_the_reference():
+    """The arm was moved by hand; stepping from the old command would jump."""
+    arm = Arm()
+    arm.feed(np.zeros((2, 2), np.float32))
+    arm.playback.tick(0)
+    arm.playback.forget_command()
+    arm.playback.measured = np.array([0.8, -0.8])
+    assert arm.playback.tick(PERIOD_NS).command == pytest.approx([0.8 - MAX_STEP, -0.8 + MAX_STEP])
+
+
+@pytest.mark.parametrize(("age_ns", "commanded"), [(MAX_AGE_NS, True), (MAX_AGE_NS + 1, False)])
+def test_actions_older_than_the_bound_are_refused_named_and_counted(age_ns: int, commanded: bool):
+    arm = Arm()
+    arm.feed(make_rows(4))
+    tick = arm.playback.tick(age_ns)
+    assert (tick.command is not None) == commanded
+    assert (AGE in tick.interventions) != commanded
+    assert arm.guard.counts[AGE] == (0 if commanded else 4)
+
+
+def test_an_aged_chunk_gives_way_to_a_younger_one_behind_it():
+    arm = Arm()
+    arm.feed(make_rows(4), capture_ns=0)
+    arm.feed(make_rows(4), capture_ns=ns(2))
+    tick = arm.playback.tick(ns(4))
+    assert tick.age_s == pytest.approx(2.0)
+    assert arm.guard.counts[AGE] == 4
+
+
+def test_an_old_chunk_merged_in_the_middle_of_a_tick_is_not_commanded():
+    """The merging thread may come between the removal of aged actions and the taking of the next one."""
+
+    class RacingQueue(ActionQueue):
+        def drop_captured_before(self, oldest_ns: int) -> int:
+            dropped = super().drop_captured_before(oldest_ns)
+            feed(self, make_rows(2), capture_ns=oldest_ns - ns(1))
+            return dropped
+
+    assert Arm(queue=RacingQueue()).playback.tick(ns(10)).command is None
+
+
+def test_a_refused_action_is_not_commanded():
+    arm = Arm()
+    arm.feed(np.array([[np.nan, 0.0]], np.float32))
+    tick = arm.playback.tick(0)
+    assert tick.command is None
+    assert tick.interventions == (NON_FINITE,)
+
+
+def test_hold_publishes_nothing():
+    arm = Arm("hold")
+    arm.feed(make_rows(1))
+    arm.playback.tick(0)
+    tick = arm.playback.tick(PERIOD_NS)
+    assert (tick.command, tick.source, tick.queued) == (None, CommandSource.NONE, None)
+    assert math.isnan(tick.age_s)
+
+
+@pytest.mark.parametrize("cause", ["empty", "aged", "refused"])
+@pytest.mark.parametrize(
+    ("fallback", "kind", "source", "command"),
+    [
+        ("repeat_last", "position", CommandSource.REPEAT_LAST, [0.05, 0.05]),
+        ("zero", "velocity", CommandSource.ZERO, [0.0, 0.0]),
+    ],
+)
+def test_the_fallback_runs_whatever_the_cause(
+    fallback: str, kind: str, source: CommandSource, command: list, cause: str
+):
+    arm = Arm(fallback, kind)
+    arm.feed(np.full((1, 2), 0.05, np.float32))
+    arm.playback.tick(0)
+    if cause == "aged":
+        arm.feed(make_rows(3))
+    elif cause == "refused":
+        arm.feed(np.full((1, 2), np.inf, np.float32), capture_ns=MAX_AGE_NS)
+    tick = arm.playback.tick(MAX_AGE_NS + 1)
+    assert tick.source is source
+    assert tick.command == pytest.approx(command)
+    assert tick.interventions == {"empty": (), "aged": (AGE,), "refused": (NON_FINITE,)}[cause]
+
+
+def test_the_zero_fallback_stops_a_velocity_robot_after_a_reset_too():
+    """Silence would keep the last velocity: the reason why zero is required for these interfaces."""
+    arm = Arm("zero", "velocity")
+    arm.feed(np.full((5, 2), 0.5, np.float32))
+    arm.playback.tick(0)
+    arm.queue.clear()
+    arm.playback.forget_command()
+    tick = arm.playback.tick(PERIOD_NS)
+    assert tick.source is CommandSource.ZERO
+    assert tick.command == pytest.approx([0.0, 0.0])
+
+
+def test_repeat_last_has_nothing_to_repeat_before_the_first_command():
+    assert Arm("repeat_last").playback.tick(0).command is None
+
+
+@pytest.mark.parametrize("flag", ["paused", "halted"])
+@pytest.mark.parametrize("fallback", ["hold", "repeat_last"])
+def test_paused_and_halted_command_nothing_and_keep_the_queue(flag: str, fallback: str):
+    arm = Arm(fallback)
+    arm.feed(make_rows(5))
+    arm.playback.tick(0)
+    setattr(arm.playback, flag, True)
+    for index in range(3):
+        tick = arm.playback.tick(index * PERIOD_NS)
+        assert (tick.command, tick.source) == (None, CommandSource.NONE)
+    assert len(arm.queue) == 4
+    assert arm.playback.starved == ""
+
+
+def test_an_unreadable_joint_does_not_poison_the_commands():
+    """A NaN taken as the first reference would be the last command of every later step."""
+    arm = Arm()
+    arm.playback.measured = np.array([np.nan, 0.0])
+    arm.feed(make_rows(3))
+    commands = [arm.playback.tick(0).command]
+    arm.playback.measured = np.zeros(2)
+    commands += [arm.playback.tick(index * PERIOD_NS).command for index in (1, 2)]
+    assert all(command is None or np.isfinite(command).all() for command in commands)
+    assert commands[-1] is not None
+
+
+def test_starved_says_why_until_there_is_something_to_execute():
+    arm = Arm()
+    arm.playback.tick(0)
+    assert arm.playback.starved == "queue empty"
+    arm.feed(make_rows(1))
+    arm.playback.tick(0)
+    assert arm.playback.starved == ""
+    arm.feed(make_rows(3))
+    for index in range(2):
+        arm.playback.tick(MAX_AGE_NS + 1 + index)
+        assert "max_action_age_s" in arm.playback.starved
+
+
+def test_clamps_show_in_the_tick():
+    arm = Arm()
+    arm.playback.measured = np.array([1.0, -1.0])
+    arm.feed(np.array([[3.0, -3.0]], np.float32))
+    assert arm.playback.tick(0).interventions == (JOINT_LIMIT,)
+
+
+events = st.one_of(
+    st.tuples(st.just("merge"), st.integers(0, 4_000), st.integers(1, 30)),
+    st.tuples(st.just("wait"), st.integers(0, 2_000), st.just(0)),
+    st.tuples(st.just("ticks"), st.integers(1, 10), st.just(0)),
+    st.tuples(st.sampled_from(["pause", "resume", "clear"]), st.just(0), st.just(0)),
+)
+
+
+@given(
+    st.lists(events, max_size=30),
+    st.sampled_from(["hold", "repeat_last", "zero"]),
+    st.sampled_from(MergeMode),
+)
+def test_no_action_older_than_the_bound_is_ever_commanded(schedule: list, fallback: str, mode: MergeMode):
+    arm = Arm(fallback, "velocity" if fallback == "zero" else "position")
+    now_ns = newest_capture_ns = ns(10)
+    for event, amount, length in schedule:
+        if event == "merge":  # answers arrive in the order of their observations, however late
+            newest_capture_ns = max(newest_capture_ns, now_ns - amount * 1_000_000)
+            arm.feed(make_rows(length), newest_capture_ns, mode)
+        elif event == "wait":
+            now_ns += amount * 1_000_000
+        elif event == "clear":
+            arm.queue.clear()
+            arm.playback.forget_command()
+        elif event == "ticks":
+            for _ in range(amount):
+                now_ns += PERIOD_NS
+                tick = arm.playback.tick(now_ns)
+                if tick.source is CommandSource.CHUNK:
+                    assert tick.queued is not None
+                    assert now_ns - tick.queued.source.capture_ns <= MAX_AGE_NS
+                    assert tick.age_s == pytest.approx((now_ns - tick.queued.source.capture_ns) / 1e9)
+        else:
+            arm.playback.paused = event == "pause"

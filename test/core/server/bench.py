@@ -1,0 +1,80 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A worker on a test bench: its robots, a wire of JSON, and a clock that stands unless it is moved."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from builders import SteadyPolicy, make_offer, make_request
+
+from remote_inference.core.exchange import Chunk, Request
+from remote_inference.core.policy import PolicyObservation
+from remote_inference.core.server.audit import AuditRecord
+from remote_inference.core.server.scheduler import RoundRobin, Scheduler
+from remote_inference.core.server.session import Session
+from remote_inference.core.server.worker import Worker
+
+MS = 1_000_000
+
+
+class WholeHouse:
+    """Serves everybody who waits in one batch."""
+
+    def select(self, ready: Sequence[Session]) -> Sequence[Session]:
+        return ready
+
+
+class JsonDecoder:
+    """A wire of JSON: the request's fields, and the state beside them."""
+
+    def request(self, data: bytes) -> tuple[Request, Any]:
+        message = json.loads(data)
+        return Request(**message["request"]), message
+
+    def observation(self, message: Any, session: Session) -> PolicyObservation:
+        state = np.array(message["state"], np.float32)
+        if state.shape != (len(session.offer.state_names),):
+            raise ValueError(f"state: found {state.size} values, expected {len(session.offer.state_names)}")
+        return PolicyObservation(state=state, images={}, task=message["request"]["task"])
+
+
+class Bench:
+    """A worker with its robots, on a clock that the policy may advance."""
+
+    def __init__(
+        self, policy: SteadyPolicy | None = None, scheduler: Scheduler | None = None, robots: int = 2
+    ):
+        self.policy = policy or SteadyPolicy()
+        self.now_ns = 1_000 * MS
+        self.chunks: list[tuple[Session, Chunk]] = []
+        self.records: list[AuditRecord] = []
+        self.sessions = [
+            Session(f"s{index}", make_offer(client=f"/robot_{index}"), self.policy.make_processors())
+            for index in range(robots)
+        ]
+        self.worker = Worker(
+            self.policy,
+            scheduler or RoundRobin(),
+            JsonDecoder(),
+            deliver=lambda session, chunk: self.chunks.append((session, chunk)),
+            clock_ns=lambda: self.now_ns,
+            audit=self.records.append,
+        )
+
+    def put(self, index: int, state: Sequence[float] = (0.5, -0.5), **changes: Any) -> Request:
+        request = make_request(**{"session_id": f"s{index}", **changes})
+        data = json.dumps({"request": vars(request), "state": list(state)}).encode()
+        self.sessions[index].mailbox.put(data, self.now_ns)
+        return request
+
+    def serve(self) -> list[Chunk]:
+        """Serve until nobody waits; return the chunks of this call."""
+        done = len(self.chunks)
+        for _ in range(100):
+            if not self.worker.step(self.sessions):
+                return [chunk for _, chunk in self.chunks[done:]]
+        raise AssertionError("the worker does not come to an end")

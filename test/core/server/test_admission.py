@@ -1,0 +1,187 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Admission: every row of the table, the first failing one named, in words that name index and both sides."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from builders import CAMERA, ShiftProcessors, make_offer, make_spec, make_terms
+
+from remote_inference.core.compatibility import FatalMismatch, check_reply, judge
+from remote_inference.core.exchange import ImageFeature, SessionReply
+from remote_inference.core.policy import ServingMode
+from remote_inference.core.server.session import SessionRegistry
+
+DEPTH = ImageFeature("observation.images.depth", "png")
+
+# One violation per row of the table: (rejection, offer, terms, policy, words of the reason).
+ROWS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any], list[str]]] = [
+    ("actions", {"action_names": ("elbow", "shoulder")}, {}, {}, ["action 0", "'elbow'", "'shoulder'"]),
+    ("cameras", {"images": (DEPTH,)}, {}, {}, [CAMERA, DEPTH.name]),
+    ("state", {"state_names": ("shoulder", "wrist")}, {}, {}, ["state 1", "'wrist'", "'elbow'"]),
+    ("schema", {"schema_version": 9}, {}, {}, ["9", "1"]),
+    ("task", {"task": "clap"}, {"pin_task": True}, {}, ["'clap'", "'wave'"]),
+    ("capacity", {}, {"active_sessions": 4, "load": 0.83}, {}, ["4 of 4", "83%"]),
+    ("fps", {"fps": 10.0}, {"strict_fps": True}, {}, ["10", "20"]),
+]
+
+
+@pytest.mark.parametrize(("rejection", "offer", "terms", "spec", "words"), ROWS, ids=[row[0] for row in ROWS])
+def test_each_rule_rejects_in_words(rejection: str, offer: dict, terms: dict, spec: dict, words: list[str]):
+    verdict = judge(make_offer(**offer), make_spec(**spec), make_terms(**terms))
+    assert not verdict.accepted
+    assert verdict.rejection == rejection
+    assert all(word in verdict.reason for word in words)
+
+
+@pytest.mark.parametrize("first", range(len(ROWS)), ids=[row[0] for row in ROWS])
+def test_the_first_failing_rule_is_the_one_named(first: int):
+    """Everything from one row of the table on is wrong."""
+    offer: dict[str, Any] = {}
+    terms: dict[str, Any] = {}
+    for _, of_offer, of_terms, _, _ in ROWS[first:]:
+        offer |= of_offer
+        terms |= of_terms
+    assert judge(make_offer(**offer), make_spec(), make_terms(**terms)).rejection == ROWS[first][0]
+
+
+def test_a_robot_that_fits_is_admitted_without_remarks():
+    verdict = judge(make_offer(), make_spec(), make_terms())
+    assert verdict.accepted
+    assert verdict.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (("shoulder",), ["1", "2"]),
+        (("shoulder", "elbow", "wrist"), ["3", "2"]),
+        ((), ["0", "2"]),
+        (("shoulder", "Elbow"), ["1", "'Elbow'", "'elbow'"]),
+    ],
+)
+@pytest.mark.parametrize("what", ["action_names", "state_names"])
+def test_names_are_compared_exactly_in_order_and_number(what: str, names: tuple[str, ...], words: list[str]):
+    verdict = judge(make_offer(**{what: names}), make_spec(), make_terms())
+    assert verdict.rejection == {"action_names": "actions", "state_names": "state"}[what]
+    assert all(word in verdict.reason for word in words)
+
+
+def test_every_missing_camera_is_named():
+    spec = make_spec(image_shapes={"images.a": (4, 4, 3), "images.b": (4, 4, 3)})
+    reason = judge(make_offer(images=()), spec, make_terms()).reason
+    assert "images.a" in reason
+    assert "images.b" in reason
+
+
+def test_a_camera_that_the_policy_does_not_use_is_a_remark():
+    offer = make_offer()
+    verdict = judge(replace(offer, images=(*offer.images, DEPTH)), make_spec(), make_terms())
+    assert verdict.accepted
+    assert DEPTH.name in verdict.warnings[0]
+
+
+def test_another_task_is_welcome_unless_the_task_is_pinned():
+    assert judge(make_offer(task="clap"), make_spec(), make_terms()).accepted
+    assert judge(make_offer(), make_spec(), make_terms(pin_task=True)).accepted
+
+
+@pytest.mark.parametrize(("active", "accepted"), [(0, True), (3, True), (4, False), (5, False)])
+def test_capacity_is_the_manifests(active: int, accepted: bool):
+    assert judge(make_offer(), make_spec(), make_terms(active_sessions=active)).accepted == accepted
+
+
+def test_an_exclusive_policy_has_room_for_one_whatever_the_manifest_promises():
+    spec = make_spec(serving_mode=ServingMode.EXCLUSIVE)
+    assert judge(make_offer(), spec, make_terms(max_sessions=4)).accepted
+    verdict = judge(make_offer(), spec, make_terms(max_sessions=4, active_sessions=1))
+    assert verdict.rejection == "capacity"
+    assert "1 of 1" in verdict.reason
+
+
+def test_another_control_rate_is_a_remark_unless_fps_is_strict():
+    verdict = judge(make_offer(fps=10.0), make_spec(), make_terms())
+    assert verdict.accepted
+    assert "10" in verdict.warnings[0]
+    assert "20" in verdict.warnings[0]
+
+
+def test_the_rounding_of_float32_on_the_wire_is_no_other_control_rate():
+    verdict = judge(make_offer(fps=29.969999), make_spec(trained_fps=29.97), make_terms(strict_fps=True))
+    assert verdict.accepted
+    assert verdict.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "warned"),
+    [(48, 64, False), (480, 640, False), (0, 0, False), (720, 1280, True), (64, 48, True)],
+)
+def test_another_aspect_ratio_is_a_remark(height: int, width: int, warned: bool):
+    image = ImageFeature(CAMERA, "jpeg", height, width)
+    verdict = judge(make_offer(images=(image,)), make_spec(), make_terms())
+    assert verdict.accepted
+    assert bool(verdict.warnings) == warned
+    if warned:
+        assert CAMERA in verdict.warnings[0]
+        assert f"{width}x{height}" in verdict.warnings[0]
+        assert "64x48" in verdict.warnings[0]
+
+
+def test_rtc_is_downgraded_with_a_remark():
+    registry, spec = SessionRegistry("i1"), make_spec(supports_rtc=False)
+    reply = registry.reply(make_offer(wants_rtc=True), spec, make_terms())
+    assert reply.accepted
+    assert not reply.rtc
+    assert "RTC" in reply.warnings[0]
+    assert registry.reply(make_offer(wants_rtc=False), spec, make_terms()).warnings == ()
+
+
+def test_a_draining_server_admits_nobody():
+    assert judge(make_offer(), make_spec(), make_terms(accepting=False)).rejection == "draining"
+
+
+def test_the_reply_tells_the_robot_everything_about_the_policy():
+    reply = SessionRegistry("i1").reply(make_offer(), make_spec(), make_terms())
+    assert reply.server_instance_id == "i1"
+    assert reply.action_names == ("shoulder", "elbow")
+    assert (reply.chunk_size, reply.trained_fps, reply.rtc, reply.serving_mode) == (20, 20.0, True, "shared")
+    assert (reply.policy_name, reply.policy_revision, reply.policy_fingerprint) == ("waver", "1", "f1")
+    assert reply.schema_version == 1
+    check_reply(make_offer(), reply, "f1")
+
+
+def test_a_refusal_for_capacity_carries_the_load():
+    reply = SessionRegistry("i1").reply(make_offer(), make_spec(), make_terms(active_sessions=4, load=0.5))
+    assert not reply.accepted
+    assert (reply.load, reply.active_sessions, reply.max_sessions) == (0.5, 4, 4)
+
+
+@pytest.mark.parametrize("rejection", ["capacity", "draining"])
+def test_a_refusal_that_passes_is_no_violation(rejection: str):
+    check_reply(make_offer(), SessionReply(accepted=False, rejection=rejection), "f1")
+
+
+@pytest.mark.parametrize("rejection", ["actions", "cameras", "state", "schema"])
+def test_a_refusal_that_stays_is_a_violation(rejection: str):
+    with pytest.raises(FatalMismatch, match="the words"):
+        check_reply(
+            make_offer(), SessionReply(accepted=False, rejection=rejection, message="the words"), None
+        )
+
+
+def test_the_registry_knows_sessions_by_id_and_by_robot():
+    registry = SessionRegistry("i1")
+    first = registry.add(make_offer(), ShiftProcessors())
+    second = registry.add(make_offer(robot_namespace="/robot_2"), ShiftProcessors())
+    assert first.session_id != second.session_id
+    assert registry.get(first.session_id) is first
+    assert registry.of_robot("/robot_2") is second
+    assert registry.all() == (first, second)
+    assert registry.remove(first.session_id) is first
+    assert registry.remove(first.session_id) is None
+    assert registry.get(first.session_id) is None
+    assert registry.of_robot("/robot_1") is None
+    assert len(registry) == 1

@@ -1,0 +1,68 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The mailbox: the newest request wins and the replaced ones are counted."""
+
+from __future__ import annotations
+
+import threading
+
+from remote_inference.core.server.mailbox import Letter, Mailbox
+
+
+def test_an_empty_mailbox_gives_nothing():
+    mailbox = Mailbox()
+    assert mailbox.arrival_ns is None
+    assert mailbox.take() is None
+
+
+def test_the_newest_request_wins_and_says_how_many_it_replaced():
+    mailbox = Mailbox()
+    for number in range(4):
+        mailbox.put(bytes([number]), arrival_ns=number)
+    assert mailbox.arrival_ns == 3
+    assert mailbox.take() == Letter(b"\x03", 3, superseded=3)
+    assert mailbox.take() is None
+
+
+def test_counting_begins_anew_with_each_request_taken():
+    mailbox = Mailbox()
+    mailbox.put(b"a", 0)
+    mailbox.put(b"b", 1)
+    mailbox.take()
+    mailbox.put(b"c", 2)
+    letter = mailbox.take()
+    assert letter is not None
+    assert letter.superseded == 0
+    assert mailbox.superseded_total == 1
+
+
+def test_clearing_drops_the_waiting_request():
+    mailbox = Mailbox()
+    mailbox.put(b"a", 0)
+    mailbox.clear()
+    assert mailbox.arrival_ns is None
+    assert mailbox.take() is None
+
+
+def test_every_request_is_either_taken_or_counted_when_two_threads_meet():
+    mailbox = Mailbox()
+    sent, done = 2000, threading.Event()
+    letters: list[Letter] = []
+
+    def take() -> None:
+        while not done.is_set() or mailbox.arrival_ns is not None:
+            if (letter := mailbox.take()) is not None:
+                letters.append(letter)
+
+    taker = threading.Thread(target=take)
+    taker.start()
+    for number in range(sent):
+        mailbox.put(number.to_bytes(4, "big"), number)
+    done.set()
+    taker.join(timeout=30)
+    assert not taker.is_alive()
+    assert len(letters) + sum(letter.superseded for letter in letters) == sent
+    assert mailbox.superseded_total == sum(letter.superseded for letter in letters)
+    order = [letter.data for letter in letters]
+    assert order == sorted(order)
+    assert order[-1] == (sent - 1).to_bytes(4, "big")

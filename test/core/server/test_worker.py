@@ -1,0 +1,268 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The inference loop: one chunk per request, and a failure costs one ERROR chunk and nobody else anything."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from bench import MS, Bench, WholeHouse
+from builders import CHUNK_SIZE, ShiftProcessors, SteadyPolicy
+
+from remote_inference.core.exchange import ChunkStatus
+from remote_inference.core.policy import PolicyError, PolicyObservation, ServingMode
+
+
+def test_nothing_waiting_is_nothing_done():
+    bench = Bench()
+    assert bench.worker.step(bench.sessions) is False
+    assert bench.worker.step([]) is False
+    assert bench.chunks == []
+    assert bench.records == []
+
+
+def test_each_request_gets_one_chunk_that_echoes_its_ids():
+    bench = Bench()
+    requests = [
+        bench.put(0, seq_id=7, episode_id=3, session_epoch=2, client_mono_ns=-5),
+        bench.put(1, seq_id=9, client_mono_ns=2**62),
+    ]
+    chunks = bench.serve()
+    fields = ("session_id", "session_epoch", "seq_id", "episode_id", "client_mono_ns")
+    assert [tuple(getattr(c, f) for f in fields) for c in chunks] == [
+        tuple(getattr(r, f) for f in fields) for r in requests
+    ]
+    assert [chunk.status for chunk in chunks] == [ChunkStatus.OK] * 2
+    assert [session.session_id for session, _ in bench.chunks] == ["s0", "s1"]
+    assert all(chunk.policy_version == "f1" for chunk in chunks)
+
+
+def test_both_spaces_travel_and_processors_are_linked_per_session():
+    """The pair's post reads what its pre cached: another session's state must not leak in."""
+    bench = Bench(SteadyPolicy(max_batch=2), WholeHouse())
+    bench.put(0, state=(0.1, 0.2))
+    bench.put(1, state=(0.3, 0.4))
+    first, second = bench.serve()
+    assert first.model.shape == first.robot.shape == (CHUNK_SIZE, 2)
+    assert first.robot[0] == pytest.approx([0.2, 0.4])
+    assert second.robot[0] == pytest.approx([0.6, 0.8])
+    assert second.model[0] == pytest.approx([0.3, 0.4])
+
+
+def nan_rows(batch: Sequence[Any]) -> list[np.ndarray]:
+    return [np.full((CHUNK_SIZE, 2), np.nan, np.float32) for _ in batch]
+
+
+def short_rows(batch: Sequence[Any]) -> list[np.ndarray]:
+    return [np.zeros((3, 2), np.float32) for _ in batch]
+
+
+def out_of_memory(batch: Sequence[Any]) -> list[np.ndarray]:
+    raise MemoryError("no room on the device")
+
+
+def too_few(batch: Sequence[Any]) -> list[np.ndarray]:
+    return []
+
+
+def no_arrays(batch: Sequence[Any]) -> list[Any]:
+    return [None for _ in batch]
+
+
+@pytest.mark.parametrize(
+    ("misbehave", "words"),
+    [
+        (nan_rows, ["non-finite"]),
+        (short_rows, ["[3, 2]", f"[{CHUNK_SIZE}, 2]"]),
+        (out_of_memory, ["MemoryError", "no room on the device"]),
+        (too_few, []),
+        (no_arrays, []),
+    ],
+)
+def test_a_misbehaving_policy_costs_an_error_chunk_with_a_reason(
+    misbehave: Callable[[Sequence[Any]], Any], words: list[str]
+):
+    bench = Bench()
+    bench.put(0)
+    bench.policy.answer = misbehave
+    (chunk,) = bench.serve()
+    assert chunk.status is ChunkStatus.ERROR
+    assert chunk.message
+    assert all(word in chunk.message for word in words)
+    assert chunk.model.size == chunk.robot.size == 0
+    assert (bench.worker.counters.requests, bench.worker.counters.errors) == (1, 1)
+    del bench.policy.answer
+    bench.policy.answer = SteadyPolicy().answer
+    bench.put(0)
+    assert [chunk.status for chunk in bench.serve()] == [ChunkStatus.OK]
+
+
+@pytest.mark.parametrize("space", ["model", "robot"])
+def test_a_non_finite_value_in_either_space_is_an_error(space: str):
+    bench = Bench()
+    if space == "robot":
+        bench.sessions[0].processors.post = lambda rows: rows * np.float32(np.inf)  # type: ignore[method-assign]
+    else:
+        bench.policy.answer = nan_rows
+        bench.sessions[0].processors.post = np.nan_to_num  # type: ignore[method-assign, assignment]
+    bench.put(0)
+    (chunk,) = bench.serve()
+    assert chunk.status is ChunkStatus.ERROR
+    assert space in chunk.message
+
+
+def test_a_malformed_observation_costs_only_its_sender():
+    bench = Bench(scheduler=WholeHouse())
+    bench.put(0, state=(1.0, 2.0, 3.0))
+    bench.put(1)
+    by_session = {chunk.session_id: chunk for chunk in bench.serve()}
+    assert by_session["s0"].status is ChunkStatus.ERROR
+    assert "found 3 values, expected 2" in by_session["s0"].message
+    assert by_session["s1"].status is ChunkStatus.OK
+
+
+@pytest.mark.parametrize("stage", ["pre", "post", "reset"])
+def test_failing_processors_cost_only_their_session(stage: str):
+    class Broken(ShiftProcessors):
+        def pre(self, observation: PolicyObservation) -> Any:
+            return self._fail("pre") if stage == "pre" else super().pre(observation)
+
+        def post(self, chunk_model: np.ndarray) -> Any:
+            return self._fail("post") if stage == "post" else super().post(chunk_model)
+
+        def reset(self) -> None:
+            if stage == "reset":
+                self._fail("reset")
+
+        def _fail(self, where: str) -> None:
+            raise PolicyError(f"broken {where}")
+
+    bench = Bench(scheduler=WholeHouse())
+    bench.sessions[0].processors = Broken()
+    bench.put(0, episode_start=True)
+    bench.put(1)
+    by_session = {chunk.session_id: chunk for chunk in bench.serve()}
+    assert by_session["s0"].status is ChunkStatus.ERROR
+    assert f"broken {stage}" in by_session["s0"].message
+    assert by_session["s1"].status is ChunkStatus.OK
+
+
+def test_a_request_that_cannot_be_parsed_costs_nobody_else_anything():
+    """A truncated message: its ids cannot be echoed, but the worker must live."""
+    bench = Bench(scheduler=WholeHouse())
+    bench.sessions[0].mailbox.put(b"{truncated", bench.now_ns)
+    bench.put(1)
+    chunks = bench.serve()
+    assert [chunk.status for chunk in chunks if chunk.session_id == "s1"] == [ChunkStatus.OK]
+    assert bench.worker.counters.errors == 1
+
+
+def test_a_request_that_breaks_the_batch_does_not_cost_its_companions_their_chunks():
+    bench = Bench(SteadyPolicy(max_batch=3), WholeHouse(), robots=3)
+    healthy = bench.policy.answer
+
+    def refuse_large_states(batch: Sequence[Any]) -> Any:
+        if any(abs(state).max() > 10 for state in batch):
+            raise PolicyError("state is out of range")
+        return healthy(batch)
+
+    bench.policy.answer = refuse_large_states
+    bench.put(0)
+    bench.put(1, state=(99.0, 0.0))
+    bench.put(2)
+    statuses = {chunk.session_id: chunk.status for chunk in bench.serve()}
+    assert statuses == {"s0": ChunkStatus.OK, "s1": ChunkStatus.ERROR, "s2": ChunkStatus.OK}
+
+
+def test_a_request_of_another_session_is_refused_by_name():
+    bench = Bench()
+    bench.put(0, session_id="stranger")
+    (chunk,) = bench.serve()
+    assert chunk.status is ChunkStatus.ERROR
+    assert chunk.session_id == "stranger"
+    assert "stranger" in chunk.message
+
+
+def test_draining_is_said_with_the_last_valid_chunk():
+    bench = Bench()
+    bench.worker.draining = True
+    bench.put(0)
+    (chunk,) = bench.serve()
+    assert chunk.status is ChunkStatus.DRAINING
+    assert chunk.robot.shape == (CHUNK_SIZE, 2)
+    assert chunk.message
+
+
+def test_superseded_requests_are_reported_once_and_never_served():
+    bench = Bench()
+    for seq_id in (1, 2, 3):
+        bench.put(0, seq_id=seq_id)
+    (chunk,) = bench.serve()
+    assert (chunk.seq_id, chunk.superseded_seqs) == (3, 2)
+    bench.put(0, seq_id=4)
+    (chunk,) = bench.serve()
+    assert chunk.superseded_seqs == 0
+
+
+def test_durations_are_measured_on_the_servers_clock():
+    bench = Bench()
+    bench.put(0)
+    bench.now_ns += 30 * MS
+    healthy = bench.policy.answer
+
+    def slow(batch: Sequence[Any]) -> Any:
+        bench.now_ns += 20 * MS
+        return healthy(batch)
+
+    bench.policy.answer = slow
+    (chunk,) = bench.serve()
+    assert chunk.queue_wait_ms == pytest.approx(30)
+    assert chunk.inference_ms == pytest.approx(20)
+
+
+def test_every_request_leaves_one_audit_record():
+    bench = Bench()
+    bench.put(0, seq_id=4, episode_id=2)
+    bench.put(0, seq_id=5, episode_id=2)
+    bench.put(1, state=())
+    bench.serve()
+    good, bad = bench.records
+    assert (good.session_id, good.client, good.seq_id, good.episode_id) == ("s0", "/robot_0", 5, 2)
+    assert (good.superseded, good.outcome) == (1, "ok")
+    assert "malformed observation" in bad.outcome
+    line = json.loads(good.to_json())
+    assert line == vars(good)
+    assert "\n" not in replace(bad, outcome="two\nlines").to_json()
+
+
+def test_an_episode_begins_with_fresh_processors():
+    bench = Bench()
+    bench.put(0, episode_start=True)
+    bench.put(1)
+    bench.serve()
+    assert [session.processors.resets for session in bench.sessions] == [1, 0]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("mode", "resets"), [(ServingMode.EXCLUSIVE, 1), (ServingMode.SHARED, 0)])
+def test_only_an_exclusive_policy_forgets_the_episode(mode: ServingMode, resets: int):
+    """In shared mode a reset would wipe the other robots' state; in exclusive mode it is the point."""
+    bench = Bench(SteadyPolicy(serving_mode=mode), robots=1)
+    bench.put(0, episode_start=True)
+    bench.serve()
+    bench.put(0, seq_id=2)
+    bench.serve()
+    assert bench.policy.resets == resets
+
+
+def test_a_new_episode_is_known_by_its_id_when_its_first_request_was_lost():
+    bench = Bench(robots=1)
+    bench.put(0, seq_id=1, episode_id=1, episode_start=True)
+    bench.serve()
+    bench.put(0, seq_id=5, episode_id=2)
+    bench.serve()
+    assert bench.sessions[0].processors.resets == 2  # type: ignore[attr-defined]

@@ -1,0 +1,200 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The contract: what it derives, and that a mistake is refused with the key, what was found and expected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from builders import CAMERA, JOINTS, contract_document, make_contract
+
+from remote_inference.core.contract import Contract, load_contract
+from remote_inference.core.document import DocumentError, parse_document
+
+SHIPPED = Path(__file__).parents[2] / "config" / "belt_arm.contract.yaml"
+
+DESIGN_EXAMPLE = """
+robot_type: belt_arm
+fps: 30
+task: pick up the red cube
+state:
+  - {topic: joint_states, type: sensor_msgs/msg/JointState, field: position, names: [pan, lift]}
+images:
+  wrist: {topic: wrist/image_raw, type: sensor_msgs/msg/Image, colour: rgb, jpeg_quality: 90}
+  front: {topic: front/image_raw/compressed, type: sensor_msgs/msg/CompressedImage, colour: rgb}
+actions:
+  kind: position
+  names: [pan, lift]
+  limits: {pan: {min: -1.6, max: 1.6, max_velocity: 3.0}, lift: {min: -1, max: 1, max_velocity: 3}}
+commands:
+  - {topic: pan_controller/commands, type: std_msgs/msg/Float64MultiArray, names: [pan]}
+  - {topic: lift_controller/commands, type: std_msgs/msg/Float64MultiArray, names: [lift]}
+rename: {images.wrist: observation.images.wrist}
+home: {positions: [0.0, 0.5], duration_s: 3.0}
+"""
+
+
+def test_the_shipped_contract_is_valid():
+    contract = load_contract(SHIPPED)
+    assert contract.robot_type == "belt_arm"
+    assert contract.action_dim == 6
+    assert contract.period_s == pytest.approx(1 / 30)
+    assert contract.state_names == contract.actions.names
+    assert len(contract.image_features) == 2
+    assert len(contract.topics) == 3
+
+
+def test_the_designs_example_is_valid():
+    contract = parse_document(yaml.safe_load(DESIGN_EXAMPLE), Contract, "example")
+    names = [(image.name, image.encoding) for image in contract.image_features]
+    assert names == [("observation.images.wrist", "jpeg"), ("images.front", "jpeg")]
+    assert contract.topics == ("joint_states", "wrist/image_raw", "front/image_raw/compressed")
+
+
+def test_rename_gives_the_policys_word():
+    assert [image.name for image in make_contract().image_features] == [CAMERA]
+
+
+@pytest.mark.parametrize(
+    ("field", "expected"),
+    [
+        ("position", JOINTS),
+        ("velocity", ("shoulder.velocity", "elbow.velocity")),
+        ("effort", ("shoulder.effort", "elbow.effort")),
+    ],
+)
+def test_state_names_tell_positions_from_velocities_and_efforts(field: str, expected: tuple[str, ...]):
+    document = contract_document()
+    document["state"][0]["field"] = field
+    assert parse_document(document, Contract, "f").state_names == expected
+
+
+def test_state_sources_are_concatenated_in_order_and_their_topics_listed_once():
+    document = contract_document()
+    document["state"].append({**document["state"][0], "field": "velocity", "names": ["elbow"]})
+    contract = parse_document(document, Contract, "f")
+    assert contract.state_names == (*JOINTS, "elbow.velocity")
+    assert contract.topics == ("joint_states", "front/image_raw")
+
+
+@pytest.mark.parametrize(
+    ("image", "encoding"),
+    [
+        ({"type": "sensor_msgs/msg/Image"}, "jpeg"),
+        ({"type": "sensor_msgs/msg/Image", "jpeg_quality": 0}, "raw"),
+        ({"type": "sensor_msgs/msg/Image", "colour": "depth"}, "png"),
+        ({"type": "sensor_msgs/msg/CompressedImage"}, "jpeg"),
+        ({"type": "sensor_msgs/msg/CompressedImage", "jpeg_quality": 0}, "jpeg"),
+    ],
+)
+def test_how_an_image_travels(image: dict[str, Any], encoding: str):
+    document = contract_document()
+    document["images"]["front"] = {"topic": "front/image_raw", **image}
+    (feature,) = parse_document(document, Contract, "f").image_features
+    assert feature.encoding == encoding
+
+
+Change = Callable[[dict[str, Any]], Any]
+
+
+def limit(**values: Any) -> Change:
+    return lambda d: d["actions"]["limits"]["elbow"].update(values)
+
+
+def state(**values: Any) -> Change:
+    return lambda d: d["state"][0].update(values)
+
+
+def image(**values: Any) -> Change:
+    return lambda d: d["images"]["front"].update(values)
+
+
+def command(**values: Any) -> Change:
+    return lambda d: d["commands"][0].update(values)
+
+
+BAD: list[tuple[Change, str, list[str]]] = [
+    (lambda d: d.pop("robot_type"), "robot_type", ["missing"]),
+    (lambda d: d.pop("actions"), "actions", ["missing"]),
+    (lambda d: d.update(robot_type=""), "robot_type", ["''"]),
+    (lambda d: d.update(robot_typ="x"), "robot_typ", ["unknown key"]),
+    (lambda d: d.update(fps=0), "fps", ["0", "greater than 0"]),
+    (lambda d: d.update(fps=-30), "fps", ["-30", "greater than 0"]),
+    (lambda d: d.update(fps=float("nan")), "fps", ["nan"]),
+    (lambda d: d.update(fps=float("inf")), "fps", ["inf", "finite"]),
+    (lambda d: d.update(fps="30"), "fps", ["'30'", "number"]),
+    (lambda d: d.update(task=5), "task", ["5", "string"]),
+    (lambda d: d.update(state=[]), "state", ["0 items", "at least 1"]),
+    (state(names=[]), "state.0.names", ["at least 1"]),
+    (state(names=["shoulder", ""]), "state.0.names.1", ["''"]),
+    (state(names=["shoulder", "shoulder"]), "", ["shoulder", "unique"]),
+    (state(field="torque"), "state.0.field", ["'torque'", "'effort'"]),
+    (state(type="sensor_msgs/msg/Imu"), "state.0.type", ["'sensor_msgs/msg/Imu'", "JointState"]),
+    (lambda d: d["state"][0].pop("topic"), "state.0.topic", ["missing"]),
+    (image(type="sensor_msgs/msg/PointCloud2"), "images.front.type", ["PointCloud2", "CompressedImage"]),
+    (image(colour="bgr"), "images.front.colour", ["'bgr'", "'rgb'", "'depth'"]),
+    (image(color="rgb"), "images.front.color", ["unknown key"]),
+    (image(jpeg_quality=101), "images.front.jpeg_quality", ["101", "100"]),
+    (image(jpeg_quality=90.5), "images.front.jpeg_quality", ["90.5", "integer"]),
+    (lambda d: d["actions"].update(kind="torque"), "actions.kind", ["'torque'", "'velocity'"]),
+    (lambda d: d["actions"].update(names=["elbow", "elbow"]), "actions", ["elbow", "unique"]),
+    (lambda d: d["actions"]["limits"].pop("elbow"), "actions", ["limits", "elbow", "expected"]),
+    (lambda d: d["actions"]["limits"].update(wrist=d["actions"]["limits"]["elbow"]), "actions", ["wrist"]),
+    (limit(min=1.0), "actions.limits.elbow", ["1.0", "min < max"]),
+    (limit(min=2.0), "actions.limits.elbow", ["2.0", "1.0", "min < max"]),
+    (limit(max=float("inf")), "actions.limits.elbow.max", ["inf", "finite"]),
+    (limit(min=float("nan")), "actions.limits.elbow.min", ["nan"]),
+    (limit(max_velocity=0), "actions.limits.elbow.max_velocity", ["0", "greater than 0"]),
+    (limit(max_velocity=-1), "actions.limits.elbow.max_velocity", ["-1", "greater than 0"]),
+    (lambda d: d["actions"]["limits"]["elbow"].pop("max_velocity"), "actions.limits.elbow.max_velocity", []),
+    (lambda d: d.update(commands=[]), "commands", ["at least 1"]),
+    (command(names=["shoulder"]), "", ["commands", "['shoulder']", "['elbow', 'shoulder']"]),
+    (command(names=[*JOINTS, "wrist"]), "", ["commands", "wrist"]),
+    (command(names=[*JOINTS, "elbow"]), "", ["commands", "elbow", "unique"]),
+    (command(type="std_msgs/msg/String"), "commands.0.type", ["String", "Float64MultiArray"]),
+    (lambda d: d.update(rename={"images.back": "x"}), "", ["rename", "images.back", "images.front"]),
+    (lambda d: d.update(home={"positions": [0.0], "duration_s": 3.0}), "", ["home", "1", "2"]),
+    (lambda d: d.update(home={"positions": [0.0, 0.0], "duration_s": 0}), "home.duration_s", ["0"]),
+    (
+        lambda d: d.update(home={"positions": [0.0, float("nan")], "duration_s": 1}),
+        "home.positions.1",
+        ["nan"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "key", "words"), BAD)
+def test_a_mistake_is_refused_with_key_found_and_expected(change: Change, key: str, words: list[str]):
+    document = contract_document()
+    change(document)
+    with pytest.raises(DocumentError) as refusal:
+        parse_document(document, Contract, "f")
+    (line,) = str(refusal.value).splitlines()
+    assert line.startswith(f"f: {key}: " if key else "f: ")
+    assert all(word in line for word in words)
+
+
+def test_two_cameras_may_not_become_one_feature():
+    document = contract_document()
+    document["images"]["back"] = document["images"]["front"]
+    document["rename"]["images.back"] = CAMERA
+    with pytest.raises(DocumentError, match=f"{CAMERA} found more than once"):
+        parse_document(document, Contract, "f")
+
+
+def test_a_contract_names_its_file(tmp_path: Path):
+    with pytest.raises(DocumentError, match=r"missing\.yaml"):
+        load_contract(tmp_path / "missing.yaml")
+
+
+def test_a_joint_limited_twice_is_refused(tmp_path: Path):
+    """YAML would silently take the last one, and with it another limit than a reader sees first."""
+    path = tmp_path / "twice.yaml"
+    once = "pan: {min: -1.6, max: 1.6, max_velocity: 3.0}"
+    path.write_text(DESIGN_EXAMPLE.replace(once, f"{once}, pan: {{min: -9, max: 9, max_velocity: 9}}"))
+    with pytest.raises(DocumentError, match="pan"):
+        load_contract(path)
