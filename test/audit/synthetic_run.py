@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw
 from rclpy.serialization import serialize_message
-from remote_inference.msg import ActionChunk, ClientState, ExecutedAction, Observation
 from sensor_msgs.msg import CompressedImage, JointState
 from std_msgs.msg import Float64MultiArray
 
 from remote_inference.audit.bag import BagTopic, BagWriter
+from remote_inference.msg import ActionChunk, ClientState, ExecutedAction, Observation
 
 NS = "/arm"
 JOINTS = ["shoulder_pan", "shoulder_lift", "elbow_flex", "wrist_flex", "wrist_roll", "gripper"]

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rclpy.serialization import deserialize_message, serialize_message
-from remote_inference.msg import Observation
 from rosbags.highlevel import AnyReader
 from rosbags.interfaces import Qos, QosDurability, QosHistory, QosLiveliness, QosReliability, QosTime
 from sensor_msgs.msg import CompressedImage, Image
@@ -24,6 +23,7 @@ from remote_inference.audit.bag import (
     open_bag,
     share_directory,
 )
+from remote_inference.msg import Observation
 
 OWN_TYPES = ("Observation", "ActionChunk", "ClientState", "ExecutedAction", "ServerStatus")
 OBSERVATION = BagTopic("/arm/remote_inference/observation", "remote_inference/msg/Observation")

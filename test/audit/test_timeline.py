@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from remote_inference.msg import ClientState, ExecutedAction
 from synthetic_run import JOINTS, NS, START_NS, Recording, whole_run
 
 from remote_inference.audit.bag import BagError
 from remote_inference.audit.summary import summarise
 from remote_inference.audit.timeline import Timeline, load_timeline
+from remote_inference.msg import ClientState, ExecutedAction
 
 
 @pytest.fixture(scope="module")

@@ -179,9 +179,9 @@ def test_what_cannot_be_recorded_is_refused(
 ) -> None:
     (tmp_path / "there").mkdir()
     recorder = start(f"path:={tmp_path / path}", f"topics:={topics}")
-    assert recorder.wait() == 1
+    assert recorder.wait() == 2
     assert "Traceback" not in recorder.log
-    assert re.search(f"^bag_recorder: .*{re.escape(reason)}", recorder.log, re.MULTILINE)
+    assert re.search(f"^cannot start: .*{re.escape(reason)}", recorder.log, re.MULTILINE)
     assert list(tmp_path.iterdir()) == [tmp_path / "there"]
     assert not list((tmp_path / "there").iterdir())
 

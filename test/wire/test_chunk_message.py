@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from rclpy.serialization import deserialize_message, serialize_message
-from remote_inference.msg import ActionChunk
 
 from remote_inference.core.exchange import Chunk, ChunkStatus
+from remote_inference.msg import ActionChunk
 from remote_inference.wire import WireError, chunk_from_message, chunk_to_message
 
 MODEL = np.arange(12, dtype=np.float32).reshape(4, 3)

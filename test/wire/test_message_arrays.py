@@ -13,12 +13,12 @@ from builtin_interfaces.msg import Time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from remote_inference.msg import ActionChunk, Observation
 from sensor_msgs.msg import CompressedImage, Image
 from std_msgs.msg import Float64MultiArray
 
 from remote_inference.core.contract import FLOAT64_MULTI_ARRAY, IMAGE, CommandSink, ImageSource
 from remote_inference.core.exchange import Chunk, ImageFeature, Request
+from remote_inference.msg import ActionChunk, Observation
 from remote_inference.wire import (
     CameraReader,
     CommandWriter,

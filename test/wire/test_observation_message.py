@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from rclpy.serialization import deserialize_message, serialize_message
-from remote_inference.msg import Observation
 from sensor_msgs.msg import CompressedImage, Image
 
 from remote_inference.core.exchange import ImageFeature, Request, SessionOffer
+from remote_inference.msg import Observation
 from remote_inference.wire import (
     ImageError,
     WireError,

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rclpy.serialization import deserialize_message, serialize_message
-from remote_inference.srv import OpenSession
 
 from remote_inference.core.exchange import ImageFeature, SessionOffer, SessionReply
+from remote_inference.srv import OpenSession
 from remote_inference.wire import (
     WireError,
     offer_from_request,

@@ -7,13 +7,10 @@
 Subscriptions are raw: a callback deposits the bytes and the time, one thread writes them. SIGINT or SIGTERM
 finishes the bag.
 """
-# rclpy is partly annotated, and what is not counts as untyped.
-# mypy: disable-error-code="no-untyped-call"
 
 from __future__ import annotations
 
 import queue
-import signal
 import sys
 import threading
 import time
@@ -25,41 +22,33 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import rclpy
 from rcl_interfaces.msg import IntegerRange, ParameterDescriptor
-from rclpy.exceptions import ParameterException
-from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
-from rclpy.signals import SignalHandlerOptions
-from rclpy.utilities import try_shutdown
 from rosbags.interfaces import Qos, QosDurability, QosHistory, QosLiveliness, QosReliability, QosTime
 
 from remote_inference.audit.bag import BagError, BagTopic, BagWriter
+from remote_inference.nodes.runtime import StartupError, run_node
+from remote_inference.wire.qos import EXCHANGE_QOS, EXECUTED_QOS, LATCHED_QOS
 
 GRAPH_POLL_S = 0.5  # how often the graph is searched for topics named without a type
 SUBSCRIPTION_DEPTH = 100  # messages that may wait in the middleware while the executor is busy
-_STOP_POLL_S = 0.1  # longest time until a signal is noticed
+_STOP_POLL_S = 0.1  # longest wait of the writer for a place in its queue
 _DRAIN_QUIET_SPINS = 3  # after a signal: what has arrived is taken until nothing came for so many turns ...
 _DRAIN_LIMIT_S = 1.0  # ... or for so long
 
-_RELIABLE = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE)
-_LATCHED = QoSProfile(
-    depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
-)
-
 # What publishers of the package's own messages offer, by message type.
 OFFERED_QOS = {
-    "remote_inference/msg/Observation": _RELIABLE,
-    "remote_inference/msg/ActionChunk": _RELIABLE,
-    "remote_inference/msg/ClientState": _LATCHED,
-    "remote_inference/msg/ExecutedAction": QoSProfile(depth=100, reliability=ReliabilityPolicy.BEST_EFFORT),
-    "remote_inference/msg/ServerStatus": _LATCHED,
+    "remote_inference/msg/Observation": EXCHANGE_QOS,
+    "remote_inference/msg/ActionChunk": EXCHANGE_QOS,
+    "remote_inference/msg/ClientState": LATCHED_QOS,
+    "remote_inference/msg/ExecutedAction": EXECUTED_QOS,
+    "remote_inference/msg/ServerStatus": LATCHED_QOS,
 }
 
 
-class RecorderError(Exception):
+class RecorderError(StartupError):
     """The recorder cannot start; names the parameter and what is wrong with it."""
 
 
@@ -166,7 +155,7 @@ class WriterThread:
 class BagRecorder(Node):
     """Subscribes to the topics it is told to and hands their bytes to the writer.
 
-    Raises RecorderError or BagError when a parameter is wrong or the bag exists.
+    Raises RecorderError when a parameter is wrong or the bag exists.
     """
 
     def __init__(self) -> None:
@@ -189,9 +178,13 @@ class BagRecorder(Node):
         ).value
         if not path:
             raise RecorderError("parameter path: empty, expected the folder of the bag to create")
+        self.exit_code: int | None = None
         self._requested = parse_topics(entries or [])
         classes = {name: message_class(msgtype) for name, msgtype in self._requested.items() if msgtype}
-        self._bag = BagWriter(Path(path))
+        try:
+            self._bag = BagWriter(Path(path))
+        except BagError as error:
+            raise RecorderError(str(error)) from error
         self._writer = WriterThread(self._bag, queue_size)
         self._described: dict[str, BagTopic] = {}
         self._reported_drops = 0
@@ -201,11 +194,6 @@ class BagRecorder(Node):
         self._waiting = [name for name, msgtype in self._requested.items() if not msgtype]
         self.create_timer(GRAPH_POLL_S, self._poll)
         self.get_logger().info(f"recording {len(self._requested)} topics to {path}")
-
-    @property
-    def failure(self) -> Exception | None:
-        """Why writing ended early, None while all is well."""
-        return self._writer.failure
 
     def _parameter(self, name: str, kind: Parameter.Type, description: str) -> Any:
         self.declare_parameter(name, kind, ParameterDescriptor(description=description, read_only=True))
@@ -233,7 +221,9 @@ class BagRecorder(Node):
         return self._described[name]
 
     def _poll(self) -> None:
-        """Take up topics that have appeared; report drops."""
+        """Take up topics that have appeared; report drops; end when writing has."""
+        if self._writer.failure is not None:
+            self.exit_code = 1
         if self._waiting:
             graph = dict(self.get_topic_names_and_types())
             for name in [n for n in self._waiting if n in graph and self.count_publishers(n)]:
@@ -257,50 +247,34 @@ class BagRecorder(Node):
         except RecorderError as error:
             self.get_logger().error(f"not recording {name}: {error}")
 
-    def finish(self) -> int:
-        """Finish the bag and log what is in it; return the exit code of the process."""
+    def close(self) -> None:
+        """Take the messages that have reached this process, finish the bag and log what is in it."""
+        self._drain()
         self._writer.finish()
+        failure = self._writer.failure
         for name, msgtype in self._requested.items():
-            if msgtype and name not in self._bag and self.failure is None:
+            if msgtype and name not in self._bag and failure is None:
                 self._bag.add_topic(self._describe(name, msgtype))
         self._bag.close()
         for name in self._requested:
             drops = f", {n} dropped" if (n := self._writer.dropped[name]) else ""
             self.get_logger().info(f"{name}: {self._bag.counts.get(name, 0)} messages{drops}")
-        if self.failure is not None:
-            self.get_logger().fatal(f"recording to {self._bag.path} ended early: {self.failure}")
-            return 1
-        return 0
+        if failure is not None:
+            self.get_logger().fatal(f"recording to {self._bag.path} ended early: {failure}")
+            self.exit_code = 1
 
-
-def _drain(node: BagRecorder, executor: SingleThreadedExecutor) -> None:
-    """Take the messages that reached this process before it was told to stop."""
-    deadline, quiet = time.monotonic() + _DRAIN_LIMIT_S, 0
-    while quiet < _DRAIN_QUIET_SPINS and time.monotonic() < deadline:
-        received = node.received
-        executor.spin_once(timeout_sec=0.01)
-        quiet = 0 if node.received > received else quiet + 1
+    def _drain(self) -> None:
+        assert self.executor is not None, "run_node spins this node until it closes it"
+        deadline, quiet = time.monotonic() + _DRAIN_LIMIT_S, 0
+        while quiet < _DRAIN_QUIET_SPINS and time.monotonic() < deadline:
+            received = self.received
+            self.executor.spin_once(timeout_sec=0.01)
+            quiet = 0 if self.received > received else quiet + 1
 
 
 def main(args: list[str] | None = None) -> int:
-    """Record until SIGINT or SIGTERM; return 0, or 1 when the recording cannot start or ended early."""
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
-    rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
-    try:
-        node = BagRecorder()
-        executor = SingleThreadedExecutor()
-        executor.add_node(node)
-        while not stop.is_set() and node.failure is None:
-            executor.spin_once(timeout_sec=_STOP_POLL_S)
-        _drain(node, executor)
-        return node.finish()
-    except (RecorderError, BagError, ParameterException) as error:
-        print(f"bag_recorder: {error}", file=sys.stderr)
-        return 1
-    finally:
-        try_shutdown()
+    """Record until SIGINT or SIGTERM; return the exit code, 1 when the recording ended early."""
+    return run_node(BagRecorder, args)
 
 
 if __name__ == "__main__":

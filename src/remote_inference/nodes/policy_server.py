@@ -12,17 +12,14 @@ from __future__ import annotations
 
 import statistics
 import sys
-import threading
 import time
 import uuid
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 from rclpy._rclpy_pybind11 import InvalidHandle
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.publisher import Publisher
-from rclpy.serialization import deserialize_message
 from rclpy.subscription import Subscription
 from std_msgs.msg import Header
 
@@ -32,36 +29,28 @@ from remote_inference.core.exchange import (
     SCHEMA_VERSION_MAX,
     SCHEMA_VERSION_MIN,
     Chunk,
-    Request,
     SessionOffer,
     in_namespace,
 )
-from remote_inference.core.policy import Policy, PolicyError, PolicyObservation, ServingMode
+from remote_inference.core.policy import PolicyError
 from remote_inference.core.server.audit import AuditRecord
-from remote_inference.core.server.manifest import Manifest, load_manifest
-from remote_inference.core.server.scheduler import SCHEDULERS
+from remote_inference.core.server.manifest import load_manifest
 from remote_inference.core.server.session import Session, SessionRegistry
-from remote_inference.core.server.warmup import capacity, warm_up
-from remote_inference.core.server.worker import Worker
+from remote_inference.core.server.warmup import capacity
 from remote_inference.msg import ActionChunk, Observation, ServerStatus
-from remote_inference.nodes.delay_line import DelayLine
 from remote_inference.nodes.parameters import require_parameter
 from remote_inference.nodes.runtime import StartupError, run_node
-from remote_inference.policies import load_policy
+from remote_inference.nodes.serving import Serving
 from remote_inference.srv import CloseSession, GetStatus, OpenSession, ResetSession
 from remote_inference.wire import (
     WireError,
     chunk_to_message,
-    observation_from_message,
     offer_from_request,
     reply_to_response,
-    request_from_message,
 )
 from remote_inference.wire.qos import CHUNK_TOPIC, EXCHANGE_QOS, LATCHED_QOS, OBSERVATION_TOPIC
 
 STATUS_PERIOD_S = 1.0
-IDLE_WAIT_S = 0.1  # longest sleep of the worker, should a wake-up get lost
-JOIN_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -70,27 +59,6 @@ class _Entities:
 
     publisher: Publisher
     subscription: Subscription
-
-
-class _ObservationDecoder:
-    """The worker's view of the wire."""
-
-    def request(self, data: bytes) -> tuple[Request, Observation]:
-        message = deserialize_message(data, Observation)
-        return request_from_message(message), message
-
-    def observation(self, message: Any, session: Session) -> PolicyObservation:
-        return observation_from_message(message, session.offer)
-
-
-class _Serving:
-    """A loaded policy with its worker thread; exists from configure to cleanup."""
-
-    def __init__(self, manifest: Manifest, policy: Policy, worker: Worker, delay_line: DelayLine) -> None:
-        self.manifest = manifest
-        self.policy = policy
-        self.worker = worker
-        self.delay_line = delay_line
 
 
 class PolicyServer(LifecycleNode):
@@ -108,11 +76,8 @@ class PolicyServer(LifecycleNode):
         load_manifest(self._manifest_path)
         self._instance_id = uuid.uuid4().hex[:12]
         self._registry = SessionRegistry(self._instance_id)
-        self._serving: _Serving | None = None
+        self._serving: Serving | None = None
         self._accepting = False
-        self._work = threading.Event()
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
         self._status_publisher = self.create_publisher(ServerStatus, "~/status", LATCHED_QOS)
         self.create_service(OpenSession, "~/open_session", self._open_session)
         self.create_service(CloseSession, "~/close_session", self._close_session)
@@ -126,13 +91,12 @@ class PolicyServer(LifecycleNode):
 
     def on_configure(self, _: LifecycleState) -> TransitionCallbackReturn:
         try:
-            self._serving = self._load(load_manifest(self._manifest_path))
+            manifest = load_manifest(self._manifest_path)
+            self._serving = Serving(manifest, self._registry, self._send, self._audit)
         except (DocumentError, PolicyError) as error:
             self.get_logger().error(f"cannot configure: {error}")
             return TransitionCallbackReturn.FAILURE
-        self._stop.clear()
-        self._thread = threading.Thread(target=self._run_worker, name="inference", daemon=True)
-        self._thread.start()
+        self._log_capacity(self._serving)
         return TransitionCallbackReturn.SUCCESS
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -165,24 +129,8 @@ class PolicyServer(LifecycleNode):
                 raise StartupError("autostart failed; the log says why")
         self._publish_status()
 
-    def _load(self, manifest: Manifest) -> _Serving:
-        policy = load_policy(manifest.model)
-        if manifest.serving_mode == "exclusive":
-            policy.spec = replace(policy.spec, serving_mode=ServingMode.EXCLUSIVE)
-        inference_s = warm_up(policy, manifest.warmup_inferences, manifest.default_task, time.monotonic_ns)
-        worker = Worker(
-            policy,
-            SCHEDULERS[manifest.scheduler](),
-            _ObservationDecoder(),
-            deliver=self._deliver,
-            clock_ns=time.monotonic_ns,
-            audit=self._audit,
-        )
-        self._log_capacity(manifest, policy, inference_s)
-        return _Serving(manifest, policy, worker, DelayLine(manifest.inject_latency_ms / 1e3))
-
-    def _log_capacity(self, manifest: Manifest, policy: Policy, inference_s: float) -> None:
-        spec = policy.spec
+    def _log_capacity(self, serving: Serving) -> None:
+        spec, manifest, inference_s = serving.policy.spec, serving.manifest, serving.inference_s
         period_s = 1.0 / spec.trained_fps
         rate_hz = 2.0 / (spec.chunk_size * period_s)  # robots that ask when half a chunk is left
         robots = capacity(inference_s, rate_hz, spec.chunk_size, period_s, rtt_s=0.0)
@@ -196,43 +144,20 @@ class PolicyServer(LifecycleNode):
 
     def _unload(self) -> None:
         self._accepting = False
-        self._stop.set()
-        self._work.set()
-        if self._thread is not None:
-            self._thread.join(JOIN_TIMEOUT_S)
-            if self._thread.is_alive():
-                self.get_logger().error(f"inference did not end within {JOIN_TIMEOUT_S:g} s")
-            self._thread = None
+        serving, self._serving = self._serving, None
+        if serving is not None and not serving.close():
+            self.get_logger().error("an inference does not end: the device is not freed")
         for session in self._registry.all():
             self._end(session)
-        if self._serving is not None:
-            self._serving.delay_line.close()
-            self._serving.policy.close()
-            self._serving = None
 
-    def _require_serving(self) -> _Serving:
+    def _require_serving(self) -> Serving:
         assert self._serving is not None, "the lifecycle allows this transition only when configured"
         return self._serving
 
     # -- requests ------------------------------------------------------------------------------------------
 
-    def _run_worker(self) -> None:
-        worker = self._require_serving().worker
-        while not self._stop.is_set():
-            self._work.wait(IDLE_WAIT_S)
-            self._work.clear()
-            while not self._stop.is_set() and worker.step(self._registry.all()):
-                pass
-
-    def _deposit(self, session: Session, data: bytes) -> None:
-        session.mailbox.put(data, time.monotonic_ns())
-        self._work.set()
-
-    def _deliver(self, session: Session, chunk: Chunk) -> None:
+    def _send(self, session: Session, chunk: Chunk) -> None:
         message = chunk_to_message(chunk, self.get_clock().now().to_msg())
-        self._require_serving().delay_line.put(lambda: self._publish_chunk(session, message))
-
-    def _publish_chunk(self, session: Session, message: ActionChunk) -> None:
         try:
             session.entities.publisher.publish(message)
         except InvalidHandle:
@@ -261,7 +186,7 @@ class PolicyServer(LifecycleNode):
             self._end(old)
         reply = self._registry.reply(offer, self._serving.policy.spec, self._terms(self._serving))
         if reply.accepted:
-            session = self._begin(offer, self._serving.policy)
+            session = self._begin(offer, self._serving)
             reply = replace(reply, session_id=session.session_id, active_sessions=len(self._registry))
         self.get_logger().info(
             f"{offer.client} {'admitted as ' + reply.session_id if reply.accepted else 'refused'}"
@@ -270,8 +195,8 @@ class PolicyServer(LifecycleNode):
         self._publish_status()
         return reply_to_response(reply)
 
-    def _begin(self, offer: SessionOffer, policy: Policy) -> Session:
-        session = self._registry.add(offer, policy.make_processors())
+    def _begin(self, offer: SessionOffer, serving: Serving) -> Session:
+        session = self._registry.add(offer, serving.policy.make_processors())
         session.entities = _Entities(
             self.create_publisher(
                 ActionChunk, in_namespace(offer.robot_namespace, CHUNK_TOPIC), EXCHANGE_QOS
@@ -279,7 +204,7 @@ class PolicyServer(LifecycleNode):
             self.create_subscription(
                 Observation,
                 in_namespace(offer.robot_namespace, OBSERVATION_TOPIC),
-                partial(self._deposit, session),
+                partial(serving.deposit, session),
                 EXCHANGE_QOS,
                 raw=True,
             ),
@@ -291,7 +216,7 @@ class PolicyServer(LifecycleNode):
         self.destroy_subscription(session.entities.subscription)
         self.destroy_publisher(session.entities.publisher)
 
-    def _terms(self, serving: _Serving) -> ServerTerms:
+    def _terms(self, serving: Serving) -> ServerTerms:
         return ServerTerms(
             default_task=serving.manifest.default_task,
             pin_task=serving.manifest.pin_task,
@@ -323,8 +248,7 @@ class PolicyServer(LifecycleNode):
         if session is None:
             response.message = f"session {request.session_id!r} is not open"
             return response
-        session.mailbox.clear()
-        session.episode_id = request.episode_id
+        session.mailbox.clear()  # the worker resets the processors at the episode's first request
         return response
 
     def _get_status(self, _: GetStatus.Request, response: GetStatus.Response) -> GetStatus.Response:
@@ -354,7 +278,7 @@ class PolicyServer(LifecycleNode):
             self._describe_policy(status, self._serving)
         return status
 
-    def _describe_policy(self, status: ServerStatus, serving: _Serving) -> None:
+    def _describe_policy(self, status: ServerStatus, serving: Serving) -> None:
         spec, worker = serving.policy.spec, serving.worker
         status.policy_name = spec.name
         status.policy_revision = spec.revision

@@ -1,0 +1,104 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A loaded policy at work: the inference worker on a thread of its own, and the way its chunks take."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from rclpy.serialization import deserialize_message
+
+from remote_inference.core.exchange import Chunk, Request
+from remote_inference.core.policy import Policy, PolicyObservation, ServingMode
+from remote_inference.core.server.audit import AuditRecord
+from remote_inference.core.server.manifest import Manifest
+from remote_inference.core.server.scheduler import SCHEDULERS
+from remote_inference.core.server.session import Session, SessionRegistry
+from remote_inference.core.server.warmup import warm_up
+from remote_inference.core.server.worker import Worker
+from remote_inference.msg import Observation
+from remote_inference.nodes.delay_line import DelayLine
+from remote_inference.policies import load_policy
+from remote_inference.wire import observation_from_message, request_from_message
+
+IDLE_WAIT_S = 0.1  # longest sleep of the worker, should a wake-up get lost
+JOIN_TIMEOUT_S = 10.0
+
+
+class _ObservationDecoder:
+    """The worker's view of the wire."""
+
+    def request(self, data: bytes) -> tuple[Request, Observation]:
+        message = deserialize_message(data, Observation)
+        return request_from_message(message), message
+
+    def observation(self, message: Any, session: Session) -> PolicyObservation:
+        return observation_from_message(message, session.offer)
+
+
+class Serving:
+    """One policy, loaded and warmed up, serving the sessions of a registry until closed.
+
+    Raises PolicyError or DocumentError when the policy cannot be loaded or does not answer.
+    """
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        registry: SessionRegistry,
+        send: Callable[[Session, Chunk], None],
+        audit: Callable[[AuditRecord], None],
+    ) -> None:
+        """send: publishes a chunk. Both are called on the worker's thread, or on the delay line's."""
+        self.manifest = manifest
+        self.policy: Policy = load_policy(manifest.model)
+        if manifest.serving_mode == "exclusive":
+            self.policy.spec = replace(self.policy.spec, serving_mode=ServingMode.EXCLUSIVE)
+        self.inference_s = warm_up(
+            self.policy, manifest.warmup_inferences, manifest.default_task, time.monotonic_ns
+        )
+        self._registry = registry
+        self._send = send
+        self._delay_line = DelayLine(manifest.inject_latency_ms / 1e3)
+        self.worker = Worker(
+            self.policy,
+            SCHEDULERS[manifest.scheduler](),
+            _ObservationDecoder(),
+            deliver=self._deliver,
+            clock_ns=time.monotonic_ns,
+            audit=audit,
+        )
+        self._work = threading.Event()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="inference", daemon=True)
+        self._thread.start()
+
+    def deposit(self, session: Session, data: bytes) -> None:
+        """Put a serialized observation into its session's mailbox."""
+        session.mailbox.put(data, time.monotonic_ns())
+        self._work.set()
+
+    def close(self) -> bool:
+        """End the worker and free the device; return False when an inference does not end in time."""
+        self._stop.set()
+        self._work.set()
+        self._thread.join(JOIN_TIMEOUT_S)
+        self._delay_line.close()
+        if self._thread.is_alive():
+            return False
+        self.policy.close()
+        return True
+
+    def _deliver(self, session: Session, chunk: Chunk) -> None:
+        self._delay_line.put(lambda: self._send(session, chunk))
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self._work.wait(IDLE_WAIT_S)
+            self._work.clear()
+            while not self._stop.is_set() and self.worker.step(self._registry.all()):
+                pass
