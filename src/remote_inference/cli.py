@@ -10,13 +10,18 @@ import sys
 from pathlib import Path
 
 from remote_inference import __version__, bringup
+from remote_inference.core.document import DocumentError
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run one verb; return the exit code."""
     parser = _make_parser()
     arguments = parser.parse_args(argv)
-    return int(arguments.run(arguments))
+    try:
+        return int(arguments.run(arguments))
+    except DocumentError as error:
+        print(f"remote-inference: {error}", file=sys.stderr)
+        return 2
 
 
 def _make_parser() -> argparse.ArgumentParser:

@@ -132,12 +132,16 @@ class RemoteInference(Node):
         self.create_service(StartEpisode, "~/start_episode", self._on_start_episode)
 
     def close(self) -> None:
-        """Stop commanding, end the session."""
+        """Stop commanding, end the session and give the server a moment to hear of it."""
         self._control.stop()
         self._stop.set()
         self._wake.set()
         self._worker.join(CLOSE_TIMEOUT_S)
         self._carry_out(self._engine.close())
+        assert self.executor is not None, "run_node spins this node until it closes it"
+        deadline_s = time.monotonic() + CLOSE_TIMEOUT_S
+        while self._servers.waiting and time.monotonic() < deadline_s:
+            self.executor.spin_once(timeout_sec=0.05)
 
     # -- executor's thread: deposit ------------------------------------------------------------------------
 
@@ -231,6 +235,8 @@ class RemoteInference(Node):
         self._engine.playback.measured = self._sensors.measured_positions(snapshot)
         self._sent_snapshot = snapshot
         self._carry_out(self._engine.sensors(snapshot.arrivals, time.monotonic_ns()))
+        if self._engine.awaits_observation:
+            self._sensors.prepare_images(snapshot)
 
     def _look_for_server(self) -> None:
         if self._engine.link.session is not None:

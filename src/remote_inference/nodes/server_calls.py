@@ -69,6 +69,11 @@ class ServerCalls:
             self._pending[future] = (client, time.monotonic() + self._timeout_s)
         future.add_done_callback(lambda done: self._finish(done, on_answer))
 
+    @property
+    def waiting(self) -> bool:
+        """True while an answer is outstanding."""
+        return bool(self._pending)
+
     def _finish(self, future: Future, on_answer: Callable[[Any | None], None]) -> None:
         with self._lock:
             self._pending.pop(future, None)
