@@ -11,7 +11,8 @@ ARGS ?=
 VENV := .venv/$(DISTRO)
 BIN := $(CURDIR)/$(VENV)/bin
 # The wheels are this machine's ROS 2: a sourced installation must not leak in.
-RUN := env -u AMENT_PREFIX_PATH -u PYTHONPATH -u CMAKE_PREFIX_PATH PATH="$(BIN):$$PATH"
+RUN := env -u AMENT_PREFIX_PATH -u CMAKE_PREFIX_PATH -u LD_LIBRARY_PATH -u PYTHONPATH -u RMW_IMPLEMENTATION -u ROS_DISTRO \
+	PATH="$(BIN):$$PATH"
 
 WHEELS := $(VENV)/.wheels
 PACKAGE := $(VENV)/.package

@@ -32,6 +32,6 @@ def generate_launch_description() -> LaunchDescription:
 
 
 def _start(context: LaunchContext) -> list:
-    namespace = "/" + LaunchConfiguration("namespace").perform(context).strip("/")
+    namespace = LaunchConfiguration("namespace").perform(context)
     rmw = LaunchConfiguration("rmw").perform(context)
     return node_actions(bringup.demo_processes(namespace=namespace, rmw=rmw))

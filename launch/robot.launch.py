@@ -14,7 +14,6 @@ from remote_inference.launch_actions import node_actions
 
 
 def generate_launch_description() -> LaunchDescription:
-    config = bringup.share_path("config")
     return LaunchDescription(
         [
             DeclareLaunchArgument(
@@ -22,7 +21,7 @@ def generate_launch_description() -> LaunchDescription:
             ),
             DeclareLaunchArgument(
                 "contract",
-                default_value=str(config / "belt_arm.contract.yaml"),
+                default_value=str(bringup.share_path("config", "belt_arm.contract.yaml")),
                 description="YAML file that maps the robot's topics to the policy's features",
             ),
             DeclareLaunchArgument(
@@ -32,8 +31,8 @@ def generate_launch_description() -> LaunchDescription:
             ),
             DeclareLaunchArgument(
                 "params_file",
-                default_value=str(config / "belt_arm.params.yaml"),
-                description="ROS parameter file for the node",
+                default_value="",
+                description="ROS parameter file for the node; empty: defaults",
             ),
             DeclareLaunchArgument(
                 "record", default_value="", description="folder of a bag to create; empty: no recording"
@@ -52,9 +51,9 @@ def _start(context: LaunchContext) -> list:
 
     processes = bringup.robot_processes(
         value("contract"),
-        namespace="/" + value("namespace").strip("/"),
+        namespace=value("namespace"),
         servers=[server.strip() for server in value("servers").split(",")],
-        parameter_files=[value("params_file")],
+        parameter_files=[value("params_file")] if value("params_file") else [],
         bag=value("record") or None,
         rmw=value("rmw"),
     )

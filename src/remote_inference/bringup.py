@@ -17,6 +17,7 @@ from typing import Any
 from ament_index_python.packages import get_package_share_directory
 
 from remote_inference.core.contract import load_contract
+from remote_inference.core.document import DocumentError
 from remote_inference.core.exchange import in_namespace
 
 # Messages near 1 MB drown in page faults under glibc's defaults, which give such blocks back at once.
@@ -35,14 +36,24 @@ RECORDED_TOPICS = {
 
 @dataclass(frozen=True)
 class Process:
-    """One node process: executable of this package, name, namespace, parameters and environment."""
+    """One node process: executable of this package, name, namespace, parameters and environment.
+
+    The namespace may be given with or without slashes. Raises DocumentError for a missing parameter file.
+    """
 
     executable: str
     name: str
     namespace: str = "/"
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    parameter_files: Sequence[Path] = ()
+    parameter_files: Sequence[str | Path] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    required: bool = True  # the deployment ends with this process
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "namespace", "/" + self.namespace.strip("/"))
+        for path in self.parameter_files:
+            if not Path(path).is_file():
+                raise DocumentError(f"{path}: cannot be read: No such file")
 
     def command(self) -> list[str]:
         """Return the command line that starts the process without `ros2 run`."""
@@ -102,7 +113,7 @@ def robot(
     *,
     namespace: str,
     servers: Sequence[str] = ("/policy_server",),
-    parameter_files: Sequence[Path] = (),
+    parameter_files: Sequence[str | Path] = (),
     parameters: Mapping[str, Any] | None = None,
     rmw: str = "",
 ) -> Process:
@@ -132,6 +143,8 @@ def recorder(
 ) -> Process:
     """Describe the recorder of one robot: the package's topics, its joints and its commands.
 
+    It is not required: a full disk must not end control.
+
     Camera images are in the observations. extra_topics: message type by topic relative to the namespace. The
     bag's folder must not exist. Raises DocumentError for a bad contract.
     """
@@ -146,6 +159,7 @@ def recorder(
         namespace,
         {"path": str(bag), "topics": topics},
         environment=environment(rmw),
+        required=False,
     )
 
 
@@ -154,7 +168,7 @@ def robot_processes(
     *,
     namespace: str,
     servers: Sequence[str] = ("/policy_server",),
-    parameter_files: Sequence[Path] = (),
+    parameter_files: Sequence[str | Path] = (),
     bag: str | Path | None = None,
     rmw: str = "",
 ) -> list[Process]:

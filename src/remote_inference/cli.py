@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 from pathlib import Path
 
@@ -100,10 +99,6 @@ def _run(processes: list[bringup.Process]) -> int:
     """Run processes until one ends or the user interrupts; return the exit code."""
     from remote_inference.processes import ProcessGroup  # noqa: PLC0415
 
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGTERM, interrupt)
     with ProcessGroup() as group:
         try:
             for process in processes:

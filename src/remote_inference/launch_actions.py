@@ -14,7 +14,7 @@ from remote_inference.bringup import Process
 
 
 def node_actions(processes: Iterable[Process]) -> list[Any]:
-    """Return one Node action per process. When one ends, the launch ends: no part is of use alone."""
+    """Return one Node action per process. When a required one ends, the launch ends."""
     return [
         Node(
             package="remote_inference",
@@ -24,7 +24,7 @@ def node_actions(processes: Iterable[Process]) -> list[Any]:
             parameters=[*map(str, process.parameter_files), dict(process.parameters)],
             additional_env=dict(process.environment),
             output="both",
-            on_exit=Shutdown(reason=f"{process.name} ended"),
+            on_exit=Shutdown(reason=f"{process.name} ended") if process.required else None,
         )
         for process in processes
     ]

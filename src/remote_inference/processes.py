@@ -34,12 +34,19 @@ class ProcessGroup:
         self._logs: list[IO[bytes]] = []
 
     def __enter__(self) -> Self:
+        """Let SIGTERM end us as SIGINT does, so that no node is left behind commanding a robot."""
+        self._old_handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stop()
+        signal.signal(signal.SIGTERM, self._old_handler)
+        interrupt_handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # stopping is under way already
+        try:
+            self.stop()
+        finally:
+            signal.signal(signal.SIGINT, interrupt_handler)
 
     def start(self, process: Process) -> subprocess.Popen[bytes]:
         """Start one process. Its signals come from us, not from the terminal."""
@@ -59,9 +66,9 @@ class ProcessGroup:
         return started
 
     def check(self) -> None:
-        """Raise ProcessError when a process has ended."""
+        """Raise ProcessError when a required process has ended."""
         for process, started in self._running:
-            if (code := started.poll()) is not None:
+            if process.required and (code := started.poll()) is not None:
                 raise ProcessError(f"{process.name} ended with {_describe(code)}{self._tail(process)}")
 
     def stop_one(self, name: str) -> int:
@@ -72,18 +79,19 @@ class ProcessGroup:
 
     def stop(self) -> list[int]:
         """Stop all; return the exit codes in order of the starts."""
-        running = [started for _, started in self._running]
-        self._running.clear()
-        codes = [_stop(started) for started in reversed(running)][::-1]
+        codes: list[int] = []
+        while self._running:
+            codes.insert(0, _stop(self._running[-1][1]))
+            self._running.pop()  # only now: an interrupted stop can be repeated
         for log in self._logs:
             log.close()
         self._logs.clear()
         return codes
 
     def wait(self) -> int:
-        """Wait until a process ends by itself; return its exit code."""
+        """Wait until a required process ends by itself; return its exit code."""
         while True:
-            for _, started in self._running:
+            for _, started in (entry for entry in self._running if entry[0].required):
                 if (code := _wait(started, WATCH_PERIOD_S)) is not None:
                     return code
 

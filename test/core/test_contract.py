@@ -180,7 +180,7 @@ def test_a_mistake_is_refused_with_key_found_and_expected(change: Change, key: s
 
 def test_two_cameras_may_not_become_one_feature():
     document = contract_document()
-    document["images"]["back"] = document["images"]["front"]
+    document["images"]["back"] = {**document["images"]["front"], "topic": "back"}
     document["rename"]["images.back"] = CAMERA
     with pytest.raises(DocumentError, match=f"{CAMERA} found more than once"):
         parse_document(document, Contract, "f")

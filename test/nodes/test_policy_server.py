@@ -186,6 +186,21 @@ def test_a_robot_that_opens_again_replaces_its_own_session(rig: Rig, client: Cli
     assert list(status.sessions) == [again.session_id]
 
 
+@pytest.mark.parametrize("namespace", ["/robot-1", "rig", "/a b"])
+def test_a_namespace_that_is_none_is_refused_and_harms_nobody(
+    client: Client, rig: Rig, namespace: str
+) -> None:
+    refused = open_session(rig, robot_namespace=namespace)
+    assert not refused.accepted
+    assert f"robot_namespace: found {namespace!r}" in refused.message
+    assert client.request().status == ActionChunk.OK
+
+
+def test_a_refused_offer_leaves_the_robot_s_session_alone(client: Client, rig: Rig) -> None:
+    assert not open_session(rig, action_names=["other"]).accepted
+    assert client.request().status == ActionChunk.OK
+
+
 def test_capacity_is_refused_with_the_load_in_words(rig: Rig, tmp_path: Path) -> None:
     rig.start_server(write_manifest(tmp_path, max_sessions=1))
     assert open_session(rig).accepted

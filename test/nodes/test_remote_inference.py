@@ -109,6 +109,8 @@ def test_a_malformed_chunk_is_dropped_and_counted(streaming: Rig) -> None:
     before = streaming.states[-1]
     publisher.publish(ActionChunk(schema_version=1, horizon=5, action_dim=2, chunk_robot=[1.0]))
     streaming.wait_for(lambda: streaming.states[-1].chunks_rejected > before.chunks_rejected, "rejected")
+    publisher.publish(b"no CDR at all")
+    streaming.wait_for(lambda: streaming.states[-1].chunks_rejected > before.chunks_rejected + 1, "rejected")
     publisher.publish(ActionChunk(schema_version=1, session_id="stranger", seq_id=10**9))
     streaming.wait_for(lambda: streaming.states[-1].chunks_dropped > before.chunks_dropped, "dropped")
     streaming.wait_for_commands(10)
@@ -131,6 +133,7 @@ def test_a_policy_with_another_action_order_stops_the_robot(rig: Rig, tmp_path: 
         ({"fps": "fast"}, {}, "contract.yaml: fps: found 'fast', expected a valid number"),
         ({"speed": 1}, {}, "contract.yaml: speed: unknown key"),
         ({}, {"fallback": "zero"}, "fallback: found 'zero' for position actions, expected"),
+        ({}, {"servers": ["policy_server"]}, "servers: found 'policy_server', expected a full name"),
         ({}, {"fallback": "jump"}, "fallback: found 'jump', expected 'hold', 'repeat_last' or 'zero'"),
         ({}, {"request_timeout_s": -1.0}, "request_timeout_s"),
     ],

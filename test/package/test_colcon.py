@@ -59,6 +59,7 @@ def test_colcon_installs_modules_interfaces_executables_and_data(install: Path) 
     assert located.split() == ["Observation", str(site_packages / "remote_inference" / "__init__.py")]
     for name in ("policy_server", "remote_inference", "belt_arm", "bag_recorder"):
         assert os.access(install / "lib" / "remote_inference" / name, os.X_OK)
+    assert os.access(install / "bin" / "remote-inference", os.X_OK)
     share = install / "share" / "remote_inference"
     for name in (
         "launch/robot.launch.py",

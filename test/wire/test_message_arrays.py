@@ -104,7 +104,7 @@ CAMERA = ImageSource(topic="camera", type=IMAGE)
     ids=lambda value: value if isinstance(value, str) else getattr(value, "__name__", None),
 )
 def test_every_writer_assigns_arrays(message, field, write, monkeypatch):
-    """rclpy copies numpy arrays and memoryviews element by element (benchmarks/codecs.py)."""
+    """rclpy copies numpy arrays and memoryviews element by element (benchmarks/image_codecs.py)."""
     assigned = []
     original = getattr(message, field)
 

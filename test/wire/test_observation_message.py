@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -28,6 +29,7 @@ from remote_inference.wire import (
     observation_to_message,
     request_from_message,
 )
+from remote_inference.wire import observation as wire_observation
 
 REQUEST = Request("session-1", 2, 17, 3, True, 123456789, "pick up the red cube", 4)
 OFFER = SessionOffer(
@@ -202,6 +204,31 @@ def test_a_raw_image_that_is_too_short_is_refused_naming_the_feature():
     message = observation()
     message.raw_images[1].data = message.raw_images[1].data[:-1]
     refuse(message, "images.right: data: found 47 bytes, expected height 4 x step 12 = 48", ImageError)
+
+
+def test_of_several_images_that_fail_the_first_of_the_contract_is_named():
+    """They are decoded side by side, and any of them may fail first."""
+    message = observation()
+    for image in message.images:
+        image.data = image.data[:-20]
+    refuse(message, "images.front: ", ImageError)
+    message.raw_images[0].data = message.raw_images[0].data[:-1]
+    refuse(message, "images.left: ", ImageError)
+
+
+def test_encoded_images_are_decoded_side_by_side(monkeypatch):
+    both = threading.Barrier(2, timeout=10.0)
+
+    def decode(data):
+        if bytes(data) == b"mine":  # and not what another test left to be decoded
+            both.wait()  # broken unless the other one is being decoded, too
+        return np.zeros((1, 1), np.uint8)
+
+    monkeypatch.setattr(wire_observation, "_DECODERS", {"jpeg": decode, "png": decode})
+    message = observation()
+    for image in message.images:
+        image.data = bytes_field(b"mine")
+    assert len(observation_from_message(message, OFFER).images) == 4
 
 
 def test_an_image_of_another_format_is_refused_naming_the_feature():

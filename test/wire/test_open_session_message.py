@@ -28,7 +28,7 @@ features = st.builds(ImageFeature, text, st.sampled_from(["jpeg", "png", "raw"])
 offers = st.builds(
     SessionOffer,
     client=text,
-    robot_namespace=text,
+    robot_namespace=st.sampled_from(["/", "/robot_1", "/fleet/robot_1"]),
     robot_type=text,
     session_epoch=uint32,
     schema_version=uint16,

@@ -1,3 +1,10 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
 """Everything that needs neither ROS nor torch: the robot's engine and the server's sessions."""
+
+import pydantic
+
+if pydantic.VERSION.startswith("1."):
+    raise ImportError(
+        f"pydantic {pydantic.VERSION} found, expected 2 or newer: install requirements/ros.txt with pip"
+    )

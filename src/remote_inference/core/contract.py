@@ -118,6 +118,9 @@ class Contract(Document):
     @model_validator(mode="after")
     def _consistent(self) -> Contract:
         _require_unique(self.state_names, "state names")
+        _require_unique([image.topic for image in self.images.values()], "image topics")
+        if both := {source.topic for source in self.state} & {image.topic for image in self.images.values()}:
+            raise ValueError(f"topic {', '.join(sorted(both))}: found in state and in images, expected one")
         commanded = [name for sink in self.commands for name in sink.names]
         _require_unique(commanded, "names in commands")
         if set(commanded) != set(self.actions.names):

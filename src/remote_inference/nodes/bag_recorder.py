@@ -29,7 +29,7 @@ from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rosbags.interfaces import Qos, QosDurability, QosHistory, QosLiveliness, QosReliability, QosTime
 
 from remote_inference.audit.bag import BagError, BagTopic, BagWriter
-from remote_inference.nodes.runtime import StartupError, run_node
+from remote_inference.nodes.runtime import STEADY_CLOCK, StartupError, run_node
 from remote_inference.wire.qos import EXCHANGE_QOS, EXECUTED_QOS, LATCHED_QOS
 
 GRAPH_POLL_S = 0.5  # how often the graph is searched for topics named without a type
@@ -192,7 +192,7 @@ class BagRecorder(Node):
         for name, cls in classes.items():
             self._subscribe(name, self._requested[name], cls)
         self._waiting = [name for name, msgtype in self._requested.items() if not msgtype]
-        self.create_timer(GRAPH_POLL_S, self._poll)
+        self.create_timer(GRAPH_POLL_S, self._poll, clock=STEADY_CLOCK)
         self.get_logger().info(f"recording {len(self._requested)} topics to {path}")
 
     def _parameter(self, name: str, kind: Parameter.Type, description: str) -> Any:

@@ -20,7 +20,7 @@ from rclpy.node import Node
 from sensor_msgs.msg import CompressedImage, Image, JointState
 from std_msgs.msg import Float64MultiArray, Header
 
-from remote_inference.nodes.runtime import StartupError, run_node
+from remote_inference.nodes.runtime import STEADY_CLOCK, StartupError, run_node
 from remote_inference.sim.scene import (
     CAMERA_NAMES,
     CONTROL_HZ,
@@ -59,8 +59,8 @@ class BeltArmNode(Node):
         self.create_subscription(Float64MultiArray, COMMAND_TOPIC, self._on_command, COMMAND_QOS)
         self.create_service(BeltArmReset, "~/reset_episode", self._on_reset)
         self.create_service(BeltArmOutcome, "~/read_outcome", self._on_outcome)
-        self.create_timer(PHYSICS_PERIOD_S, self._advance)
-        self.create_timer(1.0 / CONTROL_HZ, self._publish)
+        self.create_timer(PHYSICS_PERIOD_S, self._advance, clock=STEADY_CLOCK)
+        self.create_timer(1.0 / CONTROL_HZ, self._publish, clock=STEADY_CLOCK)
 
     def close(self) -> None:
         """Free the rendering context."""

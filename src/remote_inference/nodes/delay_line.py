@@ -13,8 +13,10 @@ from collections.abc import Callable
 class DelayLine:
     """Runs actions `delay_s` after they were put in, on a thread of its own; at once when the delay is 0."""
 
-    def __init__(self, delay_s: float) -> None:
+    def __init__(self, delay_s: float, on_failure: Callable[[Exception], None]) -> None:
+        """on_failure: told on the line's thread what an action raised; the line ends."""
         self._delay_s = delay_s
+        self._on_failure = on_failure
         self._queue: queue.SimpleQueue[tuple[float, Callable[[], None]] | None] = queue.SimpleQueue()
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
@@ -40,4 +42,8 @@ class DelayLine:
             due_s, action = item
             if self._closed.wait(max(0.0, due_s - time.monotonic())):
                 return
-            action()
+            try:
+                action()
+            except Exception as error:
+                self._on_failure(error)
+                return

@@ -16,7 +16,9 @@ import time
 import uuid
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Annotated
 
+from pydantic import Field
 from rclpy._rclpy_pybind11 import InvalidHandle
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.publisher import Publisher
@@ -24,7 +26,7 @@ from rclpy.subscription import Subscription
 from std_msgs.msg import Header
 
 from remote_inference.core.compatibility import ServerTerms
-from remote_inference.core.document import DocumentError
+from remote_inference.core.document import Document, DocumentError
 from remote_inference.core.exchange import (
     SCHEMA_VERSION_MAX,
     SCHEMA_VERSION_MIN,
@@ -38,8 +40,8 @@ from remote_inference.core.server.manifest import load_manifest
 from remote_inference.core.server.session import Session, SessionRegistry
 from remote_inference.core.server.warmup import capacity
 from remote_inference.msg import ActionChunk, Observation, ServerStatus
-from remote_inference.nodes.parameters import require_parameter
-from remote_inference.nodes.runtime import StartupError, run_node
+from remote_inference.nodes.parameters import declare_parameters, require_parameter
+from remote_inference.nodes.runtime import STEADY_CLOCK, StartupError, run_node
 from remote_inference.nodes.serving import Serving
 from remote_inference.srv import CloseSession, GetStatus, OpenSession, ResetSession
 from remote_inference.wire import (
@@ -51,6 +53,12 @@ from remote_inference.wire import (
 from remote_inference.wire.qos import CHUNK_TOPIC, EXCHANGE_QOS, LATCHED_QOS, OBSERVATION_TOPIC
 
 STATUS_PERIOD_S = 1.0
+
+
+class ServerConfig(Document):
+    """The server's parameters; what it serves is the manifest's."""
+
+    autostart: Annotated[bool, Field(description="configure and activate at start-up")] = False
 
 
 @dataclass(frozen=True)
@@ -83,8 +91,8 @@ class PolicyServer(LifecycleNode):
         self.create_service(CloseSession, "~/close_session", self._close_session)
         self.create_service(ResetSession, "~/reset_session", self._reset_session)
         self.create_service(GetStatus, "~/get_status", self._get_status)
-        self.create_timer(STATUS_PERIOD_S, self._publish_status)
-        if self.declare_parameter("autostart", False).value:
+        self.create_timer(STATUS_PERIOD_S, self._publish_status, clock=STEADY_CLOCK)
+        if declare_parameters(self, ServerConfig).autostart:
             self._autostart()
 
     # -- lifecycle -----------------------------------------------------------------------------------------
@@ -92,9 +100,12 @@ class PolicyServer(LifecycleNode):
     def on_configure(self, _: LifecycleState) -> TransitionCallbackReturn:
         try:
             manifest = load_manifest(self._manifest_path)
-            self._serving = Serving(manifest, self._registry, self._send, self._audit)
+            self._serving = Serving(manifest, self._registry, self._send, self._audit, self._on_failure)
         except (DocumentError, PolicyError) as error:
             self.get_logger().error(f"cannot configure: {error}")
+            return TransitionCallbackReturn.FAILURE
+        except Exception as error:  # rclpy would swallow it
+            self.get_logger().error(f"cannot configure: {type(error).__name__}: {error}")
             return TransitionCallbackReturn.FAILURE
         self._log_capacity(self._serving)
         return TransitionCallbackReturn.SUCCESS
@@ -102,11 +113,13 @@ class PolicyServer(LifecycleNode):
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         self._require_serving().worker.draining = False
         self._accepting = True
+        self._publish_status()
         return super().on_activate(state)
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
         self._accepting = False
         self._require_serving().worker.draining = True
+        self._publish_status()
         return super().on_deactivate(state)
 
     def on_cleanup(self, _: LifecycleState) -> TransitionCallbackReturn:
@@ -163,6 +176,10 @@ class PolicyServer(LifecycleNode):
         except InvalidHandle:
             self.get_logger().debug(f"session {session.session_id} closed before its chunk was sent")
 
+    def _on_failure(self, error: Exception) -> None:
+        self.get_logger().fatal(f"stopped by an internal error: {type(error).__name__}: {error}")
+        self.exit_code = 1
+
     def _audit(self, record: AuditRecord) -> None:
         self.get_logger().debug(record.to_json())
         if record.outcome != "ok":
@@ -181,11 +198,15 @@ class PolicyServer(LifecycleNode):
         except WireError as error:
             response.rejection, response.message = "schema", f"malformed offer: {error}"
             return response
-        # A robot that asks again has lost its session, whatever we believe.
-        if (old := self._registry.of_robot(offer.robot_namespace)) is not None:
-            self._end(old)
-        reply = self._registry.reply(offer, self._serving.policy.spec, self._terms(self._serving))
+        # A robot that asks again has lost its session, whatever we believe: it does not count twice.
+        old = self._registry.of_robot(offer.robot_namespace)
+        terms = self._terms(self._serving)
+        if old is not None:
+            terms = replace(terms, active_sessions=terms.active_sessions - 1)
+        reply = self._registry.reply(offer, self._serving.policy.spec, terms)
         if reply.accepted:
+            if old is not None:
+                self._end(old)
             session = self._begin(offer, self._serving)
             reply = replace(reply, session_id=session.session_id, active_sessions=len(self._registry))
         self.get_logger().info(
@@ -196,7 +217,7 @@ class PolicyServer(LifecycleNode):
         return reply_to_response(reply)
 
     def _begin(self, offer: SessionOffer, serving: Serving) -> Session:
-        session = self._registry.add(offer, serving.policy.make_processors())
+        session = Session(uuid.uuid4().hex[:12], offer, serving.policy.make_processors())
         session.entities = _Entities(
             self.create_publisher(
                 ActionChunk, in_namespace(offer.robot_namespace, CHUNK_TOPIC), EXCHANGE_QOS
@@ -209,6 +230,7 @@ class PolicyServer(LifecycleNode):
                 raw=True,
             ),
         )
+        self._registry.add(session)
         return session
 
     def _end(self, session: Session) -> None:
@@ -248,7 +270,7 @@ class PolicyServer(LifecycleNode):
         if session is None:
             response.message = f"session {request.session_id!r} is not open"
             return response
-        session.mailbox.clear()  # the worker resets the processors at the episode's first request
+        # The worker resets the processors at the episode's first request, which may be waiting already.
         return response
 
     def _get_status(self, _: GetStatus.Request, response: GetStatus.Response) -> GetStatus.Response:

@@ -20,6 +20,7 @@ from typing import Any
 
 from rclpy.node import Node
 from rclpy.publisher import Publisher
+from rclpy.serialization import deserialize_message
 from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
 
@@ -73,6 +74,7 @@ COMMAND_TYPES = {FLOAT64_MULTI_ARRAY: Float64MultiArray}
 WORKER_PERIOD_S = 0.02  # longest time between two looks at the clock
 PRESENCE_PERIOD_S = 0.1
 STATE_PERIOD_S = 0.5
+WARNING_PERIOD_S = 1.0  # at most one warning of a kind in this time
 OPERATOR_TIMEOUT_S = 1.0  # an operator's command is carried out by the worker within this
 CLOSE_TIMEOUT_S = 1.0
 EXECUTED_BUFFER = 1_000  # ticks that may wait for the worker to publish them
@@ -120,7 +122,7 @@ class RemoteInference(Node):
             )
             for sink in self._contract.commands
         ]
-        self.create_subscription(ActionChunk, CHUNK_TOPIC, self._on_chunk, EXCHANGE_QOS)
+        self.create_subscription(ActionChunk, CHUNK_TOPIC, self._on_chunk, EXCHANGE_QOS, raw=True)
         self._sensors = SensorHub(self, self._contract, self._wake.set)
         self._servers = ServerCalls(
             self, self._config.servers, self._config.service_timeout_s, self._on_server_status
@@ -134,6 +136,8 @@ class RemoteInference(Node):
     def close(self) -> None:
         """Stop commanding, end the session and give the server a moment to hear of it."""
         self._control.stop()
+        self._engine.playback.halted = True
+        self._tick(time.monotonic_ns(), self._control.ticks)  # a velocity robot is told to stop
         self._stop.set()
         self._wake.set()
         self._worker.join(CLOSE_TIMEOUT_S)
@@ -149,9 +153,9 @@ class RemoteInference(Node):
         self._inbox.append(work)
         self._wake.set()
 
-    def _on_chunk(self, message: ActionChunk) -> None:
+    def _on_chunk(self, data: bytes) -> None:
         now_ns = time.monotonic_ns()
-        self._submit(lambda: self._take_chunk(message, now_ns))
+        self._submit(lambda: self._take_chunk(data, now_ns))
 
     def _on_server_status(self, server: str, status: ServerStatus) -> None:
         sessions = tuple(status.sessions)
@@ -173,24 +177,24 @@ class RemoteInference(Node):
         return response
 
     def _on_pause(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        response.success = self._operate(self._engine.pause)
-        response.message = "paused, queue kept" if response.success else "worker is busy"
+        problem = self._operate(self._engine.pause)
+        response.success, response.message = not problem, problem or "paused, queue kept"
         return response
 
     def _on_resume(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        response.success = self._operate(lambda: self._engine.resume(time.monotonic_ns()))
-        response.message = "resumed" if response.success else "worker is busy"
+        problem = self._operate(lambda: self._engine.resume(time.monotonic_ns()))
+        response.success, response.message = not problem, problem or "resumed"
         return response
 
     def _begin_episode(self, task: str) -> tuple[bool, str]:
-        if not self._operate(lambda: self._engine.reset(task, time.monotonic_ns())):
-            return False, "worker is busy"
+        if problem := self._operate(lambda: self._engine.reset(task, time.monotonic_ns())):
+            return False, problem
         return True, f"episode {self._engine.episode_id}: {self._engine.task}"
 
-    def _operate(self, command: Work) -> bool:
-        """Let the worker carry out an operator's command; tell whether it did."""
+    def _operate(self, command: Work) -> str:
+        """Let the worker carry out an operator's command; return why it did not, or an empty string."""
         if self._engine.dead:
-            return False
+            return f"stopped: {self._engine.machine.cause}"
         done = threading.Event()
 
         def work() -> list[Effect]:
@@ -201,7 +205,7 @@ class RemoteInference(Node):
         self._submit(work)
         done_in_time = done.wait(OPERATOR_TIMEOUT_S)
         self._submit(self._report_state)
-        return done_in_time
+        return "" if done_in_time else f"not done within {OPERATOR_TIMEOUT_S:g} s"
 
     # -- worker thread -------------------------------------------------------------------------------------
 
@@ -243,11 +247,14 @@ class RemoteInference(Node):
             matched = self._presence.check(self._engine.link.server)
             self._carry_out(self._engine.presence(matched, time.monotonic_ns()))
 
-    def _take_chunk(self, message: ActionChunk, now_ns: int) -> list[Effect]:
+    def _take_chunk(self, data: bytes, now_ns: int) -> list[Effect]:
         try:
-            return self._engine.chunk(chunk_from_message(message), now_ns)
+            chunk = chunk_from_message(deserialize_message(data, ActionChunk))
         except WireError as error:
             return self._engine.malformed_chunk(str(error))
+        except Exception as error:  # what rclpy raises for bytes that are no ActionChunk
+            return self._engine.malformed_chunk(f"{type(error).__name__}: {error}")
+        return self._engine.chunk(chunk, now_ns)
 
     def _report_state(self) -> list[Effect]:
         self._state_publisher.publish(
@@ -268,7 +275,7 @@ class RemoteInference(Node):
 
     def _perform(self, effect: Effect) -> None:
         match effect:
-            case SendRequest(request):
+            case SendRequest():
                 self._send(effect)
             case GetStatus(server):
                 self._call(server, "get_status", GetStatusService.Request(), self._status_answered)
@@ -311,8 +318,9 @@ class RemoteInference(Node):
             state = self._sensors.read_state(self._sent_snapshot)
             images = self._sensors.read_images(self._sent_snapshot)
         except SensorError as error:
-            self.get_logger().warning(f"request {effect.request.seq_id} not sent: {error}")
-            self._engine.cycle.abandon()
+            problem = f"request {effect.request.seq_id} not sent: {error}"
+            self.get_logger().warning(problem, throttle_duration_sec=WARNING_PERIOD_S)
+            self._engine.not_sent()
             return
         stamp = self.get_clock().now().to_msg()
         self._observation_publisher.publish(observation_to_message(effect.request, state, images, stamp))

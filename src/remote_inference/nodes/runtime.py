@@ -8,11 +8,15 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import rclpy
+from rclpy._rclpy_pybind11 import RCLError
+from rclpy.clock import Clock
+from rclpy.clock_type import ClockType
 from rclpy.exceptions import NameValidationException, ParameterException
 from rclpy.executors import SingleThreadedExecutor
+from rclpy.logging import get_logger
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 from rclpy.utilities import try_shutdown
@@ -20,6 +24,7 @@ from rclpy.utilities import try_shutdown
 from remote_inference.core.document import DocumentError
 
 STOP_POLL_S = 0.1  # longest time until a signal is noticed
+STEADY_CLOCK = Clock(clock_type=ClockType.STEADY_TIME)  # for timers: use_sim_time must not stop them
 
 
 class StartupError(Exception):
@@ -35,6 +40,31 @@ class RunningNode(Protocol):
         """Stop threads and say good-bye; publishers and services still work."""
 
 
+class _TolerantExecutor(SingleThreadedExecutor):
+    """Skips messages, requests and responses that cannot be deserialized, and says so.
+
+    rmw_zenoh reports such a sample as an error, which rclpy raises out of `spin_once` with the callback group
+    still locked. Fast DDS drops it by itself.
+    """
+
+    def _take_subscription(self, sub: Any) -> Any:
+        return self._take_or_skip(super()._take_subscription, sub, sub.topic_name)
+
+    def _take_service(self, srv: Any) -> Any:
+        return self._take_or_skip(super()._take_service, srv, srv.srv_name)
+
+    def _take_client(self, client: Any) -> Any:
+        return self._take_or_skip(super()._take_client, client, client.srv_name)
+
+    @staticmethod
+    def _take_or_skip(take: Callable[[Any], Any], entity: Any, name: str) -> Any:
+        try:
+            return take(entity)
+        except RCLError as error:
+            get_logger("remote_inference").error(f"{name}: skipped what cannot be read: {error}")
+            return None
+
+
 def run_node(make_node: Callable[[], RunningNode], args: list[str] | None) -> int:
     """Start a node, spin it until SIGINT, SIGTERM or its own end, close it; return the exit code.
 
@@ -44,15 +74,15 @@ def run_node(make_node: Callable[[], RunningNode], args: list[str] | None) -> in
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
     try:
+        rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
         node = make_node()
-    except (StartupError, DocumentError, ParameterException, NameValidationException) as error:
+    except (StartupError, DocumentError, ParameterException, NameValidationException, RCLError) as error:
         print(f"cannot start: {error}", file=sys.stderr)
         try_shutdown()
         return 2
     assert isinstance(node, Node)
-    executor = SingleThreadedExecutor()
+    executor = _TolerantExecutor()
     executor.add_node(node)
     try:
         while not stop.is_set() and node.exit_code is None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from rclpy.node import Node
 from sensor_msgs.msg import CompressedImage, Image, JointState
 
-from remote_inference.core.contract import COMPRESSED_IMAGE, IMAGE, JOINT_STATE, Contract
+from remote_inference.core.contract import COMPRESSED_IMAGE, IMAGE, JOINT_STATE, Contract, ImageSource
 from remote_inference.core.exchange import ImageFeature
 from remote_inference.wire import CameraReader, JointReader, SensorError
 from remote_inference.wire.qos import SENSOR_QOS
@@ -31,6 +32,33 @@ class Snapshot:
     arrivals: Mapping[str, int]
 
 
+class _Camera:
+    """One camera's reader and, for one that is to be encoded, its newest message on the way through it."""
+
+    def __init__(self, source: ImageSource, feature: ImageFeature, encoders: ThreadPoolExecutor) -> None:
+        self._topic = source.topic
+        self._is_encoded_here = source.type == IMAGE and feature.encoding != "raw"
+        self._encoders = encoders
+        self._message: Image | None = None
+        self._image: Future[CompressedImage | Image] = Future()
+        self.reader = CameraReader(source, feature)
+
+    def prepare(self, snapshot: Snapshot) -> None:
+        """Begin to encode the newest message, each one once."""
+        message = snapshot.messages.get(self._topic)
+        if self._is_encoded_here and message is not None and message is not self._message:
+            self._image.cancel()  # if nobody has begun with the last one, nobody needs it
+            self._message = message
+            self._image = self._encoders.submit(self.reader.read, message)
+
+    def read(self, snapshot: Snapshot) -> CompressedImage | Image:
+        """Return the image ready for the wire. Raises SensorError."""
+        if not self._is_encoded_here:
+            return self.reader.read(snapshot.messages[self._topic])
+        self.prepare(snapshot)
+        return self._image.result()
+
+
 class SensorHub:
     """Subscribes to what the contract names. Callbacks deposit and notify, nothing else."""
 
@@ -40,8 +68,10 @@ class SensorHub:
         self._notify = notify
         self._newest: dict[str, tuple[Any, int]] = {}
         self._joints = [(source.topic, JointReader(source)) for source in contract.state]
+        # The JPEG libraries release the GIL: images are encoded side by side.
+        encoders = ThreadPoolExecutor(max(1, len(contract.images)), thread_name_prefix="encode")
         self._cameras = [
-            (source.topic, CameraReader(source, feature))
+            _Camera(source, feature, encoders)
             for source, feature in zip(contract.images.values(), contract.image_features, strict=True)
         ]
         types: dict[str, str] = {source.topic: source.type for source in contract.state}
@@ -69,7 +99,13 @@ class SensorHub:
 
     def read_images(self, snapshot: Snapshot) -> list[CompressedImage | Image]:
         """Return the images ready for the wire, in the contract's order. Raises SensorError."""
-        return [reader.read(snapshot.messages[topic]) for topic, reader in self._cameras]
+        self.prepare_images(snapshot)
+        return [camera.read(snapshot) for camera in self._cameras]
+
+    def prepare_images(self, snapshot: Snapshot) -> None:
+        """Begin to encode the images that are there; what is wrong with them, `read_images` will report."""
+        for camera in self._cameras:
+            camera.prepare(snapshot)
 
     def measured_positions(self, snapshot: Snapshot) -> NDArray[np.float64] | None:
         """Return the joint positions `[action_dim]` in the order of the actions.
@@ -90,6 +126,6 @@ class SensorHub:
     def image_features(self) -> tuple[ImageFeature, ...]:
         """Return the contract's cameras with the sizes seen so far [px]."""
         return tuple(
-            replace(feature, height=reader.size[0], width=reader.size[1])
-            for feature, (_, reader) in zip(self._contract.image_features, self._cameras, strict=True)
+            replace(feature, height=camera.reader.size[0], width=camera.reader.size[1])
+            for feature, camera in zip(self._contract.image_features, self._cameras, strict=True)
         )

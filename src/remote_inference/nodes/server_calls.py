@@ -19,6 +19,7 @@ from rclpy.node import Node
 from rclpy.task import Future
 
 from remote_inference.msg import ServerStatus
+from remote_inference.nodes.runtime import STEADY_CLOCK
 from remote_inference.srv import CloseSession, GetStatus, OpenSession, ResetSession
 from remote_inference.wire.qos import CHUNK_TOPIC, LATCHED_QOS, OBSERVATION_TOPIC
 
@@ -56,7 +57,7 @@ class ServerCalls:
             )
         self._pending: dict[Future, tuple[Client, float]] = {}
         self._lock = threading.Lock()
-        node.create_timer(timeout_s, self._cancel_overdue)
+        node.create_timer(timeout_s, self._cancel_overdue, clock=STEADY_CLOCK)
 
     def call(self, server: str, service: str, request: Any, on_answer: Callable[[Any | None], None]) -> None:
         """Call a service. `on_answer` gets the response, or None at once when no such server is known."""

@@ -52,8 +52,9 @@ class Serving:
         registry: SessionRegistry,
         send: Callable[[Session, Chunk], None],
         audit: Callable[[AuditRecord], None],
+        on_failure: Callable[[Exception], None],
     ) -> None:
-        """send: publishes a chunk. Both are called on the worker's thread, or on the delay line's."""
+        """send: publishes a chunk. on_failure: told what ended a thread. All are called on our threads."""
         self.manifest = manifest
         self.policy: Policy = load_policy(manifest.model)
         if manifest.serving_mode == "exclusive":
@@ -63,7 +64,8 @@ class Serving:
         )
         self._registry = registry
         self._send = send
-        self._delay_line = DelayLine(manifest.inject_latency_ms / 1e3)
+        self._on_failure = on_failure
+        self._delay_line = DelayLine(manifest.inject_latency_ms / 1e3, on_failure)
         self.worker = Worker(
             self.policy,
             SCHEDULERS[manifest.scheduler](),
@@ -97,8 +99,11 @@ class Serving:
         self._delay_line.put(lambda: self._send(session, chunk))
 
     def _run(self) -> None:
-        while not self._stop.is_set():
-            self._work.wait(IDLE_WAIT_S)
-            self._work.clear()
-            while not self._stop.is_set() and self.worker.step(self._registry.all()):
-                pass
+        try:
+            while not self._stop.is_set():
+                self._work.wait(IDLE_WAIT_S)
+                self._work.clear()
+                while not self._stop.is_set() and self.worker.step(self._registry.all()):
+                    pass
+        except Exception as error:  # a server that admits robots and answers nobody must not live on
+            self._on_failure(error)

@@ -3,7 +3,7 @@
 """Numeric and msgpack fields of ROS messages as numpy arrays and dictionaries, without hidden copies.
 
 Fields are always assigned as `array.array`, which rclpy copies at once; over a numpy array or a memoryview it
-iterates in Python (benchmarks/codecs.py measures the difference).
+iterates in Python (benchmarks/image_codecs.py measures the difference).
 """
 
 from __future__ import annotations

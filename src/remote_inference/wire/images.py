@@ -21,13 +21,21 @@ from sensor_msgs.msg import Image
 from remote_inference.wire.arrays import ByteBuffer, WireError, bytes_field
 from remote_inference.wire.jpeg import JPEG_LIBRARIES
 
-try:
-    from cv_bridge import CvBridge
-except (ImportError, AttributeError):  # AttributeError: built for another numpy ABI than the one installed
-    _BRIDGE = None
-else:
-    _BRIDGE = CvBridge()
 
+def _make_bridge() -> Any:
+    """Return a CvBridge that has converted one pixel, or None; one built for another numpy fails late."""
+    try:
+        from cv_bridge import CvBridge  # noqa: PLC0415
+
+        bridge = CvBridge()
+        pixel = Image(height=1, width=1, encoding="bgr8", step=3, data=bytes_field(b"\0\0\0"))
+        bridge.imgmsg_to_cv2(pixel, "rgb8")
+    except Exception:  # absent or unusable, the table below serves
+        return None
+    return bridge
+
+
+_BRIDGE = _make_bridge()
 MAX_SIDE = 8192  # [px] bound on what one message may make us allocate
 _JPEG = JPEG_LIBRARIES[0]
 _PNG_HEADER = struct.Struct(

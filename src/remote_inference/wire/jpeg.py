@@ -57,7 +57,7 @@ class Simplejpeg:
 
 
 class Pillow:
-    """libjpeg-turbo through Pillow: slower, above all in decoding (benchmarks/codecs.py)."""
+    """libjpeg-turbo through Pillow: slower, above all in decoding (benchmarks/image_codecs.py)."""
 
     name = "Pillow"
 

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from remote_inference.wire.images import ImageError, decode_jpeg, decode_png, im
 from remote_inference.wire.schema import require_schema_version
 
 _DECODERS: dict[str, Callable[[ByteBuffer], NDArray[Any]]] = {"jpeg": decode_jpeg, "png": decode_png}
+_DECODING_THREADS = 4
 
 
 def observation_to_message(
@@ -103,14 +106,29 @@ def _no_rows_if_none(prefix: Float32Array | None) -> Float32Array:
     return np.empty((0, 0), np.float32) if prefix is None else prefix
 
 
-def _decode_images(message: Observation, features: Iterable[ImageFeature]) -> dict[str, NDArray[Any]]:
+def _decode_images(message: Observation, features: Sequence[ImageFeature]) -> dict[str, NDArray[Any]]:
     encoded = [feature for feature in features if feature.encoding != "raw"]
     raw = [feature for feature in features if feature.encoding == "raw"]
     _require_count(message.images, encoded, "images")
     _require_count(message.raw_images, raw, "raw_images")
     arrived = {feature.name: image for feature, image in zip(encoded, message.images, strict=True)}
     arrived |= {feature.name: image for feature, image in zip(raw, message.raw_images, strict=True)}
-    return {feature.name: _decode(arrived[feature.name], feature) for feature in features}
+    # The first one is decoded here, the others beside it: the libraries release the GIL.
+    begun = {
+        feature.name: _decoding_pool().submit(_decode, arrived[feature.name], feature)
+        for feature in encoded[1:]
+    }
+    return {
+        feature.name: begun[feature.name].result()
+        if feature.name in begun
+        else _decode(arrived[feature.name], feature)
+        for feature in features
+    }
+
+
+@cache
+def _decoding_pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_DECODING_THREADS, thread_name_prefix="decode")
 
 
 def _require_count(found: Sequence[object], expected: Sequence[ImageFeature], what: str) -> None:

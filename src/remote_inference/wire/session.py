@@ -4,9 +4,13 @@
 
 from __future__ import annotations
 
-from remote_inference.core.exchange import ImageFeature, SessionOffer, SessionReply
+from rclpy.exceptions import NameValidationException
+from rclpy.validate_full_topic_name import validate_full_topic_name
+
+from remote_inference.core.exchange import ImageFeature, SessionOffer, SessionReply, in_namespace
 from remote_inference.srv import OpenSession
 from remote_inference.wire.arrays import WireError
+from remote_inference.wire.qos import CHUNK_TOPIC
 
 _ENCODINGS = ("jpeg", "png", "raw")
 
@@ -34,8 +38,15 @@ def offer_to_request(offer: SessionOffer) -> OpenSession.Request:
 def offer_from_request(request: OpenSession.Request) -> SessionOffer:
     """Read an offer.
 
-    Raises WireError when the image fields differ in length, or an encoding is none of jpeg, png and raw.
+    Raises WireError when the namespace is none, the image fields differ in length, or an encoding is none of
+    jpeg, png and raw.
     """
+    try:
+        validate_full_topic_name(in_namespace(request.robot_namespace, CHUNK_TOPIC))
+    except NameValidationException as error:
+        raise WireError(
+            f"robot_namespace: found {request.robot_namespace!r}, expected a namespace such as '/robot_1'"
+        ) from error
     for field in ("image_encodings", "image_heights", "image_widths"):
         if len(getattr(request, field)) != len(request.image_features):
             raise WireError(

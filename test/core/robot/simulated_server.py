@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 
 import numpy as np
@@ -11,7 +12,7 @@ from builders import make_spec, make_terms
 
 from remote_inference.core.exchange import Request, SessionOffer, SessionReply
 from remote_inference.core.policy import Float32Array, PolicySpec
-from remote_inference.core.server.session import SessionRegistry
+from remote_inference.core.server.session import Session, SessionRegistry
 
 
 class Processors:
@@ -58,7 +59,8 @@ class SimulatedServer:
         )
         reply = self.registry.reply(offer, self.spec, terms)
         if reply.accepted:
-            session = self.registry.add(offer, Processors())
+            session = Session(uuid.uuid4().hex[:12], offer, Processors())
+            self.registry.add(session)
             reply = SessionReply(**{**vars(reply), "session_id": session.session_id})
         return self.alter_reply(reply)
 

@@ -245,3 +245,14 @@ def test_no_action_older_than_the_bound_is_ever_commanded(schedule: list, fallba
                     assert tick.age_s == pytest.approx((now_ns - tick.queued.source.capture_ns) / 1e9)
         else:
             arm.playback.paused = event == "pause"
+
+
+@pytest.mark.parametrize("flag", ["paused", "halted"])
+def test_a_velocity_robot_that_is_paused_or_dead_is_told_to_stop_for_a_while(flag: str):
+    """It keeps its last velocity in silence; zeros for ever would fight whoever takes over."""
+    arm = Arm(kind="velocity", fallback="zero")
+    arm.feed(make_rows(2), capture_ns=ns(1))
+    assert arm.playback.tick(ns(1)).source is CommandSource.CHUNK
+    setattr(arm.playback, flag, True)
+    sources = [arm.playback.tick(ns(2)).source for _ in range(40)]
+    assert sources == [CommandSource.ZERO] * 30 + [CommandSource.NONE] * 10

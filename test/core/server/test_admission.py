@@ -13,7 +13,7 @@ from builders import CAMERA, ShiftProcessors, make_offer, make_spec, make_terms
 from remote_inference.core.compatibility import FatalMismatch, check_reply, judge
 from remote_inference.core.exchange import ImageFeature, SessionReply
 from remote_inference.core.policy import ServingMode
-from remote_inference.core.server.session import SessionRegistry
+from remote_inference.core.server.session import Session, SessionRegistry
 
 DEPTH = ImageFeature("observation.images.depth", "png")
 
@@ -174,9 +174,10 @@ def test_a_refusal_that_stays_is_a_violation(rejection: str):
 
 def test_the_registry_knows_sessions_by_id_and_by_robot():
     registry = SessionRegistry("i1")
-    first = registry.add(make_offer(), ShiftProcessors())
-    second = registry.add(make_offer(robot_namespace="/robot_2"), ShiftProcessors())
-    assert first.session_id != second.session_id
+    first = Session("s1", make_offer(), ShiftProcessors())
+    second = Session("s2", make_offer(robot_namespace="/robot_2"), ShiftProcessors())
+    registry.add(first)
+    registry.add(second)
     assert registry.get(first.session_id) is first
     assert registry.of_robot("/robot_2") is second
     assert registry.all() == (first, second)

@@ -69,6 +69,11 @@ class RobotConfig(Document):
 
     @model_validator(mode="after")
     def _consistent(self) -> RobotConfig:
+        for server in self.servers:
+            if not server.startswith("/") or server.endswith("/"):
+                raise ValueError(f"servers: found {server!r}, expected a full name such as '/policy_server'")
+        if len(set(self.servers)) < len(self.servers):
+            raise ValueError(f"servers: found {list(self.servers)}, expected each once")
         if self.reconnect_max_backoff_s < self.reconnect_initial_backoff_s:
             raise ValueError(
                 f"found reconnect_max_backoff_s {self.reconnect_max_backoff_s}, "

@@ -193,6 +193,11 @@ class Engine:
             effects += self._lose_session("server is draining", now_ns, move_on=True)
         return effects + self.timer(now_ns)
 
+    def not_sent(self) -> None:
+        """Take back the request last emitted: its sensors could not be read."""
+        self.cycle.abandon()
+        self.counters.requests -= 1
+
     def malformed_chunk(self, problem: str) -> list[Effect]:
         """Take a chunk message that cannot be read; its request runs into its timeout."""
         self.counters.chunks_rejected += 1
@@ -316,13 +321,12 @@ class Engine:
             effects.append(Warn(f"request {request.seq_id} was not answered"))
             if self._timeouts_in_a_row >= self._config.max_timeouts:
                 effects += self._lose_session(f"{self._timeouts_in_a_row} request timeouts in a row", now_ns)
-        if self._offline_since_ns is not None and self.playback.paused and self.link.open:
-            self._offline_since_ns = (
-                now_ns  # a paused robot asks for no chunk that could end its being offline
-            )
-        if self._offline_since_ns is not None and now_ns - self._offline_since_ns >= _ns(
-            self._config.max_offline_s
-        ):
+        # With a session, a robot that is paused or lacks a sensor asks for no chunk that could end this time.
+        asks = not (self.playback.paused or self.cycle.stale_sources)
+        if self._offline_since_ns is not None and self.link.open and not asks:
+            self._offline_since_ns = now_ns
+        max_offline_ns = _ns(self._config.max_offline_s)
+        if self._offline_since_ns is not None and now_ns - self._offline_since_ns >= max_offline_ns:
             effects += self._die(Event.OFFLINE_TOO_LONG, f"no server for {self._config.max_offline_s:g} s")
         return effects
 
@@ -341,7 +345,7 @@ class Engine:
             effects += self._apply(Event.CHUNKS_LATE, f"no chunk for {self._config.degraded_after_s:g} s")
         # An empty queue is no surprise after a reset, and in blocking mode before each request.
         expected = not self._fed or self._config.request_mode == "blocking"
-        if starved and (late or not expected):
+        if starved and not len(self.queue) and (late or not expected):
             effects += self._apply(Event.STARVED, starved)
         return effects
 

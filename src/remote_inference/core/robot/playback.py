@@ -13,6 +13,8 @@ import numpy as np
 from remote_inference.core.robot.action_queue import ActionQueue, QueuedAction
 from remote_inference.core.robot.guard import AGE, Float64Array, Guard
 
+STOP_TICKS = 30  # a single zero may be lost on its way to the controller
+
 
 class CommandSource(IntEnum):
     """The values are those of ExecutedAction.msg."""
@@ -47,6 +49,7 @@ class Playback:
         self._fallback = fallback
         self._max_action_age_ns = max_action_age_ns
         self._last_command: Float64Array | None = None
+        self._stop_ticks = 0  # zeros still to command once paused or halted
         self.paused = True
         self.halted = False  # true when DEAD: never command again
         self.starved = ""  # why nothing was there to execute in the last tick; empty when something was
@@ -60,7 +63,7 @@ class Playback:
         """Decide one control period."""
         if self.halted or self.paused:
             self.starved = ""
-            return Tick(None, CommandSource.NONE)
+            return self._stop()
         expired = self._queue.drop_captured_before(now_ns - self._max_action_age_ns)
         self._guard.refuse_for_age(expired)
         queued = self._queue.get()
@@ -77,8 +80,16 @@ class Playback:
         if guarded.action is None:
             return self._fall_back(guarded.interventions)
         self._last_command = guarded.action
+        self._stop_ticks = STOP_TICKS
         age_s = (now_ns - queued.source.capture_ns) / 1e9
         return Tick(guarded.action, CommandSource.CHUNK, queued, age_s, guarded.interventions)
+
+    def _stop(self) -> Tick:
+        """Command nothing; a robot that keeps its last velocity in silence is told zero for a while first."""
+        if self._fallback == "zero" and self._stop_ticks:
+            self._stop_ticks -= 1
+            return Tick(np.zeros(self._action_dim), CommandSource.ZERO)
+        return Tick(None, CommandSource.NONE)
 
     def _fall_back(self, interventions: tuple[str, ...]) -> Tick:
         if self._last_command is not None and self._fallback == "repeat_last":

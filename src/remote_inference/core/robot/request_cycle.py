@@ -91,8 +91,8 @@ class RequestCycle:
 
     @property
     def awaits_observation(self) -> bool:
-        """True when a chunk is wanted and no request is in flight."""
-        return self._outstanding is None and self.wants_chunk()
+        """True when only new sensor data is missing for a request."""
+        return self._outstanding is None and not self.stale_sources and self.wants_chunk()
 
     def is_ready(self, now_ns: int) -> bool:
         """Tell whether a request may be made: none in flight, every source fresh, nothing sent twice."""

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import threading
-import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,11 +49,9 @@ class SessionRegistry:
         """Return the session of a robot, if it has one."""
         return next((s for s in self.all() if s.offer.robot_namespace == robot_namespace), None)
 
-    def add(self, offer: SessionOffer, processors: Processors) -> Session:
-        session = Session(uuid.uuid4().hex[:12], offer, processors)
+    def add(self, session: Session) -> None:
         with self._lock:
             self._sessions[session.session_id] = session
-        return session
 
     def remove(self, session_id: str) -> Session | None:
         with self._lock:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What image encoding and field assignment cost here, each beside the way the package chose.
 
-Run `python benchmarks/codecs.py [-n 200]`. cv2 is measured too where it is installed.
+Run `python benchmarks/image_codecs.py [-n 200]`. cv2 is measured too where it is installed.
 """
 
 from __future__ import annotations

@@ -1,0 +1,77 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The robot's images are encoded as they come, once each; what is wrong with one is said when it is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rclpy.node import Node
+from rig import write_contract
+from sensor_msgs.msg import CompressedImage, Image
+
+from remote_inference.core.contract import load_contract
+from remote_inference.nodes.sensor_hub import SensorHub, Snapshot
+from remote_inference.wire import SensorError, decode_jpeg
+
+IMAGE_TYPE = "sensor_msgs/msg/Image"
+
+
+def make_hub(node: Node, folder: Path, **images: dict[str, object]) -> SensorHub:
+    cameras = {name: {"topic": name, "type": IMAGE_TYPE, **changes} for name, changes in images.items()}
+    return SensorHub(node, load_contract(write_contract(folder, images=cameras, rename={})), lambda: None)
+
+
+def snapshot(**messages: Image) -> Snapshot:
+    return Snapshot(messages, dict.fromkeys(messages, 0))
+
+
+def image(grey: int, encoding: str = "rgb8") -> Image:
+    return Image(height=8, width=8, encoding=encoding, step=24, data=bytes([grey]) * 192)
+
+
+def greys_of(images: list[CompressedImage | Image]) -> object:
+    """Return what `==` compares with the levels encoded, JPEG's loss allowed for."""
+    return pytest.approx([decode_jpeg(image.data).mean() for image in images], abs=3.0)
+
+
+def test_images_are_read_in_the_contracts_order(node: Node, tmp_path: Path) -> None:
+    hub = make_hub(node, tmp_path, front={}, top={}, wrist={})
+    images = hub.read_images(snapshot(wrist=image(20), front=image(100), top=image(200)))
+    assert greys_of(images) == [100, 200, 20]
+
+
+def test_an_image_that_came_early_is_encoded_once(node: Node, tmp_path: Path) -> None:
+    hub = make_hub(node, tmp_path, front={}, wrist={})
+    wrist, front = image(20), image(100)
+    hub.prepare_images(snapshot(wrist=wrist))
+    hub.prepare_images(snapshot(wrist=wrist, front=front))
+    first = hub.read_images(snapshot(wrist=wrist, front=front))
+    again = hub.read_images(snapshot(wrist=wrist, front=front))
+    assert greys_of(first) == [100, 20]
+    assert all(one is other for one, other in zip(first, again, strict=True))
+
+
+def test_the_newest_image_is_sent_whatever_was_prepared(node: Node, tmp_path: Path) -> None:
+    hub = make_hub(node, tmp_path, wrist={})
+    for grey in range(50):
+        hub.prepare_images(snapshot(wrist=image(grey)))
+    assert greys_of(hub.read_images(snapshot(wrist=image(200)))) == [200]
+
+
+def test_an_image_that_cannot_be_read_is_reported_when_it_is_wanted(node: Node, tmp_path: Path) -> None:
+    hub = make_hub(node, tmp_path, wrist={})
+    broken = snapshot(wrist=image(20, "yuv422"))
+    hub.prepare_images(broken)
+    for _ in range(2):
+        with pytest.raises(SensorError, match=r"wrist .*encoding: found 'yuv422'"):
+            hub.read_images(broken)
+    assert greys_of(hub.read_images(snapshot(wrist=image(20)))) == [20]
+
+
+def test_raw_images_are_passed_on(node: Node, tmp_path: Path) -> None:
+    hub = make_hub(node, tmp_path, wrist={"jpeg_quality": 0})
+    wrist = image(20)
+    hub.prepare_images(snapshot(wrist=wrist))
+    assert hub.read_images(snapshot(wrist=wrist))[0] is wrist
