@@ -305,7 +305,8 @@ class Engine:
         self.counters.reconnects += 1
         self.cycle.abandon()
         self._matched = False
-        self._offline_since_ns = now_ns
+        if self._offline_since_ns is None:  # until a chunk ends it, losing again does not begin anew
+            self._offline_since_ns = now_ns
         return effects + self._apply(Event.SESSION_LOST, cause)
 
     # -- watchdogs -----------------------------------------------------------------------------------------
