@@ -93,7 +93,7 @@ def repeat(probe: Probe, times: int, pause_s: float) -> list[float]:
 
 def print_table(console: Console, pace: str, results: list[Measurement]) -> None:
     title = f"From the sensors to the chunk beside a bare ping-pong, {pace} \\[ms]"
-    table = Table(title=title, box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(title=title, box=SIMPLE_HEAD, collapse_padding=True)
     table.add_column("observation", no_wrap=True)
     for column in COLUMNS:
         table.add_column(column, justify="right")
