@@ -18,6 +18,7 @@ from remote_inference.bringup import Process
 STOP_TIMEOUT_S = 10.0  # between SIGINT and SIGTERM, and between SIGTERM and SIGKILL
 WATCH_PERIOD_S = 0.2
 LOG_TAIL_LINES = 12
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class ProcessError(Exception):
@@ -34,19 +35,25 @@ class ProcessGroup:
         self._logs: list[IO[bytes]] = []
 
     def __enter__(self) -> Self:
-        """Let SIGTERM end us as SIGINT does, so that no node is left behind commanding a robot."""
-        self._old_handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
+        """Let SIGINT and SIGTERM raise KeyboardInterrupt: no node may be left behind commanding a robot.
+
+        A shell lets its background jobs ignore SIGINT, hence both.
+        """
+        self._old_handlers = {
+            number: signal.signal(number, signal.default_int_handler) for number in STOP_SIGNALS
+        }
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        signal.signal(signal.SIGTERM, self._old_handler)
-        interrupt_handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # stopping is under way already
+        for number in STOP_SIGNALS:
+            signal.signal(number, signal.SIG_IGN)  # stopping is under way already
         try:
             self.stop()
         finally:
-            signal.signal(signal.SIGINT, interrupt_handler)
+            for number, handler in self._old_handlers.items():
+                signal.signal(number, handler)
 
     def start(self, process: Process) -> subprocess.Popen[bytes]:
         """Start one process. Its signals come from us, not from the terminal."""
@@ -108,7 +115,7 @@ class ProcessGroup:
 
 
 def _stop(started: subprocess.Popen[bytes]) -> int:
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in STOP_SIGNALS:
         if started.poll() is None:
             started.send_signal(number)
         if (code := _wait(started, STOP_TIMEOUT_S)) is not None:

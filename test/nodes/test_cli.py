@@ -16,8 +16,10 @@ from remote_inference.audit import open_bag
 
 
 def start(*arguments: Any) -> subprocess.Popen[str]:
+    """Start a verb as a background job of a shell, which lets it ignore SIGINT."""
+    in_background = ["sh", "-c", "trap '' INT; exec \"$@\"", "sh"]
     return subprocess.Popen(
-        [sys.executable, "-m", "remote_inference.cli", *map(str, arguments)],
+        [*in_background, sys.executable, "-m", "remote_inference.cli", *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -211,3 +211,20 @@ def test_equal_seeds_and_events_give_equal_effects():
 
     assert play() == play()
     assert len(play()) > 5
+
+
+def test_it_awaits_an_observation_only_while_nothing_else_is_missing_for_a_request():
+    """Images are encoded ahead then: not while paused, in flight, or with a full queue."""
+    world = World()
+    assert not world.engine.awaits_observation
+    seen = set()
+    for _ in range(400):
+        world.run(0.005)
+        in_flight = world.sent and world.engine.counters.chunks_merged < len(world.sent)
+        awaits = world.engine.awaits_observation
+        seen.add(awaits)
+        assert not (awaits and in_flight)
+        assert not (awaits and not world.engine.cycle.wants_chunk())
+    assert seen == {True, False}
+    world.pause()
+    assert not world.engine.awaits_observation
