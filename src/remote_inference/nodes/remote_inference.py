@@ -352,7 +352,8 @@ class RemoteInference(Node):
         if tick.command is not None:
             for publisher, writer in self._commands:
                 publisher.publish(writer.message(tick.command))
-        self._executed.append(ExecutedTick(index, time.time_ns(), self._engine.episode_id, tick))
+        episode_id = tick.queued.source.episode_id if tick.queued else self._engine.episode_id
+        self._executed.append(ExecutedTick(index, time.time_ns(), episode_id, tick))
 
 
 def main(args: list[str] | None = None) -> int:

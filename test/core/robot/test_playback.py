@@ -256,3 +256,20 @@ def test_a_velocity_robot_that_is_paused_or_dead_is_told_to_stop_for_a_while(fla
     setattr(arm.playback, flag, True)
     sources = [arm.playback.tick(ns(2)).source for _ in range(40)]
     assert sources == [CommandSource.ZERO] * 30 + [CommandSource.NONE] * 10
+
+
+def test_a_command_that_is_forgotten_in_the_middle_of_a_tick_is_forgotten():
+    """The reset comes from another thread, between the tick's look at the reference and its end."""
+
+    class InterruptedGuard(Guard):
+        def check(self, action, reference):
+            arm.playback.forget_command()
+            return super().check(action, reference)
+
+    arm = Arm()
+    arm.feed(np.zeros((3, 2), np.float32))
+    arm.playback._guard = InterruptedGuard(make_contract().actions, PERIOD_NS / 1e9)
+    arm.playback.tick(0)
+    arm.playback._guard = arm.guard
+    arm.playback.measured = np.array([0.5, 0.5])
+    assert arm.playback.tick(PERIOD_NS).command == pytest.approx([0.5 - MAX_STEP] * 2)

@@ -49,6 +49,7 @@ class Playback:
         self._fallback = fallback
         self._max_action_age_ns = max_action_age_ns
         self._last_command: Float64Array | None = None
+        self._forget = False
         self._stop_ticks = 0  # zeros still to command once paused or halted
         self.paused = True
         self.halted = False  # true when DEAD: never command again
@@ -57,10 +58,13 @@ class Playback:
 
     def forget_command(self) -> None:
         """Take the measured position as reference of the next step: the robot was moved by somebody else."""
-        self._last_command = None
+        self._forget = True  # carried out by the next tick: the one under way may still set its command
 
     def tick(self, now_ns: int) -> Tick:
         """Decide one control period."""
+        if self._forget:
+            self._forget = False
+            self._last_command = None
         if self.halted or self.paused:
             self.starved = ""
             return self._stop()
