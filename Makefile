@@ -67,7 +67,8 @@ $(WHEELS): $(REQUIREMENTS)
 $(PACKAGE): $(WHEELS) $(SOURCES)
 	@echo "building the interfaces and installing the package into $(VENV)"
 	@tools/require_compiler.sh
-	@$(RUN) python -m pip install -qq --disable-pip-version-check --no-build-isolation --no-deps .
+	@$(RUN) python -m pip install -qq --disable-pip-version-check --no-build-isolation --no-deps \
+		--config-settings=build-dir=build/$(DISTRO) .
 	@touch $@
 
 $(RENDERING): $(WHEELS) tools/ensure_rendering.sh

@@ -146,6 +146,15 @@ class Rig:
                 assert left_s > 0, f"{what}: not within {deadline_s} s; last state: {self.describe()}"
                 self._changed.wait(min(left_s, 0.2))
 
+    def publish_until(self, publisher: Any, message: Any, condition: Callable[[], Any], what: str) -> None:
+        """Publish a message again and again: with a depth of 1, the server's own may take its place."""
+
+        def publish_and_look() -> Any:
+            publisher.publish(message)
+            return condition()
+
+        self.wait_for(publish_and_look, what)
+
     def wait_for_state(self, name: str, after: int = 0) -> None:
         """Wait until a state message from index `after` on has a name."""
         self.wait_for(lambda: any(state.state_name == name for state in self.states[after:]), name)

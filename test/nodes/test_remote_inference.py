@@ -106,13 +106,16 @@ def test_a_camera_that_stops_is_named_and_blocks_requests(streaming: Rig) -> Non
 def test_a_malformed_chunk_is_dropped_and_counted(streaming: Rig) -> None:
     publisher = streaming.node.create_publisher(ActionChunk, CHUNK_TOPIC, EXCHANGE_QOS)
     streaming.wait_for(lambda: publisher.get_subscription_count() > 0, "the robot's subscription")
-    before = streaming.states[-1]
-    publisher.publish(ActionChunk(schema_version=1, horizon=5, action_dim=2, chunk_robot=[1.0]))
-    streaming.wait_for(lambda: streaming.states[-1].chunks_rejected > before.chunks_rejected, "rejected")
-    publisher.publish(b"no CDR at all")
-    streaming.wait_for(lambda: streaming.states[-1].chunks_rejected > before.chunks_rejected + 1, "rejected")
-    publisher.publish(ActionChunk(schema_version=1, session_id="stranger", seq_id=10**9))
-    streaming.wait_for(lambda: streaming.states[-1].chunks_dropped > before.chunks_dropped, "dropped")
+
+    def counts(counter: str, message: ActionChunk | bytes) -> None:
+        before = getattr(streaming.states[-1], counter)
+        streaming.publish_until(
+            publisher, message, lambda: getattr(streaming.states[-1], counter) > before, counter
+        )
+
+    counts("chunks_rejected", ActionChunk(schema_version=1, horizon=5, action_dim=2, chunk_robot=[1.0]))
+    counts("chunks_rejected", b"no CDR at all")
+    counts("chunks_dropped", ActionChunk(schema_version=1, session_id="stranger", seq_id=10**9))
     streaming.wait_for_commands(10)
     assert streaming.robot.poll() is None
 
