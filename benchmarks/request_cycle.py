@@ -43,7 +43,8 @@ METHOD = f"""\
 [italic]Sensors to chunk[/italic]: taken outside the robot, from publishing the joint state, right after the \
 {WIDTH}x{HEIGHT} images and last of the observation, to receiving the chunk that answers it: the sensors' \
 way to the robot, encoding, sending, decoding, a policy that takes no time, the answer.
-[italic]Request cycle[/italic]: the robot's own measure, from stamping the request to merging the chunk.
+[italic]Request cycle[/italic]: the robot's own measure, from stamping the request to merging the chunk; \
+the policy takes no time, so all of it is overhead.
 [italic]Bare[/italic]: two plain nodes, an Observation of the same bytes and an ActionChunk, prepared once.
 [italic]Back to back[/italic]: the next sensors, or the next ping, follow at once. \
 [italic]Paced[/italic]: {PAUSES_S["paced"] * 1e3:g} ms later, when the processors have gone to sleep, as on \
