@@ -78,12 +78,6 @@ class ProcessGroup:
             if process.required and (code := started.poll()) is not None:
                 raise ProcessError(f"{process.name} ended with {_describe(code)}{self._tail(process)}")
 
-    def stop_one(self, name: str) -> int:
-        """Stop a process by its node name; return its exit code."""
-        index = next(i for i, (process, _) in enumerate(self._running) if process.name == name)
-        _, started = self._running.pop(index)
-        return _stop(started)
-
     def stop(self) -> list[int]:
         """Stop all; return the exit codes in order of the starts."""
         codes: list[int] = []
