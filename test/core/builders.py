@@ -94,6 +94,7 @@ def make_offer(**changes: Any) -> SessionOffer:
     contract = make_contract()
     offer = SessionOffer(
         client="/robot_1/remote_inference",
+        client_instance_id="process_1",
         robot_namespace="/robot_1",
         robot_type=contract.robot_type,
         session_epoch=1,

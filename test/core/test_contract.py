@@ -68,7 +68,7 @@ def test_rename_gives_the_policys_word():
     ],
 )
 def test_state_names_tell_positions_from_velocities_and_efforts(field: str, expected: tuple[str, ...]):
-    document = contract_document()
+    document = contract_document("velocity")
     document["state"][0]["field"] = field
     assert parse_document(document, Contract, "f").state_names == expected
 

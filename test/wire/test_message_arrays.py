@@ -9,19 +9,25 @@ from array import array
 import msgpack
 import numpy as np
 import pytest
+from arm_writer import ACTION_NAMES, STAMP, writer
 from builtin_interfaces.msg import Time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from sensor_msgs.msg import CompressedImage, Image
+from sensor_msgs.msg import CompressedImage, Image, JointState
 from std_msgs.msg import Float64MultiArray
+from trajectory_msgs.msg import JointTrajectoryPoint
 
-from remote_inference.core.contract import FLOAT64_MULTI_ARRAY, IMAGE, CommandSink, ImageSource
+from remote_inference.core.contract import (
+    FLOAT64_MULTI_ARRAY,
+    JOINT_STATE,
+    JOINT_TRAJECTORY,
+    ImageSource,
+)
 from remote_inference.core.exchange import Chunk, ImageFeature, Request
 from remote_inference.msg import ActionChunk, Observation
 from remote_inference.wire import (
     CameraReader,
-    CommandWriter,
     WireError,
     chunk_to_message,
     float32_field,
@@ -84,9 +90,17 @@ def test_a_wrong_length_names_the_field_and_both_lengths(shape, expected):
 PREFIX = np.zeros((2, 3), np.float32)
 REQUEST = Request("", 1, 1, 1, False, 1, "", 0, prefix_model=PREFIX, prefix_robot=PREFIX)
 CHUNK = Chunk("", 1, 1, 1, 1, model=PREFIX, robot=PREFIX)
-SINK = CommandSink(topic="commands", type=FLOAT64_MULTI_ARRAY, names=("a",))
+
+
+PREFIX = np.zeros((2, 3), np.float32)
+REQUEST = Request("", 1, 1, 1, False, 1, "", 0, prefix_model=PREFIX, prefix_robot=PREFIX)
+CHUNK = Chunk("", 1, 1, 1, 1, model=PREFIX, robot=PREFIX)
 RAW = image_to_message(np.zeros((2, 2, 3), np.uint8))
 CAMERA = ImageSource(topic="camera", type=IMAGE)
+
+
+def write_command(message_type: str):
+    return writer(ACTION_NAMES, message_type=message_type).message(np.zeros((1, 4)), STAMP)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +113,9 @@ CAMERA = ImageSource(topic="camera", type=IMAGE)
         (ActionChunk, "chunk_robot", lambda: chunk_to_message(CHUNK, Time())),
         (Image, "data", lambda: image_to_message(np.zeros((2, 2, 3), np.uint8))),
         (CompressedImage, "data", lambda: CameraReader(CAMERA, ImageFeature("front", "jpeg")).read(RAW)),
-        (Float64MultiArray, "data", lambda: CommandWriter(SINK, ["a"]).message(np.zeros(1))),
+        (Float64MultiArray, "data", lambda: write_command(FLOAT64_MULTI_ARRAY)),
+        (JointState, "position", lambda: write_command(JOINT_STATE)),
+        (JointTrajectoryPoint, "positions", lambda: write_command(JOINT_TRAJECTORY)),
     ],
     ids=lambda value: value if isinstance(value, str) else getattr(value, "__name__", None),
 )

@@ -34,6 +34,7 @@ from remote_inference.wire import observation as wire_observation
 REQUEST = Request("session-1", 2, 17, 3, True, 123456789, "pick up the red cube", 4)
 OFFER = SessionOffer(
     client="/arm/remote_inference",
+    client_instance_id="process_1",
     robot_namespace="/arm",
     robot_type="arm",
     session_epoch=2,

@@ -28,6 +28,7 @@ features = st.builds(ImageFeature, text, st.sampled_from(["jpeg", "png", "raw"])
 offers = st.builds(
     SessionOffer,
     client=text,
+    client_instance_id=text,
     robot_namespace=st.sampled_from(["/", "/robot_1", "/fleet/robot_1"]),
     robot_type=text,
     session_epoch=uint32,

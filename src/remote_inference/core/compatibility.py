@@ -31,6 +31,7 @@ class ServerTerms:
     active_sessions: int
     load: float  # worker's busy fraction, 0 to 1
     accepting: bool
+    name_taken: bool = False  # another live process drives the robot of this name
 
     def capacity(self, spec: PolicySpec) -> int:
         return 1 if spec.serving_mode is ServingMode.EXCLUSIVE else self.max_sessions
@@ -103,6 +104,12 @@ def _check_schema(offer: SessionOffer, _spec: PolicySpec, _: ServerTerms) -> str
     return _schema_problem(offer.schema_version)
 
 
+def _check_name(offer: SessionOffer, _spec: PolicySpec, terms: ServerTerms) -> str:
+    if not terms.name_taken:
+        return ""
+    return f"another process called {offer.client} is alive and has the session of {offer.robot_namespace}"
+
+
 def _check_task(offer: SessionOffer, _spec: PolicySpec, terms: ServerTerms) -> str:
     if not terms.pin_task or offer.task == terms.default_task:
         return ""
@@ -131,6 +138,7 @@ RULES: dict[str, Rule] = {
     "cameras": _check_cameras,
     "state": _check_state,
     "schema": _check_schema,
+    "name": _check_name,
     "task": _check_task,
     "capacity": _check_capacity,
     "fps": _check_fps,

@@ -17,6 +17,7 @@ JOINT_STATE = "sensor_msgs/msg/JointState"
 IMAGE = "sensor_msgs/msg/Image"
 COMPRESSED_IMAGE = "sensor_msgs/msg/CompressedImage"
 FLOAT64_MULTI_ARRAY = "std_msgs/msg/Float64MultiArray"
+JOINT_TRAJECTORY = "trajectory_msgs/msg/JointTrajectory"
 
 Name = Annotated[str, Field(min_length=1)]
 Names = Annotated[tuple[Name, ...], Field(min_length=1)]
@@ -91,12 +92,14 @@ class CommandSink(Document):
     """A controller's command topic and the actions it takes, in its own order."""
 
     topic: Name
-    type: Literal["std_msgs/msg/Float64MultiArray"]
+    type: Literal[
+        "std_msgs/msg/Float64MultiArray", "trajectory_msgs/msg/JointTrajectory", "sensor_msgs/msg/JointState"
+    ]
     names: Names
 
 
 class Home(Document):
-    """Joint targets `[action_dim]` and the time in which to reach them."""
+    """Joint targets `[action_dim]`, order of the actions, and the time in which to reach them when DEAD."""
 
     positions: tuple[Finite, ...]
     duration_s: Positive
@@ -113,14 +116,26 @@ class Contract(Document):
     actions: Actions
     commands: Annotated[tuple[CommandSink, ...], Field(min_length=1)]
     rename: Mapping[str, str] = {}
+    # Joint positions `[action_dim]` in the order of the actions, where `state` does not hold them by name.
+    measured: StateSource | None = None
     home: Home | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> Contract:
         _require_unique(self.state_names, "state names")
+        self._check_topics()
+        self._check_measured()
+        self._check_home()
+        return self
+
+    def _check_topics(self) -> None:
         _require_unique([image.topic for image in self.images.values()], "image topics")
-        if both := {source.topic for source in self.state} & {image.topic for image in self.images.values()}:
+        joints = {source.topic for source in self.joint_sources}
+        if both := joints & {image.topic for image in self.images.values()}:
             raise ValueError(f"topic {', '.join(sorted(both))}: found in state and in images, expected one")
+        _require_unique([sink.topic for sink in self.commands], "command topics")
+        if both := {sink.topic for sink in self.commands} & set(self.topics):
+            raise ValueError(f"topic {', '.join(sorted(both))}: found as command and sensor, expected one")
         commanded = [name for sink in self.commands for name in sink.names]
         _require_unique(commanded, "names in commands")
         if set(commanded) != set(self.actions.names):
@@ -129,11 +144,44 @@ class Contract(Document):
         if unknown := sorted(set(self.rename) - robot_features):
             raise ValueError(f"rename has {', '.join(unknown)}, expected keys of {sorted(robot_features)}")
         _require_unique([image.name for image in self.image_features], "image features after rename")
-        if self.home and len(self.home.positions) != self.action_dim:
+        trajectories = [sink.topic for sink in self.commands if sink.type == JOINT_TRAJECTORY]
+        if trajectories and self.actions.kind != "position":
+            raise ValueError(
+                f"commands: {trajectories[0]} takes a JointTrajectory, expected actions.kind position, "
+                f"found {self.actions.kind}"
+            )
+
+    def _check_measured(self) -> None:
+        """Ask for joint positions: the first step of a position robot can be bounded only from there."""
+        if self.measured is not None:
+            if self.measured.field != "position" or len(self.measured.names) != self.action_dim:
+                raise ValueError(
+                    f"measured: found {len(self.measured.names)} names of field {self.measured.field}, "
+                    f"expected one of field position for each of the {self.action_dim} actions"
+                )
+            return
+        missing = [name for name in self.actions.names if name not in self.state_names]
+        if self.actions.kind == "position" and missing:
+            raise ValueError(
+                f"state holds no position of {', '.join(missing)}, from which the first step is bounded; "
+                "expected the names of the actions, or `measured` with a joint for each of them"
+            )
+
+    def _check_home(self) -> None:
+        if self.home is None:
+            return
+        if self.actions.kind != "position":
+            raise ValueError(f"home: found with {self.actions.kind} actions, expected position actions")
+        if len(self.home.positions) != self.action_dim:
             raise ValueError(
                 f"home.positions has {len(self.home.positions)} values, expected {self.action_dim}"
             )
-        return self
+        for name, position in zip(self.actions.names, self.home.positions, strict=True):
+            limit = self.actions.limits[name]
+            if not limit.min <= position <= limit.max:
+                raise ValueError(
+                    f"home.positions: found {position} for {name}, expected {limit.min} to {limit.max}"
+                )
 
     @property
     def period_s(self) -> float:
@@ -158,10 +206,20 @@ class Contract(Document):
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """Sensor topics, each once: state sources, then cameras."""
-        joints = [source.topic for source in self.state]
+        """Sensor topics, each once: joints, then cameras."""
+        joints = [source.topic for source in self.joint_sources]
         cameras = [source.topic for source in self.images.values()]
         return tuple(dict.fromkeys(joints + cameras))
+
+    @property
+    def joint_sources(self) -> tuple[StateSource, ...]:
+        """What is read from JointState topics: the state, and the measured positions if they are apart."""
+        return (*self.state, *([self.measured] if self.measured else []))
+
+    @property
+    def measured_topics(self) -> tuple[str, ...]:
+        """Topics that tell where the robot is."""
+        return tuple(dict.fromkeys(s.topic for s in ([self.measured] if self.measured else self.state)))
 
 
 def load_contract(path: str | Path) -> Contract:

@@ -89,6 +89,7 @@ class SessionOffer:
     """What a robot says of itself when it asks for a session."""
 
     client: str
+    client_instance_id: str  # drawn by the robot's process at its start
     robot_namespace: str
     robot_type: str
     session_epoch: int

@@ -40,6 +40,7 @@ from remote_inference.core.server.manifest import load_manifest
 from remote_inference.core.server.session import Session, SessionRegistry
 from remote_inference.core.server.warmup import capacity
 from remote_inference.msg import ActionChunk, Observation, ServerStatus
+from remote_inference.nodes.graph import identify_endpoints
 from remote_inference.nodes.parameters import declare_parameters, require_parameter
 from remote_inference.nodes.runtime import STEADY_CLOCK, StartupError, run_node
 from remote_inference.nodes.serving import Serving
@@ -63,10 +64,11 @@ class ServerConfig(Document):
 
 @dataclass(frozen=True)
 class _Entities:
-    """A session's two endpoints."""
+    """A session's two endpoints, and the robot's own as they were known when it began."""
 
     publisher: Publisher
     subscription: Subscription
+    robot_gids: frozenset[bytes]
 
 
 class PolicyServer(LifecycleNode):
@@ -202,7 +204,11 @@ class PolicyServer(LifecycleNode):
         old = self._registry.of_robot(offer.robot_namespace)
         terms = self._terms(self._serving)
         if old is not None:
-            terms = replace(terms, active_sessions=terms.active_sessions - 1)
+            terms = replace(
+                terms,
+                active_sessions=terms.active_sessions - 1,
+                name_taken=offer.client_instance_id != old.offer.client_instance_id and self._is_alive(old),
+            )
         reply = self._registry.reply(offer, self._serving.policy.spec, terms)
         if reply.accepted:
             if old is not None:
@@ -229,9 +235,25 @@ class PolicyServer(LifecycleNode):
                 EXCHANGE_QOS,
                 raw=True,
             ),
+            self._robot_gids(offer),
         )
         self._registry.add(session)
         return session
+
+    def _robot_gids(self, offer: SessionOffer) -> frozenset[bytes]:
+        """Return the endpoints by which nodes of the robot's name publish its observations."""
+        topic = in_namespace(offer.robot_namespace, OBSERVATION_TOPIC)
+        return frozenset(
+            gid
+            for name, gid in identify_endpoints(self.get_publishers_info_by_topic(topic))
+            if name == offer.client
+        )
+
+    def _is_alive(self, session: Session) -> bool:
+        """Tell whether the process that opened a session still publishes, beside whoever asks now."""
+        gids = self._robot_gids(session.offer)
+        known: frozenset[bytes] = session.entities.robot_gids
+        return len(gids) > 1 or (len(known) == 1 and known <= gids)
 
     def _end(self, session: Session) -> None:
         self._registry.remove(session.session_id)

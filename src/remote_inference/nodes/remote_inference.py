@@ -21,10 +21,8 @@ from typing import Any
 from rclpy.node import Node
 from rclpy.publisher import Publisher
 from rclpy.serialization import deserialize_message
-from std_msgs.msg import Float64MultiArray
-from std_srvs.srv import Trigger
 
-from remote_inference.core.contract import FLOAT64_MULTI_ARRAY, load_contract
+from remote_inference.core.contract import load_contract
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.effects import (
     CloseSession,
@@ -32,29 +30,31 @@ from remote_inference.core.robot.effects import (
     GetStatus,
     OpenSession,
     Report,
+    ResetEnded,
     ResetSession,
     SendRequest,
     Stop,
     Warn,
 )
 from remote_inference.core.robot.engine import Engine
-from remote_inference.core.robot.playback import Tick
+from remote_inference.core.robot.playback import CommandSource, Tick
 from remote_inference.msg import ActionChunk, ClientState, ExecutedAction, Observation, ServerStatus
 from remote_inference.nodes.control_loop import ControlLoop
+from remote_inference.nodes.operator_services import OperatorServices, Work
 from remote_inference.nodes.parameters import declare_parameters, require_parameter
 from remote_inference.nodes.runtime import StartupError, run_node
 from remote_inference.nodes.sensor_hub import SensorHub, Snapshot
 from remote_inference.nodes.server_calls import Presence, ServerCalls
-from remote_inference.nodes.telemetry import ExecutedTick, executed_message, state_message
+from remote_inference.nodes.telemetry import ExecutedTick, executed_message, state_message, time_message
 from remote_inference.srv import CloseSession as CloseSessionService
 from remote_inference.srv import GetStatus as GetStatusService
 from remote_inference.srv import ResetSession as ResetSessionService
-from remote_inference.srv import StartEpisode
 from remote_inference.wire import (
     CommandWriter,
     SensorError,
     WireError,
     chunk_from_message,
+    make_command_writer,
     observation_to_message,
     offer_to_request,
     reply_from_response,
@@ -70,16 +70,12 @@ from remote_inference.wire.qos import (
     STATE_TOPIC,
 )
 
-COMMAND_TYPES = {FLOAT64_MULTI_ARRAY: Float64MultiArray}
 WORKER_PERIOD_S = 0.02  # longest time between two looks at the clock
 PRESENCE_PERIOD_S = 0.1
 STATE_PERIOD_S = 0.5
 WARNING_PERIOD_S = 1.0  # at most one warning of a kind in this time
-OPERATOR_TIMEOUT_S = 1.0  # an operator's command is carried out by the worker within this
 CLOSE_TIMEOUT_S = 1.0
 EXECUTED_BUFFER = 1_000  # ticks that may wait for the worker to publish them
-
-Work = Callable[[], list[Effect]]
 
 
 class RemoteInference(Node):
@@ -115,12 +111,10 @@ class RemoteInference(Node):
         self._observation_publisher = self.create_publisher(Observation, OBSERVATION_TOPIC, EXCHANGE_QOS)
         self._state_publisher = self.create_publisher(ClientState, STATE_TOPIC, LATCHED_QOS)
         self._executed_publisher = self.create_publisher(ExecutedAction, EXECUTED_TOPIC, EXECUTED_QOS)
+        writers = [make_command_writer(sink, self._contract) for sink in self._contract.commands]
         self._commands: list[tuple[Publisher, CommandWriter]] = [
-            (
-                self.create_publisher(COMMAND_TYPES[sink.type], sink.topic, COMMAND_QOS),
-                CommandWriter(sink, self._contract.actions.names),
-            )
-            for sink in self._contract.commands
+            (self.create_publisher(writer.message_type, sink.topic, COMMAND_QOS), writer)
+            for sink, writer in zip(self._contract.commands, writers, strict=True)
         ]
         self.create_subscription(ActionChunk, CHUNK_TOPIC, self._on_chunk, EXCHANGE_QOS, raw=True)
         self._sensors = SensorHub(self, self._contract, self._wake.set)
@@ -128,16 +122,16 @@ class RemoteInference(Node):
             self, self._config.servers, self._config.service_timeout_s, self._on_server_status
         )
         self._presence = Presence(self)
-        self.create_service(Trigger, "~/reset", self._on_reset)
-        self.create_service(Trigger, "~/pause", self._on_pause)
-        self.create_service(Trigger, "~/resume", self._on_resume)
-        self.create_service(StartEpisode, "~/start_episode", self._on_start_episode)
+        self._operator = OperatorServices(self, self._engine, self._operate)
 
     def close(self) -> None:
         """Stop commanding, end the session and give the server a moment to hear of it."""
-        self._control.stop()
+        self._engine.playback.wants_home = False
         self._engine.playback.halted = True
-        self._tick(time.monotonic_ns(), self._control.ticks)  # a velocity robot is told to stop
+        deadline_s = time.monotonic() + CLOSE_TIMEOUT_S
+        while not self._engine.playback.finished and time.monotonic() < deadline_s:
+            time.sleep(self._contract.period_s)  # a robot that goes on in silence is told to stop
+        self._control.stop()
         self._stop.set()
         self._wake.set()
         self._worker.join(CLOSE_TIMEOUT_S)
@@ -153,6 +147,10 @@ class RemoteInference(Node):
         self._inbox.append(work)
         self._wake.set()
 
+    def _operate(self, command: Work) -> None:
+        self._submit(command)
+        self._submit(self._report_state)
+
     def _on_chunk(self, data: bytes) -> None:
         now_ns = time.monotonic_ns()
         self._submit(lambda: self._take_chunk(data, now_ns))
@@ -162,50 +160,6 @@ class RemoteInference(Node):
         self._submit(
             lambda: self._engine.server_status(server, status.instance_id, sessions, time.monotonic_ns())
         )
-
-    # -- operator's services -------------------------------------------------------------------------------
-
-    def _on_reset(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        response.success, response.message = self._begin_episode("")
-        return response
-
-    def _on_start_episode(
-        self, request: StartEpisode.Request, response: StartEpisode.Response
-    ) -> StartEpisode.Response:
-        response.success, response.message = self._begin_episode(request.task)
-        response.episode_id = self._engine.episode_id
-        return response
-
-    def _on_pause(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        problem = self._operate(self._engine.pause)
-        response.success, response.message = not problem, problem or "paused, queue kept"
-        return response
-
-    def _on_resume(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        problem = self._operate(lambda: self._engine.resume(time.monotonic_ns()))
-        response.success, response.message = not problem, problem or "resumed"
-        return response
-
-    def _begin_episode(self, task: str) -> tuple[bool, str]:
-        if problem := self._operate(lambda: self._engine.reset(task, time.monotonic_ns())):
-            return False, problem
-        return True, f"episode {self._engine.episode_id}: {self._engine.task}"
-
-    def _operate(self, command: Work) -> str:
-        """Let the worker carry out an operator's command; return why it did not, or an empty string."""
-        if self._engine.dead:
-            return f"stopped: {self._engine.machine.cause}"
-        done = threading.Event()
-
-        def work() -> list[Effect]:
-            effects = command()
-            done.set()
-            return effects
-
-        self._submit(work)
-        done_in_time = done.wait(OPERATOR_TIMEOUT_S)
-        self._submit(self._report_state)
-        return "" if done_in_time else f"not done within {OPERATOR_TIMEOUT_S:g} s"
 
     # -- worker thread -------------------------------------------------------------------------------------
 
@@ -221,28 +175,36 @@ class RemoteInference(Node):
                 now_s = time.monotonic()
                 if now_s >= next_presence_s:
                     next_presence_s = now_s + PRESENCE_PERIOD_S
-                    self._look_for_server()
+                    self._look_around()
                 self._publish_executed()
                 if now_s >= next_state_s:
                     next_state_s = now_s + STATE_PERIOD_S
                     self._report_state()
                 if self._control.error is not None:
                     raise self._control.error
+                if self._engine.dead and self._engine.playback.finished:
+                    self._report_state()
+                    self.exit_code = 1
         except Exception as error:  # a robot without its engine must stop, and say why
             self._engine.playback.halted = True
             self.get_logger().fatal(f"stopped by an internal error: {type(error).__name__}: {error}")
             self.exit_code = 1
             raise
+        finally:
+            self._operator.close()
 
     def _look_at_sensors(self) -> None:
         snapshot = self._sensors.snapshot()
-        self._engine.playback.measured = self._sensors.measured_positions(snapshot)
+        measured = self._sensors.measured_positions(snapshot)
         self._sent_snapshot = snapshot
-        self._carry_out(self._engine.sensors(snapshot.arrivals, time.monotonic_ns()))
+        self._carry_out(self._engine.sensors(snapshot.arrivals, measured, time.monotonic_ns()))
         if self._engine.awaits_observation:
             self._sensors.prepare_images(snapshot)
 
-    def _look_for_server(self) -> None:
+    def _look_around(self) -> None:
+        """Look who is there: a second node of our name, and the server in use."""
+        if not self._engine.connection.established:
+            self._carry_out(self._engine.rival(self._presence.has_rival(), time.monotonic_ns()))
         if self._engine.link.session is not None:
             matched = self._presence.check(self._engine.link.server)
             self._carry_out(self._engine.presence(matched, time.monotonic_ns()))
@@ -301,17 +263,16 @@ class RemoteInference(Node):
                     lambda _, answer: self._reset_answered(episode_id, answer),
                 )
             case Report(transition):
-                self.get_logger().info(
-                    f"{transition.before.name} -> {transition.after.name} "
-                    f"({transition.event.value}): {transition.cause}"
-                )
+                self.get_logger().info(f"transition {transition.to_json()}")
                 self._report_state()
+            case ResetEnded(episode_id, acknowledged, outcome):
+                if not acknowledged:
+                    self.get_logger().warning(f"reset of episode {episode_id}: {outcome}")
+                self._operator.end_reset(effect)
             case Warn(text):
                 self.get_logger().warning(text)
             case Stop(cause):
-                self.get_logger().fatal(f"stopped commanding: {cause}")
-                self._report_state()
-                self.exit_code = 1
+                self.get_logger().fatal(f"stopped: {cause}")
 
     def _send(self, effect: SendRequest) -> None:
         try:
@@ -349,11 +310,14 @@ class RemoteInference(Node):
 
     def _tick(self, now_ns: int, index: int) -> None:
         tick: Tick = self._engine.playback.tick(now_ns)
-        if tick.command is not None:
+        stamp_ns = time.time_ns()
+        if tick.horizon is not None:
+            stamp = time_message(stamp_ns)
             for publisher, writer in self._commands:
-                publisher.publish(writer.message(tick.command))
+                if writer.takes_horizon or tick.source is not CommandSource.HOLD:
+                    publisher.publish(writer.message(tick.horizon, stamp))
         episode_id = tick.queued.source.episode_id if tick.queued else self._engine.episode_id
-        self._executed.append(ExecutedTick(index, time.time_ns(), episode_id, tick))
+        self._executed.append(ExecutedTick(index, stamp_ns, episode_id, tick))
 
 
 def main(args: list[str] | None = None) -> int:

@@ -68,13 +68,14 @@ class SensorHub:
         self._notify = notify
         self._newest: dict[str, tuple[Any, int]] = {}
         self._joints = [(source.topic, JointReader(source)) for source in contract.state]
+        self._measured = JointReader(contract.measured) if contract.measured else None
         # The JPEG libraries release the GIL: images are encoded side by side.
         encoders = ThreadPoolExecutor(max(1, len(contract.images)), thread_name_prefix="encode")
         self._cameras = [
             _Camera(source, feature, encoders)
             for source, feature in zip(contract.images.values(), contract.image_features, strict=True)
         ]
-        types: dict[str, str] = {source.topic: source.type for source in contract.state}
+        types: dict[str, str] = {source.topic: source.type for source in contract.joint_sources}
         types |= {source.topic: source.type for source in contract.images.values()}
         for topic, type_name in types.items():
             node.create_subscription(
@@ -82,6 +83,11 @@ class SensorHub:
             )
 
     def _deposit(self, topic: str, message: Any) -> None:
+        """Keep a message unless its content is the last one's: a hung driver repeats stamp and picture."""
+        newest = self._newest.get(topic)
+        stamp = message.header.stamp
+        if newest is not None and stamp == newest[0].header.stamp and (stamp.sec or stamp.nanosec):
+            return
         self._newest[topic] = (message, time.monotonic_ns())
         self._notify()
 
@@ -112,16 +118,19 @@ class SensorHub:
 
         None when the state does not hold a position for each of them, or none can be read yet.
         """
-        names = self._contract.state_names
-        if any(name not in names for name in self._contract.actions.names):
-            return None
-        if any(topic not in snapshot.messages for topic, _ in self._joints):
+        contract = self._contract
+        names, wanted = contract.state_names, contract.actions.names
+        if any(topic not in snapshot.messages for topic in contract.measured_topics):
             return None
         try:
+            if self._measured is not None and contract.measured is not None:
+                return self._measured.read(snapshot.messages[contract.measured.topic])
+            if any(name not in names for name in wanted):
+                return None
             state = self.read_state(snapshot)
         except SensorError:  # reported when the state is read for a request
             return None
-        return state.astype(np.float64)[[names.index(name) for name in self._contract.actions.names]]
+        return state.astype(np.float64)[[names.index(name) for name in wanted]]
 
     def image_features(self) -> tuple[ImageFeature, ...]:
         """Return the contract's cameras with the sizes seen so far [px]."""

@@ -19,6 +19,7 @@ from rclpy.node import Node
 from rclpy.task import Future
 
 from remote_inference.msg import ServerStatus
+from remote_inference.nodes.graph import identify_endpoints
 from remote_inference.nodes.runtime import STEADY_CLOCK
 from remote_inference.srv import CloseSession, GetStatus, OpenSession, ResetSession
 from remote_inference.wire.qos import CHUNK_TOPIC, LATCHED_QOS, OBSERVATION_TOPIC
@@ -102,6 +103,7 @@ class Presence:
 
     def __init__(self, node: Node) -> None:
         self._node = node
+        self._own_name = node.get_fully_qualified_name()
         self._chunk_topic = node.resolve_topic_name(CHUNK_TOPIC)
         self._observation_topic = node.resolve_topic_name(OBSERVATION_TOPIC)
         self._old: frozenset[bytes] = frozenset()
@@ -117,15 +119,13 @@ class Presence:
             for endpoints in (self._publishers(), self._subscribers())
         )
 
+    def has_rival(self) -> bool:
+        """Tell whether another node of our name publishes this robot's observations."""
+        publishers = self._node.get_publishers_info_by_topic(self._observation_topic)
+        return sum(name == self._own_name for name, _ in identify_endpoints(publishers)) > 1
+
     def _publishers(self) -> set[tuple[str, bytes]]:
-        return _identify(self._node.get_publishers_info_by_topic(self._chunk_topic))
+        return identify_endpoints(self._node.get_publishers_info_by_topic(self._chunk_topic))
 
     def _subscribers(self) -> set[tuple[str, bytes]]:
-        return _identify(self._node.get_subscriptions_info_by_topic(self._observation_topic))
-
-
-def _identify(endpoints: Sequence[Any]) -> set[tuple[str, bytes]]:
-    return {
-        (f"{endpoint.node_namespace.rstrip('/')}/{endpoint.node_name}", bytes(endpoint.endpoint_gid))
-        for endpoint in endpoints
-    }
+        return identify_endpoints(self._node.get_subscriptions_info_by_topic(self._observation_topic))

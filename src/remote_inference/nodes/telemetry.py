@@ -33,7 +33,7 @@ def executed_message(executed: ExecutedTick, joint_names: Sequence[str]) -> Exec
     """Write one tick. The age is NaN and the ids are empty when no chunk is behind it."""
     tick = executed.tick
     message = ExecutedAction(
-        header=Header(stamp=_stamp(executed.stamp_ns)),
+        header=Header(stamp=time_message(executed.stamp_ns)),
         tick=executed.index,
         source=int(tick.source),
         joint_names=list(joint_names),
@@ -91,6 +91,7 @@ def _milliseconds(duration_s: float | None) -> float:
     return math.nan if duration_s is None else duration_s * 1e3
 
 
-def _stamp(stamp_ns: int) -> Time:
+def time_message(stamp_ns: int) -> Time:
+    """Return nanoseconds since the epoch as a message."""
     seconds, nanoseconds = divmod(stamp_ns, 1_000_000_000)
     return Time(sec=seconds, nanosec=nanoseconds)

@@ -16,7 +16,7 @@ from remote_inference.wire.arrays import (
     unpack_extras,
 )
 from remote_inference.wire.chunk import chunk_from_message, chunk_to_message
-from remote_inference.wire.commands import CommandWriter
+from remote_inference.wire.commands import CommandWriter, make_command_writer
 from remote_inference.wire.images import (
     ImageError,
     decode_jpeg,
@@ -60,6 +60,7 @@ __all__ = [
     "from_float32_field",
     "image_from_message",
     "image_to_message",
+    "make_command_writer",
     "observation_from_message",
     "observation_to_message",
     "offer_from_request",

@@ -19,6 +19,7 @@ def offer_to_request(offer: SessionOffer) -> OpenSession.Request:
     """Write an offer."""
     return OpenSession.Request(
         client=offer.client,
+        client_instance_id=offer.client_instance_id,
         robot_namespace=offer.robot_namespace,
         robot_type=offer.robot_type,
         session_epoch=offer.session_epoch,
@@ -63,6 +64,7 @@ def offer_from_request(request: OpenSession.Request) -> SessionOffer:
             )
     return SessionOffer(
         client=request.client,
+        client_instance_id=request.client_instance_id,
         robot_namespace=request.robot_namespace,
         robot_type=request.robot_type,
         session_epoch=request.session_epoch,

@@ -139,8 +139,7 @@ class World:
 
     def _sense(self) -> None:
         self.arrivals |= {topic: self.now_ns for topic, delivers in self.sensors.items() if delivers}
-        self.engine.playback.measured = self.position.copy()
-        self.carry_out(self.engine.sensors(dict(self.arrivals), self.now_ns))
+        self.carry_out(self.engine.sensors(dict(self.arrivals), self.position.copy(), self.now_ns))
 
     def _tick(self) -> None:
         tick = self.engine.playback.tick(self.now_ns)

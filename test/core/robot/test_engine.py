@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from builders import CHUNK_SIZE, JOINTS, PERIOD_NS, TOPICS, make_config, make_contract, ns
 from simulated_server import SimulatedServer
@@ -206,7 +207,7 @@ def test_equal_seeds_and_events_give_equal_effects():
             now_ns = tick * PERIOD_NS
             effects += [f"{now_ns} {effect}" for effect in engine.timer(now_ns)]
             if tick % (SENSOR_NS // PERIOD_NS + 1) == 0:
-                engine.sensors(dict.fromkeys(TOPICS, now_ns), now_ns)
+                engine.sensors(dict.fromkeys(TOPICS, now_ns), np.zeros(2), now_ns)
         return effects
 
     assert play() == play()

@@ -8,7 +8,7 @@ import numpy as np
 from builders import TOPICS, make_config, ns
 from simulation import World, streaming
 
-from remote_inference.core.robot.effects import ResetSession
+from remote_inference.core.robot.effects import ResetEnded, ResetSession
 from remote_inference.core.robot.playback import CommandSource
 from remote_inference.core.robot.state_machine import State
 
@@ -137,7 +137,7 @@ def test_an_observation_captured_before_the_reset_is_not_used_when_it_is_announc
     sent = len(world.sent)
     world.now_ns += ns(0.005)
     world.arrivals = dict.fromkeys(TOPICS, arrived_ns)
-    world.carry_out(world.engine.sensors(dict(world.arrivals), world.now_ns))
+    world.carry_out(world.engine.sensors(dict(world.arrivals), world.position, world.now_ns))
     assert len(world.sent) == sent
 
 
@@ -146,11 +146,11 @@ def test_an_unacknowledged_reset_is_reported_within_a_second():
     world.server.acknowledges_resets = False
     world.reset()
     world.run(0.9)
-    assert "reset" not in world.warnings()
+    assert world.all(ResetEnded) == []
     world.run(0.2)
-    assert "did not acknowledge the reset of episode 1" in world.warnings()
+    assert world.all(ResetEnded) == [ResetEnded(1, False, "no acknowledgement within 1 s")]
     world.run(5)
-    assert world.warnings().count("acknowledge") == 1
+    assert len(world.all(ResetEnded)) == 1
     assert world.state is State.STREAMING  # the server has nothing that it must do
 
 
@@ -160,8 +160,14 @@ def test_a_refused_reset_is_reported_with_the_servers_words():
     world.reset()
     world.carry_out(world.engine.reset_reply(1, False, "session 'x' is not open"))
     world.run(2)
-    assert "session 'x' is not open" in world.warnings()
-    assert "did not acknowledge" not in world.warnings()
+    assert world.all(ResetEnded) == [ResetEnded(1, False, "refused by /server_a: session 'x' is not open")]
+
+
+def test_an_acknowledged_reset_is_reported_as_such():
+    world = streaming(World())
+    world.reset()
+    world.run(0.1)
+    assert world.all(ResetEnded) == [ResetEnded(1, True, "acknowledged by /server_a")]
 
 
 def test_the_acknowledgement_of_an_earlier_reset_does_not_count():
@@ -171,7 +177,10 @@ def test_the_acknowledgement_of_an_earlier_reset_does_not_count():
     world.reset()
     world.carry_out(world.engine.reset_reply(1, True, ""))
     world.run(2)
-    assert "did not acknowledge the reset of episode 2" in world.warnings()
+    assert world.all(ResetEnded) == [
+        ResetEnded(1, False, "overtaken by the next reset"),
+        ResetEnded(2, False, "no acknowledgement within 1 s"),
+    ]
 
 
 def test_a_reset_without_a_session_is_kept_for_the_next_one():
@@ -180,6 +189,7 @@ def test_a_reset_without_a_session_is_kept_for_the_next_one():
     world.run(0.5)
     world.reset()
     assert world.all(ResetSession) == []
+    assert world.all(ResetEnded) == [ResetEnded(1, False, "there is no server to tell")]
     world.server.up = True
     world.run_until(lambda: len(world.sent) > 0)
     assert (world.sent[0].episode_id, world.sent[0].episode_start) == (1, True)

@@ -90,7 +90,7 @@ def test_counters_count_actions_not_joints():
 
 def test_refusals_for_age_are_counted():
     guard = make_guard()
-    guard.refuse_for_age(4)
+    guard.refuse(AGE, 4)
     assert guard.counts[AGE] == 4
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from remote_inference.core.robot.action_queue import ActionQueue, MergeMode
 from remote_inference.core.robot.guard import AGE, JOINT_LIMIT, NON_FINITE, VELOCITY_LIMIT, Guard
-from remote_inference.core.robot.playback import CommandSource, Playback
+from remote_inference.core.robot.playback import STOP_TICKS, CommandSource, Playback
 
 MAX_AGE_NS = ns(3.0)
 
@@ -25,7 +25,9 @@ class Arm:
     def __init__(self, fallback: str = "hold", kind: str = "position", queue: ActionQueue | None = None):
         self.queue = ActionQueue() if queue is None else queue
         self.guard = Guard(make_contract(kind).actions, PERIOD_NS / 1e9)
-        self.playback = Playback(self.queue, self.guard, 2, fallback=fallback, max_action_age_ns=MAX_AGE_NS)
+        self.playback = Playback(
+            self.queue, self.guard, make_contract(kind), fallback=fallback, max_action_age_ns=MAX_AGE_NS
+        )
         self.playback.paused = False
         self.playback.measured = np.zeros(2)
 
@@ -40,7 +42,7 @@ def feed(queue: ActionQueue, rows: np.ndarray, capture_ns: int, mode: MergeMode 
 def test_it_starts_paused():
     queue = ActionQueue()
     guard = Guard(make_contract().actions, PERIOD_NS / 1e9)
-    assert Playback(queue, guard, 2, fallback="hold", max_action_age_ns=MAX_AGE_NS).paused
+    assert Playback(queue, guard, make_contract(), fallback="hold", max_action_age_ns=MAX_AGE_NS).paused
 
 
 def test_a_tick_commands_the_next_action_and_says_where_it_comes_from():
@@ -255,7 +257,7 @@ def test_a_velocity_robot_that_is_paused_or_dead_is_told_to_stop_for_a_while(fla
     assert arm.playback.tick(ns(1)).source is CommandSource.CHUNK
     setattr(arm.playback, flag, True)
     sources = [arm.playback.tick(ns(2)).source for _ in range(40)]
-    assert sources == [CommandSource.ZERO] * 30 + [CommandSource.NONE] * 10
+    assert sources == [CommandSource.ZERO] * STOP_TICKS + [CommandSource.NONE] * (40 - STOP_TICKS)
 
 
 def test_a_command_that_is_forgotten_in_the_middle_of_a_tick_is_forgotten():

@@ -87,6 +87,11 @@ class ActionQueue:
             self._executed += 1
             return self._rows.popleft()
 
+    def upcoming(self) -> tuple[QueuedAction, ...]:
+        """Return the unread rows of one instant, next one first."""
+        with self._lock:
+            return tuple(self._rows)
+
     def left_over(self) -> Float32Array | None:
         """Return the unread model-space rows `[rows, action_dim]`, or None when drained."""
         return self.prefixes().model
@@ -97,8 +102,7 @@ class ActionQueue:
 
     def prefixes(self) -> Prefixes:
         """Return the unread rows in both spaces, of the same instant."""
-        with self._lock:
-            rows = tuple(self._rows)
+        rows = self.upcoming()
         if not rows:
             return Prefixes(None, None)
         return Prefixes(np.stack([row.model for row in rows]), np.stack([row.robot for row in rows]))

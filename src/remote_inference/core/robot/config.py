@@ -40,7 +40,9 @@ class RobotConfig(Document):
     ] = 0
     buffer_time_s: Annotated[
         float | Literal["auto"],
-        Field(description="request when queued playback is at most this [s]; auto: twice the p95 latency"),
+        Field(
+            description="request when at most this playback is left, 0 to 60 [s]; auto: twice the p95 latency"
+        ),
     ] = 0.5
     latency_quantile: Annotated[
         float, Field(ge=0.0, le=1.0, description="quantile of the latency window used as delay; 1.0: maximum")
@@ -54,6 +56,9 @@ class RobotConfig(Document):
     ] = 3.0
     max_sensor_age_s: Annotated[float, _seconds(0.02, 60.0, "an older source blocks the request")] = 0.5
     request_timeout_s: Annotated[float, _seconds(0.05, 60.0, "give a request up after this")] = 5.0
+    error_pause_s: Annotated[
+        float, _seconds(0.0, 60.0, "pause between a rejected chunk and the next request")
+    ] = 0.25
     max_timeouts: Annotated[
         int, Field(ge=1, le=100, description="request timeouts in a row that lose the session")
     ] = 2
@@ -86,10 +91,10 @@ class RobotConfig(Document):
     def check_fallback(self, action_kind: str) -> None:
         """Refuse a fallback that is dangerous for a command interface.
 
-        Zeros are a target, not a stop, for position controllers; silence keeps the last velocity. Raises
-        ValueError.
+        Zeros are a target, not a stop, for position controllers; silence keeps the last velocity or effort.
+        Raises ValueError.
         """
         if action_kind == "position" and self.fallback == "zero":
             raise ValueError("fallback: found 'zero' for position actions, expected 'hold' or 'repeat_last'")
-        if action_kind == "velocity" and self.fallback != "zero":
-            raise ValueError(f"fallback: found {self.fallback!r} for velocity actions, expected 'zero'")
+        if action_kind != "position" and self.fallback != "zero":
+            raise ValueError(f"fallback: found {self.fallback!r} for {action_kind} actions, expected 'zero'")

@@ -43,6 +43,15 @@ class ResetSession:
 
 
 @dataclass(frozen=True)
+class ResetEnded:
+    """Report what became of telling the server of an episode; the robot's own reset is done already."""
+
+    episode_id: int
+    acknowledged: bool
+    outcome: str
+
+
+@dataclass(frozen=True)
 class SendRequest:
     """Publish the observation last announced with `Engine.sensors`."""
 
@@ -65,9 +74,11 @@ class Warn:
 
 @dataclass(frozen=True)
 class Stop:
-    """End the process with a non-zero exit code; the robot is not commanded any more."""
+    """End the process with a non-zero exit code once `Playback.finished`; no action is executed any more."""
 
     cause: str
 
 
-Effect = GetStatus | OpenSession | CloseSession | ResetSession | SendRequest | Report | Warn | Stop
+Effect = (
+    GetStatus | OpenSession | CloseSession | ResetSession | ResetEnded | SendRequest | Report | Warn | Stop
+)

@@ -8,34 +8,25 @@ and a few flags.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from remote_inference.core.compatibility import FatalMismatch, check_reply
+from remote_inference.core.compatibility import FatalMismatch
 from remote_inference.core.contract import Contract
-from remote_inference.core.exchange import (
-    SCHEMA_VERSION_MAX,
-    Chunk,
-    ChunkStatus,
-    SessionOffer,
-    SessionReply,
-)
+from remote_inference.core.exchange import Chunk, ChunkStatus, SessionReply
 from remote_inference.core.robot.action_queue import ActionQueue, DelayPolicy
 from remote_inference.core.robot.config import RobotConfig
+from remote_inference.core.robot.connection import Connection
 from remote_inference.core.robot.effects import (
-    CloseSession,
     Effect,
-    GetStatus,
-    OpenSession,
     Report,
+    ResetEnded,
     ResetSession,
     SendRequest,
     Stop,
     Warn,
 )
-from remote_inference.core.robot.guard import Guard
-from remote_inference.core.robot.link import Backoff, Link, Phase
+from remote_inference.core.robot.guard import SHAPE, Float64Array, Guard
 from remote_inference.core.robot.playback import Playback
 from remote_inference.core.robot.request_cycle import RequestCycle
 from remote_inference.core.robot.state_machine import Event, State, StateMachine
@@ -67,108 +58,81 @@ class Engine:
         """Build the engine of the node `client`. `seed` fixes the backoff's jitter."""
         self._contract = contract
         self._config = config
-        self._client = client
-        self._robot_namespace = robot_namespace
         self.queue = ActionQueue(DelayPolicy(config.delay_policy))
         self.guard = Guard(contract.actions, contract.period_s)
         self.playback = Playback(
             self.queue,
             self.guard,
-            contract.action_dim,
+            contract,
             fallback=config.fallback,
             max_action_age_ns=_ns(config.max_action_age_s),
         )
         self.playback.paused = not config.autostart
-        self.cycle = RequestCycle(contract, config, self.queue)
+        self.cycle = RequestCycle(contract, config, self.queue, self.guard)
         self.machine = StateMachine()
         self.counters = Counters()
         self.task = contract.task
         self.episode_id = 0
-        self.link = Link(
-            config.servers,
-            Backoff(config.reconnect_initial_backoff_s, config.reconnect_max_backoff_s),
-            _ns(config.service_timeout_s),
-            random.Random(seed),
-        )
-        self._matched = False
-        self._listed_session = ""  # the session that the server's status has named
+        self.connection = Connection(contract, config, client, robot_namespace, seed)
+        self.link = self.connection.link
+        self._measured: Float64Array | None = None
         self._episode_start = True
         self._fed = False  # true once a chunk has been merged in this episode
         self._reset_deadline_ns: int | None = None
         self._timeouts_in_a_row = 0
         self._wanted_since_ns: int | None = None
         self._offline_since_ns: int | None = None
-        self._first_fingerprint: str | None = None
 
     # -- what the node tells -------------------------------------------------------------------------------
 
-    def sensors(self, arrivals: Mapping[str, int], now_ns: int) -> list[Effect]:
-        """Take the monotonic arrival times [ns] of the newest message of each topic received so far."""
+    def sensors(
+        self, arrivals: Mapping[str, int], measured: Float64Array | None, now_ns: int
+    ) -> list[Effect]:
+        """Take the monotonic arrival times [ns] of the newest content of each topic received so far.
+
+        measured: joint positions `[action_dim]` in the order of the actions, None when they are unknown.
+        """
         self.cycle.see(arrivals)
+        self._measured = measured
         return self.timer(now_ns)
 
     def status_reply(self, server: str, accepting: bool | None, now_ns: int) -> list[Effect]:
         """Take the answer to GetStatus; None when the server is silent."""
-        if self.dead or self.link.phase is not Phase.CHECKING or server != self.link.server:
-            return []
-        if not accepting:
-            self.link.fail(now_ns)
-            text = "is silent" if accepting is None else "accepts no sessions"
-            return [Warn(f"server {server} {text}")]
-        self.link.advance(Phase.OPENING, now_ns)
-        return [OpenSession(server, self._offer())]
+        return [] if self.dead else self.connection.status_reply(server, accepting, self.task, now_ns)
 
     def session_reply(self, server: str, epoch: int, reply: SessionReply | None, now_ns: int) -> list[Effect]:
         """Take a server's answer to the OpenSession of an epoch; None when the server is silent."""
-        if self.dead or epoch != self.link.epoch or self.link.phase is not Phase.OPENING:
-            if reply is not None and reply.accepted:  # granted after we gave up: do not occupy the server
-                return [CloseSession(server, reply.session_id)]
-            return []
-        if reply is None:
-            self.link.fail(now_ns)
-            return [Warn(f"server {server} does not answer open_session")]
+        if self.dead:
+            return self.connection.close_unused(server, reply)
         try:
-            check_reply(
-                self._offer(), reply, None if self._config.accept_new_policy else self._first_fingerprint
-            )
+            return self.connection.session_reply(server, epoch, reply, self.task, now_ns)
         except FatalMismatch as mismatch:
-            close = [CloseSession(server, reply.session_id)] if reply.accepted else []
+            close = self.connection.close_unused(server, reply)
             return [*close, *self._die(Event.CONTRACT_VIOLATED, f"{server}: {mismatch}")]
-        if not reply.accepted:
-            self.link.fail(now_ns)
-            return [Warn(f"server {server} refuses ({reply.rejection}): {reply.message}")]
-        self._first_fingerprint = self._first_fingerprint or reply.policy_fingerprint
-        self.link.session = reply
-        self.link.advance(Phase.MATCHING, now_ns)
-        return [*(Warn(f"server {server}: {text}") for text in reply.warnings), *self.timer(now_ns)]
 
     def presence(self, matched: bool, now_ns: int) -> list[Effect]:
         """Take whether the server in use is matched with our endpoints both ways."""
-        lost = self._matched and not matched and self.link.open
-        self._matched = matched
-        return self._lose_session("server's presence lost", now_ns) if lost else self.timer(now_ns)
+        cause = self.connection.presence(matched)
+        return self._lose_session(cause, now_ns) if cause else self.timer(now_ns)
 
     def server_status(
         self, server: str, instance_id: str, sessions: tuple[str, ...], now_ns: int
     ) -> list[Effect]:
         """Take a ServerStatus: a restarted server, or one that dropped our session, has forgotten us."""
-        session = self.link.session
-        if session is None or not self.link.open or server != self.link.server:
-            return []
-        if instance_id != session.server_instance_id:
-            return self._lose_session("server restarted", now_ns)
-        if session.session_id in sessions:
-            self._listed_session = session.session_id
-        elif self._listed_session == session.session_id:  # a status from before the session lists it neither
-            return self._lose_session("server closed the session", now_ns)
-        return []
+        cause = self.connection.server_status(server, instance_id, sessions)
+        return self._lose_session(cause, now_ns) if cause else []
+
+    def rival(self, present: bool, now_ns: int) -> list[Effect]:
+        """Take whether another node of this name is alive."""
+        return [] if self.dead else self.connection.rival(present, now_ns)
 
     def reset_reply(self, episode_id: int, acknowledged: bool, message: str) -> list[Effect]:
         """Take the server's answer to ResetSession."""
         if episode_id != self.episode_id or self._reset_deadline_ns is None:
             return []
-        self._reset_deadline_ns = None
-        return [] if acknowledged else [Warn(f"server refuses the reset of episode {episode_id}: {message}")]
+        if acknowledged:
+            return self._end_reset(f"acknowledged by {self.link.server}", acknowledged=True)
+        return self._end_reset(f"refused by {self.link.server}: {message}")
 
     def chunk(self, chunk: Chunk, now_ns: int) -> list[Effect]:
         """Take a chunk; only the answer to the outstanding request counts."""
@@ -201,6 +165,7 @@ class Engine:
     def malformed_chunk(self, problem: str) -> list[Effect]:
         """Take a chunk message that cannot be read; its request runs into its timeout."""
         self.counters.chunks_rejected += 1
+        self.guard.refuse(SHAPE)
         return [Warn(f"malformed chunk dropped: {problem}")]
 
     # -- the operator's handles ----------------------------------------------------------------------------
@@ -221,6 +186,7 @@ class Engine:
 
     def reset(self, task: str, now_ns: int) -> list[Effect]:
         """Begin a new episode: empty queue, next episode_id, latency kept. An empty task keeps the old."""
+        effects = self._end_reset("overtaken by the next reset")
         self.queue.clear()
         self.playback.forget_command()
         self.cycle.abandon()
@@ -230,11 +196,19 @@ class Engine:
         self.episode_id += 1
         self._episode_start = True
         self.task = task or self.task
-        self._reset_deadline_ns = None
         if self.link.session is None:
-            return []
+            return [*effects, ResetEnded(self.episode_id, False, "there is no server to tell")]
         self._reset_deadline_ns = now_ns + _ns(self._config.reset_timeout_s)
-        return [ResetSession(self.link.server, self.link.session.session_id, self.episode_id)]
+        return [
+            *effects,
+            ResetSession(self.link.server, self.link.session.session_id, self.episode_id),
+        ]
+
+    def _end_reset(self, outcome: str, *, acknowledged: bool = False) -> list[Effect]:
+        if self._reset_deadline_ns is None:
+            return []
+        self._reset_deadline_ns = None
+        return [ResetEnded(self.episode_id, acknowledged, outcome)]
 
     # -- time ----------------------------------------------------------------------------------------------
 
@@ -242,7 +216,8 @@ class Engine:
         """Do what is due. Call it at every event and at least every 20 ms."""
         if self.dead:
             return []
-        effects = self._handshake(now_ns)
+        effects = self._look_at_sources(now_ns)
+        effects += self._handshake(now_ns)
         effects += self._check_deadlines(now_ns)
         effects += self._check_flow(now_ns)
         if not self.dead:
@@ -262,60 +237,41 @@ class Engine:
 
     def close(self) -> list[Effect]:
         """End the session, if one is open."""
-        session, self.link.session = self.link.session, None
-        return [CloseSession(self.link.server, session.session_id)] if session else []
+        return self.connection.close()
 
     # -- handshake -----------------------------------------------------------------------------------------
 
-    def _offer(self) -> SessionOffer:
-        return SessionOffer(
-            client=self._client,
-            robot_namespace=self._robot_namespace,
-            robot_type=self._contract.robot_type,
-            session_epoch=self.link.epoch,
-            schema_version=SCHEMA_VERSION_MAX,
-            action_names=self._contract.actions.names,
-            state_names=self._contract.state_names,
-            images=self._contract.image_features,
-            fps=self._contract.fps,
-            task=self.task,
-            wants_rtc=self._config.merge_mode != "append",
-        )
-
     def _handshake(self, now_ns: int) -> list[Effect]:
-        link = self.link
-        if link.phase is Phase.MATCHING and self._matched:
-            link.advance(Phase.OPEN, now_ns)
+        was_open = self.link.open
+        effects = self.connection.advance(now_ns)
+        if self.link.open and not was_open:
             self._timeouts_in_a_row = 0
             self.cycle.connected()
-            return []
-        if not link.is_due(now_ns):
-            return []
-        if link.phase is Phase.WAITING:
-            link.advance(Phase.CHECKING, now_ns)
-            return [GetStatus(link.server)]
-        server, phase = link.server, link.phase
-        close = self.close()
-        link.fail(now_ns)
-        return [*close, Warn(f"server {server}: no progress in step '{phase.value}' of the handshake")]
+        return effects
 
     def _lose_session(self, cause: str, now_ns: int, *, move_on: bool = False) -> list[Effect]:
-        effects = self.close()
-        self.link.lose(now_ns, move_on=move_on)
+        effects = self.connection.lose(now_ns, move_on=move_on)
         self.counters.reconnects += 1
         self.cycle.abandon()
-        self._matched = False
         if self._offline_since_ns is None:  # until a chunk ends it, losing again does not begin anew
             self._offline_since_ns = now_ns
         return effects + self._apply(Event.SESSION_LOST, cause)
 
     # -- watchdogs -----------------------------------------------------------------------------------------
 
+    def _look_at_sources(self, now_ns: int) -> list[Effect]:
+        silent = self.cycle.look_for_stale_sources(now_ns)
+        stale = set(self.cycle.stale_sources)
+        self.playback.measured = None if stale & set(self._contract.measured_topics) else self._measured
+        return [
+            Warn(f"{topic}: nothing new for {self._config.max_sensor_age_s:g} s, requests wait for it")
+            for topic in silent
+        ]
+
     def _check_deadlines(self, now_ns: int) -> list[Effect]:
         effects: list[Effect] = []
         if self._reset_deadline_ns is not None and now_ns >= self._reset_deadline_ns:
-            self._reset_deadline_ns = None
-            effects.append(Warn(f"server did not acknowledge the reset of episode {self.episode_id}"))
+            effects += self._end_reset(f"no acknowledgement within {self._config.reset_timeout_s:g} s")
         if request := self.cycle.timed_out(now_ns):
             self.counters.request_timeouts += 1
             self._timeouts_in_a_row += 1
@@ -355,6 +311,7 @@ class Engine:
         return [Report(transition)] if transition else []
 
     def _die(self, event: Event, cause: str) -> list[Effect]:
+        self.playback.wants_home = True
         self.playback.halted = True
         self.cycle.abandon()
         return [*self._apply(event, cause), Stop(cause)]
@@ -362,8 +319,9 @@ class Engine:
     # -- requests ------------------------------------------------------------------------------------------
 
     def _request(self, now_ns: int) -> list[Effect]:
-        ready = self.cycle.is_ready(now_ns)  # evaluated always: it also finds stale sources
-        if not ready or not self.link.open or self.link.session is None or self.playback.paused:
+        if not self.link.open or self.link.session is None or self.playback.paused:
+            return []
+        if not self.cycle.is_ready(now_ns):
             return []
         request = self.cycle.begin(
             self.link.session,

@@ -11,16 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remote_inference.core.contract import Actions
+from remote_inference.core.policy import Float32Array
 
 Float64Array = NDArray[np.float64]
 
 # Rules as they appear in ClientState.guard_names and ExecutedAction.interventions.
 AGE = "age"  # source observation older than max_action_age_s
-NON_FINITE = "non_finite"
+NON_FINITE = "non_finite"  # NaN or infinity; a chunk with one is rejected whole
+SHAPE = "shape"  # chunk with another number of rows than the session agreed on
+DIMENSION = "dimension"  # chunk with another number of columns than the contract's actions
+SENSOR_AGE = "sensor_age"  # a source fell silent, or no fresh position to step from
 JOINT_LIMIT = "joint_limit"
 VELOCITY_LIMIT = "velocity_limit"
+RULES = (AGE, NON_FINITE, SHAPE, DIMENSION, SENSOR_AGE, JOINT_LIMIT, VELOCITY_LIMIT)
 ROUNDING = 1e-6  # a float32 action at a limit may lie this far beyond it; corrected, but no intervention
-RULES = (AGE, NON_FINITE, JOINT_LIMIT, VELOCITY_LIMIT)
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,7 @@ class Guarded:
 
 
 class Guard:
-    """Checks each action against the contract. A refusal or clamp is counted, never silent."""
+    """Checks chunks on arrival and each action against the contract. A refusal or clamp is counted."""
 
     def __init__(self, actions: Actions, period_s: float) -> None:
         limits = [actions.limits[name] for name in actions.names]
@@ -43,32 +47,70 @@ class Guard:
         self._kind = actions.kind
         self.counts: Counter[str] = Counter(dict.fromkeys(RULES, 0))
 
-    def check(self, action: Float64Array, reference: Float64Array | None) -> Guarded:
-        """Check one action `[action_dim]`.
+    @property
+    def needs_position(self) -> bool:
+        """True when the first step is bounded from the measured position."""
+        return self._kind == "position"
 
-        reference: the last command, or the measured position before the first; a position command may differ
-        from it by `max_velocity * period`. A velocity command is bounded by `max_velocity` itself.
+    def check_chunk(self, chunk_size: int, **spaces: Float32Array) -> str:
+        """Check a chunk's arrays `[chunk_size, action_dim]` by name; return the first problem or ''."""
+        for space, rows in spaces.items():
+            expected = (chunk_size, len(self._min))
+            if rows.shape != expected:
+                self.counts[DIMENSION if rows.shape[1:] != expected[1:] else SHAPE] += 1
+                return f"{space}: found shape {list(rows.shape)}, expected {list(expected)}"
+            if not np.isfinite(rows).all():
+                self.counts[NON_FINITE] += 1
+                row, column = np.argwhere(~np.isfinite(rows))[0]
+                return f"{space}[{row}, {column}]: found {rows[row, column]}, expected finite values"
+        return ""
+
+    def check(self, action: Float64Array, reference: Float64Array | None) -> Guarded:
+        """Check one action `[action_dim]` and count what was done to it.
+
+        reference: the last command, or the measured position before the first; None when neither is known.
+        A position may differ from it by `max_velocity * period` and is refused without one. An effort is
+        bounded in the same way, from zero before the first. A velocity is bounded by `max_velocity` itself.
         """
+        guarded = self._limit(action, reference)
+        self.counts.update(guarded.interventions)
+        return guarded
+
+    def foresee(self, actions: Float64Array, reference: Float64Array) -> Float64Array:
+        """Return actions `[rows, action_dim]` as `check` will pass them, one after another; nothing counts.
+
+        Ends before the first row that it will refuse.
+        """
+        finite = np.isfinite(actions).all(axis=1)
+        if not finite.all():
+            actions = actions[: int(np.argmin(finite))]
+        safe = np.clip(actions, self._min, self._max)
+        steps = np.abs(np.diff(safe, axis=0, prepend=reference[np.newaxis]))
+        if (steps <= self._max_step).all():
+            return safe
+        for row in range(len(safe)):
+            safe[row] = reference = self._limit_step(safe[row], reference)
+        return safe
+
+    def refuse(self, rule: str, refused: int = 1) -> None:
+        """Count what a rule outside of `check` refused."""
+        self.counts[rule] += refused
+
+    def _limit(self, action: Float64Array, reference: Float64Array | None) -> Guarded:
         if not np.isfinite(action).all() or (reference is not None and not np.isfinite(reference).all()):
-            self.counts[NON_FINITE] += 1
             return Guarded(None, (NON_FINITE,))
+        if reference is None and self.needs_position:
+            return Guarded(None, (SENSOR_AGE,))
         interventions = []
         safe = np.clip(action, self._min, self._max)
         if (np.abs(safe - action) > ROUNDING).any():
             interventions.append(JOINT_LIMIT)
-        slow = self._limit_velocity(safe, reference)
+        slow = self._limit_step(safe, np.zeros_like(safe) if reference is None else reference)
         if (np.abs(slow - safe) > ROUNDING).any():
             interventions.append(VELOCITY_LIMIT)
-        self.counts.update(interventions)
         return Guarded(slow, tuple(interventions))
 
-    def _limit_velocity(self, action: Float64Array, reference: Float64Array | None) -> Float64Array:
+    def _limit_step(self, action: Float64Array, reference: Float64Array) -> Float64Array:
         if self._kind == "velocity":
             return np.clip(action, -self._max_velocity, self._max_velocity)
-        if self._kind == "position" and reference is not None:
-            return np.clip(action, reference - self._max_step, reference + self._max_step)
-        return action
-
-    def refuse_for_age(self, refused: int) -> None:
-        """Count actions that were dropped because of their age."""
-        self.counts[AGE] += refused
+        return np.clip(action, reference - self._max_step, reference + self._max_step)

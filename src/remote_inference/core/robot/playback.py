@@ -10,10 +10,12 @@ from enum import IntEnum
 
 import numpy as np
 
+from remote_inference.core.contract import JOINT_TRAJECTORY, Contract
 from remote_inference.core.robot.action_queue import ActionQueue, QueuedAction
-from remote_inference.core.robot.guard import AGE, Float64Array, Guard
+from remote_inference.core.robot.guard import AGE, SENSOR_AGE, Float64Array, Guard
+from remote_inference.core.robot.homing import Homing
 
-STOP_TICKS = 30  # a single zero may be lost on its way to the controller
+STOP_TICKS = 10  # a single stop may be lost on its way to the controller
 
 
 class CommandSource(IntEnum):
@@ -24,37 +26,56 @@ class CommandSource(IntEnum):
     REPEAT_LAST = 2
     ZERO = 3
     HOMING = 4
+    HOLD = 5  # the last command, for trajectory controllers alone: ends what they were handed
 
 
 @dataclass(frozen=True)
 class Tick:
-    """The outcome of one control tick. `command` is `[action_dim]`, None when nothing is to be published."""
+    """The outcome of one control tick. `command` is `[action_dim]`, None when nothing is to be published.
+
+    `horizon` `[rows, action_dim]` begins with the command; the other rows are what the next ticks will
+    command if nothing new arrives, none of them beyond the age bound.
+    """
 
     command: Float64Array | None
     source: CommandSource
     queued: QueuedAction | None = None
     age_s: float = math.nan
     interventions: tuple[str, ...] = ()
+    horizon: Float64Array | None = None
 
 
 class Playback:
     """Pops, guards and falls back. `tick` is the control thread's; the flags are set by the engine's."""
 
     def __init__(
-        self, queue: ActionQueue, guard: Guard, action_dim: int, *, fallback: str, max_action_age_ns: int
+        self, queue: ActionQueue, guard: Guard, contract: Contract, *, fallback: str, max_action_age_ns: int
     ) -> None:
         self._queue = queue
         self._guard = guard
-        self._action_dim = action_dim
+        self._action_dim = contract.action_dim
+        self._period_ns = round(contract.period_s * 1e9)
+        self._home = contract.home
+        self._handed_over = _handed_over(contract)
         self._fallback = fallback
         self._max_action_age_ns = max_action_age_ns
         self._last_command: Float64Array | None = None
+        self._reference: Float64Array | None = None  # the last command, None when the robot may be elsewhere
+        self._horizon: Float64Array | None = None  # what the last tick handed to trajectory controllers ...
+        self._horizon_ns = 0  # ... and when
+        self._homing: Homing | None = None
         self._forget = False
-        self._stop_ticks = 0  # zeros still to command once paused or halted
+        self._stop_ticks = 0  # stops still to command once there is nothing to execute
         self.paused = True
-        self.halted = False  # true when DEAD: never command again
+        self.halted = False  # true when DEAD: no action is executed any more
+        self.wants_home = False  # with halted: go home first
         self.starved = ""  # why nothing was there to execute in the last tick; empty when something was
-        self.measured: Float64Array | None = None  # newest joint positions `[action_dim]`, contract order
+        self.measured: Float64Array | None = None  # joint positions `[action_dim]`, None when not fresh
+
+    @property
+    def finished(self) -> bool:
+        """True when a halted robot has been told to stop, or is home."""
+        return self.halted and not self._stop_ticks and not (self.wants_home and not self.paused)
 
     def forget_command(self) -> None:
         """Take the measured position as reference of the next step: the robot was moved by somebody else."""
@@ -64,40 +85,123 @@ class Playback:
         """Decide one control period."""
         if self._forget:
             self._forget = False
-            self._last_command = None
+            self._reference = self._horizon = None
+        self._catch_up(now_ns)
         if self.halted or self.paused:
             self.starved = ""
-            return self._stop()
+            return self._go_home(now_ns) if self.wants_home and not self.paused else self._stop()
         expired = self._queue.drop_captured_before(now_ns - self._max_action_age_ns)
-        self._guard.refuse_for_age(expired)
+        self._guard.refuse(AGE, expired)
+        reference = self.measured if self._reference is None else self._reference
+        if reference is None and self._guard.needs_position and len(self._queue):
+            self._guard.refuse(SENSOR_AGE)
+            self.starved = "no fresh joint positions to step from"
+            return self._fall_back((SENSOR_AGE,))
         queued = self._queue.get()
         # A chunk may be merged between the two calls, hence the second look at the age.
         if queued is not None and now_ns - queued.source.capture_ns > self._max_action_age_ns:
-            self._guard.refuse_for_age(1)
+            self._guard.refuse(AGE)
             expired, queued = expired + 1, None
         if queued is None:
             self.starved = "actions older than max_action_age_s" if expired else self.starved or "queue empty"
             return self._fall_back((AGE,) if expired else ())
         self.starved = ""
-        reference = self.measured if self._last_command is None else self._last_command
         guarded = self._guard.check(queued.robot.astype(np.float64), reference)
         if guarded.action is None:
             return self._fall_back(guarded.interventions)
-        self._last_command = guarded.action
         self._stop_ticks = STOP_TICKS
+        horizon = self._hand_over(guarded.action, now_ns)
+        self._last_command = self._reference = guarded.action
         age_s = (now_ns - queued.source.capture_ns) / 1e9
-        return Tick(guarded.action, CommandSource.CHUNK, queued, age_s, guarded.interventions)
+        return Tick(guarded.action, CommandSource.CHUNK, queued, age_s, guarded.interventions, horizon)
 
-    def _stop(self) -> Tick:
-        """Command nothing; a robot that keeps its last velocity in silence is told zero for a while first."""
-        if self._fallback == "zero" and self._stop_ticks:
-            self._stop_ticks -= 1
-            return Tick(np.zeros(self._action_dim), CommandSource.ZERO)
-        return Tick(None, CommandSource.NONE)
+    # -- trajectory controllers ----------------------------------------------------------------------------
+
+    def _hand_over(self, command: Float64Array, now_ns: int) -> Float64Array:
+        """Return what a trajectory controller may execute by itself if this process stumbles."""
+        rows = [command]
+        if self._handed_over.any():
+            for ahead, queued in enumerate(self._queue.upcoming(), start=1):
+                at_ns = now_ns + ahead * self._period_ns
+                if at_ns - queued.source.capture_ns > self._max_action_age_ns:
+                    break
+                rows.append(queued.robot.astype(np.float64))
+        horizon = self._guard.foresee(np.stack(rows), command) if len(rows) > 1 else command[np.newaxis]
+        if self._handed_over.any():
+            self._horizon, self._horizon_ns = horizon, now_ns
+        return horizon
+
+    def _catch_up(self, now_ns: int) -> None:
+        """Leave out the rows that trajectory controllers executed in periods without a tick."""
+        if self._horizon is None:
+            return
+        horizon, self._horizon = self._horizon, None
+        missed = min(round((now_ns - self._horizon_ns) / self._period_ns), len(horizon)) - 1
+        if missed <= 0:
+            return
+        for _ in range(missed):
+            self._queue.get()
+        assert self._last_command is not None, "a horizon follows a command"
+        reached = self._last_command.copy()
+        reached[self._handed_over] = horizon[missed, self._handed_over]
+        self._last_command = self._reference = reached
+
+    # -- nothing to execute --------------------------------------------------------------------------------
 
     def _fall_back(self, interventions: tuple[str, ...]) -> Tick:
-        if self._last_command is not None and self._fallback == "repeat_last":
-            return Tick(self._last_command, CommandSource.REPEAT_LAST, interventions=interventions)
+        if self._fallback == "repeat_last" and self._reference is not None:
+            return self._repeat(CommandSource.REPEAT_LAST, interventions)
         if self._fallback == "zero":
-            return Tick(np.zeros(self._action_dim), CommandSource.ZERO, interventions=interventions)
+            return self._zero(interventions)
+        return self._stop(interventions)
+
+    def _stop(self, interventions: tuple[str, ...] = ()) -> Tick:
+        """Command nothing; a robot that goes on in silence is told to stop for a while first."""
+        if self._stop_ticks:
+            self._stop_ticks -= 1
+            if self._fallback == "zero":
+                return self._zero(interventions)
+            if self._handed_over.any():
+                return self._repeat(CommandSource.HOLD, interventions)
+            self._stop_ticks = 0  # a forward position controller keeps its last target
         return Tick(None, CommandSource.NONE, interventions=interventions)
+
+    def _repeat(self, source: CommandSource, interventions: tuple[str, ...]) -> Tick:
+        assert self._last_command is not None, "stops and repetitions follow a command"
+        horizon = self._last_command[np.newaxis]
+        return Tick(self._last_command, source, interventions=interventions, horizon=horizon)
+
+    def _zero(self, interventions: tuple[str, ...]) -> Tick:
+        zeros = np.zeros(self._action_dim)
+        self._last_command = self._reference = zeros
+        return Tick(zeros, CommandSource.ZERO, interventions=interventions, horizon=zeros[np.newaxis])
+
+    def _go_home(self, now_ns: int) -> Tick:
+        """Command the next point of the way home; without a home, or a robot ever moved, stop."""
+        if self._home is None or self._last_command is None:
+            self.wants_home = False
+            return self._stop()
+        if self._homing is None:
+            start = self._last_command if self._reference is not None else self.measured
+            if start is None:  # moved by somebody else, and nobody knows where to
+                self._guard.refuse(SENSOR_AGE)
+                self.wants_home = False
+                return self._stop((SENSOR_AGE,))
+            self._homing = Homing(start, self._home, now_ns)
+            self._reference = start
+        guarded = self._guard.check(self._homing.target(now_ns), self._reference)
+        if guarded.action is None:  # only a reference that is not finite
+            self.wants_home = False
+            return self._stop(guarded.interventions)
+        self._last_command = self._reference = guarded.action
+        self.wants_home = not self._homing.reached(guarded.action)
+        horizon = guarded.action[np.newaxis]
+        return Tick(
+            guarded.action, CommandSource.HOMING, interventions=guarded.interventions, horizon=horizon
+        )
+
+
+def _handed_over(contract: Contract) -> np.ndarray:
+    """Mark the actions `[action_dim]` that go to trajectory controllers."""
+    names = {name for sink in contract.commands if sink.type == JOINT_TRAJECTORY for name in sink.names}
+    return np.array([name in names for name in contract.actions.names])

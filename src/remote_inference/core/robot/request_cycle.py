@@ -11,15 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from remote_inference.core.contract import Contract
 from remote_inference.core.exchange import Chunk, ChunkStatus, Request, SessionReply
 from remote_inference.core.robot.action_queue import ActionQueue, ChunkSource, MergeMode
 from remote_inference.core.robot.config import RobotConfig
+from remote_inference.core.robot.guard import SENSOR_AGE, Guard
 from remote_inference.core.robot.latency import LatencyWindow, steps
-
-ERROR_PAUSE_NS = 250_000_000  # between a rejected chunk and the next request
 
 
 @dataclass(frozen=True)
@@ -43,10 +40,11 @@ class _Outstanding:
 class RequestCycle:
     """One robot's requests. Arrival times are monotonic ns of the newest message by topic."""
 
-    def __init__(self, contract: Contract, config: RobotConfig, queue: ActionQueue) -> None:
+    def __init__(self, contract: Contract, config: RobotConfig, queue: ActionQueue, guard: Guard) -> None:
         self._contract = contract
         self._config = config
         self._queue = queue
+        self._guard = guard
         self._arrivals: Mapping[str, int] = {}
         self._sent_arrivals: Mapping[str, int] = {}
         self._executed_at_arrival: dict[str, int] = {}  # actions executed when each source arrived last
@@ -79,6 +77,13 @@ class RequestCycle:
                 self._executed_at_arrival[topic] = self._queue.executed
         self._arrivals = arrivals
 
+    def look_for_stale_sources(self, now_ns: int) -> tuple[str, ...]:
+        """Look which sources are older than max_sensor_age_s; return those that have fallen silent since."""
+        before, self.stale_sources = self.stale_sources, self._find_stale_sources(now_ns)
+        silent = tuple(topic for topic in self.stale_sources if topic not in before)
+        self._guard.refuse(SENSOR_AGE, len(silent))
+        return silent
+
     def forget_seen(self, now_ns: int) -> None:
         """Let nothing that arrived before now go into a request: it belongs to the episode that ended."""
         self._sent_arrivals = dict.fromkeys(self._contract.topics, now_ns)
@@ -96,7 +101,6 @@ class RequestCycle:
 
     def is_ready(self, now_ns: int) -> bool:
         """Tell whether a request may be made: none in flight, every source fresh, nothing sent twice."""
-        self.stale_sources = self._find_stale_sources(now_ns)
         return (
             self._outstanding is None
             and now_ns >= self._pause_until_ns
@@ -166,7 +170,7 @@ class RequestCycle:
         assert self._outstanding is not None, "finish follows is_answered_by"
         outstanding, self._outstanding = self._outstanding, None
         if problem := self._find_problem(chunk, session):
-            self._pause_until_ns = now_ns + ERROR_PAUSE_NS
+            self._pause_until_ns = now_ns + int(self._config.error_pause_s * 1e9)
             return problem
         self._merge(chunk, outstanding, session, now_ns)
         return ""
@@ -200,16 +204,9 @@ class RequestCycle:
         return MergeMode(self._config.merge_mode)
 
     def _find_problem(self, chunk: Chunk, session: SessionReply) -> str:
-        if chunk.status is ChunkStatus.ERROR:
-            return f"server answered ERROR: {chunk.message}"
-        expected = (session.chunk_size, self._contract.action_dim)
-        for space, rows in (("model", chunk.model), ("robot", chunk.robot)):
-            if rows.shape != expected:
-                return f"chunk_{space}: found shape {list(rows.shape)}, expected {list(expected)}"
-            if not np.isfinite(rows).all():
-                row, column = np.argwhere(~np.isfinite(rows))[0]
-                return f"chunk_{space}[{row}, {column}]: found {rows[row, column]}, expected finite values"
-        return ""
+        if chunk.status is ChunkStatus.ERROR or (chunk.status and not chunk.robot.size):
+            return f"server answered {chunk.status.name}: {chunk.message}"
+        return self._guard.check_chunk(session.chunk_size, chunk_model=chunk.model, chunk_robot=chunk.robot)
 
     def _buffer_time_s(self) -> float:
         if self._config.buffer_time_s == "auto":

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, IntEnum
@@ -12,12 +13,12 @@ from enum import Enum, IntEnum
 class State(IntEnum):
     """The values are those of ClientState.msg."""
 
-    CONNECTING = 0  # no session yet
-    STREAMING = 1  # chunks arrive
-    DEGRADED = 2  # chunks are late, the queue still feeds the robot
-    STALLED = 3  # nothing to execute, the fallback runs
-    RECONNECTING = 4  # session lost
-    DEAD = 5  # given up; no more commands
+    CONNECTING = 0
+    STREAMING = 1
+    DEGRADED = 2
+    STALLED = 3
+    RECONNECTING = 4
+    DEAD = 5
 
 
 class Event(Enum):
@@ -30,6 +31,23 @@ class Event(Enum):
     OFFLINE_TOO_LONG = "offline too long"
     CONTRACT_VIOLATED = "contract violated"
 
+
+# `make docs` shows them to people.
+DESCRIPTIONS: Mapping[State | Event, str] = {
+    State.CONNECTING: "looks for a server, no chunk yet",
+    State.STREAMING: "chunks arrive",
+    State.DEGRADED: "chunks are late, the queue still feeds the robot",
+    State.STALLED: "nothing to execute, the fallback runs",
+    State.RECONNECTING: "session lost: plays the queue out, then the fallback runs; looks for a server",
+    State.DEAD: "given up: no chunk is executed any more, the node exits with code 1",
+    Event.CHUNK_MERGED: "a chunk that answers the request in flight has joined the queue",
+    Event.CHUNKS_LATE: "a chunk has been wanted for `degraded_after_s` and none came",
+    Event.STARVED: "the queue is empty, or all it held was older than `max_action_age_s`",
+    Event.SESSION_LOST: "`max_timeouts` requests in a row went unanswered, or the server vanished, "
+    "restarted, is draining or has dropped the session",
+    Event.OFFLINE_TOO_LONG: "no chunk for `max_offline_s` since the session was lost",
+    Event.CONTRACT_VIOLATED: "a server's terms do not fit the contract, or it serves another policy",
+}
 
 # Pairs that are not listed change nothing.
 TRANSITIONS: Mapping[tuple[State, Event], State] = {
@@ -61,6 +79,11 @@ class Transition:
     after: State
     event: Event
     cause: str
+
+    def to_json(self) -> str:
+        """Return the transition as one line for the log."""
+        fields = (self.before.name, self.after.name, self.event.value, self.cause)
+        return json.dumps(dict(zip(("before", "after", "event", "cause"), fields, strict=True)))
 
 
 class StateMachine:

@@ -205,14 +205,14 @@ class Worker:
         self.counters.requests += 1
         self.counters.errors += bool(job.error)
         self.inference_ms.append(inference_ms)
-        status = ChunkStatus.DRAINING if self.draining else ChunkStatus.OK
+        status = ChunkStatus.ERROR if job.error else ChunkStatus.OK
         chunk = Chunk(
             session_id=job.request.session_id,
             session_epoch=job.request.session_epoch,
             seq_id=job.request.seq_id,
             episode_id=job.request.episode_id,
             client_mono_ns=job.request.client_mono_ns,
-            status=ChunkStatus.ERROR if job.error else status,
+            status=ChunkStatus.DRAINING if self.draining else status,
             message=job.error or ("server is draining" if self.draining else ""),
             model=_no_rows() if job.error else job.chunk_model,
             robot=_no_rows() if job.error else job.chunk_robot,

@@ -1,0 +1,96 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The operator's handles as services: `~/reset`, `~/pause`, `~/resume` and `~/start_episode`."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from rclpy.node import Node
+from rclpy.task import Future
+from std_srvs.srv import Trigger
+
+from remote_inference.core.robot.effects import Effect, ResetEnded
+from remote_inference.core.robot.engine import Engine
+from remote_inference.srv import StartEpisode
+
+TIMEOUT_S = 1.0  # the worker carries a command out within this
+
+Work = Callable[[], list[Effect]]
+
+
+class OperatorServices:
+    """Hands an operator's commands to the worker and says what became of them."""
+
+    def __init__(self, node: Node, engine: Engine, submit: Callable[[Work], None]) -> None:
+        """submit: lets the worker do something with the engine and carry out its effects."""
+        self._node = node
+        self._engine = engine
+        self._submit = submit
+        self._resets: dict[int, Future] = {}  # outcomes that calls wait for, by episode
+        node.create_service(Trigger, "~/reset", self._reset)
+        node.create_service(Trigger, "~/pause", self._pause)
+        node.create_service(Trigger, "~/resume", self._resume)
+        node.create_service(StartEpisode, "~/start_episode", self._start_episode)
+
+    def end_reset(self, ended: ResetEnded) -> None:
+        """Answer the call that began an episode. The worker's thread calls it."""
+        if outcome := self._resets.pop(ended.episode_id, None):
+            outcome.set_result(ended.outcome)
+
+    def close(self) -> None:
+        """Answer the calls that still wait: the worker has ended."""
+        for outcome in self._resets.values():
+            outcome.set_result("the node stops")
+
+    async def _reset(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        response.success, response.message, _ = await self._begin_episode("")
+        return response
+
+    async def _start_episode(
+        self, request: StartEpisode.Request, response: StartEpisode.Response
+    ) -> StartEpisode.Response:
+        response.success, response.message, response.episode_id = await self._begin_episode(request.task)
+        return response
+
+    def _pause(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        problem = self._operate(self._engine.pause)  # also stops a robot on its way home
+        response.success, response.message = not problem, problem or "paused, queue kept"
+        return response
+
+    def _resume(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        problem = self._refusal() or self._operate(lambda: self._engine.resume(time.monotonic_ns()))
+        response.success, response.message = not problem, problem or "resumed"
+        return response
+
+    async def _begin_episode(self, task: str) -> tuple[bool, str, int]:
+        """Reset, await what the server says of it (the engine sets the deadline) and return the episode."""
+        episode: list[int] = []
+        outcome = Future(executor=self._node.executor)
+
+        def reset() -> list[Effect]:
+            effects = self._engine.reset(task, time.monotonic_ns())
+            episode.append(self._engine.episode_id)
+            self._resets[episode[0]] = outcome
+            return effects
+
+        if problem := self._refusal() or self._operate(reset):
+            return False, problem, self._engine.episode_id
+        return True, f"episode {episode[0]} began; {await outcome}", episode[0]
+
+    def _refusal(self) -> str:
+        return f"stopped: {self._engine.machine.cause}" if self._engine.dead else ""
+
+    def _operate(self, command: Work) -> str:
+        """Let the worker carry out a command; return why it did not, or an empty string."""
+        done = threading.Event()
+
+        def work() -> list[Effect]:
+            effects = command()
+            done.set()
+            return effects
+
+        self._submit(work)
+        return "" if done.wait(TIMEOUT_S) else f"not done within {TIMEOUT_S:g} s"
