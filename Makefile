@@ -6,6 +6,7 @@ SHELL := /bin/bash
 
 DISTRO ?= jazzy
 PYTHON ?= python3
+PYTHON312 ?= python3.12
 ARGS ?=
 
 VENV := .venv/$(DISTRO)
@@ -17,12 +18,13 @@ RUN := env -u AMENT_PREFIX_PATH -u CMAKE_PREFIX_PATH -u LD_LIBRARY_PATH -u PYTHO
 WHEELS := $(VENV)/.wheels
 PACKAGE := $(VENV)/.package
 RENDERING := $(VENV)/.rendering
+LEROBOT := .venv/lerobot
 REQUIREMENTS := requirements/$(DISTRO).txt requirements/build.txt requirements/robot.txt requirements/server.txt \
 	requirements/demo.txt requirements/dev.txt
 SOURCES := $(shell find src msg srv scripts launch config -type f -not -name '*.pyc') CMakeLists.txt package.xml \
 	pyproject.toml tools/ros_wheels.cmake
 
-.PHONY: help setup demo test test-nodes lint format bench train-demo clean
+.PHONY: help setup demo test test-nodes test-lerobot lint format docs bench train-demo clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -39,6 +41,11 @@ test: setup  ## run every test (ARGS="-k queue" selects)
 test-nodes: setup  ## run only the tests that start ROS nodes
 	@$(RUN) python -m pytest test/nodes $(ARGS)
 
+# test/conftest.py needs ROS 2, which this environment lacks. The import comes first: a test would skip itself.
+test-lerobot: $(LEROBOT)/.packages  ## compare the action queue with LeRobot's own, which needs Python 3.12
+	@$(RUN) $(LEROBOT)/bin/python -c 'import lerobot.policies.rtc'
+	@$(RUN) PYTHONPATH=src $(LEROBOT)/bin/python -m pytest --confcutdir=test/lerobot test/lerobot $(ARGS)
+
 lint: $(WHEELS)  ## check style and types
 	@$(RUN) ruff check .
 	@$(RUN) ruff format --check .
@@ -47,6 +54,9 @@ lint: $(WHEELS)  ## check style and types
 format: $(WHEELS)  ## rewrite the sources in the project's style
 	@$(RUN) ruff check --fix-only .
 	@$(RUN) ruff format .
+
+docs: setup  ## write the pictures and tables of docs/ that come from the code
+	@$(RUN) python tools/make_docs.py
 
 bench: setup  ## measure the request cycle against a bare rclpy ping-pong of the same bytes
 	@$(RUN) python benchmarks/request_cycle.py $(ARGS)
@@ -73,4 +83,12 @@ $(PACKAGE): $(WHEELS) $(SOURCES)
 
 $(RENDERING): $(WHEELS) tools/ensure_rendering.sh
 	@$(RUN) tools/ensure_rendering.sh
+	@touch $@
+
+$(LEROBOT)/.packages: requirements/lerobot.txt requirements/dev.txt
+	@$(PYTHON312) -c 'import sys; v = sys.version_info; sys.exit(v[:2] != (3, 12) and f"{sys.executable} is {v.major}.{v.minor}")' \
+		|| { echo "Python 3.12 is needed: make test-lerobot PYTHON312=/path/to/python3.12" >&2; exit 1; }
+	@echo "installing LeRobot into $(LEROBOT) (about 3 GB to download, once)"
+	@test -x $(LEROBOT)/bin/python || $(PYTHON312) -m venv $(LEROBOT)
+	@$(LEROBOT)/bin/python -m pip install -qq --disable-pip-version-check -r $<
 	@touch $@

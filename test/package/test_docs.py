@@ -1,0 +1,113 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The documentation agrees with the code, and its links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from remote_inference.core.robot.guard import RULES
+from remote_inference.core.robot.state_machine import DESCRIPTIONS, TRANSITIONS, Event, State
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+import make_docs  # noqa: E402
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("path", make_docs.DOCUMENTS, ids=lambda path: path.name)
+def test_the_generated_parts_are_what_the_code_says(path: Path):
+    text = path.read_text()
+    assert "<!-- generated: " in text
+    assert make_docs.fill(text) == text, f"docs/{path.name} is stale: run make docs"
+
+
+def test_every_table_stands_somewhere():
+    text = "".join(path.read_text() for path in make_docs.DOCUMENTS)
+    assert set(re.findall(r"<!-- generated: (\w+) -->", text)) == set(make_docs.TABLES)
+
+
+def test_the_picture_shows_what_the_code_says():
+    with Image.open(make_docs.PICTURE) as picture:
+        assert picture.info["Description"] == make_docs.picture_source(), "stale picture: run make docs"
+
+
+def test_the_picture_has_one_arrow_per_pair_of_states():
+    arrows = make_docs.arrows()
+    assert {(before, event, after) for (before, after), events in arrows.items() for event in events} == {
+        (before, event, after) for (before, event), after in TRANSITIONS.items()
+    }
+    assert arrows.keys() == make_docs.ROUTES.keys()
+
+
+def test_every_state_and_event_is_described():
+    assert set(DESCRIPTIONS) == {*State, *Event}
+
+
+def test_a_state_without_a_place_is_not_drawn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    places = {state: box for state, box in make_docs.PLACES.items() if state is not State.STALLED}
+    monkeypatch.setattr(make_docs, "PLACES", places)
+    with pytest.raises(LookupError, match="no place for STALLED"):
+        make_docs.draw_states(tmp_path / "states.png")
+
+
+@pytest.mark.parametrize(
+    ("pair", "after", "message"),
+    [
+        ((State.DEAD, Event.CHUNK_MERGED), State.STREAMING, "no route for DEAD -> STREAMING"),
+        ((State.STREAMING, Event.OFFLINE_TOO_LONG), State.DEAD, "STREAMING -> DEAD says 'contract violated'"),
+        (
+            (State.CONNECTING, Event.CHUNK_MERGED),
+            State.DEAD,
+            "a route, but no transition, for CONNECTING -> STR",
+        ),
+    ],
+    ids=["a new arrow", "a new event on an arrow", "an arrow moved"],
+)
+def test_a_transition_without_a_place_is_not_drawn(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pair: tuple[State, Event], after: State, message: str
+):
+    monkeypatch.setattr(make_docs, "TRANSITIONS", {**TRANSITIONS, pair: after})
+    with pytest.raises(LookupError, match=message):
+        make_docs.draw_states(tmp_path / "states.png")
+
+
+def test_a_description_that_its_box_cannot_hold_is_not_drawn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setattr(make_docs, "DESCRIPTIONS", {**DESCRIPTIONS, State.STALLED: "word " * 30})
+    with pytest.raises(LookupError, match="STALLED is too long"):
+        make_docs.draw_states(tmp_path / "states.png")
+
+
+def test_the_picture_can_be_drawn(tmp_path: Path):
+    make_docs.draw_states(tmp_path / "states.png")
+    with Image.open(tmp_path / "states.png") as drawn, Image.open(make_docs.PICTURE) as kept:
+        assert drawn.size == kept.size
+
+
+def test_the_safety_page_explains_every_rule_of_the_guard():
+    text = (ROOT / "docs" / "safety.md").read_text()
+    for rule in RULES:
+        assert f"\n| `{rule}` |" in text, rule
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_links_lead_somewhere(page: Path):
+    for target, fragment in re.findall(r"\]\(([^)#\s]*)(?:#([^)]*))?\)", page.read_text()):
+        if re.match(r"\w+:", target):
+            continue  # another site
+        found = (page.parent / target).resolve() if target else page
+        assert found.exists(), f"{page.name} links to {target}"
+        if fragment and found.suffix == ".md":
+            assert fragment in anchors(found), f"{page.name} links to {target}#{fragment}"
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the names that GitHub gives to a page's headings."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
