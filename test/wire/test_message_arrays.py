@@ -20,6 +20,7 @@ from trajectory_msgs.msg import JointTrajectoryPoint
 
 from remote_inference.core.contract import (
     FLOAT64_MULTI_ARRAY,
+    IMAGE,
     JOINT_STATE,
     JOINT_TRAJECTORY,
     ImageSource,
