@@ -12,7 +12,7 @@ import pytest
 import yaml
 from builders import CAMERA, JOINTS, contract_document, make_contract
 
-from remote_inference.core.contract import Contract, load_contract
+from remote_inference.core.contract import JOINT_TRAJECTORY, Contract, load_contract
 from remote_inference.core.document import DocumentError, parse_document
 
 SHIPPED = Path(__file__).parents[2] / "config" / "belt_arm.contract.yaml"
@@ -140,6 +140,15 @@ BAD: list[tuple[Change, str, list[str]]] = [
     (image(color="rgb"), "images.front.color", ["unknown key"]),
     (image(jpeg_quality=101), "images.front.jpeg_quality", ["101", "100"]),
     (image(jpeg_quality=90.5), "images.front.jpeg_quality", ["90.5", "integer"]),
+    (state(field="velocity"), "", ["no position of shoulder, elbow", "measured"]),
+    (
+        lambda d: d.update(measured={**d["state"][0], "names": ["a"]}),
+        "",
+        ["measured", "1 names", "2 actions"],
+    ),
+    (lambda d: d.update(measured={**d["state"][0], "field": "effort"}), "", ["measured", "effort"]),
+    (lambda d: d.update(home={"positions": [0.0, 1.5], "duration_s": 1.0}), "", ["1.5", "elbow", "1.0"]),
+    (command(topic="joint_states"), "", ["joint_states", "command", "sensor"]),
     (lambda d: d["actions"].update(kind="torque"), "actions.kind", ["'torque'", "'velocity'"]),
     (lambda d: d["actions"].update(names=["elbow", "elbow"]), "actions", ["elbow", "unique"]),
     (lambda d: d["actions"]["limits"].pop("elbow"), "actions", ["limits", "elbow", "expected"]),
@@ -198,3 +207,29 @@ def test_a_joint_limited_twice_is_refused(tmp_path: Path):
     path.write_text(DESIGN_EXAMPLE.replace(once, f"{once}, pan: {{min: -9, max: 9, max_velocity: 9}}"))
     with pytest.raises(DocumentError, match="pan"):
         load_contract(path)
+
+
+@pytest.mark.parametrize("kind", ["velocity", "effort"])
+def test_what_asks_for_positions_is_refused_for_other_actions(kind: str):
+    document = contract_document(kind)
+    document["commands"][0]["type"] = JOINT_TRAJECTORY
+    with pytest.raises(DocumentError, match=f"takes a JointTrajectory.*found {kind}"):
+        parse_document(document, Contract, "f")
+    document = contract_document(kind) | {"home": {"positions": [0.0, 0.0], "duration_s": 1.0}}
+    with pytest.raises(DocumentError, match=f"home: found with {kind} actions"):
+        parse_document(document, Contract, "f")
+
+
+def test_measured_positions_may_come_under_other_names_from_another_topic():
+    document = contract_document()
+    document["state"][0]["field"] = "velocity"
+    document["measured"] = {
+        **document["state"][0],
+        "topic": "encoders",
+        "field": "position",
+        "names": ["j1", "j2"],
+    }
+    contract = parse_document(document, Contract, "f")
+    assert contract.topics == ("joint_states", "encoders", "front/image_raw")
+    assert contract.measured_topics == ("encoders",)
+    assert contract.state_names == ("shoulder.velocity", "elbow.velocity")

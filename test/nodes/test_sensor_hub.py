@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rclpy.node import Node
 from rig import write_contract
-from sensor_msgs.msg import CompressedImage, Image
+from sensor_msgs.msg import CompressedImage, Image, JointState
 
 from remote_inference.core.contract import load_contract
 from remote_inference.nodes.sensor_hub import SensorHub, Snapshot
@@ -75,3 +75,46 @@ def test_raw_images_are_passed_on(node: Node, tmp_path: Path) -> None:
     wrist = image(20)
     hub.prepare_images(snapshot(wrist=wrist))
     assert hub.read_images(snapshot(wrist=wrist))[0] is wrist
+
+
+def stamped(grey: int, sec: int) -> Image:
+    message = image(grey)
+    message.header.stamp.sec = sec
+    return message
+
+
+def test_a_message_that_repeats_the_last_stamp_is_not_new(node: Node, tmp_path: Path) -> None:
+    """A hung driver goes on publishing: neither its picture nor its time of arrival is taken."""
+    heard: list[None] = []
+    hub = make_hub(node, tmp_path, wrist={})
+    hub._notify = lambda: heard.append(None)
+    hub._deposit("wrist", stamped(20, sec=7))
+    first = hub.snapshot()
+    hub._deposit("wrist", stamped(90, sec=7))
+    assert hub.snapshot() == first
+    assert len(heard) == 1
+    hub._deposit("wrist", stamped(90, sec=6))  # the camera's clock was set back
+    assert hub.snapshot().arrivals["wrist"] > first.arrivals["wrist"]
+
+
+def test_a_driver_without_stamps_is_judged_by_the_arrival_of_its_messages(node: Node, tmp_path: Path) -> None:
+    hub = make_hub(node, tmp_path, wrist={})
+    hub._deposit("wrist", stamped(20, sec=0))
+    first = hub.snapshot()
+    hub._deposit("wrist", stamped(20, sec=0))
+    assert hub.snapshot().arrivals["wrist"] > first.arrivals["wrist"]
+
+
+def test_measured_positions_follow_the_order_of_the_actions(node: Node, tmp_path: Path) -> None:
+    """From the state, or from the contract's `measured` where the state has other names."""
+    joints = JointState(name=["j2", "elbow", "shoulder", "j1"], position=[0.2, 0.6, 0.5, 0.1])
+    seen = Snapshot({"joint_states": joints}, {"joint_states": 0})
+    source = {"topic": "joint_states", "type": "sensor_msgs/msg/JointState", "field": "position"}
+    by_state = load_contract(write_contract(tmp_path, images={}, rename={}))
+    measured = {**source, "names": ["j1", "j2"]}
+    by_name = load_contract(write_contract(tmp_path, images={}, rename={}, measured=measured))
+    found = [
+        SensorHub(node, contract, lambda: None).measured_positions(seen) for contract in (by_state, by_name)
+    ]
+    assert found[0] == pytest.approx([0.5, 0.6])
+    assert found[1] == pytest.approx([0.1, 0.2])

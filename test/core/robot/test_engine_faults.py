@@ -302,3 +302,36 @@ def test_a_dead_engine_does_not_die_twice():
     world.carry_out(world.engine.status_reply("/server_a", True, world.now_ns))
     world.run(5)
     assert len([effect for _, effect in world.effects if type(effect).__name__ == "Stop"]) == 1
+
+
+def test_a_source_that_falls_silent_is_named_and_counted_once():
+    world = streaming(World())
+    world.sensors["front/image_raw"] = False
+    world.run(3)
+    assert world.engine.cycle.stale_sources == ("front/image_raw",)
+    assert world.warnings().count("front/image_raw: nothing new for 0.5 s") == 1
+    assert world.engine.guard.counts["sensor_age"] == 1
+    world.sensors["front/image_raw"] = True
+    world.run_until(lambda: world.state is State.STREAMING)
+    assert world.engine.cycle.stale_sources == ()
+
+
+def test_the_measured_position_is_forgotten_when_the_joints_fall_silent():
+    world = streaming(World())
+    assert world.engine.playback.measured is not None
+    world.sensors["joint_states"] = False
+    world.run(1)
+    assert world.engine.playback.measured is None
+    world.sensors["joint_states"] = True
+    world.run(0.1)
+    assert world.engine.playback.measured is not None
+
+
+def test_a_rejected_chunk_is_counted_by_the_guards_rule():
+    world = streaming(World())
+    world.fate = lambda chunk: [(0, replace(chunk, robot=_with(ROWS, np.nan)))]
+    world.run(1)
+    counts = world.engine.guard.counts
+    assert counts["non_finite"] == world.engine.counters.chunks_rejected > 0
+    world.carry_out(world.engine.malformed_chunk("no CDR"))
+    assert counts["shape"] == 1

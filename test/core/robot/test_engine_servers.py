@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from builders import make_config, make_spec, ns
 from simulated_server import SimulatedServer
@@ -14,8 +15,10 @@ from simulation import World, stopped, streaming
 
 from remote_inference.core.exchange import ChunkStatus, SessionReply
 from remote_inference.core.robot.effects import CloseSession, GetStatus, OpenSession, Stop
+from remote_inference.core.robot.link import Phase
 from remote_inference.core.robot.state_machine import State
 
+EMPTY = np.empty((0, 0), np.float32)
 TWO = ("/server_a", "/server_b")
 
 
@@ -296,3 +299,55 @@ def test_the_first_cycle_after_a_reconnect_is_not_counted_as_latency():
     world.run_until(lambda: world.state is State.RECONNECTING)
     world.run_until(lambda: world.state is State.STREAMING)
     assert world.engine.cycle.latency.quantile_s(1.0) == longest
+
+
+def test_an_error_while_draining_moves_the_robot_on_too():
+    world = streaming(World(make_config(servers=TWO)))
+    a = world.servers["/server_a"]
+    drain(a)
+    failed = {"status": ChunkStatus.DRAINING, "message": "out of memory", "model": EMPTY, "robot": EMPTY}
+    world.fate = lambda chunk: [
+        (0, replace(chunk, **failed) if a.registry.get(chunk.session_id) else chunk),
+    ]
+    world.run(3)
+    assert world.engine.link.server == "/server_b"
+    assert world.state is State.STREAMING
+    assert "server answered DRAINING: out of memory" in world.warnings()
+    assert State.STALLED not in world.states()
+
+
+def test_a_newcomer_waits_while_another_node_of_its_name_is_alive():
+    world = World()
+    world.carry_out(world.engine.rival(True, world.now_ns))
+    world.run(20)
+    assert world.all(GetStatus) == []
+    assert world.commands_since(0) == []
+    assert world.warnings().count("another node is called /robot_1/client") == 1
+    world.carry_out(world.engine.rival(False, world.now_ns))
+    world.run_until(lambda: world.state is State.STREAMING)
+
+
+def test_a_newcomer_that_finds_the_other_node_late_gives_its_session_back():
+    world = World()
+    world.presence = False
+    world.run_until(lambda: world.engine.link.phase is Phase.MATCHING)
+    world.carry_out(world.engine.rival(True, world.now_ns))
+    world.run(1)
+    assert world.server.closed
+    assert world.engine.link.session is None
+    assert world.state is State.CONNECTING
+
+
+def test_a_robot_that_has_had_a_session_does_not_give_way_to_a_newcomer():
+    world = streaming(World())
+    world.carry_out(world.engine.rival(True, world.now_ns))
+    world.run(2)
+    assert world.state is State.STREAMING
+    world.server.restart()
+    world.run(5)
+    assert world.state is State.STREAMING
+
+
+def test_each_process_tells_the_server_who_it_is():
+    offers = [world.run(1).all(OpenSession)[0].offer for world in (World(seed=1), World(seed=2))]
+    assert offers[0].client_instance_id != offers[1].client_instance_id

@@ -4,13 +4,25 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from builders import JOINTS, LIMIT, MAX_STEP, PERIOD_NS, make_contract
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remote_inference.core.robot.guard import AGE, JOINT_LIMIT, NON_FINITE, RULES, VELOCITY_LIMIT, Guard
+from remote_inference.core.robot.guard import (
+    AGE,
+    DIMENSION,
+    JOINT_LIMIT,
+    NON_FINITE,
+    RULES,
+    SENSOR_AGE,
+    SHAPE,
+    VELOCITY_LIMIT,
+    Guard,
+)
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 finite_action = st.tuples(finite, finite).map(np.array)
@@ -153,3 +165,60 @@ def test_a_change_is_never_silent(kind: str, action: np.ndarray, reference: np.n
     assert {rule: count for rule, count in guard.counts.items() if count} == dict.fromkeys(
         guarded.interventions, 1
     )
+
+
+def test_a_position_is_refused_when_nobody_knows_where_the_robot_is():
+    """The step could not be bounded."""
+    guard = make_guard()
+    guarded = guard.check(np.zeros(2), None)
+    assert guarded.action is None
+    assert guarded.interventions == (SENSOR_AGE,)
+    assert guard.counts[SENSOR_AGE] == 1
+
+
+def test_an_effort_may_change_by_max_velocity_per_second_from_zero_on():
+    guard = make_guard("effort")
+    first = guard.check(np.array([LIMIT, -LIMIT]), None).action
+    assert first == pytest.approx([MAX_STEP, -MAX_STEP])
+    assert guard.check(np.array([LIMIT, -LIMIT]), first).action == pytest.approx(
+        [2 * MAX_STEP, -2 * MAX_STEP]
+    )
+
+
+ROWS = np.zeros((3, 2), np.float32)
+NAN_ROWS = np.array([[0, 0], [0, np.nan], [0, 0]], np.float32)
+
+
+@pytest.mark.parametrize(
+    ("rows", "rule", "problem"),
+    [
+        (ROWS[:2], SHAPE, r"chunk_robot: found shape \[2, 2\], expected \[3, 2\]"),
+        (ROWS[:, :1], DIMENSION, r"chunk_robot: found shape \[3, 1\], expected \[3, 2\]"),
+        (ROWS[:0, :0], DIMENSION, r"chunk_robot: found shape \[0, 0\]"),
+        (NAN_ROWS, NON_FINITE, r"chunk_robot\[1, 1\]: found nan, expected finite values"),
+    ],
+)
+def test_a_bad_chunk_is_named_and_counted_by_its_rule(rows: np.ndarray, rule: str, problem: str):
+    guard = make_guard()
+    assert re.match(problem, guard.check_chunk(3, chunk_model=ROWS, chunk_robot=rows))
+    assert {name: count for name, count in guard.counts.items() if count} == {rule: 1}
+
+
+def test_a_good_chunk_has_no_problem():
+    guard = make_guard()
+    assert guard.check_chunk(3, chunk_model=ROWS, chunk_robot=ROWS) == ""
+    assert set(guard.counts.values()) == {0}
+
+
+@given(st.lists(finite_action, min_size=1, max_size=8), reference_in_limits)
+def test_what_is_foreseen_is_what_will_be_passed_and_counts_nothing(actions: list, reference: np.ndarray):
+    guard = make_guard()
+    foreseen = guard.foresee(np.stack(actions), reference)
+    assert set(guard.counts.values()) == {0}
+    for action, expected in zip(actions, foreseen, strict=True):
+        reference = guard.check(action, reference).action
+        assert reference == pytest.approx(expected, abs=1e-12)
+
+
+def test_nothing_is_foreseen_beyond_an_action_that_will_be_refused():
+    assert len(make_guard().foresee(NAN_ROWS.astype(np.float64), ZERO)) == 1

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remote_inference.core.robot.action_queue import ActionQueue, MergeMode
-from remote_inference.core.robot.guard import AGE, JOINT_LIMIT, NON_FINITE, VELOCITY_LIMIT, Guard
+from remote_inference.core.robot.guard import AGE, JOINT_LIMIT, NON_FINITE, SENSOR_AGE, VELOCITY_LIMIT, Guard
 from remote_inference.core.robot.playback import STOP_TICKS, CommandSource, Playback
 
 MAX_AGE_NS = ns(3.0)
@@ -275,3 +275,35 @@ def test_a_command_that_is_forgotten_in_the_middle_of_a_tick_is_forgotten():
     arm.playback._guard = arm.guard
     arm.playback.measured = np.array([0.5, 0.5])
     assert arm.playback.tick(PERIOD_NS).command == pytest.approx([0.5 - MAX_STEP] * 2)
+
+
+def test_a_position_robot_waits_for_a_fresh_position_before_its_first_step():
+    """Nothing is taken from the queue meanwhile; the age bound empties it if the sensor stays silent."""
+    arm = Arm()
+    arm.playback.measured = None
+    arm.feed(make_rows(3))
+    tick = arm.playback.tick(0)
+    assert tick.command is None
+    assert tick.interventions == (SENSOR_AGE,)
+    assert "position" in arm.playback.starved
+    assert len(arm.queue) == 3
+    arm.playback.measured = np.zeros(2)
+    assert arm.playback.tick(PERIOD_NS).command == pytest.approx([0.0, 0.0])
+
+
+def test_a_robot_on_its_way_needs_no_fresh_position():
+    arm = Arm()
+    arm.feed(make_rows(3))
+    arm.playback.tick(0)
+    arm.playback.measured = None
+    assert arm.playback.tick(PERIOD_NS).command is not None
+
+
+def test_an_effort_robot_ramps_up_again_after_zeros():
+    arm = Arm("zero", "effort")
+    arm.feed(np.full((2, 2), 0.15, np.float32))
+    commands = [arm.playback.tick(index * PERIOD_NS).command for index in range(3)]
+    assert commands[1] == pytest.approx([0.15, 0.15])
+    assert commands[2] == pytest.approx([0.0, 0.0])
+    arm.feed(np.full((1, 2), 0.15, np.float32))
+    assert arm.playback.tick(3 * PERIOD_NS).command == pytest.approx([MAX_STEP, MAX_STEP])

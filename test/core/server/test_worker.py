@@ -266,3 +266,14 @@ def test_a_new_episode_is_known_by_its_id_when_its_first_request_was_lost():
     bench.put(0, seq_id=5, episode_id=2)
     bench.serve()
     assert bench.sessions[0].processors.resets == 2  # type: ignore[attr-defined]
+
+
+def test_a_request_that_fails_while_draining_is_answered_draining_without_rows():
+    bench = Bench()
+    bench.worker.draining = True
+    bench.policy.answer = lambda _: 1 / 0
+    bench.put(0)
+    (chunk,) = bench.serve()
+    assert chunk.status is ChunkStatus.DRAINING
+    assert "ZeroDivisionError" in chunk.message
+    assert chunk.robot.size == 0

@@ -83,9 +83,6 @@ class Playback:
 
     def tick(self, now_ns: int) -> Tick:
         """Decide one control period."""
-        if self._forget:
-            self._forget = False
-            self._reference = self._horizon = None
         self._catch_up(now_ns)
         if self.halted or self.paused:
             self.starved = ""
@@ -133,18 +130,19 @@ class Playback:
 
     def _catch_up(self, now_ns: int) -> None:
         """Leave out the rows that trajectory controllers executed in periods without a tick."""
-        if self._horizon is None:
-            return
+        forget, self._forget = self._forget, False
         horizon, self._horizon = self._horizon, None
-        missed = min(round((now_ns - self._horizon_ns) / self._period_ns), len(horizon)) - 1
-        if missed <= 0:
-            return
-        for _ in range(missed):
-            self._queue.get()
-        assert self._last_command is not None, "a horizon follows a command"
-        reached = self._last_command.copy()
-        reached[self._handed_over] = horizon[missed, self._handed_over]
-        self._last_command = self._reference = reached
+        if horizon is not None and self._last_command is not None:
+            missed = min(round((now_ns - self._horizon_ns) / self._period_ns), len(horizon)) - 1
+            if missed > 0:
+                reached = self._last_command.copy()
+                reached[self._handed_over] = horizon[missed, self._handed_over]
+                self._last_command = self._reference = reached
+            if not forget:  # else the queue is another one, and nothing of it was executed
+                for _ in range(missed):
+                    self._queue.get()
+        if forget:
+            self._reference = None
 
     # -- nothing to execute --------------------------------------------------------------------------------
 
@@ -177,7 +175,7 @@ class Playback:
         return Tick(zeros, CommandSource.ZERO, interventions=interventions, horizon=zeros[np.newaxis])
 
     def _go_home(self, now_ns: int) -> Tick:
-        """Command the next point of the way home; without a home, or a robot ever moved, stop."""
+        """Command the next point of the way home, or stop when there is none or the robot was never moved."""
         if self._home is None or self._last_command is None:
             self.wants_home = False
             return self._stop()

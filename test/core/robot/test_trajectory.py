@@ -1,0 +1,231 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What trajectory controllers are handed: the safe horizon, no more, and an end to it at each stop."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from builders import JOINTS, LIMIT, MAX_STEP, PERIOD_NS, contract_document, make_rows, make_source, ns
+from hypothesis import given
+from hypothesis import strategies as st
+
+from remote_inference.core.contract import FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY, Contract
+from remote_inference.core.document import parse_document
+from remote_inference.core.robot.action_queue import ActionQueue, MergeMode
+from remote_inference.core.robot.guard import VELOCITY_LIMIT, Guard
+from remote_inference.core.robot.playback import STOP_TICKS, CommandSource, Playback, Tick
+
+MAX_AGE_NS = ns(3.0)
+
+
+def make_playback(
+    queue: ActionQueue,
+    *,
+    types: tuple[str, str] = (JOINT_TRAJECTORY, JOINT_TRAJECTORY),
+    fallback: str = "hold",
+) -> Playback:
+    """Return a playback, unpaused at zero, whose two joints go to controllers of these types."""
+    document = contract_document()
+    document["commands"] = [
+        {"topic": f"{name}/commands", "type": kind, "names": [name]}
+        for name, kind in zip(JOINTS, types, strict=True)
+    ]
+    contract = parse_document(document, Contract, "test.contract.yaml")
+    guard = Guard(contract.actions, contract.period_s)
+    playback = Playback(queue, guard, contract, fallback=fallback, max_action_age_ns=MAX_AGE_NS)
+    playback.paused = False
+    playback.measured = np.zeros(2)
+    return playback
+
+
+def feed(queue: ActionQueue, rows: np.ndarray, capture_ns: int = 0) -> None:
+    source = make_source(capture_ns=capture_ns)
+    queue.merge(source, rows, rows, MergeMode.APPEND, latency_steps=0, executed_before=0)
+
+
+def horizon_of(tick: Tick) -> np.ndarray:
+    assert tick.horizon is not None
+    assert tick.command is not None
+    assert tick.horizon[0] == pytest.approx(tick.command)
+    return tick.horizon
+
+
+def test_each_tick_hands_over_the_command_and_everything_queued_behind_it():
+    queue = ActionQueue()
+    feed(queue, make_rows(5))
+    playback = make_playback(queue)
+    assert horizon_of(playback.tick(0)) == pytest.approx(make_rows(5))
+    assert horizon_of(playback.tick(PERIOD_NS)) == pytest.approx(make_rows(5)[1:])
+    assert len(queue) == 3  # looking ahead takes nothing
+
+
+def test_other_controllers_get_the_command_alone():
+    queue = ActionQueue()
+    feed(queue, make_rows(5))
+    playback = make_playback(queue, types=(FLOAT64_MULTI_ARRAY, FLOAT64_MULTI_ARRAY))
+    assert len(horizon_of(playback.tick(0))) == 1
+
+
+def test_the_horizon_ends_at_the_age_bound():
+    """Row k is executed k periods from now, and must not be older than the bound then."""
+    queue = ActionQueue()
+    feed(queue, make_rows(20), capture_ns=0)
+    tick = make_playback(queue).tick(MAX_AGE_NS - 3 * PERIOD_NS)
+    assert len(horizon_of(tick)) == 4
+
+
+def test_a_younger_chunk_behind_an_old_one_does_not_reach_over_the_gap():
+    queue = ActionQueue()
+    feed(queue, make_rows(4), capture_ns=0)
+    feed(queue, make_rows(4), capture_ns=MAX_AGE_NS - PERIOD_NS)
+    assert len(horizon_of(make_playback(queue).tick(MAX_AGE_NS - PERIOD_NS))) == 2
+
+
+def test_the_horizon_is_what_the_next_ticks_command():
+    """The guard's clamps included: the controller must not be promised another path."""
+    rows = np.array([[0.05, 0.0], [0.9, 0.0], [0.9, -5.0], [0.9, 0.0]], np.float32)
+    queue = ActionQueue()
+    feed(queue, rows)
+    playback = make_playback(queue)
+    promised = horizon_of(playback.tick(0))
+    executed = [promised[0]] + [playback.tick(index * PERIOD_NS).command for index in (1, 2, 3)]
+    assert promised == pytest.approx(np.stack(executed))
+    assert promised[1] == pytest.approx([0.05 + MAX_STEP, 0.0])
+
+
+def test_clamps_ahead_are_counted_when_they_are_executed_and_once():
+    queue = ActionQueue()
+    feed(queue, np.array([[0.0, 0.0], [0.0, 0.0], [0.5, 0.0]], np.float32))
+    playback = make_playback(queue)
+    counts = playback._guard.counts
+    playback.tick(0)
+    playback.tick(PERIOD_NS)
+    assert counts[VELOCITY_LIMIT] == 0
+    playback.tick(2 * PERIOD_NS)
+    assert counts[VELOCITY_LIMIT] == 1
+
+
+def test_rows_that_the_controller_executed_in_missed_periods_are_left_out():
+    """Executing them again would drive the arm back."""
+    queue = ActionQueue()
+    feed(queue, make_rows(10))
+    playback = make_playback(queue)
+    playback.tick(0)
+    tick = playback.tick(4 * PERIOD_NS)  # three periods without a tick
+    assert tick.command == pytest.approx(make_rows(10)[4])
+    assert tick.interventions == ()  # the step is taken from where the controller is by now
+    assert queue.executed == 5
+
+
+def test_a_tick_that_is_a_little_late_leaves_nothing_out():
+    queue = ActionQueue()
+    feed(queue, make_rows(10))
+    playback = make_playback(queue)
+    playback.tick(0)
+    assert playback.tick(round(1.4 * PERIOD_NS)).command == pytest.approx(make_rows(10)[1])
+
+
+def test_rows_of_missed_periods_are_executed_late_where_no_controller_went_on():
+    """A forward controller held its target meanwhile: leaving rows out would command a jump."""
+    queue = ActionQueue()
+    feed(queue, make_rows(10))
+    playback = make_playback(queue, types=(FLOAT64_MULTI_ARRAY, FLOAT64_MULTI_ARRAY))
+    playback.tick(0)
+    assert playback.tick(4 * PERIOD_NS).command == pytest.approx(make_rows(10)[1])
+
+
+def test_a_forward_controlled_joint_steps_on_from_where_it_stayed():
+    rows = make_rows(10, step=MAX_STEP)
+    queue = ActionQueue()
+    feed(queue, rows)
+    playback = make_playback(queue, types=(JOINT_TRAJECTORY, FLOAT64_MULTI_ARRAY))
+    playback.tick(0)
+    command = playback.tick(4 * PERIOD_NS).command
+    assert command == pytest.approx([4 * MAX_STEP, -MAX_STEP])
+
+
+@pytest.mark.parametrize("stop", ["pause", "halt", "reset", "queue ends"])
+def test_a_trajectory_is_ended_by_the_last_command_whatever_stops_the_robot(stop: str):
+    """Silence would let the controller go on along what it was handed."""
+    queue = ActionQueue()
+    feed(queue, make_rows(1 if stop == "queue ends" else 10))
+    playback = make_playback(queue)
+    last = playback.tick(0).command
+    if stop == "pause":
+        playback.paused = True
+    elif stop == "halt":
+        playback.halted = True
+    elif stop == "reset":
+        queue.clear()
+        playback.forget_command()
+    ticks = [playback.tick(index * PERIOD_NS) for index in range(1, 41)]
+    assert [tick.source for tick in ticks] == [CommandSource.HOLD] * STOP_TICKS + [CommandSource.NONE] * (
+        40 - STOP_TICKS
+    )
+    for tick in ticks[:STOP_TICKS]:
+        assert horizon_of(tick) == pytest.approx(np.stack([last]))
+
+
+def test_after_a_hiccup_and_a_pause_the_arm_is_held_where_the_controller_brought_it():
+    queue = ActionQueue()
+    feed(queue, make_rows(10))
+    playback = make_playback(queue)
+    playback.tick(0)
+    playback.paused = True
+    assert playback.tick(4 * PERIOD_NS).command == pytest.approx(make_rows(10)[3])
+
+
+def test_nothing_is_held_that_was_never_commanded():
+    playback = make_playback(ActionQueue())
+    playback.paused = True
+    assert playback.tick(0).command is None
+
+
+events = st.lists(
+    st.one_of(
+        st.tuples(st.just("merge"), st.integers(1, 30)),
+        st.tuples(st.just("tick"), st.integers(1, 8)),  # periods since the last one
+        st.tuples(st.sampled_from(["pause", "resume", "reset"]), st.just(0)),
+    ),
+    max_size=60,
+)
+
+
+@given(events, st.integers(0, 2**32 - 1), st.sampled_from(["hold", "repeat_last"]))
+def test_whatever_happens_no_controller_is_handed_a_jump_or_anything_too_old(
+    schedule: list, seed: int, fallback: str
+):
+    """The arm follows its controller, which goes along the last horizon until another one arrives."""
+    rng = np.random.default_rng(seed)
+    queue = ActionQueue()
+    playback = make_playback(queue, fallback=fallback)
+    now_ns = ns(10)
+    path: list[np.ndarray] = [np.zeros(2)]  # what the controller does from the last tick on
+    for event, amount in schedule:
+        if event == "merge":
+            rows = rng.uniform(-1.5 * LIMIT, 1.5 * LIMIT, (amount, 2)).astype(np.float32)
+            feed(queue, rows, capture_ns=now_ns - int(rng.integers(0, MAX_AGE_NS)))
+        elif event == "reset":
+            queue.clear()
+            playback.forget_command()
+        elif event in ("pause", "resume"):
+            if event == "resume":
+                playback.forget_command()
+            playback.paused = event == "pause"
+        else:
+            now_ns += amount * PERIOD_NS
+            # The last tick's command is reached one period after it; then one row per period.
+            arm = path[min(amount - 1, len(path) - 1)]
+            playback.measured = arm.copy()
+            tick = playback.tick(now_ns)
+            if tick.horizon is None:
+                path = [arm] if len(path) == 1 else path[min(amount, len(path) - 1) :]
+                continue
+            steps = np.diff(tick.horizon, axis=0, prepend=arm[np.newaxis])
+            assert (np.abs(steps) <= MAX_STEP + 1e-9).all()
+            assert (np.abs(tick.horizon) <= LIMIT).all()
+            path = list(tick.horizon)
+            if tick.source is CommandSource.CHUNK:
+                assert tick.queued is not None
+                assert now_ns - tick.queued.source.capture_ns <= MAX_AGE_NS
