@@ -26,8 +26,9 @@ def generate_launch_description() -> LaunchDescription:
             ),
             DeclareLaunchArgument(
                 "servers",
-                default_value="/policy_server",
-                description="full names of policy servers, comma-separated, in order of preference",
+                default_value="",
+                description="full names of policy servers, comma-separated, in order of preference; empty: "
+                "those of params_file, or /policy_server",
             ),
             DeclareLaunchArgument(
                 "params_file",
@@ -52,7 +53,7 @@ def _start(context: LaunchContext) -> list:
     processes = bringup.robot_processes(
         value("contract"),
         namespace=value("namespace"),
-        servers=[server.strip() for server in value("servers").split(",")],
+        servers=[server.strip() for server in value("servers").split(",") if server.strip()],
         parameter_files=[value("params_file")] if value("params_file") else [],
         bag=value("record") or None,
         rmw=value("rmw"),

@@ -112,17 +112,21 @@ def robot(
     contract: str | Path,
     *,
     namespace: str,
-    servers: Sequence[str] = ("/policy_server",),
+    servers: Sequence[str] = (),
     parameter_files: Sequence[str | Path] = (),
     parameters: Mapping[str, Any] | None = None,
     rmw: str = "",
 ) -> Process:
-    """Describe one robot's remote_inference node. `parameters` win over `parameter_files`."""
+    """Describe one robot's remote_inference node.
+
+    `servers` and `parameters` win over `parameter_files`; without any, the node's defaults hold.
+    """
+    named = {"servers": list(servers)} if servers else {}
     return Process(
         "remote_inference",
         "remote_inference",
         namespace,
-        {"contract": str(contract), "servers": list(servers), **(parameters or {})},
+        {"contract": str(contract), **named, **(parameters or {})},
         parameter_files,
         environment(rmw),
     )
@@ -150,7 +154,7 @@ def recorder(
     """
     wiring = load_contract(contract)
     types = {**RECORDED_TOPICS, **(extra_topics or {})}
-    types |= {source.topic: source.type for source in wiring.state}
+    types |= {source.topic: source.type for source in wiring.joint_sources}
     types |= {sink.topic: sink.type for sink in wiring.commands}
     topics = [f"{in_namespace(namespace, topic)}:{type_name}" for topic, type_name in types.items()]
     return Process(
@@ -167,7 +171,7 @@ def robot_processes(
     contract: str | Path,
     *,
     namespace: str,
-    servers: Sequence[str] = ("/policy_server",),
+    servers: Sequence[str] = (),
     parameter_files: Sequence[str | Path] = (),
     bag: str | Path | None = None,
     rmw: str = "",

@@ -60,3 +60,8 @@ def test_recording_comes_up_first_and_only_on_request(tmp_path: Path) -> None:
 def test_a_bad_contract_is_refused_before_anything_starts(tmp_path: Path) -> None:
     with pytest.raises(DocumentError, match=r"none\.yaml"):
         bringup.robot_processes(tmp_path / "none.yaml", namespace="/robot_1", bag=tmp_path / "bag")
+
+
+def test_servers_that_nobody_names_are_left_to_the_parameter_file() -> None:
+    command = " ".join(bringup.robot(CONTRACT, namespace="/robot_1").command())
+    assert "servers" not in command
