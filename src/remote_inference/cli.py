@@ -46,7 +46,9 @@ def _add_robot(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     parser = verbs.add_parser("robot", help="run one robot's node, as robot.launch.py does")
     parser.add_argument("--contract", type=Path, required=True, help="YAML that maps topics to features")
     parser.add_argument("--namespace", required=True, help="the robot's namespace, for example /robot_1")
-    parser.add_argument("--servers", nargs="+", default=[], help="in order of preference; wins over --params-file")
+    parser.add_argument(
+        "--servers", nargs="+", default=[], help="in order of preference; wins over --params-file"
+    )
     parser.add_argument("--params-file", type=Path, help="ROS parameter file for the node")
     parser.add_argument("--record", type=Path, help="folder of a bag to create")
     parser.set_defaults(run=_run_robot)

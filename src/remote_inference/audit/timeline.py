@@ -23,7 +23,7 @@ from remote_inference.audit.bag import open_bag
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-SOURCES = ("none", "chunk", "repeat_last", "zero", "homing")  # by ExecutedAction.source
+SOURCES = ("none", "chunk", "repeat_last", "zero", "homing", "hold")  # by ExecutedAction.source
 STATES = ("CONNECTING", "STREAMING", "DEGRADED", "STALLED", "RECONNECTING", "DEAD")  # by ClientState.state
 CHUNK_SOURCE = SOURCES.index("chunk")
 
