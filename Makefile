@@ -90,5 +90,5 @@ $(LEROBOT)/.packages: requirements/lerobot.txt requirements/dev.txt
 		|| { echo "Python 3.12 is needed: make test-lerobot PYTHON312=/path/to/python3.12" >&2; exit 1; }
 	@echo "installing LeRobot into $(LEROBOT) (about 3 GB to download, once)"
 	@test -x $(LEROBOT)/bin/python || $(PYTHON312) -m venv $(LEROBOT)
-	@$(LEROBOT)/bin/python -m pip install -qq --disable-pip-version-check -r $<
+	@$(RUN) $(LEROBOT)/bin/python -m pip install -qq --disable-pip-version-check -r $<
 	@touch $@

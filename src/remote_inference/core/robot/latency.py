@@ -12,7 +12,7 @@ WINDOW = 100  # cycles
 
 def steps(duration_s: float, period_s: float) -> int:
     """Return the control ticks that begin within a duration: `ceil(duration / period)`."""
-    # The subtraction keeps 0.3 s at 30 Hz at 9 steps where the quotient is 9.000000000000002.
+    # The subtraction keeps 0.14 s at 50 Hz at 7 steps where the quotient is 7.000000000000001.
     return max(0, math.ceil(duration_s / period_s - 1e-9))
 
 
