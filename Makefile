@@ -24,10 +24,10 @@ REQUIREMENTS := requirements/$(DISTRO).txt requirements/build.txt requirements/r
 SOURCES := $(shell find src msg srv scripts launch config -type f -not -name '*.pyc') CMakeLists.txt package.xml \
 	pyproject.toml tools/ros_wheels.cmake
 
-.PHONY: help setup demo test test-nodes test-lerobot lint format docs bench train-demo clean
+.PHONY: help setup demo test test-nodes test-lerobot lint format docs fault-table bench bench-control train-demo clean
 
 help:  ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 	@echo "  DISTRO=jazzy|kilted chooses the ROS 2 wheels; ARGS='...' is passed on to the program."
 
 setup: $(PACKAGE) $(RENDERING)  ## install everything into .venv/<distro> and build the interfaces
@@ -60,6 +60,9 @@ docs: setup  ## write the pictures and tables of docs/ that come from the code
 
 bench: setup  ## measure the request cycle against a bare rclpy ping-pong of the same bytes
 	@$(RUN) python benchmarks/request_cycle.py $(ARGS)
+
+bench-control: setup  ## measure how evenly the control thread ticks, idle, loaded and while the server is killed
+	@$(RUN) python benchmarks/control_jitter.py $(ARGS)
 
 train-demo: setup  ## collect data and train the demo's policy again (about ten minutes on two cores)
 	@$(RUN) python -m remote_inference.sim.train_demo --out config/models/belt_arm $(ARGS)

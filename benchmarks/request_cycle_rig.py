@@ -75,8 +75,8 @@ class Case:
         return f"{self.cameras} camera{'s' if self.cameras > 1 else ''}, {kind}"
 
 
-def write_deployment(folder: Path, case: Case) -> tuple[Path, Path]:
-    """Write contract, manifest and policy; return the first two."""
+def write_deployment(folder: Path, case: Case, fps: float = FPS) -> tuple[Path, Path]:
+    """Write contract, manifest and policy of a control rate [Hz]; return the first two."""
     cameras = [f"camera_{index}" for index in range(case.cameras)]
     policy = {
         "name": "hold",
@@ -85,14 +85,14 @@ def write_deployment(folder: Path, case: Case) -> tuple[Path, Path]:
         "action_names": JOINTS,
         "image_features": {f"images.{camera}": [HEIGHT, WIDTH, 3] for camera in cameras},
         "chunk_size": CHUNK_SIZE,
-        "trained_fps": FPS,
+        "trained_fps": fps,
     }
     joints = {"topic": "joint_states", "type": "sensor_msgs/msg/JointState", "field": "position"}
     image = {"type": "sensor_msgs/msg/Image", "jpeg_quality": case.quality}
     limits = {"min": -3.0, "max": 3.0, "max_velocity": 3.0}
     contract = {
         "robot_type": "benchmark",
-        "fps": FPS,
+        "fps": fps,
         "task": "hold still",
         "state": [{**joints, "names": list(JOINTS)}],
         "images": {camera: {"topic": camera, **image} for camera in cameras},
