@@ -8,15 +8,18 @@ import json
 import threading
 import time
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import rclpy
 import yaml
+from rclpy.client import Client
 from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
-from rclpy.qos import QoSProfile
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, QoSProfile
 from sensor_msgs.msg import Image, JointState
 from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
@@ -24,16 +27,12 @@ from std_srvs.srv import Trigger
 from remote_inference import bringup
 from remote_inference.msg import ClientState, ExecutedAction
 from remote_inference.processes import ProcessGroup
-from remote_inference.wire.qos import (
-    COMMAND_QOS,
-    EXECUTED_QOS,
-    EXECUTED_TOPIC,
-    LATCHED_QOS,
-    SENSOR_QOS,
-    STATE_TOPIC,
-)
+from remote_inference.wire.qos import EXECUTED_QOS, EXECUTED_TOPIC, SENSOR_QOS, STATE_TOPIC
 
 DEADLINE_S = 30.0
+# Deeper than the publishers': the test's own process may be slow, and every message counts.
+DEEP_QOS = QoSProfile(depth=1000)
+DEEP_LATCHED_QOS = QoSProfile(depth=1000, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 JOINTS = ("shoulder", "elbow")
 FEATURE = "observation.images.camera"
 CONTRACT: dict[str, Any] = {
@@ -99,13 +98,15 @@ class Rig:
         self.states: list[ClientState] = []
         self.executed: list[ExecutedAction] = []
         self._changed = threading.Condition()
+        self._clients: dict[str, Client] = {}
+        self._nodes: list[Node] = []
         self._context = Context()
         rclpy.init(context=self._context)
         self.node = rclpy.create_node("rig", namespace=namespace, context=self._context)
         self._joints = self.node.create_publisher(JointState, "joint_states", SENSOR_QOS)
         self._camera = self.node.create_publisher(Image, "camera/image_raw", SENSOR_QOS)
-        self.subscribe(Float64MultiArray, "commands", self._on_command, COMMAND_QOS)
-        self.subscribe(ClientState, STATE_TOPIC, self.states.append, LATCHED_QOS)
+        self.node.create_subscription(Float64MultiArray, "commands", self._receive_command, DEEP_QOS)
+        self.subscribe(ClientState, STATE_TOPIC, self.states.append, DEEP_LATCHED_QOS)
         self.subscribe(ExecutedAction, EXECUTED_TOPIC, self.executed.append, EXECUTED_QOS)
         self.node.create_timer(1.0 / 30.0, self._publish_sensors)
         self._executor = SingleThreadedExecutor(context=self._context)
@@ -119,16 +120,29 @@ class Rig:
         self._stop.set()
         self._thread.join(DEADLINE_S)
         self._executor.shutdown(timeout_sec=1.0)
-        self.node.destroy_node()
+        for node in (self.node, *self._nodes):
+            node.destroy_node()
         rclpy.shutdown(context=self._context)
 
     def start_server(self, manifest: Path, **parameters: Any) -> None:
         self.server = self.group.start(bringup.server(manifest, **parameters))
 
-    def start_robot(self, contract: Path, **parameters: Any) -> None:
-        self.robot = self.group.start(
-            bringup.robot(contract, namespace=self.namespace, parameters={"autostart": True, **parameters})
+    def start_robot(
+        self, contract: Path, environment: Mapping[str, str] | None = None, **parameters: Any
+    ) -> None:
+        """Start the robot's node. environment: variables besides those of a deployment."""
+        process = bringup.robot(
+            contract, namespace=self.namespace, parameters={"autostart": True, **parameters}
         )
+        process = replace(process, environment={**process.environment, **(environment or {})})
+        self.robot = self.group.start(process)
+
+    def add_node(self, name: str) -> Node:
+        """Create another node in the root namespace; it lives and spins with the rig's own."""
+        node = rclpy.create_node(name, context=self._context)
+        self._nodes.append(node)
+        self._executor.add_node(node)
+        return node
 
     def subscribe(self, kind: type, topic: str, take: Callable[[Any], None], qos: QoSProfile) -> None:
         def receive(message: Any) -> None:
@@ -166,7 +180,9 @@ class Rig:
 
     def call(self, kind: Any, name: str, **request: Any) -> Any:
         """Call a service as a plain rclpy script would; relative names are in the robot's namespace."""
-        client = self.node.create_client(kind, name)
+        if name not in self._clients:
+            self._clients[name] = self.node.create_client(kind, name)
+        client = self._clients[name]
         assert client.wait_for_service(DEADLINE_S), f"no service {client.srv_name}"
         done = threading.Event()
         future = client.call_async(kind.Request(**request))
@@ -188,7 +204,12 @@ class Rig:
         while not self._stop.is_set():
             self._executor.spin_once(timeout_sec=0.1)
 
-    def _on_command(self, message: Float64MultiArray) -> None:
+    def _receive_command(self, message: Float64MultiArray, info: dict[str, int]) -> None:
+        self._on_command(message, info)
+        with self._changed:
+            self._changed.notify_all()
+
+    def _on_command(self, message: Float64MultiArray, info: dict[str, int]) -> None:
         self.commands.append((time.monotonic(), tuple(message.data)))
 
     def _publish_sensors(self) -> None:

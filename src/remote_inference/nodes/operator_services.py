@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.node import Node
 from rclpy.task import Future
 from std_srvs.srv import Trigger
@@ -30,10 +31,12 @@ class OperatorServices:
         self._engine = engine
         self._submit = submit
         self._resets: dict[int, Future] = {}  # outcomes that calls wait for, by episode
-        node.create_service(Trigger, "~/reset", self._reset)
-        node.create_service(Trigger, "~/pause", self._pause)
-        node.create_service(Trigger, "~/resume", self._resume)
-        node.create_service(StartEpisode, "~/start_episode", self._start_episode)
+        # A call that awaits blocks its group: the node's own has the sensors and the awaited answer.
+        group = ReentrantCallbackGroup()
+        node.create_service(Trigger, "~/reset", self._reset, callback_group=group)
+        node.create_service(Trigger, "~/pause", self._pause, callback_group=group)
+        node.create_service(Trigger, "~/resume", self._resume, callback_group=group)
+        node.create_service(StartEpisode, "~/start_episode", self._start_episode, callback_group=group)
 
     def end_reset(self, ended: ResetEnded) -> None:
         """Answer the call that began an episode. The worker's thread calls it."""

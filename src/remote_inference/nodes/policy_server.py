@@ -93,7 +93,7 @@ class PolicyServer(LifecycleNode):
         self.create_service(CloseSession, "~/close_session", self._close_session)
         self.create_service(ResetSession, "~/reset_session", self._reset_session)
         self.create_service(GetStatus, "~/get_status", self._get_status)
-        self.create_timer(STATUS_PERIOD_S, self._publish_status, clock=STEADY_CLOCK)
+        self.create_timer(STATUS_PERIOD_S, self._look_around, clock=STEADY_CLOCK)
         if declare_parameters(self, ServerConfig).autostart:
             self._autostart()
 
@@ -248,6 +248,14 @@ class PolicyServer(LifecycleNode):
             for name, gid in identify_endpoints(self.get_publishers_info_by_topic(topic))
             if name == offer.client
         )
+
+    def _look_around(self) -> None:
+        """Learn by which endpoint each robot publishes: the graph may have been slower than its session."""
+        for session in self._registry.all():
+            if not session.entities.robot_gids:
+                gids = self._robot_gids(session.offer)
+                session.entities = replace(session.entities, robot_gids=gids)
+        self._publish_status()
 
     def _is_alive(self, session: Session) -> bool:
         """Tell whether the process that opened a session still publishes, beside whoever asks now."""

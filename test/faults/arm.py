@@ -1,0 +1,157 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""An arm that knows where each command comes from.
+
+Besides two joints, the contract has two markers that look like joints without limits: the arm publishes the
+number of each state message as the position of `capture`, and its own count of episodes as that of `episode`.
+A policy that answers with the measured state sends them back, so each command carries the number of the
+capture it was computed from.
+
+The measured joints jump between positions just beyond their limits: without clamps there is no safe command.
+"""
+
+from __future__ import annotations
+
+import time
+from array import array
+from pathlib import Path
+from typing import Any
+
+from judge import FPS, LIMITS, MAX_ACTION_AGE_S, MAX_VELOCITY, Capture, Command, OperatorCall, Record
+from rig import CONTRACT, DEADLINE_S, Rig, write_contract, write_manifest
+from sensor_msgs.msg import Image, JointState
+from std_msgs.msg import Float64MultiArray
+
+MARKERS = ("capture", "episode")
+NAMES = (*LIMITS, *MARKERS)
+GAP_S = 0.5  # without a command: a hold, and no late tick
+COUNT_MAX = 2.0**24  # a float32 counts exactly up to here
+OVERSHOOT = 1.03  # less than one step beyond a limit, so that the first command can lie within it
+JUMP_CAPTURES = {"shoulder": 45, "elbow": 25}  # captures between two jumps of the measured position
+
+# What every robot of these tests runs with; what is not named has its default.
+PARAMETERS: dict[str, Any] = {
+    "merge_mode": "replace",
+    "buffer_time_s": 2.75,  # of 3 s in a chunk: several requests a second
+    "max_action_age_s": MAX_ACTION_AGE_S,
+    "request_timeout_s": 1.0,
+    "reconnect_initial_backoff_s": 0.2,
+    "reconnect_max_backoff_s": 1.0,
+}
+POLICY: dict[str, Any] = {"state_names": list(NAMES), "action_names": list(NAMES), "chunk_size": 90}
+
+
+def write_arm_contract(folder: Path) -> Path:
+    limits = {
+        joint: {"min": lower, "max": upper, "max_velocity": MAX_VELOCITY[joint]}
+        for joint, (lower, upper) in LIMITS.items()
+    }
+    limits |= {marker: {"min": -1.0, "max": COUNT_MAX, "max_velocity": 1e9} for marker in MARKERS}
+    return write_contract(
+        folder,
+        fps=FPS,
+        state=[{**CONTRACT["state"][0], "names": list(NAMES)}],
+        actions={"kind": "position", "names": list(NAMES), "limits": limits},
+        commands=[{**CONTRACT["commands"][0], "names": list(reversed(NAMES))}],
+    )
+
+
+def measured(number: int) -> tuple[float, ...]:
+    """Return the joint positions of a capture."""
+    return tuple(
+        OVERSHOOT * LIMITS[joint][number // captures % 2] for joint, captures in JUMP_CAPTURES.items()
+    )
+
+
+class Arm(Rig):
+    """The rig with jumping joints, markers and a record of everything that the judge must know."""
+
+    def __init__(self, folder: Path) -> None:
+        self.record = Record()
+        self.expected_exit: int | None = None  # of the robot's process; None: it must live
+        self.episode = 0
+        self.joints_on = self.camera_on = True
+        self.repeated_image: Image | None = None  # published instead of new ones: a frozen driver
+        self.joint_names = ("gripper", *reversed(NAMES))
+        super().__init__(folder)
+
+    def start_arm_server(self, name: str = "policy_server", **policy: Any) -> None:
+        """Start a real server whose policy answers with the measured state."""
+        self.start_server(write_manifest(self.folder, policy={**POLICY, **policy}), name=name)
+
+    def start_arm(self, **changes: Any) -> None:
+        """Start the robot's node and wait until it streams."""
+        self.start_robot(write_arm_contract(self.folder), **{**PARAMETERS, **changes})
+        self.wait_for_state("STREAMING")
+        self.wait_for_commands(10)
+
+    def wait_until_held(self) -> None:
+        """Wait until no command has come for so long that it is no late tick."""
+        self.wait_for(lambda: now_ns() - self.record.commands[-1].time_ns > 1.2 * GAP_S * 1e9, "held")
+
+    def reset(self) -> str:
+        """Begin an episode; return what the node says of it."""
+        return self._operate("reset")
+
+    def pause(self) -> None:
+        self._operate("pause")
+
+    def resume(self) -> None:
+        self._operate("resume")
+
+    def _operate(self, name: str) -> str:
+        if name == "reset":
+            self.episode += 1
+        called_ns, next_capture = now_ns(), len(self.record.captures)
+        response = self.trigger(name)
+        self.record.calls.append(OperatorCall(name, called_ns, now_ns(), next_capture))
+        assert response.success, response.message
+        return str(response.message)
+
+    def wait_for_exit(self, code: int) -> None:
+        """Wait until the robot's process gives up by itself."""
+        self.expected_exit = code
+        assert self.robot.wait(DEADLINE_S) == code
+
+    def _on_command(self, message: Float64MultiArray, info: dict[str, int]) -> None:
+        super()._on_command(message, info)
+        values = dict(zip(reversed(NAMES), message.data, strict=True))
+        self.record.commands.append(
+            Command(
+                # The middleware's own thread has stamped it: this process may have been late to look.
+                time_ns=info["received_timestamp"] or now_ns(),
+                number=info["publication_sequence_number"],
+                positions=tuple(values[joint] for joint in LIMITS),
+                capture=values["capture"],
+                episode=values["episode"],
+            )
+        )
+
+    def _publish_sensors(self) -> None:
+        stamp = self.node.get_clock().now().to_msg()
+        if self.joints_on:
+            self._publish_joints(stamp)
+        if self.camera_on:
+            image = Image(height=48, width=64, encoding="rgb8", step=192, data=array("B", bytes(48 * 192)))
+            image.header.stamp = stamp
+            self._last_image = self.repeated_image or image
+            self._camera.publish(self._last_image)
+
+    def freeze_camera(self) -> None:
+        """Let the driver publish its last image, with its stamp, for ever."""
+        self.repeated_image = self._last_image
+
+    def _publish_joints(self, stamp: Any) -> None:
+        number = len(self.record.captures)
+        capture = Capture(now_ns(), measured(number), self.episode)
+        values = dict(zip(NAMES, (*capture.positions, float(number), float(capture.episode)), strict=True))
+        values["gripper"] = 9.0
+        joints = JointState(name=list(self.joint_names), position=[values[name] for name in self.joint_names])
+        joints.header.stamp = stamp
+        self.record.captures.append(capture)
+        self._joints.publish(joints)
+
+
+def now_ns() -> int:
+    """Return the arm's clock: wall time, in which the middleware stamps arrivals."""
+    return time.time_ns()

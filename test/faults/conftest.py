@@ -1,0 +1,91 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Fixtures of the fault tests. The arm's is the judge: no test ends without its verdict."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "nodes"))  # for the rig
+
+from arm import Arm
+from fault import Fault
+from fault_table import PROPERTY, Row, write_table
+from judge import find_violations
+from scripted_server import ScriptedServer
+
+ORDER = pytest.StashKey[int]()
+
+
+class FaultTable:
+    """Collects the rows of a run, from worker processes too, and writes them when every test has passed."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._rows: list[Row] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        row = Row.of(report.user_properties)
+        if report.when == "call" and row is not None:
+            self._rows.append(row)
+
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        if exitstatus == pytest.ExitCode.OK:
+            write_table(self._path, self._rows)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:
+        done = "written" if exitstatus == pytest.ExitCode.OK else "not written: a test has failed"
+        terminalreporter.write_line(f"{self._path}: {done}")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--fault-table", type=Path, metavar="FILE", help="write what the robot did, as Markdown")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "fault(name): the row of the fault table that this test makes")
+    path = config.getoption("fault_table", None)  # absent when this file was not there at start-up
+    if path is not None and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(FaultTable(path))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for order, item in enumerate(items):
+        item.stash[ORDER] = order
+
+
+@pytest.fixture
+def arm(tmp_path: Path) -> Iterator[Arm]:
+    made = Arm(tmp_path)
+    try:
+        yield made
+        ended = made.robot.poll()
+    finally:
+        made.close()
+    assert ended == made.expected_exit, "exit code of the robot's process by itself"
+    assert made.robot.returncode == (made.expected_exit or 0), "exit code of the robot's process, stopped"
+    assert made.record.commands, "the arm was never commanded"
+    violations = find_violations(made.record)
+    assert not violations, "\n".join([f"{len(violations)} unsafe commands:", *violations[:20]])
+
+
+@pytest.fixture
+def fault(arm: Arm, request: pytest.FixtureRequest) -> Fault:
+    """The fault named by the test's marker."""
+    marker = request.node.get_closest_marker("fault")
+    order = request.node.stash[ORDER]
+
+    def note(observed: str, recovery: str) -> None:
+        row = Row(order, marker.args[0], observed, recovery)
+        request.node.user_properties.append((PROPERTY, row.properties()))
+
+    return Fault(arm, note)
+
+
+@pytest.fixture
+def scripted(arm: Arm) -> ScriptedServer:
+    return ScriptedServer(arm)

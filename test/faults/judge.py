@@ -1,0 +1,187 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The judge: whether the commands that an arm received were safe, by the arm's own records and clock alone.
+
+Each command says from which capture of the arm's state it was computed (arm.py explains how), so nothing that
+the node says of itself is needed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+FPS = 30.0
+PERIOD_S = 1.0 / FPS
+LIMITS = {"shoulder": (-2.0, 2.0), "elbow": (-1.0, 1.0)}  # [rad]
+MAX_VELOCITY = {"shoulder": 3.0, "elbow": 6.0}  # [rad/s]
+MAX_ACTION_AGE_S = 1.5
+
+TRANSPORT_S = 0.5  # capture to the node plus command to the arm, on a loaded machine
+UNDER_WAY_S = 0.1  # a command may be on its way while an operator's service answers
+JITTER_S = 0.5  # by which two arrivals may be closer together than the ticks behind them
+FRESH_S = 1.0  # the measured position from which a forgetful node steps is younger than this
+ROUNDING = 1e-5
+
+
+@dataclass(frozen=True)
+class Capture:
+    """One published state of the arm; its number is its index in Record.captures."""
+
+    time_ns: int
+    positions: tuple[float, ...]  # order of LIMITS
+    episode: int
+
+
+@dataclass(frozen=True)
+class Command:
+    """One received command."""
+
+    time_ns: int  # arrival
+    number: int  # of its publisher's messages, from 1: shows lost ones
+    positions: tuple[float, ...]  # order of LIMITS
+    capture: float  # number of the capture behind it
+    episode: float  # of that capture, as it came back
+
+
+@dataclass(frozen=True)
+class OperatorCall:
+    """One call of an operator's service."""
+
+    name: str  # reset, pause or resume
+    called_ns: int
+    returned_ns: int
+    next_capture: int  # number of the first capture published after the call
+
+
+@dataclass
+class Record:
+    """All that happened to one arm, in order."""
+
+    captures: list[Capture] = field(default_factory=list)
+    commands: list[Command] = field(default_factory=list)
+    calls: list[OperatorCall] = field(default_factory=list)
+
+
+def find_violations(record: Record) -> list[str]:
+    """Return what was unsafe, one line for each command and rule; empty when all was well."""
+    problems = []
+    for rule in (_sources, _ages, _limits, _steps, _pace, _episodes, _pauses, _publishers):
+        problems += [f"{rule.__name__.strip('_')}: {text}" for text in rule(record)]
+    return problems
+
+
+def _sources(record: Record) -> Iterator[str]:
+    """Each command is computed from one state that the arm did publish, and never from an older one again."""
+    newest = -1.0
+    for command in record.commands:
+        if not _is_known(record, command):
+            yield f"{command} comes from no capture of this arm"
+            continue
+        capture = record.captures[int(command.capture)]
+        if command.episode != capture.episode:
+            yield f"{command} mixes capture {command.capture} with episode {command.episode}"
+        if command.capture < newest:
+            yield f"{command} follows one of capture {newest}"
+        newest = max(newest, command.capture)
+
+
+def _ages(record: Record) -> Iterator[str]:
+    for command in record.commands:
+        if _is_known(record, command):
+            age_s = (command.time_ns - record.captures[int(command.capture)].time_ns) / 1e9
+            if age_s > MAX_ACTION_AGE_S + TRANSPORT_S:
+                yield f"{command} is {age_s:.2f} s old"
+
+
+def _limits(record: Record) -> Iterator[str]:
+    for command in record.commands:
+        for position, (joint, (lower, upper)) in zip(command.positions, LIMITS.items(), strict=True):
+            if not lower - ROUNDING <= position <= upper + ROUNDING:  # false for NaN, too
+                yield f"{command}: {joint} at {position}"
+
+
+def _steps(record: Record) -> Iterator[str]:
+    """From command to command at most a period's way; from the measured position where the node forgets."""
+    before: Command | None = None
+    for command in record.commands:
+        references = [] if before is None else [before.positions]
+        if before is None or _may_have_forgotten(record, before, command):
+            references += [
+                capture.positions
+                for capture in record.captures
+                if 0 <= command.time_ns - capture.time_ns <= FRESH_S * 1e9
+            ]
+        periods = 1 if before is None else max(1, command.number - before.number)
+        if not any(_is_reachable(command.positions, reference, periods) for reference in references):
+            yield f"{command} is more than {periods} steps away from {before}"
+        before = command
+
+
+def _pace(record: Record) -> Iterator[str]:
+    """No joint is sent farther than its maximum velocity allows in the time, however commands are bunched."""
+    for index, (joint, velocity) in enumerate(MAX_VELOCITY.items()):
+        for direction in (1.0, -1.0):
+            least, before = math.inf, None
+            for command in record.commands:
+                if before is not None and _may_have_forgotten(record, before, command):
+                    least = math.inf
+                surplus = direction * command.positions[index] - velocity * command.time_ns / 1e9
+                if surplus - least > velocity * JITTER_S:
+                    yield f"{command}: {joint} is {(surplus - least) / velocity:.2f} s ahead"
+                least, before = min(least, surplus), command
+
+
+def _episodes(record: Record) -> Iterator[str]:
+    """After `reset` has answered, nothing computed from before its call is commanded any more."""
+    for call in (call for call in record.calls if call.name == "reset"):
+        after = [command for command in record.commands if command.time_ns > call.returned_ns]
+        # The last capture before the call may have reached the node after the reset.
+        old = [command for command in after if command.capture < call.next_capture - 1]
+        if old and old[0] is after[0] and old[0].time_ns - call.returned_ns < UNDER_WAY_S * 1e9:
+            del old[0]
+        for command in old:
+            yield f"{command} belongs to the episode before {call}"
+
+
+def _pauses(record: Record) -> Iterator[str]:
+    """Between `pause` and `resume` nothing is commanded."""
+    paused_ns: float = math.inf
+    for call in record.calls:
+        if call.name == "pause":
+            paused_ns = call.returned_ns + UNDER_WAY_S * 1e9
+        elif call.name == "resume":
+            for command in record.commands:
+                if paused_ns < command.time_ns < call.called_ns:
+                    yield f"{command} during a pause"
+            paused_ns = math.inf
+
+
+def _publishers(record: Record) -> Iterator[str]:
+    """One publisher numbers its messages in rising order; a second one breaks it."""
+    for before, command in zip(record.commands, record.commands[1:], strict=False):
+        if command.number <= before.number:
+            yield f"{command} follows number {before.number}"
+
+
+def _is_known(record: Record, command: Command) -> bool:
+    number = command.capture
+    return 0 <= number < len(record.captures) and number == int(number)
+
+
+def _may_have_forgotten(record: Record, before: Command, command: Command) -> bool:
+    """Tell whether an operator's call made the node take the measured position as reference here."""
+    return any(
+        call.name in {"reset", "resume"}
+        and before.time_ns <= call.returned_ns + UNDER_WAY_S * 1e9
+        and command.time_ns >= call.called_ns
+        for call in record.calls
+    )
+
+
+def _is_reachable(positions: tuple[float, ...], reference: tuple[float, ...], periods: int) -> bool:
+    return all(
+        abs(position - start) <= velocity * PERIOD_S * periods + ROUNDING
+        for position, start, velocity in zip(positions, reference, MAX_VELOCITY.values(), strict=True)
+    )

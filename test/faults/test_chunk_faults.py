@@ -1,0 +1,214 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Chunks that must not be executed, or not as they are: late, twice, foreign, malformed, absurd.
+
+The wrong ones are poisoned: where the judge finds a command from one, it has been executed.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from arm import GAP_S, NAMES, POLICY, Arm
+from fault import Fault
+from scripted_server import Behaviour, Reply, ScriptedServer, poisoned, right_answer
+
+from remote_inference.msg import ActionChunk, Observation
+
+ROWS, COLUMNS = POLICY["chunk_size"], len(NAMES)
+LATE_S = 1.3  # after request_timeout_s of 1.0
+WRONG_CHUNKS = 3  # to be seen by the robot in each test
+
+
+@pytest.fixture
+def streaming(arm: Arm, scripted: ScriptedServer) -> Arm:
+    arm.start_arm(servers=[scripted.name])
+    return arm
+
+
+def count(arm: Arm, counter: str) -> int:
+    return getattr(arm.states[-1], counter)
+
+
+def misbehave(
+    arm: Arm,
+    scripted: ScriptedServer,
+    behaviour: Behaviour,
+    counter: str,
+    fault: Fault,
+    until_held: bool = False,
+) -> None:
+    """Let the server misbehave until the robot has seen enough of it, or has nothing left to execute."""
+    good, before = scripted.behaviour, count(arm, counter)
+    fault.begins()
+    scripted.behaviour = behaviour
+    arm.wait_for(lambda: count(arm, counter) >= before + WRONG_CHUNKS, counter)
+    if until_held:
+        arm.wait_until_held()
+    scripted.behaviour = good
+    fault.ends()
+    fault.wait_for_recovery()
+
+
+def by_turns(first: Callable[[Observation], list[Reply]], second: Behaviour) -> Behaviour:
+    """Answer the first of each two observations one way and the second another."""
+    turn = 0
+
+    def behaviour(observation: Observation) -> list[Reply]:
+        nonlocal turn
+        turn += 1
+        return (first if turn % 2 else second)(observation)
+
+    return behaviour
+
+
+@pytest.mark.fault("answers that come after the request's timeout")
+def test_a_late_answer_is_dropped(streaming: Arm, scripted: ScriptedServer, fault: Fault) -> None:
+    """It arrives while the robot waits for the next answer."""
+    behaviour = by_turns(
+        lambda observation: [(LATE_S, poisoned(right_answer(observation)))],
+        lambda observation: [(0.5, right_answer(observation))],
+    )
+    misbehave(streaming, scripted, behaviour, "chunks_dropped", fault)
+
+
+@pytest.mark.fault("answers that come twice")
+def test_a_second_copy_of_an_answer_is_dropped(
+    streaming: Arm, scripted: ScriptedServer, fault: Fault
+) -> None:
+    """At once, and again while the robot waits for the next answer."""
+    copies: list[ActionChunk] = []
+
+    def behaviour(observation: Observation) -> list[Reply]:
+        chunk = right_answer(observation)
+        copies.append(poisoned(chunk))
+        return [*((0.0, copy) for copy in copies[-2:-1]), (0.05, chunk), (0.1, copies[-1])]
+
+    misbehave(streaming, scripted, behaviour, "chunks_dropped", fault)
+    assert fault.longest_gap_s < GAP_S
+
+
+@pytest.mark.fault("answers out of order")
+def test_the_answer_to_an_older_request_is_dropped(
+    streaming: Arm, scripted: ScriptedServer, fault: Fault
+) -> None:
+    """It comes after the newer answer, and again while the robot waits for the next one."""
+    kept: list[ActionChunk] = []
+
+    def keep(observation: Observation) -> list[Reply]:
+        kept.append(poisoned(right_answer(observation)))
+        return [(0.0, chunk) for chunk in kept[-2:-1]]
+
+    behaviour = by_turns(keep, lambda observation: [(0.0, right_answer(observation)), (0.05, kept[-1])])
+    misbehave(streaming, scripted, behaviour, "chunks_dropped", fault)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param(
+            {"episode_id": 0}, marks=pytest.mark.fault("chunks of another episode"), id="another episode"
+        ),
+        pytest.param(
+            {"session_id": "stranger"},
+            marks=pytest.mark.fault("chunks of another session"),
+            id="another session",
+        ),
+        pytest.param(
+            {"session_epoch": 1000},
+            marks=pytest.mark.fault("chunks of another epoch of the session"),
+            id="another epoch",
+        ),
+    ],
+)
+def test_a_chunk_for_somebody_else_is_dropped(
+    streaming: Arm, scripted: ScriptedServer, fault: Fault, changes: dict[str, Any]
+) -> None:
+    """It comes before the right one, while the robot waits."""
+
+    def behaviour(observation: Observation) -> list[Reply]:
+        chunk = right_answer(observation)
+        return [(0.0, poisoned(chunk, **changes)), (0.1, chunk)]
+
+    streaming.reset()  # into episode 1
+    misbehave(streaming, scripted, behaviour, "chunks_dropped", fault)
+    assert fault.longest_gap_s < GAP_S
+
+
+def _not_a_number(chunk: ActionChunk) -> ActionChunk:
+    spoilt = poisoned(chunk)
+    spoilt.chunk_robot[-COLUMNS] = math.nan  # one joint of the last row
+    return spoilt
+
+
+def _too_wide(chunk: ActionChunk) -> ActionChunk:
+    values = array("f", [*chunk.chunk_robot, *chunk.chunk_robot[:ROWS]])
+    return poisoned(chunk, action_dim=COLUMNS + 1, chunk_model=values, chunk_robot=values)
+
+
+def _too_short_for_its_shape(chunk: ActionChunk) -> ActionChunk:
+    spoilt = poisoned(chunk)
+    spoilt.chunk_robot = spoilt.chunk_robot[:-1]
+    return spoilt
+
+
+def _too_few_rows(chunk: ActionChunk) -> ActionChunk:
+    values = poisoned(chunk).chunk_robot[: ROWS // 2 * COLUMNS]
+    return poisoned(chunk, horizon=ROWS // 2, chunk_model=values, chunk_robot=values)
+
+
+def _error(chunk: ActionChunk) -> ActionChunk:
+    """As a server that fails sends it, but for its rows, which nobody must look at."""
+    return poisoned(chunk, status=ActionChunk.ERROR, message="out of memory")
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        pytest.param(_not_a_number, marks=pytest.mark.fault("chunks with a NaN"), id="NaN"),
+        pytest.param(_too_wide, marks=pytest.mark.fault("chunks with a dimension too many"), id="too wide"),
+        pytest.param(
+            _too_short_for_its_shape,
+            marks=pytest.mark.fault("chunks shorter than their shape says"),
+            id="shorter than its shape",
+        ),
+        pytest.param(_too_few_rows, marks=pytest.mark.fault("chunks of another horizon"), id="horizon"),
+        pytest.param(_error, marks=pytest.mark.fault("ERROR answers"), id="ERROR"),
+    ],
+)
+def test_a_chunk_that_cannot_be_right_is_refused_whole(
+    streaming: Arm,
+    scripted: ScriptedServer,
+    fault: Fault,
+    spoil: Callable[[ActionChunk], ActionChunk],
+) -> None:
+    misbehave(
+        streaming,
+        scripted,
+        lambda observation: [(0.0, spoil(right_answer(observation)))],
+        "chunks_rejected",
+        fault,
+        until_held=True,
+    )
+
+
+@pytest.mark.fault("chunks with absurd values (1e30)")
+def test_absurd_values_are_clamped(streaming: Arm, scripted: ScriptedServer, fault: Fault) -> None:
+    """Each joint is sent to infinity and back, in turns; the arm is moved to its limits, and slowly."""
+
+    def absurd(observation: Observation, value: float) -> list[Reply]:
+        chunk = right_answer(observation)
+        for joint in range(COLUMNS - 2):  # the markers stay honest
+            for index in range(joint, ROWS * COLUMNS, COLUMNS):
+                chunk.chunk_robot[index] = value
+        return [(0.0, chunk)]
+
+    behaviour = by_turns(
+        lambda observation: absurd(observation, 1e30), lambda observation: absurd(observation, -1e30)
+    )
+    misbehave(streaming, scripted, behaviour, "chunks_merged", fault)
+    assert fault.longest_gap_s < GAP_S

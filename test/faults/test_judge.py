@@ -1,0 +1,190 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The judge judged: it passes a good run and names each thing that can be wrong with one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from judge import PERIOD_S, Capture, Command, OperatorCall, Record, find_violations
+
+PERIOD_NS = round(PERIOD_S * 1e9)
+DELAY_S = 0.1  # of each command behind its capture in a good run
+STEP = 0.1  # of the shoulder's that its velocity allows
+COUNT = 150
+
+
+def good_run() -> Record:
+    """Captures and commands at the contract's rate; the shoulder moves at half its speed, up and down."""
+    positions = [(0.05 * min(n % 60, 60 - n % 60), -0.5) for n in range(COUNT)]
+    record = Record([Capture(n * PERIOD_NS, positions[n], 0) for n in range(COUNT)])
+    record.commands = [
+        Command(n * PERIOD_NS + round(DELAY_S * 1e9), n + 1, positions[n], float(n), 0.0)
+        for n in range(COUNT)
+    ]
+    return record
+
+
+def change(record: Record, index: int, **changes: object) -> None:
+    record.commands[index] = replace(record.commands[index], **changes)
+
+
+def at(record: Record, index: int) -> int:
+    return record.commands[index].time_ns
+
+
+def rules(record: Record) -> set[str]:
+    return {problem.split(":")[0] for problem in find_violations(record)}
+
+
+def hold(record: Record, first: int, last: int) -> None:
+    """Let the arm receive nothing for a while; what follows steps from the last command."""
+    del record.commands[first:last]
+    for index in range(first, len(record.commands)):
+        change(record, index, positions=record.commands[first - 1].positions, number=index + 1)
+
+
+def test_a_good_run_passes() -> None:
+    assert find_violations(good_run()) == []
+
+
+def test_a_hold_passes() -> None:
+    record = good_run()
+    hold(record, 30, 90)
+    assert find_violations(record) == []
+
+
+def test_lost_commands_are_known_by_their_numbers_and_allow_more_way() -> None:
+    record = good_run()
+    del record.commands[30:33]
+    assert find_violations(record) == []
+
+
+def test_commands_that_arrive_in_bunches_pass() -> None:
+    record = good_run()
+    for index in range(30, 36):
+        change(record, index, time_ns=at(record, 36) - 6)
+    assert find_violations(record) == []
+
+
+def no_number(record: Record) -> None:
+    change(record, 50, positions=(math.nan, 0.0))
+
+
+def beyond_a_limit(record: Record) -> None:
+    for index in range(COUNT):
+        change(record, index, positions=(2.01, -0.5))
+
+
+def a_jump(record: Record) -> None:
+    for index in range(50, COUNT):
+        change(record, index, positions=(record.commands[index].positions[0] - 1.5 * STEP, -0.5))
+
+
+def a_jump_after_a_hold(record: Record) -> None:
+    hold(record, 30, 90)
+    for index in range(30, len(record.commands)):
+        change(record, index, positions=(record.commands[index].positions[0] - 1.5 * STEP, -0.5))
+
+
+def a_first_command_far_from_the_arm(record: Record) -> None:
+    for index in range(COUNT):
+        change(record, index, positions=(-1.0, -0.5))
+
+
+def a_burst(record: Record) -> None:
+    """Ticks that were missed are caught up with."""
+    for index in range(COUNT):
+        change(record, index, positions=(min(1.9, 0.1 * index), -0.5))
+    for index in range(20):
+        change(record, index, time_ns=at(record, 20) - 20 + index)
+
+
+def an_old_action(record: Record) -> None:
+    change(record, 80, capture=10.0)
+    del record.commands[11:80]
+
+
+def an_older_action_than_before(record: Record) -> None:
+    change(record, 80, capture=70.0)
+
+
+def a_forged_capture(record: Record) -> None:
+    change(record, 80, capture=2.0**23)
+
+
+def no_capture(record: Record) -> None:
+    change(record, 80, capture=math.nan)
+
+
+def another_capture_s_episode(record: Record) -> None:
+    change(record, 80, episode=1.0)
+
+
+def an_action_of_the_episode_before(record: Record) -> None:
+    record.calls.append(OperatorCall("reset", at(record, 80) - 2, at(record, 80) - 1, 90))
+
+
+def a_command_in_a_pause(record: Record) -> None:
+    pause = OperatorCall("pause", at(record, 50), at(record, 50) + 1, 53)
+    record.calls += [pause, OperatorCall("resume", at(record, 60), at(record, 60) + 1, 63)]
+
+
+def a_second_publisher(record: Record) -> None:
+    change(record, 80, number=1)
+
+
+@pytest.mark.parametrize(
+    ("doctor", "expected"),
+    [
+        (no_number, "limits"),
+        (beyond_a_limit, "limits"),
+        (a_jump, "steps"),
+        (a_jump_after_a_hold, "steps"),
+        (a_first_command_far_from_the_arm, "steps"),
+        (a_burst, "pace"),
+        (an_old_action, "ages"),
+        (an_older_action_than_before, "sources"),
+        (a_forged_capture, "sources"),
+        (no_capture, "sources"),
+        (another_capture_s_episode, "sources"),
+        (an_action_of_the_episode_before, "episodes"),
+        (a_command_in_a_pause, "pauses"),
+        (a_second_publisher, "publishers"),
+    ],
+)
+def test_a_doctored_run_is_flagged(doctor: Callable[[Record], None], expected: str) -> None:
+    record = good_run()
+    doctor(record)
+    assert expected in rules(record)
+
+
+def moved_by_hand(name: str) -> Record:
+    """The arm is moved between two commands, and an operator's call lets the node know."""
+    record = good_run()
+    moved = (-1.0, 0.5)
+    for index in range(75, COUNT):
+        record.captures[index] = replace(record.captures[index], positions=moved)
+    del record.commands[60:78]
+    for index in range(60, len(record.commands)):
+        change(record, index, positions=moved, number=index + 1)
+    record.calls.append(OperatorCall(name, at(record, 59) + 1, at(record, 59) + 2, 60))
+    return record
+
+
+def test_the_first_command_after_a_reset_may_start_at_the_measured_position() -> None:
+    assert find_violations(moved_by_hand("reset")) == []
+
+
+def test_without_a_reset_it_must_start_at_the_last_command() -> None:
+    assert rules(moved_by_hand("pause")) >= {"steps"}
+
+
+def test_one_command_may_be_under_way_while_the_reset_answers() -> None:
+    record = good_run()
+    del record.commands[81:95]
+    record.calls.append(OperatorCall("reset", at(record, 80) - 2, at(record, 80) - 1, 95))
+    assert find_violations(record) == []

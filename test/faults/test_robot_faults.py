@@ -1,0 +1,72 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What befalls the robot's own computer: its wall clock jumps, its process is paused."""
+
+from __future__ import annotations
+
+import signal
+import struct
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from arm import GAP_S, Arm
+from fault import Fault
+
+HOUR_S = 3600
+PAUSE_S = 2.0
+
+
+class WallClock:
+    """The wall clock of one process, by a preloaded library; its other clocks stay the real ones."""
+
+    def __init__(self, folder: Path) -> None:
+        self._offset = folder / "offset"
+        self._offset.write_bytes(bytes(8))
+        library = folder / "wall_clock.so"
+        source = Path(__file__).with_name("wall_clock.c")
+        subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", library, source, "-ldl"], check=True)
+        self.environment = {"LD_PRELOAD": str(library), "WALL_CLOCK_OFFSET": str(self._offset)}
+
+    def jump(self, offset_s: int) -> None:
+        """Let the clock jump to an offset from the real one."""
+        with self._offset.open("r+b") as file:  # mapped by the process: it must stay the same file
+            file.write(struct.pack("l", offset_s))
+
+
+@pytest.mark.parametrize(
+    "offset_s",
+    [
+        pytest.param(HOUR_S, marks=pytest.mark.fault("the robot's wall clock jumps ahead by 1 h"), id="+1h"),
+        pytest.param(-HOUR_S, marks=pytest.mark.fault("the robot's wall clock jumps back by 1 h"), id="-1h"),
+    ],
+)
+def test_a_jump_of_the_wall_clock_changes_nothing(
+    arm: Arm, fault: Fault, tmp_path: Path, offset_s: int
+) -> None:
+    clock = WallClock(tmp_path)
+    arm.start_arm_server()
+    arm.start_arm(environment=clock.environment)
+    assert abs(arm.states[-1].header.stamp.sec - time.time()) < HOUR_S / 2
+    fault.begins()
+    clock.jump(offset_s)
+    arm.wait_for(
+        lambda: abs(arm.states[-1].header.stamp.sec - time.time() - offset_s) < HOUR_S / 2, "the jump"
+    )
+    fault.ends()
+    arm.wait_for_commands(90)
+    fault.wait_for_recovery()
+    assert fault.longest_gap_s < GAP_S
+
+
+@pytest.mark.fault("the robot's process is paused for 2 s")
+def test_a_process_that_slept_executes_nothing_old(arm: Arm, fault: Fault) -> None:
+    arm.start_arm_server()
+    arm.start_arm()
+    fault.begins()
+    arm.robot.send_signal(signal.SIGSTOP)
+    time.sleep(PAUSE_S)  # the pause is the fault
+    arm.robot.send_signal(signal.SIGCONT)
+    fault.ends()
+    fault.wait_for_recovery()

@@ -1,0 +1,202 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The server dies, freezes, changes, drains or is taken away; the arm is commanded safely and again."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+import pytest
+from arm import GAP_S, NAMES, PARAMETERS, Arm, write_arm_contract
+from fault import Fault
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState
+from rig import FEATURE
+from scripted_server import ScriptedServer
+
+from remote_inference import bringup
+from remote_inference.srv import GetStatus, OpenSession
+from remote_inference.wire.qos import STATE_TOPIC
+
+OUTAGE_S = 30.0
+NEWCOMER_S = 4.0
+
+
+@pytest.fixture
+def streaming(arm: Arm) -> Arm:
+    arm.start_arm_server()
+    arm.start_arm()
+    return arm
+
+
+@pytest.mark.fault("no server for 30 s, then it is back")
+def test_a_long_outage_is_held_through(streaming: Arm, fault: Fault) -> None:
+    fault.begins()
+    streaming.server.send_signal(signal.SIGINT)
+    streaming.wait_until_held()
+    time.sleep(OUTAGE_S)  # the outage is the fault
+    assert streaming.robot.poll() is None
+    streaming.start_arm_server()
+    fault.ends()
+    fault.wait_for_recovery()
+    assert fault.longest_gap_s > OUTAGE_S
+
+
+@pytest.mark.fault("server killed (SIGKILL) and started again")
+def test_a_killed_server_is_found_again(streaming: Arm, fault: Fault) -> None:
+    fault.begins()
+    streaming.server.kill()
+    streaming.wait_until_held()
+    streaming.start_arm_server()
+    fault.ends()
+    fault.wait_for_recovery()
+
+
+@pytest.mark.fault("server frozen (SIGSTOP) and thawed")
+def test_a_frozen_server_is_used_again_when_it_thaws(streaming: Arm, fault: Fault) -> None:
+    fault.begins()
+    streaming.server.send_signal(signal.SIGSTOP)
+    streaming.wait_until_held()
+    streaming.wait_for_state("RECONNECTING", len(streaming.states))
+    streaming.server.send_signal(signal.SIGCONT)
+    fault.ends()
+    fault.wait_for_recovery()
+
+
+@pytest.mark.fault("server restarted with the same policy")
+def test_a_clean_restart_with_the_same_policy_is_accepted(streaming: Arm, fault: Fault) -> None:
+    fault.begins()
+    streaming.server.send_signal(signal.SIGINT)
+    streaming.server.wait(10)
+    streaming.start_arm_server()
+    fault.ends()
+    fault.wait_for_recovery()
+
+
+@pytest.mark.fault("server restarted with another policy")
+def test_another_policy_stops_the_robot(streaming: Arm, fault: Fault) -> None:
+    fault.begins()
+    streaming.server.send_signal(signal.SIGINT)
+    streaming.server.wait(10)
+    streaming.start_arm_server(revision="2")
+    fault.ends()
+    fault.wait_for_death()
+
+
+@pytest.mark.fault("server restarted with another policy, accept_new_policy set")
+def test_another_policy_is_accepted_where_the_robot_allows_it(arm: Arm, fault: Fault) -> None:
+    arm.start_arm_server()
+    arm.start_arm(accept_new_policy=True)
+    fault.begins()
+    arm.server.send_signal(signal.SIGINT)
+    arm.server.wait(10)
+    arm.start_arm_server(revision="2")
+    fault.ends()
+    fault.wait_for_recovery()
+
+
+@pytest.mark.fault("server restarted with another order of the actions")
+def test_another_action_order_stops_the_robot(arm: Arm, fault: Fault) -> None:
+    """Even where another policy would be welcome."""
+    arm.start_arm_server()
+    arm.start_arm(accept_new_policy=True)
+    fault.begins()
+    arm.server.send_signal(signal.SIGINT)
+    arm.server.wait(10)
+    arm.start_arm_server(action_names=list(reversed(NAMES)))
+    fault.ends()
+    fault.wait_for_death()
+
+
+@pytest.mark.fault("server drained (deactivated), another one in the list")
+def test_a_drained_server_hands_over_without_a_gap(arm: Arm, fault: Fault) -> None:
+    arm.start_arm_server()
+    arm.start_arm(servers=["/policy_server", "/second_server"])
+    arm.start_arm_server(name="second_server")  # only now: a robot takes the first that answers
+    assert arm.call(GetStatus, "/second_server/get_status").status.accepting
+    fault.begins()
+    drain = Transition(id=Transition.TRANSITION_DEACTIVATE)
+    assert arm.call(ChangeState, "/policy_server/change_state", transition=drain).success
+    arm.wait_for(lambda: arm.states[-1].server == "/second_server", "the second server in use")
+    fault.ends()
+    fault.wait_for_recovery()
+    assert "STALLED" not in fault.trail()
+    assert fault.longest_gap_s < GAP_S
+
+
+@pytest.mark.fault("server gives the robot's place away and refuses (capacity), another one in the list")
+def test_a_server_without_capacity_makes_room_for_the_next(
+    arm: Arm, scripted: ScriptedServer, fault: Fault
+) -> None:
+    servers = {server.name: server for server in (scripted, ScriptedServer(arm, "second_server"))}
+    arm.start_arm(servers=list(servers))
+    used = servers.pop(arm.states[-1].server)  # a robot takes the first that answers
+    (other,) = servers.values()
+    fault.begins()
+    used.expel("capacity")
+    arm.wait_for(lambda: other.observations, "a request to the other server")
+    fault.ends()
+    fault.wait_for_recovery()
+    assert fault.longest_gap_s < GAP_S
+
+
+@pytest.mark.fault("server alive, but no observation reaches it for a while")
+def test_a_server_that_hears_nothing_is_asked_again(arm: Arm, scripted: ScriptedServer, fault: Fault) -> None:
+    arm.start_arm(servers=[scripted.name])
+    answer = scripted.behaviour
+    fault.begins()
+    scripted.behaviour = lambda _: []
+    arm.wait_until_held()
+    arm.wait_for_state("RECONNECTING", len(arm.states))
+    scripted.behaviour = answer
+    fault.ends()
+    fault.wait_for_recovery()
+
+
+@pytest.mark.fault("a stranger opens a session under the robot's name")
+def test_a_stranger_does_not_get_the_robot_s_session(streaming: Arm, fault: Fault) -> None:
+    streaming.wait_for_commands(60)  # the server has looked who publishes
+    fault.begins()
+    stray = streaming.call(
+        OpenSession,
+        "/policy_server/open_session",
+        client="/stranger",
+        robot_namespace=streaming.namespace,
+        robot_type="rig",
+        session_epoch=1,
+        schema_version=1,
+        action_names=list(NAMES),
+        state_names=list(NAMES),
+        image_features=[FEATURE],
+        image_encodings=["jpeg"],
+        image_heights=[48],
+        image_widths=[64],
+        fps=30.0,
+    )
+    assert (stray.accepted, stray.rejection) == (False, "name")
+    fault.ends()
+    fault.wait_for_recovery()
+    assert fault.longest_gap_s < GAP_S
+    assert fault.trail() == ["STREAMING"]
+
+
+@pytest.mark.fault("a second process is started under the robot's name")
+def test_a_newcomer_with_the_robot_s_name_disturbs_nothing(streaming: Arm, fault: Fault) -> None:
+    fault.begins()
+    newcomer = streaming.group.start(
+        bringup.robot(
+            write_arm_contract(streaming.folder),
+            namespace=streaming.namespace,
+            parameters={**PARAMETERS, "autostart": True},
+        )
+    )
+    topic = streaming.node.resolve_topic_name(STATE_TOPIC)
+    streaming.wait_for(lambda: streaming.node.count_publishers(topic) == 2, "the newcomer")
+    time.sleep(NEWCOMER_S)  # in which it could do harm
+    assert newcomer.poll() is None
+    fault.ends()
+    fault.wait_for_recovery()
+    assert fault.longest_gap_s < GAP_S
+    assert fault.trail() == ["STREAMING"]
+    assert "CONNECTING" in {state.state_name for state in streaming.states[-5:]}  # the newcomer's
