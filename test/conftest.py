@@ -2,20 +2,32 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every test process has a ROS domain of its own, its children inherit it, and nothing leaves the host."""
 
+import fcntl
 import os
 import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
 
-# 0 to 101 are safe on Linux: their ports lie below the ephemeral range.
-_worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
-_main_process = os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
-os.environ["ROS_DOMAIN_ID"] = str(1 + (_main_process % 12) * 8 + _worker % 8)
+
+def _claim_domain() -> tuple[int, IO[str]]:
+    """Return a ROS domain that no other test process of this host has, and the file that keeps it ours."""
+    for domain in range(101, 0, -1):  # safe on Linux: their ports lie below the ephemeral range
+        with suppress(OSError):  # locked, or another user's file
+            claim = Path(tempfile.gettempdir(), f"ros_test_domain_{domain}.lock").open("w", encoding="utf-8")
+            fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return domain, claim
+    raise RuntimeError("every ROS domain from 1 to 101 is used by another test process")
+
+
+_domain, _claim = _claim_domain()
+os.environ["ROS_DOMAIN_ID"] = str(_domain)
 os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 os.environ.setdefault("AMENT_PREFIX_PATH", sys.prefix)  # for the wheels; a sourced workspace has set it
 
 import time  # noqa: E402
 from collections.abc import Iterator  # noqa: E402
-from contextlib import suppress  # noqa: E402
-from pathlib import Path  # noqa: E402
 
 import pytest  # noqa: E402
 import rclpy  # noqa: E402
