@@ -15,7 +15,7 @@ def _claim_domain() -> tuple[int, IO[str]]:
     """Return a ROS domain that no other test process of this host has, and the file that keeps it ours."""
     for domain in range(101, 0, -1):  # safe on Linux: their ports lie below the ephemeral range
         with suppress(OSError):  # locked, or another user's file
-            claim = Path(tempfile.gettempdir(), f"ros_test_domain_{domain}.lock").open("w", encoding="utf-8")
+            claim = Path(tempfile.gettempdir(), f"ros_test_domain_{domain}.lock").open("w")  # noqa: SIM115  kept open
             fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return domain, claim
     raise RuntimeError("every ROS domain from 1 to 101 is used by another test process")
