@@ -18,6 +18,7 @@ from sensor_msgs.msg import CompressedImage, Image, JointState
 
 from remote_inference.core.contract import COMPRESSED_IMAGE, IMAGE, JOINT_STATE, Contract, ImageSource
 from remote_inference.core.exchange import ImageFeature
+from remote_inference.core.robot.content_time import ContentClock
 from remote_inference.wire import CameraReader, JointReader, SensorError
 from remote_inference.wire.qos import SENSOR_QOS
 
@@ -26,7 +27,7 @@ MESSAGE_TYPES = {JOINT_STATE: JointState, IMAGE: Image, COMPRESSED_IMAGE: Compre
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The newest messages of one instant and their monotonic arrival times [ns], by topic."""
+    """The newest messages of one instant and the monotonic times of their content [ns], by topic."""
 
     messages: Mapping[str, Any]
     arrivals: Mapping[str, int]
@@ -77,19 +78,20 @@ class SensorHub:
         ]
         types: dict[str, str] = {source.topic: source.type for source in contract.joint_sources}
         types |= {source.topic: source.type for source in contract.images.values()}
+        self._clocks = {topic: ContentClock() for topic in types}
         for topic, type_name in types.items():
             node.create_subscription(
                 MESSAGE_TYPES[type_name], topic, partial(self._deposit, topic), SENSOR_QOS
             )
 
     def _deposit(self, topic: str, message: Any) -> None:
-        """Keep a message unless its content is the last one's: a hung driver repeats stamp and picture."""
-        newest = self._newest.get(topic)
+        """Keep a message with the time of its content, unless it is the last one's again."""
         stamp = message.header.stamp
-        if newest is not None and stamp == newest[0].header.stamp and (stamp.sec or stamp.nanosec):
-            return
-        self._newest[topic] = (message, time.monotonic_ns())
-        self._notify()
+        stamp_ns = stamp.sec * 1_000_000_000 + stamp.nanosec
+        content_ns = self._clocks[topic].content_ns(stamp_ns, time.monotonic_ns())
+        if content_ns is not None:
+            self._newest[topic] = (message, content_ns)
+            self._notify()
 
     def snapshot(self) -> Snapshot:
         newest = dict(self._newest)

@@ -1,0 +1,80 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A message counts from its arrival, unless it repeats the last one or waited while nothing arrived."""
+
+from __future__ import annotations
+
+import pytest
+from builders import ns
+from hypothesis import given
+from hypothesis import strategies as st
+
+from remote_inference.core.robot.content_time import CAUGHT_UP_NS, ContentClock
+
+HOUR_NS = ns(3600)
+STAMP_NS = ns(1_700_000_000)  # wall clock when the robot's monotonic clock shows 0
+
+
+def play(clock: ContentClock, *messages: tuple[float, float]) -> list[float | None]:
+    """Return the content time [s] of each message, given as (captured at, arrived at) [s]."""
+    contents = [clock.content_ns(STAMP_NS + ns(stamp_s), ns(arrival_s)) for stamp_s, arrival_s in messages]
+    return [None if content is None else content / 1e9 for content in contents]
+
+
+def test_messages_count_from_their_arrival_whatever_the_transport_s_jitter():
+    assert play(ContentClock(), (1.0, 1.01), (1.1, 1.18), (1.2, 1.21)) == [1.01, 1.18, 1.21]
+
+
+def test_a_repeated_message_is_nothing_new():
+    clock = ContentClock()
+    assert play(clock, (1.0, 1.01), (1.0, 1.1), (1.0, 5.0)) == [1.01, None, None]
+    assert play(clock, (5.1, 5.11)) == [5.11]
+
+
+def test_what_waited_in_a_stopped_process_counts_from_before_it_was_stopped():
+    """Stopped from 1.05 to 3.0: the buffered messages come at once, oldest first, then new ones."""
+    contents = play(
+        ContentClock(), (1.0, 1.0), (1.1, 3.0), (2.0, 3.001), (2.95, 3.002), (3.0, 3.01), (3.1, 3.11)
+    )
+    assert contents == pytest.approx([1.0, 1.1, 2.0, 3.002, 3.01, 3.11])
+
+
+def test_a_sensor_that_was_silent_and_comes_back_is_fresh_at_once():
+    assert play(ContentClock(), (1.0, 1.0), (9.0, 9.0), (9.1, 9.1)) == [1.0, 9.0, 9.1]
+
+
+@pytest.mark.parametrize("jump_s", [3600.0, -3600.0])
+def test_a_clock_that_is_set_does_not_make_a_sensor_stale(jump_s: float):
+    clock = ContentClock()
+    play(clock, (1.0, 1.0))
+    assert play(clock, (1.1 + jump_s, 1.1), (1.2 + jump_s, 1.2)) == [1.1, 1.2]
+    assert play(clock, (5.0, 5.0)) == [5.0]
+
+
+def test_slow_stamps_do_not_make_a_simulation_stale():
+    """At a fifth of real time; also after it has stood still for a second."""
+    clock = ContentClock()
+    running = [(0.03 * step, 0.15 * step) for step in range(20)]
+    assert play(clock, *running) == pytest.approx([arrival for _, arrival in running])
+    after = [(0.6 + 0.03 * step, 4.0 + 0.15 * step) for step in range(20)]
+    assert play(clock, *after)[8:] == pytest.approx([arrival for _, arrival in after[8:]])
+
+
+def test_a_driver_without_stamps_is_judged_by_arrival_alone():
+    clock = ContentClock()
+    assert [clock.content_ns(0, ns(at_s)) for at_s in (1.0, 1.1, 4.0)] == [ns(1.0), ns(1.1), ns(4.0)]
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.001, 3.0), st.floats(0.0, 3.0)), min_size=1, max_size=40),
+)
+def test_content_is_never_younger_than_its_arrival_and_never_goes_back(steps: list[tuple[float, float]]):
+    """Any mix of capture intervals and waiting times, in order of capture."""
+    clock, captured_ns, arrived_ns, last = ContentClock(), 0, 0, -1
+    for interval_s, waited_s in steps:
+        captured_ns += ns(interval_s)
+        arrived_ns = max(arrived_ns, captured_ns + ns(waited_s))
+        content = clock.content_ns(STAMP_NS + captured_ns, arrived_ns)
+        assert content is not None
+        assert last < content <= arrived_ns or arrived_ns - content <= CAUGHT_UP_NS
+        last = content
