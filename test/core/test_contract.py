@@ -220,6 +220,14 @@ def test_what_asks_for_positions_is_refused_for_other_actions(kind: str):
         parse_document(document, Contract, "f")
 
 
+@pytest.mark.parametrize("kind", ["velocity", "effort"])
+def test_a_range_without_zero_is_refused_where_zero_is_the_stop(kind: str):
+    document = contract_document(kind)
+    document["actions"]["limits"]["elbow"]["min"] = 0.2
+    with pytest.raises(DocumentError, match=f"limits.elbow: found 0.2 to 1.0 for {kind} actions"):
+        parse_document(document, Contract, "f")
+
+
 def test_measured_positions_may_come_under_other_names_from_another_topic():
     document = contract_document()
     document["state"][0]["field"] = "velocity"

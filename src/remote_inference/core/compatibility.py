@@ -17,6 +17,7 @@ from remote_inference.core.policy import PolicySpec, ServingMode
 
 # Rejections that violate the robot's contract; after any other, the next server may accept.
 FATAL_REJECTIONS = frozenset({"actions", "cameras", "state", "schema"})
+NAME_REJECTION = "name"  # somebody else has the robot's session
 ASPECT_RATIO_TOLERANCE = 0.05  # relative
 
 
@@ -107,7 +108,7 @@ def _check_schema(offer: SessionOffer, _spec: PolicySpec, _: ServerTerms) -> str
 def _check_name(offer: SessionOffer, _spec: PolicySpec, terms: ServerTerms) -> str:
     if not terms.name_taken:
         return ""
-    return f"another process called {offer.client} is alive and has the session of {offer.robot_namespace}"
+    return f"the session of {offer.robot_namespace} belongs to another process, which is alive"
 
 
 def _check_task(offer: SessionOffer, _spec: PolicySpec, terms: ServerTerms) -> str:
@@ -138,7 +139,7 @@ RULES: dict[str, Rule] = {
     "cameras": _check_cameras,
     "state": _check_state,
     "schema": _check_schema,
-    "name": _check_name,
+    NAME_REJECTION: _check_name,
     "task": _check_task,
     "capacity": _check_capacity,
     "fps": _check_fps,

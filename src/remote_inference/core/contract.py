@@ -83,6 +83,12 @@ class Actions(Document):
         _require_unique(self.names, "names")
         if missing := [name for name in self.names if name not in self.limits]:
             raise ValueError(f"limits has no entry for {', '.join(missing)}, expected one for each of names")
+        for name, limit in self.limits.items():
+            if self.kind != "position" and not limit.min <= 0.0 <= limit.max:
+                raise ValueError(
+                    f"limits.{name}: found {limit.min} to {limit.max} for {self.kind} actions, "
+                    "expected a range with 0, which stops the joint"
+                )
         if unknown := [name for name in self.limits if name not in self.names]:
             raise ValueError(f"limits names {', '.join(unknown)}, expected only names of actions.names")
         return self

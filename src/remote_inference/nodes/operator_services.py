@@ -59,7 +59,8 @@ class OperatorServices:
         return response
 
     def _pause(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        problem = self._operate(self._engine.pause)  # also stops a robot on its way home
+        self._engine.playback.paused = True  # at once, also on the way home; the rest is the worker's
+        problem = self._operate(self._engine.pause)
         response.success, response.message = not problem, problem or "paused, queue kept"
         return response
 
@@ -89,11 +90,20 @@ class OperatorServices:
     def _operate(self, command: Work) -> str:
         """Let the worker carry out a command; return why it did not, or an empty string."""
         done = threading.Event()
+        abandoned = threading.Event()
+        turn = threading.Lock()
 
         def work() -> list[Effect]:
-            effects = command()
-            done.set()
-            return effects
+            with turn:
+                if abandoned.is_set():  # the operator has been told that it failed
+                    return []
+                effects = command()
+                done.set()
+                return effects
 
         self._submit(work)
-        return "" if done.wait(TIMEOUT_S) else f"not done within {TIMEOUT_S:g} s"
+        if done.wait(TIMEOUT_S):
+            return ""
+        with turn:
+            abandoned.set()
+        return "" if done.is_set() else f"not done within {TIMEOUT_S:g} s"

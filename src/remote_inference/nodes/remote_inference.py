@@ -15,6 +15,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -75,6 +76,7 @@ PRESENCE_PERIOD_S = 0.1
 STATE_PERIOD_S = 0.5
 WARNING_PERIOD_S = 1.0  # at most one warning of a kind in this time
 CLOSE_TIMEOUT_S = 1.0
+ANSWER_SPINS = 5  # of the executor, in which the operator's calls that wait are answered
 EXECUTED_BUFFER = 1_000  # ticks that may wait for the worker to publish them
 
 
@@ -130,6 +132,9 @@ class RemoteInference(Node):
         self._engine.playback.halted = True
         deadline_s = time.monotonic() + CLOSE_TIMEOUT_S
         while not self._engine.playback.finished and time.monotonic() < deadline_s:
+            if self._control.error is not None:  # the thread that would say it has ended
+                with suppress(Exception):
+                    self._tick(time.monotonic_ns(), self._control.ticks)
             time.sleep(self._contract.period_s)  # a robot that goes on in silence is told to stop
         self._control.stop()
         self._stop.set()
@@ -138,6 +143,8 @@ class RemoteInference(Node):
         self._carry_out(self._engine.close())
         assert self.executor is not None, "run_node spins this node until it closes it"
         deadline_s = time.monotonic() + CLOSE_TIMEOUT_S
+        for _ in range(ANSWER_SPINS):
+            self.executor.spin_once(timeout_sec=0.0)
         while self._servers.waiting and time.monotonic() < deadline_s:
             self.executor.spin_once(timeout_sec=0.05)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -22,6 +23,7 @@ from remote_inference.core.robot.content_time import ContentClock
 from remote_inference.wire import CameraReader, JointReader, SensorError
 from remote_inference.wire.qos import SENSOR_QOS
 
+ENCODING_TIMEOUT_S = 1.0
 MESSAGE_TYPES = {JOINT_STATE: JointState, IMAGE: Image, COMPRESSED_IMAGE: CompressedImage}
 
 
@@ -57,7 +59,10 @@ class _Camera:
         if not self._is_encoded_here:
             return self.reader.read(snapshot.messages[self._topic])
         self.prepare(snapshot)
-        return self._image.result()
+        try:
+            return self._image.result(ENCODING_TIMEOUT_S)
+        except FutureTimeoutError as error:
+            raise SensorError(f"{self._topic}: not encoded within {ENCODING_TIMEOUT_S:g} s") from error
 
 
 class SensorHub:

@@ -10,7 +10,7 @@ from simulation import World, streaming
 
 from remote_inference.core.robot.effects import ResetEnded, ResetSession
 from remote_inference.core.robot.playback import CommandSource
-from remote_inference.core.robot.state_machine import State
+from remote_inference.core.robot.state_machine import Event, State
 
 
 def test_it_starts_paused_without_autostart():
@@ -193,3 +193,11 @@ def test_a_reset_without_a_session_is_kept_for_the_next_one():
     world.server.up = True
     world.run_until(lambda: len(world.sent) > 0)
     assert (world.sent[0].episode_id, world.sent[0].episode_start) == (1, True)
+
+
+def test_a_reset_that_waits_when_the_robot_gives_up_is_ended():
+    world = streaming(World())
+    world.server.acknowledges_resets = False
+    world.reset()
+    world.carry_out(world.engine._die(Event.CONTRACT_VIOLATED, "another policy"))
+    assert world.all(ResetEnded) == [ResetEnded(1, False, "stopped: another policy")]

@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import make_config, make_spec, ns
+from builders import contract_document, make_config, make_spec, ns
 from simulated_server import SimulatedServer
 from simulation import World, stopped, streaming
 
+from remote_inference.core.contract import Contract
+from remote_inference.core.document import parse_document
 from remote_inference.core.exchange import ChunkStatus, SessionReply
 from remote_inference.core.robot.effects import CloseSession, GetStatus, OpenSession, Stop
 from remote_inference.core.robot.link import Phase
@@ -351,3 +353,47 @@ def test_a_robot_that_has_had_a_session_does_not_give_way_to_a_newcomer():
 def test_each_process_tells_the_server_who_it_is():
     offers = [world.run(1).all(OpenSession)[0].offer for world in (World(seed=1), World(seed=2))]
     assert offers[0].client_instance_id != offers[1].client_instance_id
+
+
+def test_a_robot_that_was_taken_over_while_it_slept_gives_up_and_moves_nothing():
+    """Its successor drives the arm by now: neither the fallback nor the way home may interfere."""
+    document = contract_document() | {"home": {"positions": [0.5, 0.5], "duration_s": 1.0}}
+    contract = parse_document(document, Contract, "test.contract.yaml")
+    world = streaming(World(make_config(fallback="repeat_last"), contract=contract))
+    world.server.restart()
+    refused = {"accepted": False, "rejection": "name", "message": "belongs to another process"}
+    world.server.alter_reply = lambda reply: replace(reply, **refused)
+    world.run_until(lambda: stopped(world))
+    dead_ns = world.now_ns
+    world.run(3)
+    assert world.commands_since(dead_ns) == []
+    assert "taken this robot over" in world.engine.machine.cause
+    assert world.engine.playback.finished
+
+
+def test_a_newcomer_that_is_refused_for_its_name_tries_again():
+    world = World()
+    world.server.max_sessions = 100  # the real registry behind the altered replies keeps each
+    world.server.alter_reply = lambda reply: replace(reply, accepted=False, rejection="name", message="taken")
+    world.run(5)
+    assert world.state is State.CONNECTING
+    world.server.alter_reply = lambda reply: reply
+    world.run_until(lambda: world.state is State.STREAMING)
+
+
+def test_a_session_that_no_status_ever_lists_is_lost():
+    """It was taken before the first status came: waiting for it to be listed would be for ever."""
+    world = streaming(World())
+    (session,) = world.server.registry.all()
+    world.server.registry.remove(session.session_id)
+    world.engine.connection._listed_session = ""
+    world.run_until(lambda: State.RECONNECTING in world.states(), limit_s=5)
+    world.run_until(lambda: world.state is State.STREAMING)
+
+
+def test_a_warning_of_a_rival_is_repeated_now_and_then():
+    world = World()
+    for _ in range(250):
+        world.carry_out(world.engine.rival(True, world.now_ns))
+        world.run(0.1)
+    assert world.warnings().count("another node is called") == 3

@@ -139,7 +139,7 @@ def test_the_fallback_runs_whatever_the_cause(
 ):
     arm = Arm(fallback, kind)
     arm.feed(np.full((1, 2), 0.05, np.float32))
-    arm.playback.tick(0)
+    arm.playback.tick(PERIOD_NS)
     if cause == "aged":
         arm.feed(make_rows(3))
     elif cause == "refused":
@@ -307,3 +307,42 @@ def test_an_effort_robot_ramps_up_again_after_zeros():
     assert commands[2] == pytest.approx([0.0, 0.0])
     arm.feed(np.full((1, 2), 0.15, np.float32))
     assert arm.playback.tick(3 * PERIOD_NS).command == pytest.approx([MAX_STEP, MAX_STEP])
+
+
+def test_an_effort_robot_ramps_up_from_zero_after_resume_wherever_its_joints_are():
+    """A measured position is no effort."""
+    arm = Arm("zero", "effort")
+    arm.playback.measured = np.array([0.9, -0.9])
+    arm.feed(np.zeros((10, 2), np.float32))
+    arm.playback.tick(0)
+    arm.playback.paused = True
+    arm.playback.tick(PERIOD_NS)
+    arm.playback.forget_command()
+    arm.playback.paused = False
+    assert arm.playback.tick(2 * PERIOD_NS).command == pytest.approx([0.0, 0.0])
+
+
+@pytest.mark.parametrize("kind", ["velocity", "effort"])
+def test_nothing_is_commanded_before_the_first_action_not_even_a_stop(kind: str):
+    """Another node of this name may be driving the robot."""
+    arm = Arm("zero", kind)
+    assert [arm.playback.tick(index * PERIOD_NS).command for index in range(3)] == [None] * 3
+
+
+def test_after_a_long_silence_the_step_is_taken_from_where_the_arm_is():
+    """Somebody else may have moved it while this node had nothing to command."""
+    arm = Arm()
+    arm.feed(np.full((1, 2), 0.05, np.float32))
+    arm.playback.tick(0)
+    arm.playback.measured = np.array([-0.8, 0.8])
+    arm.feed(np.full((1, 2), 0.05, np.float32), capture_ns=2 * MAX_AGE_NS)
+    command = arm.playback.tick(2 * MAX_AGE_NS).command
+    assert command == pytest.approx([-0.8 + MAX_STEP, 0.8 - MAX_STEP])
+
+
+def test_a_node_that_slept_does_not_repeat_an_old_command():
+    arm = Arm("repeat_last")
+    arm.feed(make_rows(1))
+    arm.playback.tick(0)
+    assert arm.playback.tick(PERIOD_NS).source is CommandSource.REPEAT_LAST
+    assert arm.playback.tick(2 * MAX_AGE_NS).command is None

@@ -229,3 +229,21 @@ def test_whatever_happens_no_controller_is_handed_a_jump_or_anything_too_old(
             if tick.source is CommandSource.CHUNK:
                 assert tick.queued is not None
                 assert now_ns - tick.queued.source.capture_ns <= MAX_AGE_NS
+
+
+def test_an_arm_outside_its_limits_is_led_back_by_one_step_at_a_time():
+    """What is published is what was guarded: the first row is not clamped a second time."""
+    queue = ActionQueue()
+    feed(queue, np.full((4, 2), 0.5, np.float32))
+    playback = make_playback(queue)
+    playback.measured = np.array([1.4, -1.4])
+    horizon = horizon_of(playback.tick(0))
+    assert horizon[0] == pytest.approx([1.4 - MAX_STEP, -1.4 + MAX_STEP])
+
+
+def test_no_row_is_left_out_before_the_controller_has_reached_it():
+    queue = ActionQueue()
+    feed(queue, make_rows(10))
+    playback = make_playback(queue)
+    playback.tick(0)
+    assert playback.tick(round(1.8 * PERIOD_NS)).command == pytest.approx(make_rows(10)[1])

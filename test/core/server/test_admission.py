@@ -23,7 +23,7 @@ ROWS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any], list[str]]
     ("cameras", {"images": (DEPTH,)}, {}, {}, [CAMERA, DEPTH.name]),
     ("state", {"state_names": ("shoulder", "wrist")}, {}, {}, ["state 1", "'wrist'", "'elbow'"]),
     ("schema", {"schema_version": 9}, {}, {}, ["9", "1"]),
-    ("name", {}, {"name_taken": True}, {}, ["/robot_1/remote_inference", "/robot_1"]),
+    ("name", {}, {"name_taken": True}, {}, ["/robot_1", "another process"]),
     ("task", {"task": "clap"}, {"pin_task": True}, {}, ["'clap'", "'wave'"]),
     ("capacity", {}, {"active_sessions": 4, "load": 0.83}, {}, ["4 of 4", "83%"]),
     ("fps", {"fps": 10.0}, {"strict_fps": True}, {}, ["10", "20"]),

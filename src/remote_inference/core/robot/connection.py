@@ -6,12 +6,15 @@ from __future__ import annotations
 
 import random
 
-from remote_inference.core.compatibility import check_reply
+from remote_inference.core.compatibility import NAME_REJECTION, FatalMismatch, check_reply
 from remote_inference.core.contract import Contract
 from remote_inference.core.exchange import SCHEMA_VERSION_MAX, SessionOffer, SessionReply
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.effects import CloseSession, Effect, GetStatus, OpenSession, Warn
 from remote_inference.core.robot.link import Backoff, Link, Phase
+
+UNLISTED_MAX = 3  # a status from before the session does not list it either
+RIVAL_WARNING_NS = 10_000_000_000  # between two warnings of it
 
 
 class Connection:
@@ -28,8 +31,10 @@ class Connection:
         self._robot_namespace = robot_namespace
         self._matched = False
         self._listed_session = ""  # the session that the server's status has named
+        self._unlisted = 0  # statuses in a row that did not name the session
         self._first_fingerprint: str | None = None
         self._rival = False
+        self._next_warning_ns = 0
         self.established = False  # true once a session has been open
         self.link = Link(
             config.servers,
@@ -63,6 +68,8 @@ class Connection:
         if reply is None:
             self.link.fail(now_ns)
             return [Warn(f"server {server} does not answer open_session")]
+        if self.established and reply.rejection == NAME_REJECTION:
+            raise FatalMismatch("another process has taken this robot over")
         fingerprint = None if self._config.accept_new_policy else self._first_fingerprint
         check_reply(self._offer(task), reply, fingerprint)
         if not reply.accepted:
@@ -93,7 +100,10 @@ class Connection:
             return "server restarted"
         if session.session_id in sessions:
             self._listed_session = session.session_id
-        elif self._listed_session == session.session_id:  # a status from before the session lists it neither
+            self._unlisted = 0
+            return ""
+        self._unlisted += 1
+        if self._listed_session == session.session_id or self._unlisted >= UNLISTED_MAX:
             return "server closed the session"
         return ""
 
@@ -104,11 +114,13 @@ class Connection:
         """
         appeared = present and not self._rival
         self._rival = present
-        if self.established or not appeared:
+        if self.established or not present or (not appeared and now_ns < self._next_warning_ns):
             return []
-        close = self.close()
-        self.link.fail(now_ns)
-        return [*close, Warn(f"another node is called {self._client}: waiting until it is gone")]
+        self._next_warning_ns = now_ns + RIVAL_WARNING_NS
+        effects = self.close()
+        if appeared:
+            self.link.fail(now_ns)
+        return [*effects, Warn(f"another node is called {self._client}: waiting until it is gone")]
 
     # -- time ----------------------------------------------------------------------------------------------
 
@@ -117,6 +129,7 @@ class Connection:
         link = self.link
         if link.phase is Phase.MATCHING and self._matched:
             link.advance(Phase.OPEN, now_ns)
+            self._unlisted = 0
             self.established = True
             return []
         if not link.is_due(now_ns) or (self._rival and not self.established):

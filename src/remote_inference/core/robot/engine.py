@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from remote_inference.core.compatibility import FatalMismatch
+from remote_inference.core.compatibility import NAME_REJECTION, FatalMismatch
 from remote_inference.core.contract import Contract
 from remote_inference.core.exchange import Chunk, ChunkStatus, SessionReply
 from remote_inference.core.robot.action_queue import ActionQueue, DelayPolicy
@@ -108,7 +108,9 @@ class Engine:
             return self.connection.session_reply(server, epoch, reply, self.task, now_ns)
         except FatalMismatch as mismatch:
             close = self.connection.close_unused(server, reply)
-            return [*close, *self._die(Event.CONTRACT_VIOLATED, f"{server}: {mismatch}")]
+            replaced = reply is not None and reply.rejection == NAME_REJECTION
+            died = self._die(Event.CONTRACT_VIOLATED, f"{server}: {mismatch}", homing=not replaced)
+            return [*close, *died]
 
     def presence(self, matched: bool, now_ns: int) -> list[Effect]:
         """Take whether the server in use is matched with our endpoints both ways."""
@@ -310,11 +312,11 @@ class Engine:
         transition = self.machine.apply(event, cause)
         return [Report(transition)] if transition else []
 
-    def _die(self, event: Event, cause: str) -> list[Effect]:
-        self.playback.wants_home = True
+    def _die(self, event: Event, cause: str, *, homing: bool = True) -> list[Effect]:
+        self.playback.wants_home = homing
         self.playback.halted = True
         self.cycle.abandon()
-        return [*self._apply(event, cause), Stop(cause)]
+        return [*self._end_reset(f"stopped: {cause}"), *self._apply(event, cause), Stop(cause)]
 
     # -- requests ------------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from remote_inference.core.robot.action_queue import ActionQueue, QueuedAction
 from remote_inference.core.robot.guard import AGE, SENSOR_AGE, Float64Array, Guard
 from remote_inference.core.robot.homing import Homing
 
+EARLY_TICK = 0.1  # of a period: a tick may come so much too early
 STOP_TICKS = 10  # a single stop may be lost on its way to the controller
 
 
@@ -63,6 +64,7 @@ class Playback:
         self._reference: Float64Array | None = None  # the last command, None when the robot may be elsewhere
         self._horizon: Float64Array | None = None  # what the last tick handed to trajectory controllers ...
         self._horizon_ns = 0  # ... and when
+        self._commanded_ns = 0  # when anything was commanded last
         self._homing: Homing | None = None
         self._forget = False
         self._stop_ticks = 0  # stops still to command once there is nothing to execute
@@ -84,12 +86,22 @@ class Playback:
     def tick(self, now_ns: int) -> Tick:
         """Decide one control period."""
         self._catch_up(now_ns)
+        if now_ns - self._commanded_ns > self._max_action_age_ns:
+            self._reference = None  # in silence somebody else may have moved the robot
+        tick = self._decide(now_ns)
+        if tick.command is not None:
+            self._commanded_ns = now_ns
+        return tick
+
+    def _decide(self, now_ns: int) -> Tick:
         if self.halted or self.paused:
             self.starved = ""
             return self._go_home(now_ns) if self.wants_home and not self.paused else self._stop()
         expired = self._queue.drop_captured_before(now_ns - self._max_action_age_ns)
         self._guard.refuse(AGE, expired)
-        reference = self.measured if self._reference is None else self._reference
+        reference = self._reference
+        if reference is None and self._guard.needs_position:
+            reference = self.measured
         if reference is None and self._guard.needs_position and len(self._queue):
             self._guard.refuse(SENSOR_AGE)
             self.starved = "no fresh joint positions to step from"
@@ -123,7 +135,9 @@ class Playback:
                 if at_ns - queued.source.capture_ns > self._max_action_age_ns:
                     break
                 rows.append(queued.robot.astype(np.float64))
-        horizon = self._guard.foresee(np.stack(rows), command) if len(rows) > 1 else command[np.newaxis]
+        horizon = command[np.newaxis]
+        if len(rows) > 1:
+            horizon = np.concatenate([horizon, self._guard.foresee(np.stack(rows[1:]), command)])
         if self._handed_over.any():
             self._horizon, self._horizon_ns = horizon, now_ns
         return horizon
@@ -133,7 +147,9 @@ class Playback:
         forget, self._forget = self._forget, False
         horizon, self._horizon = self._horizon, None
         if horizon is not None and self._last_command is not None:
-            missed = min(round((now_ns - self._horizon_ns) / self._period_ns), len(horizon)) - 1
+            # Rounded down: no row counts before the controller has reached it.
+            periods = int((now_ns - self._horizon_ns) / self._period_ns + EARLY_TICK)
+            missed = min(periods, len(horizon)) - 1
             if missed > 0:
                 reached = self._last_command.copy()
                 reached[self._handed_over] = horizon[missed, self._handed_over]
@@ -149,9 +165,9 @@ class Playback:
     def _fall_back(self, interventions: tuple[str, ...]) -> Tick:
         if self._fallback == "repeat_last" and self._reference is not None:
             return self._repeat(CommandSource.REPEAT_LAST, interventions)
-        if self._fallback == "zero":
+        if self._fallback == "zero" and self._last_command is not None:
             return self._zero(interventions)
-        return self._stop(interventions)
+        return self._stop(interventions)  # also before the first action: another node may drive the robot
 
     def _stop(self, interventions: tuple[str, ...] = ()) -> Tick:
         """Command nothing; a robot that goes on in silence is told to stop for a while first."""
