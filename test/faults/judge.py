@@ -171,8 +171,9 @@ def _is_known(record: Record, command: Command) -> bool:
 
 
 def _may_have_forgotten(record: Record, before: Command, command: Command) -> bool:
-    """Tell whether an operator's call made the node take the measured position as reference here."""
-    return any(
+    """Tell whether an operator's call or a long silence made the measured position the node's reference."""
+    silence_s = (command.time_ns - before.time_ns) / 1e9
+    return silence_s > MAX_ACTION_AGE_S - TRANSPORT_S or any(
         call.name in {"reset", "resume"}
         and before.time_ns <= call.returned_ns + UNDER_WAY_S * 1e9
         and command.time_ns >= call.called_ns

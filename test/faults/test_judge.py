@@ -85,7 +85,7 @@ def a_jump(record: Record) -> None:
 
 
 def a_jump_after_a_hold(record: Record) -> None:
-    hold(record, 30, 90)
+    hold(record, 30, 55)
     for index in range(30, len(record.commands)):
         change(record, index, positions=(record.commands[index].positions[0] - 1.5 * STEP, -0.5))
 
@@ -162,16 +162,16 @@ def test_a_doctored_run_is_flagged(doctor: Callable[[Record], None], expected: s
     assert expected in rules(record)
 
 
-def moved_by_hand(name: str) -> Record:
-    """The arm is moved between two commands, and an operator's call lets the node know."""
+def moved_by_hand(name: str, *, first: int = 60) -> Record:
+    """The arm is moved in the silence from command `first` on, and an operator's call lets the node know."""
     record = good_run()
     moved = (-1.0, 0.5)
     for index in range(75, COUNT):
         record.captures[index] = replace(record.captures[index], positions=moved)
-    del record.commands[60:78]
-    for index in range(60, len(record.commands)):
+    del record.commands[first:78]
+    for index in range(first, len(record.commands)):
         change(record, index, positions=moved, number=index + 1)
-    record.calls.append(OperatorCall(name, at(record, 59) + 1, at(record, 59) + 2, 60))
+    record.calls.append(OperatorCall(name, at(record, first - 1) + 1, at(record, first - 1) + 2, first))
     return record
 
 
@@ -181,6 +181,10 @@ def test_the_first_command_after_a_reset_may_start_at_the_measured_position() ->
 
 def test_without_a_reset_it_must_start_at_the_last_command() -> None:
     assert rules(moved_by_hand("pause")) >= {"steps"}
+
+
+def test_a_silence_as_long_as_the_age_bound_lets_it_start_at_the_measured_position_too() -> None:
+    assert find_violations(moved_by_hand("pause", first=30)) == []
 
 
 def test_one_command_may_be_under_way_while_the_reset_answers() -> None:
