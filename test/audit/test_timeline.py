@@ -106,7 +106,7 @@ def test_summary(timeline: Timeline) -> None:
     latency = numbers["latency_ms"]
     assert (latency["n"], latency["p50"]) == (3, pytest.approx(80.0))
     assert latency["p99"] == pytest.approx(np.percentile([50, 80, 120], 99))
-    assert numbers["actions"] == {"none": 2, "chunk": 4, "repeat_last": 0, "zero": 0, "homing": 1}
+    assert numbers["actions"] == {"none": 2, "chunk": 4, "repeat_last": 0, "zero": 0, "homing": 1, "hold": 0}
     assert numbers["states"] == [
         {"state": "CONNECTING", "seconds": pytest.approx(2.0)},
         {"state": "STREAMING", "seconds": pytest.approx(2.0)},
