@@ -112,7 +112,7 @@ def _check_name(offer: SessionOffer, _spec: PolicySpec, terms: ServerTerms) -> s
 
 
 def _check_task(offer: SessionOffer, _spec: PolicySpec, terms: ServerTerms) -> str:
-    if not terms.pin_task or offer.task == terms.default_task:
+    if not terms.pin_task or offer.task in {"", terms.default_task}:  # none: the server's
         return ""
     return f"task is {offer.task!r} on the robot, pinned to {terms.default_task!r} on the server"
 

@@ -30,16 +30,20 @@ def load_document(path: str | Path, model: type[Model]) -> Model:
 
     Raises DocumentError with file, key, what was found and what was expected.
     """
+    return parse_document(read_yaml(path), model, str(path))
+
+
+def read_yaml(path: str | Path) -> Any:
+    """Return the content of one YAML file, unchecked. Raises DocumentError when it is none."""
     path = Path(path)
     try:
-        content = yaml.load(path.read_text(encoding="utf-8"), _UniqueKeyLoader)
+        return yaml.load(path.read_text(encoding="utf-8"), _UniqueKeyLoader)
     except OSError as error:
         raise DocumentError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise DocumentError(f"{path}: is not UTF-8 text (byte {error.start})") from error
     except yaml.YAMLError as error:
         raise DocumentError(f"{path}: is not valid YAML: {' '.join(str(error).split())}") from error
-    return parse_document(content, model, str(path))
 
 
 def parse_document(content: Any, model: type[Model], source: str) -> Model:

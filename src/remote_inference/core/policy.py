@@ -107,11 +107,13 @@ class Policy(Protocol):
     def predict(self, batch: Sequence[Any]) -> Sequence[Float32Array]:
         """Return one model-space chunk `[chunk_size, action_dim]` per input, in order.
 
-        `len(batch)` is at most `spec.max_batch`. Raises PolicyError when it cannot answer.
+        `len(batch)` is at most `spec.max_batch`; a policy that cannot batch says 1 there. Inputs have one
+        shape, whatever the robots' cameras are: that is the processors' part. A chunk does not depend on what
+        else is in the batch. Raises PolicyError when it cannot answer.
         """
 
     def reset(self) -> None:
-        """Forget the episode; called for exclusive policies only."""
+        """Forget the episode: between those of an exclusive policy's session, and while warming up."""
 
     def close(self) -> None:
         """Free the device."""

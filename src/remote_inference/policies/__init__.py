@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from remote_inference.core.policy import Policy
+from remote_inference.core.policy import Policy, PolicyError
 from remote_inference.core.server.manifest import ModelSource
 
 __all__ = ["load_policy"]
@@ -15,6 +15,15 @@ def load_policy(model: ModelSource) -> Policy:
 
     Raises PolicyError or DocumentError naming the file and the key.
     """
+    policy = _load(model)
+    if model.revision and policy.spec.revision != model.revision:
+        found = policy.spec.revision
+        policy.close()
+        raise PolicyError(f"{model.path}: revision: found {found!r}, expected {model.revision!r}")
+    return policy
+
+
+def _load(model: ModelSource) -> Policy:
     if model.backend == "hold":
         from remote_inference.policies.hold import HoldPolicy  # noqa: PLC0415
 

@@ -5,16 +5,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from builders import SteadyPolicy, make_offer, make_request
 
-from remote_inference.core.exchange import Chunk, Request
+from remote_inference.core.exchange import Chunk, Request, SessionOffer
 from remote_inference.core.policy import PolicyObservation
 from remote_inference.core.server.audit import AuditRecord
-from remote_inference.core.server.scheduler import RoundRobin, Scheduler
+from remote_inference.core.server.capture import Capture
+from remote_inference.core.server.scheduler import RoundRobin, Scheduler, Selection
 from remote_inference.core.server.session import Session
 from remote_inference.core.server.worker import Worker
 
@@ -24,8 +25,8 @@ MS = 1_000_000
 class WholeHouse:
     """Serves everybody who waits in one batch."""
 
-    def select(self, ready: Sequence[Session]) -> Sequence[Session]:
-        return ready
+    def select(self, ready: Sequence[Session], open_sessions: int, now_ns: int) -> Selection:
+        return Selection(ready)
 
 
 class JsonDecoder:
@@ -35,10 +36,10 @@ class JsonDecoder:
         message = json.loads(data)
         return Request(**message["request"]), message
 
-    def observation(self, message: Any, session: Session) -> PolicyObservation:
+    def observation(self, message: Any, offer: SessionOffer) -> PolicyObservation:
         state = np.array(message["state"], np.float32)
-        if state.shape != (len(session.offer.state_names),):
-            raise ValueError(f"state: found {state.size} values, expected {len(session.offer.state_names)}")
+        if state.shape != (len(offer.state_names),):
+            raise ValueError(f"state: found {state.size} values, expected {len(offer.state_names)}")
         return PolicyObservation(state=state, images={}, task=message["request"]["task"])
 
 
@@ -46,14 +47,23 @@ class Bench:
     """A worker with its robots, on a clock that the policy may advance."""
 
     def __init__(
-        self, policy: SteadyPolicy | None = None, scheduler: Scheduler | None = None, robots: int = 2
+        self,
+        policy: SteadyPolicy | None = None,
+        scheduler: Scheduler | None = None,
+        robots: int = 2,
+        capture: Callable[[Capture], None] | None = None,
+        max_consecutive_failures: int = 10,
     ):
         self.policy = policy or SteadyPolicy()
         self.now_ns = 1_000 * MS
         self.chunks: list[tuple[Session, Chunk]] = []
         self.records: list[AuditRecord] = []
         self.sessions = [
-            Session(f"s{index}", make_offer(client=f"/robot_{index}"), self.policy.make_processors())
+            Session(
+                f"s{index}",
+                make_offer(client=f"/robot_{index}", robot_namespace=f"/robot_{index}"),
+                self.policy.make_processors(),
+            )
             for index in range(robots)
         ]
         self.worker = Worker(
@@ -63,6 +73,8 @@ class Bench:
             deliver=lambda session, chunk: self.chunks.append((session, chunk)),
             clock_ns=lambda: self.now_ns,
             audit=self.records.append,
+            capture=capture,
+            max_consecutive_failures=max_consecutive_failures,
         )
 
     def put(self, index: int, state: Sequence[float] = (0.5, -0.5), **changes: Any) -> Request:

@@ -88,6 +88,7 @@ def test_a_camera_that_the_policy_does_not_use_is_a_remark():
 def test_another_task_is_welcome_unless_the_task_is_pinned():
     assert judge(make_offer(task="clap"), make_spec(), make_terms()).accepted
     assert judge(make_offer(), make_spec(), make_terms(pin_task=True)).accepted
+    assert judge(make_offer(task=""), make_spec(), make_terms(pin_task=True)).accepted
 
 
 @pytest.mark.parametrize(("active", "accepted"), [(0, True), (3, True), (4, False), (5, False)])

@@ -26,6 +26,7 @@ def test_defaults_are_cautious(tmp_path: Path):
     assert not manifest.pin_task
     assert not manifest.strict_fps
     assert manifest.warmup_inferences >= 1
+    assert (manifest.health_port, manifest.audit_file) == (0, "")
 
 
 def test_the_model_path_is_relative_to_the_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -34,6 +35,13 @@ def test_the_model_path_is_relative_to_the_manifest(tmp_path: Path, monkeypatch:
     assert load_manifest(path).model.path == str(tmp_path.resolve() / "models/x")
     absolute = write(tmp_path, "model: {backend: hold, path: /weights/x}\n")
     assert load_manifest(absolute).model.path == "/weights/x"
+
+
+def test_the_audit_file_is_relative_to_the_manifest(tmp_path: Path):
+    assert load_manifest(write(tmp_path, MINIMAL + "audit_file: audit.jsonl\n")).audit_file == str(
+        tmp_path.resolve() / "audit.jsonl"
+    )
+    assert load_manifest(write(tmp_path, MINIMAL + "audit_file: /log/a.jsonl\n")).audit_file == "/log/a.jsonl"
 
 
 def test_the_shipped_manifest_is_valid():
@@ -60,6 +68,9 @@ def test_the_shipped_manifest_is_valid():
         (MINIMAL + "serving_mode: open\n", "serving_mode", ["'open'", "'exclusive'"]),
         (MINIMAL + "inject_latency_ms: -1\n", "inject_latency_ms", ["-1", "0"]),
         (MINIMAL + "inject_latency_ms: .nan\n", "inject_latency_ms", ["nan"]),
+        (MINIMAL + "health_port: 65536\n", "health_port", ["65536", "65535"]),
+        (MINIMAL + "health_port: '80'\n", "health_port", ["'80'", "integer"]),
+        (MINIMAL + "max_consecutive_failures: 0\n", "max_consecutive_failures", ["0", "1"]),
         (MINIMAL + "max_session: 2\n", "max_session", ["unknown key"]),
     ],
 )
@@ -70,3 +81,30 @@ def test_errors_name_file_key_found_and_expected(tmp_path: Path, text: str, key:
     (line,) = str(refusal.value).splitlines()
     assert line.startswith(f"{path}: {key}: ")
     assert all(word in line for word in words)
+
+
+def test_the_environment_wins_over_the_file_and_names_keys_of_sections_with_two_underscores(tmp_path: Path):
+    environment = {
+        "REMOTE_INFERENCE_MANIFEST_MAX_SESSIONS": "8",
+        "REMOTE_INFERENCE_MANIFEST_MODEL__DEVICE": "cuda:1",
+        "REMOTE_INFERENCE_MANIFEST_PIN_TASK": "true",
+        "OTHER": "1",
+    }
+    manifest = load_manifest(write(tmp_path, MINIMAL + "max_sessions: 2\n"), environment)
+    assert (manifest.max_sessions, manifest.model.device, manifest.pin_task) == (8, "cuda:1", True)
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "words"),
+    [
+        ("MAX_SESSION", "8", ["REMOTE_INFERENCE_MANIFEST_MAX_SESSION", "max_session: unknown key"]),
+        ("MAX_SESSIONS", "many", ["REMOTE_INFERENCE_MANIFEST_MAX_SESSIONS", "max_sessions: found 'many'"]),
+        ("MAX_SESSIONS", "[", ["REMOTE_INFERENCE_MANIFEST_MAX_SESSIONS: found '['", "YAML"]),
+        ("DEFAULT_TASK__X", "1", ["default_task holds 'wave'", "section"]),
+    ],
+)
+def test_a_wrong_variable_is_named(tmp_path: Path, variable: str, text: str, words: list[str]):
+    path = write(tmp_path, MINIMAL + "default_task: wave\n")
+    with pytest.raises(DocumentError) as refusal:
+        load_manifest(path, {f"REMOTE_INFERENCE_MANIFEST_{variable}": text})
+    assert all(word in str(refusal.value) for word in words)

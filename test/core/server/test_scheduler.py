@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Round robin: equal demand gets equal shares, and nobody starves whatever the others ask for."""
+"""Equal demand gets equal shares, nobody starves whatever the others ask for, batches wait for company."""
 
 from __future__ import annotations
 
@@ -11,43 +11,61 @@ from builders import ShiftProcessors, make_offer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remote_inference.core.server.scheduler import RoundRobin
+from remote_inference.core.server.manifest import Manifest
+from remote_inference.core.server.scheduler import MicroBatch, RoundRobin, Scheduler, make_scheduler
 from remote_inference.core.server.session import Session
 
-
-def make_sessions(count: int) -> list[Session]:
-    return [Session(f"s{index}", make_offer(), ShiftProcessors()) for index in range(count)]
-
-
-def test_nothing_waiting_gives_nothing():
-    assert list(RoundRobin().select([])) == []
+MAX_BATCH = 4
+WINDOW_NS = 5_000_000
 
 
-def test_it_serves_one_session_at_a_time():
-    assert len(RoundRobin().select(make_sessions(3))) == 1
+def make_sessions(count: int, arrival_ns: int = 0) -> list[Session]:
+    """Return sessions with a waiting request each."""
+    sessions = [Session(f"s{index}", make_offer(), ShiftProcessors()) for index in range(count)]
+    for session in sessions:
+        session.mailbox.put(b"", arrival_ns)
+    return sessions
+
+
+def select(scheduler: Scheduler, ready: list[Session], open_sessions: int | None = None, now_ns: int = 0):
+    """Return the batch; by default nobody but the ready sessions is there."""
+    return list(scheduler.select(ready, len(ready) if open_sessions is None else open_sessions, now_ns).batch)
+
+
+@pytest.fixture(params=[RoundRobin, lambda: MicroBatch(1, 0)], ids=["round_robin", "batches of one"])
+def scheduler(request: pytest.FixtureRequest) -> Scheduler:
+    return request.param()
+
+
+def test_nothing_waiting_gives_nothing(scheduler: Scheduler):
+    assert select(scheduler, []) == []
+
+
+def test_it_serves_one_session_at_a_time(scheduler: Scheduler):
+    assert len(select(scheduler, make_sessions(3))) == 1
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 16])
-def test_equal_demand_gets_equal_shares(count: int):
-    scheduler, sessions = RoundRobin(), make_sessions(count)
-    served = Counter(scheduler.select(sessions)[0].session_id for _ in range(10 * count))
+def test_equal_demand_gets_equal_shares(scheduler: Scheduler, count: int):
+    sessions = make_sessions(count)
+    served = Counter(select(scheduler, sessions)[0].session_id for _ in range(10 * count))
     assert served == dict.fromkeys((session.session_id for session in sessions), 10)
 
 
-def test_each_waiting_session_is_served_once_per_cycle():
-    scheduler, sessions = RoundRobin(), make_sessions(4)
+def test_each_waiting_session_is_served_once_per_cycle(scheduler: Scheduler):
+    sessions = make_sessions(4)
     for _ in range(5):
-        cycle = {scheduler.select(sessions)[0].session_id for _ in range(4)}
+        cycle = {select(scheduler, sessions)[0].session_id for _ in range(4)}
         assert len(cycle) == 4
 
 
-def test_a_session_that_was_idle_has_no_debt_to_collect():
+def test_a_session_that_was_idle_has_no_debt_to_collect(scheduler: Scheduler):
     """Otherwise a robot that comes back from a pause would shut the others out for as long."""
-    scheduler, (busy, idle) = RoundRobin(), make_sessions(2)
-    scheduler.select([idle])
+    busy, idle = make_sessions(2)
+    select(scheduler, [idle])
     for _ in range(100):
-        scheduler.select([busy])
-    served = [scheduler.select([busy, idle])[0].session_id for _ in range(6)]
+        select(scheduler, [busy])
+    served = [select(scheduler, [busy, idle])[0].session_id for _ in range(6)]
     assert served == ["s1", "s0"] * 3
 
 
@@ -57,16 +75,74 @@ def test_nobody_starves_under_greedy_sessions(demand: list[set[int]]):
     scheduler, sessions = RoundRobin(), make_sessions(6)
     waited = 0
     for others in demand:
-        (chosen,) = scheduler.select([sessions[index] for index in sorted({0} | others)])
+        (chosen,) = select(scheduler, [sessions[index] for index in sorted({0} | others)])
         waited = 0 if chosen is sessions[0] else waited + 1
         assert waited <= 5
 
 
-def test_a_robot_that_reopens_its_session_each_time_does_not_shut_the_others_out():
-    scheduler, (steady,) = RoundRobin(), make_sessions(1)
-    scheduler.select([steady])
+def test_a_robot_that_reopens_its_session_each_time_does_not_shut_the_others_out(scheduler: Scheduler):
+    (steady,) = make_sessions(1)
+    select(scheduler, [steady])
     served = []
     for index in range(10):
         newcomer = Session(f"new{index}", make_offer(), ShiftProcessors())
-        served.append(scheduler.select([steady, newcomer])[0].session_id)
+        newcomer.mailbox.put(b"", 0)
+        served.append(select(scheduler, [steady, newcomer])[0].session_id)
     assert served.count("s0") >= 3
+
+
+def test_a_full_batch_goes_at_once_and_takes_those_served_longest_ago():
+    scheduler, sessions = MicroBatch(MAX_BATCH, WINDOW_NS), make_sessions(6)
+    assert [session.session_id for session in select(scheduler, sessions)] == ["s0", "s1", "s2", "s3"]
+    assert [session.session_id for session in select(scheduler, sessions)] == ["s4", "s5", "s0", "s1"]
+
+
+def test_a_request_waits_for_company_and_not_longer_than_the_window():
+    scheduler, sessions = MicroBatch(MAX_BATCH, WINDOW_NS), make_sessions(2, arrival_ns=1_000_000)
+    early = scheduler.select(sessions, 3, 2_000_000)
+    assert list(early.batch) == []
+    assert early.wait_ns == WINDOW_NS - 1_000_000
+    assert len(select(scheduler, sessions, 3, now_ns=1_000_000 + WINDOW_NS)) == 2
+
+
+def test_the_window_counts_from_the_oldest_request():
+    scheduler, sessions = MicroBatch(MAX_BATCH, WINDOW_NS), make_sessions(2)
+    sessions[1].mailbox.put(b"", WINDOW_NS - 1)
+    assert len(select(scheduler, sessions, 3, now_ns=WINDOW_NS)) == 2
+
+
+def test_nobody_waits_for_robots_that_are_not_there():
+    scheduler = MicroBatch(MAX_BATCH, WINDOW_NS)
+    assert len(select(scheduler, make_sessions(1), open_sessions=1)) == 1
+    assert len(select(scheduler, make_sessions(3), open_sessions=3)) == 3
+
+
+def test_an_empty_house_is_no_reason_to_look_again_soon():
+    assert MicroBatch(MAX_BATCH, WINDOW_NS).select([], 3, 0).wait_ns == 0
+
+
+@given(st.lists(st.sets(st.integers(1, 9)), min_size=20, max_size=40))
+def test_nobody_starves_in_batches(demand: list[set[int]]):
+    scheduler, sessions = MicroBatch(MAX_BATCH, WINDOW_NS), make_sessions(10)
+    waited = 0
+    for others in demand:
+        batch = select(scheduler, [sessions[index] for index in sorted({0} | others)])
+        waited = 0 if sessions[0] in batch else waited + 1
+        assert waited <= 2  # ten sessions in batches of four
+
+
+@pytest.mark.parametrize(
+    ("changes", "limit", "kind", "size"),
+    [
+        ({}, 16, RoundRobin, 1),
+        ({"scheduler": "micro_batch", "max_batch": 3}, 16, MicroBatch, 3),
+        ({"scheduler": "micro_batch", "max_batch": 99}, 4, MicroBatch, 4),
+    ],
+)
+def test_the_manifest_names_the_scheduler_and_the_policy_bounds_its_batches(
+    changes: dict, limit: int, kind: type, size: int
+):
+    manifest = Manifest.model_validate({"model": {"backend": "hold", "path": "x"}, **changes})
+    scheduler = make_scheduler(manifest, limit)
+    assert isinstance(scheduler, kind)
+    assert len(select(scheduler, make_sessions(20))) == size

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from builders import CHUNK_SIZE, SteadyPolicy
 
-from remote_inference.core.policy import PolicyError
-from remote_inference.core.server.warmup import capacity, warm_up
+from remote_inference.core.policy import PolicyError, ServingMode
+from remote_inference.core.server.warmup import capacity, find_serving_mode, warm_up
 
 
 def frozen_clock() -> int:
@@ -118,3 +118,40 @@ def test_capacity_never_grows_with_inference_time_rate_or_round_trip():
         assert capacity(2 * inference_s, rate_hz, 50, 1 / 30, rtt_s) <= here
         assert capacity(inference_s, 2 * rate_hz, 50, 1 / 30, rtt_s) <= here
         assert capacity(inference_s, rate_hz, 50, 1 / 30, rtt_s + 0.1) <= here
+
+
+class RememberingPolicy(SteadyPolicy):
+    """Answers with the sum of all states since its last reset, as one with an observation queue would."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sum = np.zeros(2, np.float32)
+        self.answer = self._add
+
+    def _add(self, batch: Sequence[Any]) -> list[np.ndarray]:
+        self._sum = self._sum + batch[0]
+        return [np.tile(self._sum, (CHUNK_SIZE, 1))]
+
+    def reset(self) -> None:
+        self._sum = np.zeros(2, np.float32)
+
+
+def test_a_policy_that_remembers_nothing_may_be_shared():
+    """The processors' memory is a session's own and does not count."""
+    assert find_serving_mode(SteadyPolicy(), "wave") is ServingMode.SHARED
+
+
+def test_a_policy_that_remembers_is_found_out_and_served_exclusively():
+    assert find_serving_mode(RememberingPolicy(), "wave") is ServingMode.EXCLUSIVE
+
+
+def test_a_policy_that_draws_random_numbers_is_served_exclusively():
+    policy, rng = SteadyPolicy(), np.random.default_rng(0)
+    policy.answer = lambda batch: [rng.normal(size=(CHUNK_SIZE, 2)).astype(np.float32) for _ in batch]
+    assert find_serving_mode(policy, "wave") is ServingMode.EXCLUSIVE
+
+
+def test_the_probe_leaves_nothing_behind():
+    policy = RememberingPolicy()
+    find_serving_mode(policy, "wave")
+    assert not policy._sum.any()

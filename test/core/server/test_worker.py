@@ -16,6 +16,7 @@ from builders import CHUNK_SIZE, ShiftProcessors, SteadyPolicy
 
 from remote_inference.core.exchange import ChunkStatus
 from remote_inference.core.policy import PolicyError, PolicyObservation, ServingMode
+from remote_inference.core.server.capture import Capture
 
 
 def test_nothing_waiting_is_nothing_done():
@@ -207,6 +208,7 @@ def test_superseded_requests_are_reported_once_and_never_served():
     bench.put(0, seq_id=4)
     (chunk,) = bench.serve()
     assert chunk.superseded_seqs == 0
+    assert bench.worker.counters.superseded == 2
 
 
 def test_durations_are_measured_on_the_servers_clock():
@@ -233,7 +235,8 @@ def test_every_request_leaves_one_audit_record():
     bench.serve()
     good, bad = bench.records
     assert (good.session_id, good.client, good.seq_id, good.episode_id) == ("s0", "/robot_0", 5, 2)
-    assert (good.superseded, good.outcome) == (1, "ok")
+    assert (good.robot, good.superseded, good.status, good.outcome) == ("/robot_0", 1, "ok", "ok")
+    assert bad.status == "error"
     assert "malformed observation" in bad.outcome
     line = json.loads(good.to_json())
     assert line == vars(good)
@@ -277,3 +280,82 @@ def test_a_request_that_fails_while_draining_is_answered_draining_without_rows()
     assert chunk.status is ChunkStatus.DRAINING
     assert "ZeroDivisionError" in chunk.message
     assert chunk.robot.size == 0
+
+
+def test_records_say_how_many_were_served_together():
+    bench = Bench(SteadyPolicy(max_batch=3), WholeHouse(), robots=3)
+    for index in range(3):
+        bench.put(index)
+    bench.serve()
+    bench.put(0)
+    bench.serve()
+    assert [record.batch_size for record in bench.records] == [3, 3, 3, 1]
+
+
+def test_staleness_counts_from_the_first_request_since_the_last_chunk():
+    """The robot has waited since its superseded request, though the one that is served came later."""
+    bench = Bench(robots=1)
+    bench.put(0, seq_id=1)
+    bench.now_ns += 70 * MS
+    bench.put(0, seq_id=2)
+    bench.now_ns += 30 * MS
+    bench.serve()
+    bench.put(0, seq_id=3)
+    bench.now_ns += 5 * MS
+    bench.serve()
+    assert [record.queue_wait_ms for record in bench.records] == pytest.approx([30, 5])
+    assert [record.staleness_ms for record in bench.records] == pytest.approx([100, 5])
+
+
+def test_a_policy_is_failing_after_a_row_of_failed_batches_and_a_success_clears_it():
+    bench = Bench(scheduler=WholeHouse(), max_consecutive_failures=3)
+    healthy, bench.policy.answer = bench.policy.answer, nan_rows
+    verdicts = []
+    for _ in range(4):
+        bench.put(0)
+        bench.put(1)
+        bench.serve()
+        verdicts.append(bench.worker.failing)
+    assert verdicts == [False, False, True, True]
+    bench.policy.answer = healthy
+    bench.put(0)
+    bench.serve()
+    assert (bench.worker.failing, bench.worker.failed_batches) == (False, 0)
+
+
+def test_a_batch_that_answers_anybody_has_not_failed():
+    bench = Bench(SteadyPolicy(max_batch=2), WholeHouse(), max_consecutive_failures=1)
+    healthy = bench.policy.answer
+
+    def refuse_large_states(batch: Sequence[Any]) -> Any:
+        if any(abs(state).max() > 10 for state in batch):
+            raise PolicyError("state is out of range")
+        return healthy(batch)
+
+    bench.policy.answer = refuse_large_states
+    bench.put(0)
+    bench.put(1, state=(99.0, 0.0))
+    bench.serve()
+    assert not bench.worker.failing
+
+
+def test_malformed_observations_do_not_make_the_policy_failing():
+    bench = Bench(max_consecutive_failures=1)
+    bench.put(0, state=())
+    bench.sessions[1].mailbox.put(b"{truncated", bench.now_ns)
+    bench.serve()
+    assert [record.status for record in bench.records] == ["error", "error"]
+    assert not bench.worker.failing
+
+
+def test_the_worker_captures_what_it_answers_and_nothing_that_fails():
+    captured: list[Capture] = []
+    bench = Bench(capture=captured.append)
+    bench.put(0, seq_id=7)
+    (chunk,) = bench.serve()
+    assert [capture.seq_id for capture in captured] == [7]
+    assert captured[0].robot is chunk.robot
+    assert captured[0].offer is bench.sessions[0].offer
+    bench.put(0, state=(1.0,))
+    bench.serve()
+    assert len(captured) == 1

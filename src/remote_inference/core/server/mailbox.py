@@ -15,6 +15,7 @@ class Letter:
     data: bytes
     arrival_ns: int
     superseded: int  # requests replaced since the last one served
+    waiting_since_ns: int  # arrival of the first of those, or of this one
 
 
 class Mailbox:
@@ -23,15 +24,15 @@ class Mailbox:
     def __init__(self) -> None:
         self._letter: Letter | None = None
         self._lock = threading.Lock()
-        self.superseded_total = 0
+        self.last_arrival_ns = 0  # of any request, taken or not; 0 before the first
 
     def put(self, data: bytes, arrival_ns: int) -> None:
         with self._lock:
-            superseded = 0
+            self.last_arrival_ns = arrival_ns
+            superseded, waiting_since_ns = 0, arrival_ns
             if self._letter is not None:
-                superseded = self._letter.superseded + 1
-                self.superseded_total += 1
-            self._letter = Letter(data, arrival_ns, superseded)
+                superseded, waiting_since_ns = self._letter.superseded + 1, self._letter.waiting_since_ns
+            self._letter = Letter(data, arrival_ns, superseded, waiting_since_ns)
 
     def take(self) -> Letter | None:
         with self._lock:
@@ -43,6 +44,3 @@ class Mailbox:
         """Arrival of the waiting request, None when the slot is empty."""
         letter = self._letter
         return None if letter is None else letter.arrival_ns
-
-    def clear(self) -> None:
-        self.take()

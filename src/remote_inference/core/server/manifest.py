@@ -4,44 +4,118 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
+import yaml
 from pydantic import Field
 
-from remote_inference.core.document import Document, load_document
+from remote_inference.core.document import Document, DocumentError, parse_document, read_yaml
+
+ENVIRONMENT_PREFIX = "REMOTE_INFERENCE_MANIFEST_"
 
 
 class ModelSource(Document):
     """Which weights, and where they run."""
 
-    backend: Literal["chunk_network", "hold"]
-    path: Annotated[str, Field(min_length=1)]  # folder; relative to the manifest's own
-    device: Annotated[str, Field(min_length=1)] = "cpu"  # as torch names it
-    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    backend: Annotated[
+        Literal["chunk_network", "hold"],
+        Field(description="what computes the chunks; hold: every joint stays where it is, for commissioning"),
+    ]
+    path: Annotated[str, Field(min_length=1, description="folder of the policy; relative to the manifest's")]
+    revision: Annotated[
+        str, Field(description="serve no other one than this; empty: whatever the folder holds")
+    ] = ""
+    device: Annotated[str, Field(min_length=1, description="where it runs, as torch names it")] = "cpu"
+    dtype: Annotated[
+        Literal["float32", "bfloat16", "float16"], Field(description="precision of the weights")
+    ] = "float32"
 
 
 class Manifest(Document):
     """One server process: one policy on one device."""
 
     model: ModelSource
-    default_task: str = ""
-    pin_task: bool = False  # refuse robots with another task than default_task
-    serving_mode: Literal["auto", "exclusive"] = "auto"  # auto: as the policy allows
-    max_sessions: Annotated[int, Field(ge=1, le=10_000)] = 1
-    scheduler: Literal["round_robin"] = "round_robin"
-    warmup_inferences: Annotated[int, Field(ge=1, le=1_000)] = 2
-    strict_fps: bool = False  # refuse robots whose control rate differs from training, instead of warning
-    inject_latency_ms: Annotated[float, Field(ge=0.0, le=60_000.0)] = (
-        0.0  # delay of each chunk; tests and demo
-    )
+    default_task: Annotated[str, Field(description="task of robots that name none")] = ""
+    pin_task: Annotated[bool, Field(description="refuse robots with another task than default_task")] = False
+    strict_fps: Annotated[
+        bool, Field(description="refuse robots whose control rate differs from training, instead of warning")
+    ] = False
+    serving_mode: Annotated[
+        Literal["auto", "exclusive"],
+        Field(description="auto: many sessions when the probe after warm-up allows it; exclusive: one"),
+    ] = "auto"
+    max_sessions: Annotated[int, Field(ge=1, le=10_000, description="robots admitted at a time")] = 1
+    session_grace_s: Annotated[
+        float,
+        Field(ge=0.1, le=3_600.0, description="end a session so long after its robot vanished [s]"),
+    ] = 10.0
+    session_idle_timeout_s: Annotated[
+        float, Field(ge=1.0, le=86_400.0, description="end a session without requests after this [s]")
+    ] = 300.0
+    scheduler: Annotated[
+        Literal["round_robin", "micro_batch"],
+        Field(description="one request at a time in turn, or several in one call of the policy"),
+    ] = "round_robin"
+    max_batch: Annotated[int, Field(ge=1, le=1_024, description="micro_batch: most requests in one call")] = 8
+    batch_window_ms: Annotated[
+        float, Field(ge=0.0, le=1_000.0, description="micro_batch: longest wait for others to join [ms]")
+    ] = 5.0
+    warmup_inferences: Annotated[
+        int, Field(ge=1, le=1_000, description="inferences before anybody is admitted; the last one is timed")
+    ] = 2
+    max_consecutive_failures: Annotated[
+        int, Field(ge=1, le=1_000_000, description="failed calls of the policy in a row; then not ready")
+    ] = 10
+    health_port: Annotated[
+        int, Field(ge=0, le=65_535, description="status page, probes and metrics on every interface; 0: off")
+    ] = 0
+    audit_file: Annotated[
+        str, Field(description="one JSON line per request, relative to the manifest's folder; empty: none")
+    ] = ""
+    capture_dir: Annotated[
+        str,
+        Field(
+            description="folder of served requests for `replay-capture`, relative to this one; empty: none"
+        ),
+    ] = ""
+    capture_max: Annotated[int, Field(ge=1, le=1_000_000, description="newest requests kept")] = 100
+    inject_latency_ms: Annotated[
+        float, Field(ge=0.0, le=60_000.0, description="delay of each chunk, for tests and the demo [ms]")
+    ] = 0.0
 
 
-def load_manifest(path: str | Path) -> Manifest:
-    """Read a manifest and make `model.path` absolute.
+def load_manifest(path: str | Path, environment: Mapping[str, str] | None = None) -> Manifest:
+    """Read a manifest, let environment variables win over it, and make its paths absolute.
 
-    Raises DocumentError naming file, key, what was found and expected.
+    `REMOTE_INFERENCE_MANIFEST_MAX_SESSIONS=8` sets `max_sessions`, `..._MODEL__DEVICE=cuda:1` sets
+    `model.device`; values are YAML. Raises DocumentError naming file, key, what was found and expected.
     """
-    manifest = load_document(path, Manifest)
-    folder = Path(path).resolve().parent / manifest.model.path
-    return manifest.model_copy(update={"model": manifest.model.model_copy(update={"path": str(folder)})})
+    content = read_yaml(path)
+    source = str(path)
+    for variable, text in sorted((environment or {}).items()):
+        if variable.startswith(ENVIRONMENT_PREFIX) and isinstance(content, dict):
+            _set(content, variable, text)
+            source = f"{path} with {variable}"
+    manifest = parse_document(content, Manifest, source)
+    home = Path(path).resolve().parent
+    model = manifest.model.model_copy(update={"path": str(home / manifest.model.path)})
+    paths = {
+        key: str(home / value) if value else ""
+        for key, value in (("capture_dir", manifest.capture_dir), ("audit_file", manifest.audit_file))
+    }
+    return manifest.model_copy(update={"model": model, **paths})
+
+
+def _set(content: dict[str, Any], variable: str, text: str) -> None:
+    """Set the key that an environment variable names. Raises DocumentError for a value that is no YAML."""
+    *sections, key = variable.removeprefix(ENVIRONMENT_PREFIX).lower().split("__")
+    for section in sections:
+        content = content.setdefault(section, {})
+        if not isinstance(content, dict):
+            raise DocumentError(f"{variable}: {section} holds {content!r}, expected a section with keys")
+    try:
+        content[key] = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise DocumentError(f"{variable}: found {text!r}, expected YAML") from error

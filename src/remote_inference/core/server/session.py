@@ -21,6 +21,7 @@ class Session:
     session_id: str
     offer: SessionOffer
     processors: Processors
+    opened_ns: int = 0  # the server's monotonic clock
     mailbox: Mailbox = field(default_factory=Mailbox)
     episode_id: int = 0  # of the last request served
     served_turn: int = 0  # place in the scheduler's queue, 0 before the first request

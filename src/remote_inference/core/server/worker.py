@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from remote_inference.core.exchange import Chunk, ChunkStatus, Request
+from remote_inference.core.exchange import Chunk, ChunkStatus, Request, SessionOffer
 from remote_inference.core.policy import (
     Float32Array,
     Policy,
@@ -22,6 +22,7 @@ from remote_inference.core.policy import (
     find_chunk_problem,
 )
 from remote_inference.core.server.audit import AuditRecord
+from remote_inference.core.server.capture import Capture
 from remote_inference.core.server.mailbox import Letter
 from remote_inference.core.server.scheduler import Scheduler
 from remote_inference.core.server.session import Session
@@ -35,7 +36,7 @@ class Decoder(Protocol):
     def request(self, data: bytes) -> tuple[Request, Any]:
         """Return the request's identity and the parsed message for `observation`."""
 
-    def observation(self, message: Any, session: Session) -> PolicyObservation:
+    def observation(self, message: Any, offer: SessionOffer) -> PolicyObservation:
         """Decode state, images and prefixes. Raises ValueError saying what is malformed."""
 
 
@@ -70,8 +71,9 @@ def _no_rows() -> Float32Array:
 class WorkerCounters:
     """Counts since start-up, published in ServerStatus."""
 
-    requests: int = 0
+    requests: int = 0  # answered, whether with a chunk or an error
     errors: int = 0
+    superseded: int = 0  # replaced unserved by a newer one of the same session
 
 
 @dataclass
@@ -83,6 +85,7 @@ class _Job:
     request: Request
     message: Any
     begin_ns: int
+    batch_size: int = 0  # requests taken together with this one, itself included
     model_input: Any = None
     chunk_model: Float32Array = field(default_factory=_no_rows)
     chunk_robot: Float32Array = field(default_factory=_no_rows)
@@ -101,34 +104,55 @@ class Worker:
         deliver: Callable[[Session, Chunk], None],
         clock_ns: Callable[[], int],
         audit: Callable[[AuditRecord], None],
+        capture: Callable[[Capture], None] | None = None,
+        max_consecutive_failures: int = 10,
     ) -> None:
-        """deliver: sends a chunk to a session's robot. clock_ns: monotonic. audit: takes each record."""
+        """deliver: sends a chunk to a session's robot. clock_ns: monotonic. audit: takes each record.
+
+        capture: takes each request that was answered with a chunk, and must not block.
+        max_consecutive_failures: failed batches in a row after which the policy counts as failing.
+        """
         self._policy = policy
         self._scheduler = scheduler
         self._decoder = decoder
         self._deliver = deliver
         self._clock_ns = clock_ns
         self._audit = audit
+        self._capture = capture
         self.busy = BusyMeter()
         self.counters = WorkerCounters()
         self.inference_ms: deque[float] = deque(maxlen=100)
+        self._max_consecutive_failures = max_consecutive_failures
+        self.failed_batches = 0  # in a row
         self.draining = False  # true: answers carry DRAINING
+        self.wait_ns = 0  # for how long the scheduler waits for more requests; 0: until the next one
+
+    @property
+    def failing(self) -> bool:
+        """True while the policy has answered nobody for `max_consecutive_failures` batches in a row."""
+        return self.failed_batches >= self._max_consecutive_failures
 
     def step(self, sessions: Sequence[Session]) -> bool:
-        """Serve one batch; return False when nothing was waiting."""
+        """Serve one batch; return False when nothing was due."""
         ready = [session for session in sessions if session.mailbox.arrival_ns is not None]
-        batch = self._scheduler.select(ready)
         begin_ns = self._clock_ns()
+        selection = self._scheduler.select(ready, len(sessions), begin_ns)
+        batch, self.wait_ns = selection.batch, selection.wait_ns
+        if not batch:
+            return False
         jobs = [job for session in batch if (job := self._open(session, begin_ns))]
         for job in jobs:
+            job.batch_size = len(jobs)
             self._prepare(job)
-        self._predict([job for job in jobs if not job.error])
+        asked = [job for job in jobs if not job.error]
+        self._predict(asked)
         for job in jobs:
             self._postprocess(job)
+        self._count_failures(asked)
         self.busy.add(begin_ns, self._clock_ns())
         for job in jobs:
             self._send(job)
-        return bool(batch)
+        return True
 
     def _open(self, session: Session, begin_ns: int) -> _Job | None:
         letter = session.mailbox.take()
@@ -142,11 +166,16 @@ class Worker:
         return _Job(session, letter, request, message, begin_ns)
 
     def _count_unreadable(self, session: Session, letter: Letter, error: Exception) -> None:
-        self.counters.requests += 1
-        self.counters.errors += 1
-        outcome = f"unreadable request: {type(error).__name__}: {error}"
+        self._count(letter, failed=True)
         self._audit(
-            AuditRecord(session.session_id, session.offer.client, 0, 0, 0.0, 0.0, letter.superseded, outcome)
+            AuditRecord(
+                session_id=session.session_id,
+                robot=session.offer.robot_namespace,
+                client=session.offer.client,
+                superseded=letter.superseded,
+                status="error",
+                outcome=f"unreadable request: {type(error).__name__}: {error}",
+            )
         )
 
     def _prepare(self, job: _Job) -> None:
@@ -158,7 +187,7 @@ class Worker:
         try:
             if job.request.episode_id != session.episode_id or job.request.episode_start:
                 self._begin_episode(session, job.request.episode_id)
-            observation = self._decoder.observation(job.message, session)
+            observation = self._decoder.observation(job.message, session.offer)
             job.model_input = session.processors.pre(observation)
         except ValueError as error:
             job.error = f"malformed observation: {error}"
@@ -199,11 +228,20 @@ class Worker:
         except Exception as error:
             job.error = f"postprocessing failed: {type(error).__name__}: {error}"
 
+    def _count_failures(self, asked: list[_Job]) -> None:
+        """Count a batch in which the policy answered nobody; malformed observations are not its fault."""
+        if asked:
+            self.failed_batches = self.failed_batches + 1 if all(job.error for job in asked) else 0
+
+    def _count(self, letter: Letter, *, failed: bool) -> None:
+        self.counters.requests += 1
+        self.counters.errors += failed
+        self.counters.superseded += letter.superseded
+
     def _send(self, job: _Job) -> None:
         now_ns = self._clock_ns()
         inference_ms = (now_ns - job.begin_ns) / 1e6
-        self.counters.requests += 1
-        self.counters.errors += bool(job.error)
+        self._count(job.letter, failed=bool(job.error))
         self.inference_ms.append(inference_ms)
         status = ChunkStatus.ERROR if job.error else ChunkStatus.OK
         chunk = Chunk(
@@ -223,17 +261,23 @@ class Worker:
             policy_version=self._policy.spec.fingerprint,
         )
         self._deliver(job.session, chunk)
-        self._audit(_record(job, chunk))
+        self._audit(_record(job, chunk, (now_ns - job.letter.waiting_since_ns) / 1e6))
+        if self._capture and not job.error:
+            self._capture(Capture.of(job.session.offer, job.letter.data, chunk))
 
 
-def _record(job: _Job, chunk: Chunk) -> AuditRecord:
+def _record(job: _Job, chunk: Chunk, staleness_ms: float) -> AuditRecord:
     return AuditRecord(
         session_id=chunk.session_id,
+        robot=job.session.offer.robot_namespace,
         client=job.session.offer.client,
         seq_id=chunk.seq_id,
         episode_id=chunk.episode_id,
+        batch_size=job.batch_size,
         queue_wait_ms=round(chunk.queue_wait_ms, 3),
         inference_ms=round(chunk.inference_ms, 3),
+        staleness_ms=round(staleness_ms, 3),
         superseded=chunk.superseded_seqs,
+        status="error" if job.error else "ok",
         outcome=job.error or "ok",
     )

@@ -1,0 +1,129 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The audit file: one JSON line per request of one schema, and a slow or broken disk blocks nobody."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import threading
+from pathlib import Path
+
+import pytest
+
+from remote_inference.core.server import audit
+from remote_inference.core.server.audit import DESCRIPTIONS, AuditLog, AuditRecord
+
+RECORD = AuditRecord(
+    session_id="s1",
+    robot="/robot_1",
+    client="/robot_1/remote_inference",
+    seq_id=7,
+    episode_id=2,
+    batch_size=3,
+    queue_wait_ms=1.5,
+    inference_ms=20.25,
+    staleness_ms=21.75,
+    superseded=1,
+)
+
+
+def lines(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_a_line_holds_what_the_schema_says_in_its_order(tmp_path: Path):
+    log = AuditLog(tmp_path / "audit.jsonl", "/policy_server", "abc")
+    log.write(RECORD)
+    log.close()
+    (line,) = lines(tmp_path / "audit.jsonl")
+    assert list(line) == list(DESCRIPTIONS)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line.pop("time"))
+    assert line == {"server": "/policy_server", "instance": "abc", **vars(RECORD)}
+    assert {key: type(value) for key, value in line.items()} == {
+        **dict.fromkeys(("server", "instance", "session_id", "robot", "client", "status", "outcome"), str),
+        **dict.fromkeys(("seq_id", "episode_id", "batch_size", "superseded"), int),
+        **dict.fromkeys(("queue_wait_ms", "inference_ms", "staleness_ms"), float),
+    }
+
+
+def test_units_are_in_the_names_and_in_the_descriptions():
+    for name, description in DESCRIPTIONS.items():
+        assert name.endswith("_ms") == ("[ms]" in description), name
+
+
+def test_an_outcome_with_line_breaks_stays_one_line(tmp_path: Path):
+    log = AuditLog(tmp_path / "audit.jsonl", "/policy_server", "abc")
+    log.write(AuditRecord("s1", "/r", "/r/n", status="error", outcome="two\nlines"))
+    log.close()
+    assert [line["outcome"] for line in lines(tmp_path / "audit.jsonl")] == ["two\nlines"]
+
+
+def test_a_later_server_appends(tmp_path: Path):
+    for instance in ("a", "b"):
+        log = AuditLog(tmp_path / "audit.jsonl", "/policy_server", instance)
+        log.write(RECORD)
+        log.close()
+    assert [line["instance"] for line in lines(tmp_path / "audit.jsonl")] == ["a", "b"]
+
+
+def test_a_full_file_is_put_aside_and_the_oldest_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(audit, "MAX_FILE_BYTES", 1_000)
+    log = AuditLog(tmp_path / "audit.jsonl", "/policy_server", "abc")
+    for _ in range(100):
+        log.write(RECORD)
+    log.close()
+    files = {path.name for path in tmp_path.iterdir()}
+    assert files == {"audit.jsonl", *(f"audit.jsonl.{number}" for number in range(1, audit.OLD_FILES + 1))}
+    assert all(path.stat().st_size <= 1_000 for path in tmp_path.iterdir())
+    assert log.dropped == 0
+
+
+def test_a_disk_that_hangs_drops_lines_and_blocks_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A named pipe that nobody empties is such a disk: writing to it blocks once its buffer is full."""
+    monkeypatch.setattr(audit, "MAX_WAITING", 10)
+    monkeypatch.setattr(audit, "MAX_FILE_BYTES", 0)  # no rotation: a pipe has no size
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    log = AuditLog(pipe, "/policy_server", "abc")
+    sent = 5_000
+    writer = threading.Thread(target=lambda: [log.write(RECORD) for _ in range(sent)], daemon=True)
+    writer.start()
+    writer.join(30.0)
+    assert not writer.is_alive()
+    dropped = log.dropped
+    assert 0 < dropped < sent
+    got = bytearray()
+    closer = threading.Thread(target=log.close)
+    closer.start()
+    while closer.is_alive() or not got.endswith(b"\n"):
+        if select.select([reader], [], [], 0.01)[0]:
+            got += os.read(reader, 65_536)
+    os.close(reader)
+    assert len(got.splitlines()) == sent - dropped
+
+
+def test_lines_that_cannot_be_written_are_counted(capfd: pytest.CaptureFixture[str]):
+    log = AuditLog("/dev/full", "/policy_server", "abc")
+    for _ in range(3):
+        log.write(RECORD)
+    log.close()
+    assert log.dropped == 3
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_file_that_cannot_be_opened_is_refused(tmp_path: Path):
+    with pytest.raises(OSError, match="No such file"):
+        AuditLog(tmp_path / "missing" / "audit.jsonl", "/policy_server", "abc")
+
+
+def test_a_full_queue_does_not_keep_the_log_from_closing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(audit, "MAX_WAITING", 1)
+    log = AuditLog(tmp_path / "audit.jsonl", "/policy_server", "abc")
+    for _ in range(1_000):
+        log.write(RECORD)
+    log.close()
+    assert len(lines(tmp_path / "audit.jsonl")) + log.dropped == 1_000

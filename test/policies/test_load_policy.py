@@ -1,0 +1,38 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Loading what a manifest names."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from remote_inference.core.policy import PolicyError
+from remote_inference.core.server.manifest import ModelSource
+from remote_inference.policies import load_policy
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    policy = {
+        "name": "hold",
+        "revision": "7",
+        "state_names": ["elbow"],
+        "action_names": ["elbow"],
+        "chunk_size": 4,
+        "trained_fps": 30.0,
+    }
+    (tmp_path / "policy.json").write_text(json.dumps(policy))
+    return tmp_path
+
+
+@pytest.mark.parametrize("revision", ["", "7"])
+def test_the_revision_that_is_asked_for_is_served(folder: Path, revision: str) -> None:
+    assert load_policy(ModelSource(backend="hold", path=str(folder), revision=revision)).spec.revision == "7"
+
+
+def test_another_revision_is_refused_with_both_named(folder: Path) -> None:
+    with pytest.raises(PolicyError, match="revision: found '7', expected '8'"):
+        load_policy(ModelSource(backend="hold", path=str(folder), revision="8"))
