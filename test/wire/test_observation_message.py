@@ -95,7 +95,9 @@ requests = st.builds(
     inference_delay_steps=st.integers(0, 2**32 - 1),
 )
 finite = arrays.arrays(np.float32, 2, elements=st.floats(-1e6, 1e6, width=32))
-rows = arrays.arrays(np.float32, st.tuples(st.integers(1, 5), st.just(3)))
+rows = arrays.arrays(
+    np.float32, st.tuples(st.integers(1, 5), st.just(3)), elements=st.floats(-1e6, 1e6, width=32)
+)
 
 
 @settings(max_examples=50, deadline=None)
@@ -164,6 +166,13 @@ def test_a_state_that_is_not_finite_is_refused_naming_the_joint(value):
     message = observation()
     message.state[1] = value
     refuse(message, "state: found elbow = -?(nan|inf), expected finite values")
+
+
+@pytest.mark.parametrize("space", ["prefix_model", "prefix_robot"])
+def test_a_prefix_that_is_not_finite_is_refused_naming_row_and_action(space):
+    prefixes = {name: np.zeros((2, 3), np.float32) for name in ("prefix_model", "prefix_robot")}
+    prefixes[space][1, 2] = np.nan
+    refuse(observation(replace(REQUEST, **prefixes)), rf"{space}\[1\]: found .* = nan, expected finite")
 
 
 def test_a_prefix_of_another_length_is_refused():

@@ -68,16 +68,12 @@ def observation_from_message(message: Observation, offer: SessionOffer) -> Polic
     """
     require_schema_version(message.schema_version, "observation")
     state = from_float32_field(message.state, (len(offer.state_names),), "state")
-    if not np.isfinite(state).all():
-        odd = [
-            f"{name} = {value}"
-            for name, value in zip(offer.state_names, state, strict=True)
-            if not np.isfinite(value)
-        ]
-        raise WireError(f"state: found {', '.join(odd)}, expected finite values")
+    _require_finite(state, offer.state_names, "state")
     prefix_shape = (message.prefix_length, len(offer.action_names))
     prefix_model = from_float32_field(message.prefix_model, prefix_shape, "prefix_model")
     prefix_robot = from_float32_field(message.prefix_robot, prefix_shape, "prefix_robot")
+    for prefix, what in ((prefix_model, "prefix_model"), (prefix_robot, "prefix_robot")):
+        _require_finite(prefix, offer.action_names, what)
     return PolicyObservation(
         state=state,
         images=_decode_images(message, offer.images),
@@ -129,6 +125,15 @@ def _decode_images(message: Observation, features: Sequence[ImageFeature]) -> di
 @cache
 def _decoding_pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(_DECODING_THREADS, thread_name_prefix="decode")
+
+
+def _require_finite(values: Float32Array, names: Sequence[str], what: str) -> None:
+    """Check float32 `[..., len(names)]`."""
+    finite = np.isfinite(values)
+    if not finite.all():
+        place = tuple(np.argwhere(~finite)[0])
+        row = f"{what}[{place[0]}]" if values.ndim > 1 else what
+        raise WireError(f"{row}: found {names[place[-1]]} = {values[place]}, expected finite values")
 
 
 def _require_count(found: Sequence[object], expected: Sequence[ImageFeature], what: str) -> None:
