@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -30,7 +31,9 @@ def _make_parser() -> argparse.ArgumentParser:
     _add_demo(verbs)
     _add_robot(verbs)
     _add_server(verbs)
+    _add_check(verbs)
     _add_explain(verbs)
+    _add_replay(verbs)
     return parser
 
 
@@ -61,12 +64,25 @@ def _add_server(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     parser.set_defaults(run=_run_server)
 
 
+def _add_check(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser("check", help="validate contracts and manifests, and whether they fit")
+    parser.add_argument("files", type=Path, nargs="+", help="contracts and manifests")
+    parser.set_defaults(run=_check)
+
+
 def _add_explain(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser("explain", help="draw what a robot did, from its bag")
     parser.add_argument("bag", type=Path)
     parser.add_argument("--namespace", required=True, help="the robot's namespace in the bag")
     parser.add_argument("--out", type=Path, default=Path("report.png"), help="picture to write")
     parser.set_defaults(run=_explain)
+
+
+def _add_replay(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser("replay-capture", help="serve captured requests again and compare the bytes")
+    parser.add_argument("captures", type=Path, nargs="+", help="files of a manifest's capture_dir")
+    parser.add_argument("--manifest", type=Path, required=True, help="YAML that says which policy answers")
+    parser.set_defaults(run=_replay)
 
 
 def _run_robot(arguments: argparse.Namespace) -> int:
@@ -84,6 +100,19 @@ def _run_server(arguments: argparse.Namespace) -> int:
     return _run([bringup.server(arguments.manifest, name=arguments.name)])
 
 
+def _check(arguments: argparse.Namespace) -> int:
+    from remote_inference.check import check  # noqa: PLC0415  loads policies
+    from remote_inference.core.policy import PolicyError  # noqa: PLC0415
+
+    try:
+        lines, fits = check(arguments.files)
+    except PolicyError as error:
+        print(f"remote-inference check: {error}", file=sys.stderr)
+        return 2
+    print("\n".join(lines))
+    return 0 if fits else 1
+
+
 def _explain(arguments: argparse.Namespace) -> int:
     from remote_inference.audit import BagError, draw_report, load_timeline  # noqa: PLC0415  needs matplotlib
 
@@ -95,6 +124,24 @@ def _explain(arguments: argparse.Namespace) -> int:
     draw_report(timeline, arguments.out, f"{arguments.bag.name}, {arguments.namespace}")
     print(arguments.out)
     return 0
+
+
+def _replay(arguments: argparse.Namespace) -> int:
+    from remote_inference.captures import CaptureError  # noqa: PLC0415
+    from remote_inference.core.policy import PolicyError  # noqa: PLC0415  the rest loads policies
+    from remote_inference.core.server.manifest import load_manifest  # noqa: PLC0415
+    from remote_inference.replay import replay  # noqa: PLC0415
+
+    try:
+        replays = replay(arguments.captures, load_manifest(arguments.manifest, os.environ))
+    except (PolicyError, CaptureError) as error:
+        print(f"remote-inference replay-capture: {error}", file=sys.stderr)
+        return 2
+    for one in replays:
+        outcome = "equal" if one.is_equal else f"differs by {one.largest_difference:g}"
+        other = "" if one.is_same_policy else ", another policy"
+        print(f"{one.path}: request {one.seq_id}: {outcome}{other}")
+    return 0 if all(one.is_equal for one in replays) else 1
 
 
 def _run(processes: list[bringup.Process]) -> int:
