@@ -18,16 +18,18 @@ RUN := env -u AMENT_PREFIX_PATH -u CMAKE_PREFIX_PATH -u LD_LIBRARY_PATH -u PYTHO
 WHEELS := $(VENV)/.wheels
 PACKAGE := $(VENV)/.package
 RENDERING := $(VENV)/.rendering
+CHROMIUM := $(VENV)/.chromium
 LEROBOT := .venv/lerobot
 REQUIREMENTS := requirements/$(DISTRO).txt requirements/build.txt requirements/robot.txt requirements/server.txt \
 	requirements/demo.txt requirements/dev.txt
 SOURCES := $(shell find src msg srv scripts launch config -type f -not -name '*.pyc') CMakeLists.txt package.xml \
 	pyproject.toml tools/ros_wheels.cmake
 
-.PHONY: help setup demo test test-nodes test-lerobot lint format docs fault-table bench bench-control train-demo clean
+.PHONY: help setup demo test test-nodes test-lerobot lint format docs status-picture fault-table bench bench-control train-demo \
+	clean
 
 help:  ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 	@echo "  DISTRO=jazzy|kilted chooses the ROS 2 wheels; ARGS='...' is passed on to the program."
 
 setup: $(PACKAGE) $(RENDERING)  ## install everything into .venv/<distro> and build the interfaces
@@ -35,10 +37,10 @@ setup: $(PACKAGE) $(RENDERING)  ## install everything into .venv/<distro> and bu
 demo: setup  ## watch the simulated arm pick cubes, driven by a policy server (ARGS="--latency-ms 300")
 	@$(RUN) remote-inference demo $(ARGS)
 
-test: setup  ## run every test (ARGS="-k queue" selects)
+test: setup $(CHROMIUM)  ## run every test (ARGS="-k queue" selects)
 	@$(RUN) python -m pytest $(ARGS)
 
-test-nodes: setup  ## run only the tests that start ROS nodes
+test-nodes: setup $(CHROMIUM)  ## run only the tests that start ROS nodes
 	@$(RUN) python -m pytest test/nodes test/faults $(ARGS)
 
 fault-table: setup  ## break things, judge what the arm was commanded, and write docs/faults.md (three minutes)
@@ -60,6 +62,9 @@ format: $(WHEELS)  ## rewrite the sources in the project's style
 
 docs: setup  ## write the pictures and tables of docs/ that come from the code
 	@$(RUN) python tools/make_docs.py
+
+status-picture: setup $(CHROMIUM)  ## take the documentation's picture of the status page anew
+	@$(RUN) python tools/make_status_picture.py
 
 bench: setup  ## measure the request cycle against a bare rclpy ping-pong of the same bytes
 	@$(RUN) python benchmarks/request_cycle.py $(ARGS)
@@ -89,6 +94,10 @@ $(PACKAGE): $(WHEELS) $(SOURCES)
 
 $(RENDERING): $(WHEELS) tools/ensure_rendering.sh
 	@$(RUN) tools/ensure_rendering.sh
+	@touch $@
+
+$(CHROMIUM): $(WHEELS) tools/ensure_chromium.sh
+	@tools/ensure_chromium.sh
 	@touch $@
 
 $(LEROBOT)/.packages: requirements/lerobot.txt requirements/dev.txt

@@ -41,6 +41,7 @@ from remote_inference.core.robot.engine import Engine
 from remote_inference.core.robot.playback import CommandSource, Tick
 from remote_inference.msg import ActionChunk, ClientState, ExecutedAction, Observation, ServerStatus
 from remote_inference.nodes.control_loop import ControlLoop
+from remote_inference.nodes.diagnostics import Diagnostics, robot_diagnostic
 from remote_inference.nodes.operator_services import OperatorServices, Work
 from remote_inference.nodes.parameters import declare_parameters, require_parameter
 from remote_inference.nodes.runtime import StartupError, run_node
@@ -112,6 +113,7 @@ class RemoteInference(Node):
     def _create_entities(self) -> None:
         self._observation_publisher = self.create_publisher(Observation, OBSERVATION_TOPIC, EXCHANGE_QOS)
         self._state_publisher = self.create_publisher(ClientState, STATE_TOPIC, LATCHED_QOS)
+        self._diagnostics = Diagnostics(self, "policy control")
         self._executed_publisher = self.create_publisher(ExecutedAction, EXECUTED_TOPIC, EXECUTED_QOS)
         writers = [make_command_writer(sink, self._contract) for sink in self._contract.commands]
         self._commands: list[tuple[Publisher, CommandWriter]] = [
@@ -226,9 +228,9 @@ class RemoteInference(Node):
         return self._engine.chunk(chunk, now_ns)
 
     def _report_state(self) -> list[Effect]:
-        self._state_publisher.publish(
-            state_message(self._engine, self._control, self.get_clock().now().to_msg())
-        )
+        state = state_message(self._engine, self._control, self.get_clock().now().to_msg())
+        self._state_publisher.publish(state)
+        self._diagnostics.report(robot_diagnostic(state, self.get_namespace()))
         return []
 
     def _publish_executed(self) -> None:

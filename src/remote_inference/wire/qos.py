@@ -15,6 +15,8 @@ OBSERVATION_TOPIC = "remote_inference/observation"
 CHUNK_TOPIC = "remote_inference/chunk"
 STATE_TOPIC = "remote_inference/state"
 EXECUTED_TOPIC = "remote_inference/executed"
+# Absolute: where every node of a ROS system reports.
+DIAGNOSTICS_TOPIC = "/diagnostics"
 
 # Observation and chunk: a lost one is recovered by the request cycle, an old one is worthless.
 EXCHANGE_QOS = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=1, reliability=ReliabilityPolicy.RELIABLE)
@@ -31,3 +33,6 @@ EXECUTED_QOS = QoSProfile(
 # Sensors: the newest message counts; best effort accepts every publisher.
 SENSOR_QOS = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 COMMAND_QOS = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=1, reliability=ReliabilityPolicy.RELIABLE)
+DIAGNOSTICS_QOS = QoSProfile(
+    history=HistoryPolicy.KEEP_LAST, depth=10, reliability=ReliabilityPolicy.RELIABLE
+)

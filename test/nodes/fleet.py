@@ -1,0 +1,97 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Many robots of one kind against one server, each at its own pace; they send requests and count chunks."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from rig import FEATURE, JOINTS, Rig
+from sensor_msgs.msg import CompressedImage
+
+from remote_inference.msg import ActionChunk, Observation
+from remote_inference.srv import CloseSession, OpenSession
+from remote_inference.wire import encode_jpeg
+from remote_inference.wire.qos import CHUNK_TOPIC, EXCHANGE_QOS, OBSERVATION_TOPIC
+
+SERVER = "/policy_server"
+
+
+class FleetRobot:
+    """One robot's half of a session: a request every `period_s`, or only when told to."""
+
+    def __init__(
+        self,
+        rig: Rig,
+        namespace: str,
+        period_s: float | None = None,
+        joints: Sequence[str] = JOINTS,
+        cameras: Sequence[str] = (FEATURE,),
+    ) -> None:
+        self._rig = rig
+        self.namespace = namespace
+        self.chunks: list[ActionChunk] = []
+        rig.subscribe(ActionChunk, f"{namespace}/{CHUNK_TOPIC}", self.chunks.append, EXCHANGE_QOS)
+        topic = f"{namespace}/{OBSERVATION_TOPIC}"
+        self._publisher = rig.node.create_publisher(Observation, topic, EXCHANGE_QOS)
+        self.session = rig.call(
+            OpenSession,
+            f"{SERVER}/open_session",
+            client=f"{namespace}/remote_inference",
+            robot_namespace=namespace,
+            robot_type="rig",
+            session_epoch=1,
+            schema_version=1,
+            action_names=list(joints),
+            state_names=list(joints),
+            image_features=list(cameras),
+            image_encodings=["jpeg"] * len(cameras),
+            image_heights=[48] * len(cameras),
+            image_widths=[64] * len(cameras),
+            fps=30.0,
+        )
+        assert self.session.accepted, self.session.message
+        chunk_topic = f"{namespace}/{CHUNK_TOPIC}"
+        rig.wait_for(
+            lambda: (
+                self._publisher.get_subscription_count() > 0 and rig.node.count_publishers(chunk_topic) > 0
+            ),
+            "endpoints matched",
+        )
+        self.fields: dict[str, Any] = {
+            "schema_version": 1,
+            "session_id": self.session.session_id,
+            "session_epoch": 1,
+            "episode_id": 1,
+            "state": array("f", [0.1] * len(joints)),
+            "images": [CompressedImage(format="jpeg", data=array("B", _grey_jpeg())) for _ in cameras],
+        }
+        self._seq_id = 0
+        self.timer = rig.node.create_timer(period_s, self.send) if period_s else None
+
+    def send(self, **changes: Any) -> int:
+        """Publish one observation; return its seq_id."""
+        self._seq_id += 1
+        self._publisher.publish(Observation(**{**self.fields, "seq_id": self._seq_id, **changes}))
+        return self._seq_id
+
+    def publish(self, message: Observation | bytes) -> None:
+        """Publish whatever it is, in place of an observation of this robot's own."""
+        self._publisher.publish(message)
+
+    def request(self, **changes: Any) -> ActionChunk:
+        """Publish one observation and return its chunk."""
+        seq_id = self.send(**changes)
+        self._rig.wait_for(lambda: any(chunk.seq_id == seq_id for chunk in self.chunks), f"chunk {seq_id}")
+        return self.chunks[-1]
+
+    def close(self) -> None:
+        session_id = self.session.session_id
+        assert self._rig.call(CloseSession, f"{SERVER}/close_session", session_id=session_id).closed
+
+
+def _grey_jpeg() -> bytes:
+    return bytes(encode_jpeg(np.full((48, 64, 3), 128, np.uint8), 90))

@@ -1,0 +1,161 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A server's process as operators watch it: probes through the lifecycle, metrics and audit lines."""
+
+from __future__ import annotations
+
+import json
+import socket
+from array import array
+from collections.abc import Callable
+from http.client import HTTPConnection
+from pathlib import Path
+
+import pytest
+from fleet import SERVER, FleetRobot
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState
+from prometheus_client.parser import text_string_to_metric_families
+from rig import DEADLINE_S, Rig, write_manifest
+
+from remote_inference.core.server.audit import DESCRIPTIONS
+from remote_inference.msg import ActionChunk
+
+
+def change_state(rig: Rig, transition: int) -> bool:
+    request = Transition(id=transition)
+    return rig.call(ChangeState, f"{SERVER}/change_state", transition=request).success
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.create_server(("", 0)) as probe:
+        return probe.getsockname()[1]
+
+
+def ask(port: int, path: str) -> tuple[int, str]:
+    """Return status and body; 0 when nobody listens."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=DEADLINE_S)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    except ConnectionError:
+        return 0, ""
+    finally:
+        connection.close()
+
+
+def samples(port: int) -> dict[tuple[str, str], float]:
+    """Return the metrics by name and robot."""
+    families = text_string_to_metric_families(ask(port, "/metrics")[1])
+    return {(s.name, s.labels.get("robot", "")): s.value for family in families for s in family.samples}
+
+
+def answers(port: int, path: str, status: int, words: str = "") -> Callable[[], bool]:
+    def check() -> bool:
+        found, body = ask(port, path)
+        return found == status and words in body
+
+    return check
+
+
+def test_the_probes_follow_the_lifecycle(rig: Rig, tmp_path: Path, port: int) -> None:
+    rig.start_server(write_manifest(tmp_path, health_port=port), autostart=False)
+    assert change_state(rig, Transition.TRANSITION_CONFIGURE)
+    assert ask(port, "/healthz")[0] == 200
+    rig.wait_for(answers(port, "/readyz", 503, "inactive, expected active"), "not ready yet")
+    assert change_state(rig, Transition.TRANSITION_ACTIVATE)
+    assert ask(port, "/readyz")[0] == 200
+    assert change_state(rig, Transition.TRANSITION_DEACTIVATE)
+    assert ask(port, "/readyz")[0] == 503
+    assert ask(port, "/healthz")[0] == 200
+    assert change_state(rig, Transition.TRANSITION_CLEANUP)
+    assert ask(port, "/healthz")[0] == 0
+    assert change_state(rig, Transition.TRANSITION_CONFIGURE)
+    assert ask(port, "/healthz")[0] == 200
+
+
+def test_a_port_in_use_fails_configure_in_words_and_configure_can_be_tried_again(
+    rig: Rig, tmp_path: Path, port: int
+) -> None:
+    rig.start_server(write_manifest(tmp_path, health_port=port), autostart=False)
+    with socket.create_server(("", port)):
+        assert not change_state(rig, Transition.TRANSITION_CONFIGURE)
+    log = (tmp_path / "logs" / "policy_server.log").read_text()
+    assert f"health_port: found {port} in use, expected a port that is free" in log
+    assert change_state(rig, Transition.TRANSITION_CONFIGURE)
+
+
+def test_a_policy_that_cannot_be_loaded_leaves_the_port_free(rig: Rig, tmp_path: Path, port: int) -> None:
+    rig.start_server(
+        write_manifest(tmp_path, policy={"chunk_size": 0}, health_port=port, audit_file="audit.jsonl"),
+        autostart=False,
+    )
+    assert not change_state(rig, Transition.TRANSITION_CONFIGURE)
+    with socket.create_server(("", port)):
+        pass
+
+
+def test_an_audit_file_that_cannot_be_opened_fails_configure_in_words(rig: Rig, tmp_path: Path) -> None:
+    rig.start_server(write_manifest(tmp_path, audit_file="missing/audit.jsonl"), autostart=False)
+    assert not change_state(rig, Transition.TRANSITION_CONFIGURE)
+    log = (tmp_path / "logs" / "policy_server.log").read_text()
+    path = tmp_path / "missing" / "audit.jsonl"
+    assert f"audit_file: found {path} (No such file or directory), expected a file to append to" in log
+
+
+def test_metrics_tell_robots_apart_and_forget_those_that_left(rig: Rig, tmp_path: Path, port: int) -> None:
+    rig.start_server(write_manifest(tmp_path, health_port=port))
+    good, bad = FleetRobot(rig, "/good"), FleetRobot(rig, "/bad")
+    for _ in range(3):
+        assert good.request().status == ActionChunk.OK
+    assert bad.request(state=array("f", [1.0])).status == ActionChunk.ERROR
+    count, errors = "policy_server_request_duration_seconds_count", "policy_server_request_errors_total"
+    rig.wait_for(lambda: samples(port).get((errors, "/bad")) == 1.0, "the error counted")
+    found = samples(port)
+    assert [found[count, robot] for robot in ("/good", "/bad")] == [3.0, 1.0]
+    assert found[errors, "/good"] == 0.0
+    assert found["policy_server_sessions", ""] == 2.0
+    assert found["policy_server_ready", ""] == 1.0
+    assert found["policy_server_batch_size_count", ""] == 4.0
+    waited = found["policy_server_queue_wait_seconds_sum", "/good"]
+    worked = found["policy_server_inference_duration_seconds_sum", "/good"]
+    assert found["policy_server_request_duration_seconds_sum", "/good"] == pytest.approx(waited + worked)
+    bad.close()
+    assert {robot for _, robot in samples(port)} == {"", "/good"}
+
+
+def test_every_request_leaves_one_audit_line_that_joins_its_chunk(rig: Rig, tmp_path: Path) -> None:
+    rig.start_server(write_manifest(tmp_path, audit_file="audit.jsonl"))
+    robot = FleetRobot(rig, "/rig")
+    chunks = [robot.request(), robot.request(state=array("f", [1.0])), robot.request()]
+    path = tmp_path / "audit.jsonl"
+    rig.wait_for(lambda: path.read_text().count("\n") >= 3, "audit lines")
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [list(line) for line in lines] == [list(DESCRIPTIONS)] * 3
+    keys = ("session_id", "seq_id", "episode_id")
+    assert [[line[key] for key in keys] for line in lines] == [
+        [getattr(chunk, key) for key in keys] for chunk in chunks
+    ]
+    for line, chunk in zip(lines, chunks, strict=True):
+        assert (line["server"], line["robot"], line["batch_size"]) == (SERVER, "/rig", 1)
+        assert line["inference_ms"] == pytest.approx(chunk.inference_ms, abs=1e-3)
+        assert line["staleness_ms"] >= line["inference_ms"]
+    assert [line["status"] for line in lines] == ["ok", "error", "ok"]
+    assert lines[1]["outcome"] == chunks[1].message
+    log = (tmp_path / "logs" / "policy_server.log").read_text()
+    assert f"request 2 of /rig/remote_inference failed: {chunks[1].message}" in log
+    assert '"seq_id":' not in log
+
+
+def test_the_status_behind_the_page_is_the_server_s(rig: Rig, tmp_path: Path, port: int) -> None:
+    rig.start_server(write_manifest(tmp_path, health_port=port))
+    robot = FleetRobot(rig, "/rig")
+    robot.request()
+    rig.wait_for(answers(port, "/status.json", 200, '"state": "serving"'), "the session's request")
+    status = json.loads(ask(port, "/status.json")[1])
+    (session,) = status["sessions"]
+    assert (session["robot"], session["session_id"]) == ("/rig", robot.session.session_id)
+    assert (session["requests"], len(session["latencies_ms"])) == (1, 1)
+    assert (status["ready"], status["policy"], status["max_sessions"]) == (True, "hold 1", 4)
