@@ -172,6 +172,14 @@ def test_a_malformed_observation_costs_one_error_chunk(client: Client, changes: 
     assert client.request().status == ActionChunk.OK
 
 
+def test_a_pinned_task_binds_every_request(rig: Rig, tmp_path: Path) -> None:
+    rig.start_server(write_manifest(tmp_path, default_task="wave", pin_task=True))
+    client = Client(rig)
+    assert client.request(task="wave").status == ActionChunk.OK
+    assert client.request(task="").status == ActionChunk.OK
+    assert "task: found 'clap', expected 'wave'" in client.request(task="clap").message
+
+
 def test_a_deactivated_server_answers_draining_with_a_valid_chunk(rig: Rig, client: Client) -> None:
     assert change_state(rig, Transition.TRANSITION_DEACTIVATE)
     chunk = client.request()

@@ -10,65 +10,41 @@ frees the device. The executor deposits requests and answers services; one worke
 
 from __future__ import annotations
 
+import os
 import statistics
 import sys
-import time
 import uuid
-from dataclasses import dataclass, replace
-from functools import partial
 from typing import Annotated
 
 from pydantic import Field
 from rclpy._rclpy_pybind11 import InvalidHandle
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
-from rclpy.publisher import Publisher
-from rclpy.subscription import Subscription
 from std_msgs.msg import Header
 
-from remote_inference.core.compatibility import ServerTerms
 from remote_inference.core.document import Document, DocumentError
-from remote_inference.core.exchange import (
-    SCHEMA_VERSION_MAX,
-    SCHEMA_VERSION_MIN,
-    Chunk,
-    SessionOffer,
-    in_namespace,
-)
+from remote_inference.core.exchange import SCHEMA_VERSION_MAX, SCHEMA_VERSION_MIN, Chunk
 from remote_inference.core.policy import PolicyError
 from remote_inference.core.server.audit import AuditRecord
 from remote_inference.core.server.manifest import load_manifest
 from remote_inference.core.server.session import Session, SessionRegistry
 from remote_inference.core.server.warmup import capacity
-from remote_inference.msg import ActionChunk, Observation, ServerStatus
-from remote_inference.nodes.graph import identify_endpoints
+from remote_inference.msg import ServerStatus
+from remote_inference.nodes.operations import Operations
 from remote_inference.nodes.parameters import declare_parameters, require_parameter
 from remote_inference.nodes.runtime import STEADY_CLOCK, StartupError, run_node
 from remote_inference.nodes.serving import Serving
-from remote_inference.srv import CloseSession, GetStatus, OpenSession, ResetSession
-from remote_inference.wire import (
-    WireError,
-    chunk_to_message,
-    offer_from_request,
-    reply_to_response,
-)
-from remote_inference.wire.qos import CHUNK_TOPIC, EXCHANGE_QOS, LATCHED_QOS, OBSERVATION_TOPIC
+from remote_inference.nodes.session_services import SessionServices
+from remote_inference.srv import GetStatus
+from remote_inference.wire import chunk_to_message
+from remote_inference.wire.qos import LATCHED_QOS
 
-STATUS_PERIOD_S = 1.0
+STATUS_PERIOD_S = 1.0  # also of the search for sessions that nobody needs
 
 
 class ServerConfig(Document):
     """The server's parameters; what it serves is the manifest's."""
 
     autostart: Annotated[bool, Field(description="configure and activate at start-up")] = False
-
-
-@dataclass(frozen=True)
-class _Entities:
-    """A session's two endpoints, and the robot's own as they were known when it began."""
-
-    publisher: Publisher
-    subscription: Subscription
-    robot_gids: frozenset[bytes]
 
 
 class PolicyServer(LifecycleNode):
@@ -83,15 +59,13 @@ class PolicyServer(LifecycleNode):
         self._manifest_path = require_parameter(self, "manifest", "YAML file that says which policy to serve")
         if not self._manifest_path:
             raise StartupError("parameter manifest: found nothing, expected the path of a manifest")
-        load_manifest(self._manifest_path)
+        load_manifest(self._manifest_path, os.environ)
         self._instance_id = uuid.uuid4().hex[:12]
         self._registry = SessionRegistry(self._instance_id)
         self._serving: Serving | None = None
-        self._accepting = False
+        self._operations = Operations(self, self._instance_id)
         self._status_publisher = self.create_publisher(ServerStatus, "~/status", LATCHED_QOS)
-        self.create_service(OpenSession, "~/open_session", self._open_session)
-        self.create_service(CloseSession, "~/close_session", self._close_session)
-        self.create_service(ResetSession, "~/reset_session", self._reset_session)
+        self._sessions = SessionServices(self, self._registry, self._publish_status)
         self.create_service(GetStatus, "~/get_status", self._get_status)
         self.create_timer(STATUS_PERIOD_S, self._look_around, clock=STEADY_CLOCK)
         if declare_parameters(self, ServerConfig).autostart:
@@ -101,25 +75,26 @@ class PolicyServer(LifecycleNode):
 
     def on_configure(self, _: LifecycleState) -> TransitionCallbackReturn:
         try:
-            manifest = load_manifest(self._manifest_path)
+            manifest = load_manifest(self._manifest_path, os.environ)
+            self._operations.open(manifest)
             self._serving = Serving(manifest, self._registry, self._send, self._audit, self._on_failure)
-        except (DocumentError, PolicyError) as error:
-            self.get_logger().error(f"cannot configure: {error}")
-            return TransitionCallbackReturn.FAILURE
+        except (DocumentError, PolicyError, StartupError) as error:
+            return self._refuse_to_configure(str(error))
         except Exception as error:  # rclpy would swallow it
-            self.get_logger().error(f"cannot configure: {type(error).__name__}: {error}")
-            return TransitionCallbackReturn.FAILURE
+            return self._refuse_to_configure(f"{type(error).__name__}: {error}")
+        self._sessions.start(self._serving)
+        self._publish_status()
         self._log_capacity(self._serving)
         return TransitionCallbackReturn.SUCCESS
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         self._require_serving().worker.draining = False
-        self._accepting = True
+        self._sessions.accepting = True
         self._publish_status()
         return super().on_activate(state)
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        self._accepting = False
+        self._sessions.accepting = False
         self._require_serving().worker.draining = True
         self._publish_status()
         return super().on_deactivate(state)
@@ -136,6 +111,11 @@ class PolicyServer(LifecycleNode):
         """Free everything; called before the context shuts down."""
         self._unload()
         self._publish_status()
+
+    def _refuse_to_configure(self, reason: str) -> TransitionCallbackReturn:
+        self._operations.close()
+        self.get_logger().error(f"cannot configure: {reason}")
+        return TransitionCallbackReturn.FAILURE
 
     def _autostart(self) -> None:
         for trigger in (self.trigger_configure, self.trigger_activate):
@@ -158,12 +138,11 @@ class PolicyServer(LifecycleNode):
             self.get_logger().warning(f"max_sessions is {manifest.max_sessions}, more than {robots}")
 
     def _unload(self) -> None:
-        self._accepting = False
         serving, self._serving = self._serving, None
         if serving is not None and not serving.close():
             self.get_logger().error("an inference does not end: the device is not freed")
-        for session in self._registry.all():
-            self._end(session)
+        self._sessions.stop()
+        self._operations.close()
 
     def _require_serving(self) -> Serving:
         assert self._serving is not None, "the lifecycle allows this transition only when configured"
@@ -183,134 +162,24 @@ class PolicyServer(LifecycleNode):
         self.exit_code = 1
 
     def _audit(self, record: AuditRecord) -> None:
-        self.get_logger().debug(record.to_json())
-        if record.outcome != "ok":
-            self.get_logger().warning(f"request failed: {record.to_json()}")
+        self._operations.record(record)
+        if record.status != "ok":
+            self.get_logger().warning(f"request {record.seq_id} of {record.client} failed: {record.outcome}")
 
-    # -- services ------------------------------------------------------------------------------------------
-
-    def _open_session(
-        self, request: OpenSession.Request, response: OpenSession.Response
-    ) -> OpenSession.Response:
-        if self._serving is None:
-            response.rejection, response.message = "draining", "server is not configured"
-            return response
-        try:
-            offer = offer_from_request(request)
-        except WireError as error:
-            response.rejection, response.message = "schema", f"malformed offer: {error}"
-            return response
-        # A robot that asks again has lost its session, whatever we believe: it does not count twice.
-        old = self._registry.of_robot(offer.robot_namespace)
-        terms = self._terms(self._serving)
-        if old is not None:
-            terms = replace(
-                terms,
-                active_sessions=terms.active_sessions - 1,
-                name_taken=offer.client_instance_id != old.offer.client_instance_id and self._is_alive(old),
-            )
-        reply = self._registry.reply(offer, self._serving.policy.spec, terms)
-        if reply.accepted:
-            if old is not None:
-                self._end(old)
-            session = self._begin(offer, self._serving)
-            reply = replace(reply, session_id=session.session_id, active_sessions=len(self._registry))
-        self.get_logger().info(
-            f"{offer.client} {'admitted as ' + reply.session_id if reply.accepted else 'refused'}"
-            f"{': ' + reply.message if reply.message else ''}"
-        )
-        self._publish_status()
-        return reply_to_response(reply)
-
-    def _begin(self, offer: SessionOffer, serving: Serving) -> Session:
-        session = Session(uuid.uuid4().hex[:12], offer, serving.policy.make_processors())
-        session.entities = _Entities(
-            self.create_publisher(
-                ActionChunk, in_namespace(offer.robot_namespace, CHUNK_TOPIC), EXCHANGE_QOS
-            ),
-            self.create_subscription(
-                Observation,
-                in_namespace(offer.robot_namespace, OBSERVATION_TOPIC),
-                partial(serving.deposit, session),
-                EXCHANGE_QOS,
-                raw=True,
-            ),
-            self._robot_gids(offer),
-        )
-        self._registry.add(session)
-        return session
-
-    def _robot_gids(self, offer: SessionOffer) -> frozenset[bytes]:
-        """Return the endpoints by which nodes of the robot's name publish its observations."""
-        topic = in_namespace(offer.robot_namespace, OBSERVATION_TOPIC)
-        return frozenset(
-            gid
-            for name, gid in identify_endpoints(self.get_publishers_info_by_topic(topic))
-            if name == offer.client
-        )
-
-    def _look_around(self) -> None:
-        """Learn by which endpoint each robot publishes: the graph may have been slower than its session."""
-        for session in self._registry.all():
-            if not session.entities.robot_gids:
-                gids = self._robot_gids(session.offer)
-                session.entities = replace(session.entities, robot_gids=gids)
-        self._publish_status()
-
-    def _is_alive(self, session: Session) -> bool:
-        """Tell whether the process that opened a session still publishes, beside whoever asks now."""
-        gids = self._robot_gids(session.offer)
-        known: frozenset[bytes] = session.entities.robot_gids
-        return len(gids) > 1 or (len(known) == 1 and known <= gids)
-
-    def _end(self, session: Session) -> None:
-        self._registry.remove(session.session_id)
-        self.destroy_subscription(session.entities.subscription)
-        self.destroy_publisher(session.entities.publisher)
-
-    def _terms(self, serving: Serving) -> ServerTerms:
-        return ServerTerms(
-            default_task=serving.manifest.default_task,
-            pin_task=serving.manifest.pin_task,
-            strict_fps=serving.manifest.strict_fps,
-            max_sessions=serving.manifest.max_sessions,
-            active_sessions=len(self._registry),
-            load=serving.worker.busy.fraction(time.monotonic_ns()),
-            accepting=self._accepting,
-        )
-
-    def _close_session(
-        self, request: CloseSession.Request, response: CloseSession.Response
-    ) -> CloseSession.Response:
-        session = self._registry.get(request.session_id)
-        response.closed = session is not None
-        if session is None:
-            response.message = f"session {request.session_id!r} is not open"
-        else:
-            self._end(session)
-            self.get_logger().info(f"{session.offer.client} closed {session.session_id}")
-            self._publish_status()
-        return response
-
-    def _reset_session(
-        self, request: ResetSession.Request, response: ResetSession.Response
-    ) -> ResetSession.Response:
-        session = self._registry.get(request.session_id)
-        response.reset = session is not None
-        if session is None:
-            response.message = f"session {request.session_id!r} is not open"
-            return response
-        # The worker resets the processors at the episode's first request, which may be waiting already.
-        return response
+    # -- status --------------------------------------------------------------------------------------------
 
     def _get_status(self, _: GetStatus.Request, response: GetStatus.Response) -> GetStatus.Response:
         response.status = self._status()
         return response
 
-    # -- status --------------------------------------------------------------------------------------------
+    def _look_around(self) -> None:
+        self._sessions.look_around()
+        self._publish_status()
 
     def _publish_status(self) -> None:
-        self._status_publisher.publish(self._status())
+        status = self._status()
+        self._status_publisher.publish(status)
+        self._operations.update(status, self._registry.all(), self._serving)
 
     def _status(self) -> ServerStatus:
         sessions = self._registry.all()
@@ -319,12 +188,11 @@ class PolicyServer(LifecycleNode):
             server=self.get_fully_qualified_name(),
             instance_id=self._instance_id,
             lifecycle_state=self._state_machine.current_state[1],
-            accepting=self._accepting,
+            accepting=self._sessions.accepting,
             schema_version_min=SCHEMA_VERSION_MIN,
             schema_version_max=SCHEMA_VERSION_MAX,
             inference_ms=float("nan"),
             sessions=[session.session_id for session in sessions],
-            superseded=sum(session.mailbox.superseded_total for session in sessions),
         )
         if self._serving is not None:
             self._describe_policy(status, self._serving)
@@ -342,11 +210,12 @@ class PolicyServer(LifecycleNode):
         status.trained_fps = spec.trained_fps
         status.supports_rtc = spec.supports_rtc
         status.serving_mode = spec.serving_mode.value
-        terms = self._terms(serving)
+        terms = self._sessions.terms(serving)
         status.max_sessions = terms.capacity(spec)
         status.load = terms.load
         status.requests = worker.counters.requests
         status.errors = worker.counters.errors
+        status.superseded = worker.counters.superseded
         if samples := tuple(worker.inference_ms):
             status.inference_ms = statistics.median(samples)
 

@@ -1,0 +1,136 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""How sessions end on a real server: robots that vanish or fall silent, and a thousand that come and go."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rig import CONTRACT, FEATURE, JOINTS, Rig, write_contract, write_manifest
+
+from remote_inference.msg import Observation, ServerStatus
+from remote_inference.srv import CloseSession, OpenSession
+from remote_inference.wire.qos import EXCHANGE_QOS, LATCHED_QOS, OBSERVATION_TOPIC
+
+SERVER = "/policy_server"
+CYCLES = 1_000
+MIB = 1024 * 1024
+
+
+@pytest.fixture
+def statuses(rig: Rig) -> list[ServerStatus]:
+    received: list[ServerStatus] = []
+    rig.subscribe(ServerStatus, f"{SERVER}/status", received.append, LATCHED_QOS)
+    return received
+
+
+def has_sessions(statuses: list[ServerStatus], count: int) -> Any:
+    return lambda: bool(statuses) and len(statuses[-1].sessions) == count
+
+
+def offer(rig: Rig, **changes: Any) -> OpenSession.Request:
+    fields: dict[str, Any] = {
+        "client": rig.node.get_fully_qualified_name(),
+        "robot_namespace": rig.namespace,
+        "robot_type": "rig",
+        "session_epoch": 1,
+        "schema_version": 1,
+        "action_names": list(JOINTS),
+        "state_names": list(JOINTS),
+        "image_features": [FEATURE],
+        "image_encodings": ["jpeg"],
+        "image_heights": [48],
+        "image_widths": [64],
+        "fps": CONTRACT["fps"],
+    }
+    return OpenSession.Request(**{**fields, **changes})
+
+
+def test_a_killed_robot_s_session_is_given_to_others_after_the_grace_period(
+    rig: Rig, statuses: list[ServerStatus], tmp_path: Path
+) -> None:
+    rig.start_server(write_manifest(tmp_path, session_grace_s=1.0))
+    rig.start_robot(write_contract(tmp_path))
+    rig.wait_for(has_sessions(statuses, 1), "a session")
+    rig.wait_for_commands(10)
+    rig.robot.kill()
+    rig.wait_for(has_sessions(statuses, 0), "the session's end")
+    log = (tmp_path / "logs" / "policy_server.log").read_text()
+    assert "its robot has been gone for" in log
+
+
+def test_a_robot_that_is_there_and_asks_keeps_its_session(
+    rig: Rig, statuses: list[ServerStatus], tmp_path: Path
+) -> None:
+    rig.start_server(write_manifest(tmp_path, session_grace_s=0.5, session_idle_timeout_s=1.0))
+    rig.start_robot(write_contract(tmp_path))
+    rig.wait_for(has_sessions(statuses, 1), "a session")
+    seen = len(statuses)
+    rig.wait_for(lambda: len(statuses) >= seen + 5, "five more statuses")
+    assert {tuple(status.sessions) for status in statuses[seen:]} == {tuple(statuses[-1].sessions)}
+    assert len(statuses[-1].sessions) == 1
+
+
+def test_a_robot_that_is_there_and_asks_nothing_loses_it(
+    rig: Rig, statuses: list[ServerStatus], tmp_path: Path
+) -> None:
+    rig.start_server(write_manifest(tmp_path, session_idle_timeout_s=1.0))
+    rig.node.create_publisher(Observation, OBSERVATION_TOPIC, EXCHANGE_QOS)
+    client = rig.node.create_client(OpenSession, f"{SERVER}/open_session")
+    assert client.wait_for_service(30.0)
+    client.call_async(offer(rig))
+    rig.wait_for(has_sessions(statuses, 1), "a session")
+    rig.wait_for(has_sessions(statuses, 0), "the session's end")
+    assert "no request for" in (tmp_path / "logs" / "policy_server.log").read_text()
+
+
+def footprint(pid: int) -> tuple[int, int, int]:
+    """Return threads, open files and resident memory [bytes] of a process."""
+    folder = Path(f"/proc/{pid}")
+    status = dict(line.split(":", 1) for line in (folder / "status").read_text().splitlines())
+    resident = int(status["VmRSS"].split()[0]) * 1024
+    return int(status["Threads"]), len(list((folder / "fd").iterdir())), resident
+
+
+def open_and_close(rig: Rig, cycles: int) -> None:
+    """Open and close sessions of one robot, one after the other."""
+    opening = rig.node.create_client(OpenSession, f"{SERVER}/open_session")
+    closing = rig.node.create_client(CloseSession, f"{SERVER}/close_session")
+    assert opening.wait_for_service(30.0)
+    assert closing.wait_for_service(30.0)
+    done = threading.Event()
+    left = [cycles]
+
+    def opened(future: Any) -> None:
+        assert future.result().accepted, future.result().message
+        request = CloseSession.Request(session_id=future.result().session_id)
+        closing.call_async(request).add_done_callback(closed)
+
+    def closed(_: Any) -> None:
+        left[0] -= 1
+        if left[0]:
+            opening.call_async(offer(rig)).add_done_callback(opened)
+        else:
+            done.set()
+
+    opening.call_async(offer(rig)).add_done_callback(opened)
+    assert done.wait(120.0), f"{left[0]} of {cycles} cycles left"
+
+
+def test_a_thousand_sessions_leave_nothing_behind(
+    rig: Rig, statuses: list[ServerStatus], tmp_path: Path
+) -> None:
+    rig.start_server(write_manifest(tmp_path))
+    open_and_close(rig, CYCLES // 5)
+    threads, files, resident = footprint(rig.server.pid)
+    open_and_close(rig, CYCLES)
+    after_threads, after_files, after_resident = footprint(rig.server.pid)
+    assert after_threads <= threads
+    assert after_files <= files
+    assert after_resident - resident < 8 * MIB
+    rig.wait_for(has_sessions(statuses, 0), "no session")
+    endpoints = rig.node.get_publishers_info_by_topic(f"{rig.namespace}/remote_inference/chunk")
+    assert not endpoints
