@@ -17,6 +17,7 @@ from remote_inference.core.robot.state_machine import DESCRIPTIONS, TRANSITIONS,
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 import make_docs  # noqa: E402
+import state_picture  # noqa: E402
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
@@ -34,16 +35,16 @@ def test_every_table_stands_somewhere():
 
 
 def test_the_picture_shows_what_the_code_says():
-    with Image.open(make_docs.PICTURE) as picture:
-        assert picture.info["Description"] == make_docs.picture_source(), "stale picture: run make docs"
+    with Image.open(state_picture.PICTURE) as picture:
+        assert picture.info["Description"] == state_picture.picture_source(), "stale picture: run make docs"
 
 
 def test_the_picture_has_one_arrow_per_pair_of_states():
-    arrows = make_docs.arrows()
+    arrows = state_picture.arrows()
     assert {(before, event, after) for (before, after), events in arrows.items() for event in events} == {
         (before, event, after) for (before, event), after in TRANSITIONS.items()
     }
-    assert arrows.keys() == make_docs.ROUTES.keys()
+    assert arrows.keys() == state_picture.ROUTES.keys()
 
 
 def test_every_state_and_event_is_described():
@@ -51,10 +52,10 @@ def test_every_state_and_event_is_described():
 
 
 def test_a_state_without_a_place_is_not_drawn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    places = {state: box for state, box in make_docs.PLACES.items() if state is not State.STALLED}
-    monkeypatch.setattr(make_docs, "PLACES", places)
+    places = {state: box for state, box in state_picture.PLACES.items() if state is not State.STALLED}
+    monkeypatch.setattr(state_picture, "PLACES", places)
     with pytest.raises(LookupError, match="no place for STALLED"):
-        make_docs.draw_states(tmp_path / "states.png")
+        state_picture.draw_states(tmp_path / "states.png")
 
 
 @pytest.mark.parametrize(
@@ -73,20 +74,20 @@ def test_a_state_without_a_place_is_not_drawn(monkeypatch: pytest.MonkeyPatch, t
 def test_a_transition_without_a_place_is_not_drawn(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pair: tuple[State, Event], after: State, message: str
 ):
-    monkeypatch.setattr(make_docs, "TRANSITIONS", {**TRANSITIONS, pair: after})
+    monkeypatch.setattr(state_picture, "TRANSITIONS", {**TRANSITIONS, pair: after})
     with pytest.raises(LookupError, match=message):
-        make_docs.draw_states(tmp_path / "states.png")
+        state_picture.draw_states(tmp_path / "states.png")
 
 
 def test_a_description_that_its_box_cannot_hold_is_not_drawn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.setattr(make_docs, "DESCRIPTIONS", {**DESCRIPTIONS, State.STALLED: "word " * 30})
+    monkeypatch.setattr(state_picture, "DESCRIPTIONS", {**DESCRIPTIONS, State.STALLED: "word " * 30})
     with pytest.raises(LookupError, match="STALLED is too long"):
-        make_docs.draw_states(tmp_path / "states.png")
+        state_picture.draw_states(tmp_path / "states.png")
 
 
 def test_the_picture_can_be_drawn(tmp_path: Path):
-    make_docs.draw_states(tmp_path / "states.png")
-    with Image.open(tmp_path / "states.png") as drawn, Image.open(make_docs.PICTURE) as kept:
+    state_picture.draw_states(tmp_path / "states.png")
+    with Image.open(tmp_path / "states.png") as drawn, Image.open(state_picture.PICTURE) as kept:
         assert drawn.size == kept.size
 
 
