@@ -34,8 +34,8 @@ class ChunkStatus(IntEnum):
 class Request:
     """One request of a robot, without the sensor data it carries.
 
-    Prefixes are float32 `[rows, action_dim]`, or None when the queue is drained. `client_mono_ns` is the
-    robot's monotonic clock; the server echoes it unread.
+    Prefixes are float32 `[rows, action_dim]` from the observation's capture on, or None when the queue is
+    drained. `client_mono_ns` is the robot's monotonic clock; the server echoes it unread.
     """
 
     session_id: str

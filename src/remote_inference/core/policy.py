@@ -69,7 +69,9 @@ class PolicyObservation:
 
     state: float32 `[state_dim]`, contract order. images: uint8 RGB `[height, width, 3]` (or uint16
     `[height, width]` for depth) by feature, at the camera's own resolution. prefixes: float32
-    `[rows, action_dim]` of actions not executed yet, or None when the robot's queue is drained.
+    `[rows, action_dim]`, row k for the k-th control tick after capture like those of the chunk asked for, or
+    None when the robot's queue is drained. inference_delay_steps: rows of it that will be executed, or were,
+    when the chunk arrives.
     """
 
     state: Float32Array

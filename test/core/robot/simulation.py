@@ -79,6 +79,7 @@ class World:
         self.ticks: list[tuple[int, Tick]] = []
         self.sent: list[Request] = []
         self.queue_at_request: list[int] = []  # actions queued when each of them left
+        self.capture_ns: list[int] = []  # arrival of the oldest source of each
         self.arrivals: dict[str, int] = {}
         self._sent_arrivals: dict[str, int] = {}
         self._open_request: tuple[Request, int] | None = None
@@ -248,6 +249,7 @@ class World:
         self._sent_arrivals = dict(self.arrivals)
         self._open_request = (request, self.now_ns)
         self.queue_at_request.append(len(self.engine.queue))
+        self.capture_ns.append(min(self.arrivals.values()))
 
     def _look_for_server(self) -> None:
         session, server = self.engine.link.session, self.servers[self.engine.link.server]

@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from remote_inference.core.robot.action_queue import ActionQueue, DelayPolicy, MergeMode, QueuedAction
+from remote_inference.core.robot.action_queue import MEMORY, ActionQueue, DelayPolicy, MergeMode, QueuedAction
 
 
 def merge(
@@ -124,6 +124,43 @@ def test_left_overs_are_the_unread_rows_of_each_space():
     assert robot.tobytes() == (rows + 100)[1:].tobytes()
     drain(queue)
     assert queue.left_over() is None
+
+
+def test_a_prefix_may_begin_with_rows_taken_already():
+    """They were taken between the capture of an observation and the request that carries it."""
+    queue = ActionQueue()
+    merge(queue, make_rows(4), seq_id=1)
+    queue.get()
+    before = queue.executed
+    queue.get()
+    merge(queue, make_rows(6, first=1.0), latency_steps=2, executed_before=0)
+    queue.get()
+    prefixes = queue.prefixes(before)
+    expected = np.concatenate([make_rows(4)[1:2], make_rows(6, first=1.0)[2:]])
+    assert prefixes.model is not None
+    assert prefixes.robot is not None
+    assert prefixes.model.tobytes() == expected.tobytes()
+    assert prefixes.robot.tobytes() == (expected + 100).astype(np.float32).tobytes()
+    assert len(queue) == 3
+
+
+def test_a_drained_queue_has_no_prefix_whatever_was_taken():
+    queue = ActionQueue()
+    merge(queue, make_rows(4))
+    drain(queue)
+    assert queue.prefixes(0).model is None
+
+
+def test_a_prefix_that_would_begin_before_memory_does_is_not_sent():
+    """Beginning later it would say of every row that it belongs to an earlier tick."""
+    queue = ActionQueue()
+    merge(queue, make_rows(MEMORY + 2))
+    for _ in range(MEMORY):
+        queue.get()
+    assert queue.prefixes(0).model is not None
+    queue.get()
+    assert queue.prefixes(0).model is None
+    assert len(queue.prefixes(1).model) == MEMORY + 1
 
 
 def test_rows_dropped_for_age_do_not_count_as_executed():

@@ -8,10 +8,13 @@ import threading
 from collections import deque
 from dataclasses import dataclass
 from enum import Enum
+from itertools import islice
 
 import numpy as np
 
 from remote_inference.core.policy import Float32Array
+
+MEMORY = 1000  # executed rows that a prefix may begin with: a second at the fastest control rate in use
 
 
 class MergeMode(str, Enum):
@@ -53,7 +56,7 @@ class QueuedAction:
 
 @dataclass(frozen=True)
 class Prefixes:
-    """The unread rows of one instant, float32 `[rows, action_dim]`; both None when drained."""
+    """Rows of one instant in both spaces, float32 `[rows, action_dim]`; both None when drained."""
 
     model: Float32Array | None
     robot: Float32Array | None
@@ -68,6 +71,7 @@ class ActionQueue:
     def __init__(self, delay_policy: DelayPolicy = DelayPolicy.CONSUMED) -> None:
         self._delay_policy = delay_policy
         self._rows: deque[QueuedAction] = deque()
+        self._taken: deque[QueuedAction] = deque(maxlen=MEMORY)
         self._executed = 0
         self._lock = threading.Lock()
 
@@ -85,7 +89,8 @@ class ActionQueue:
             if not self._rows:
                 return None
             self._executed += 1
-            return self._rows.popleft()
+            self._taken.append(self._rows.popleft())
+            return self._taken[-1]
 
     def upcoming(self) -> tuple[QueuedAction, ...]:
         """Return the unread rows of one instant, next one first."""
@@ -100,11 +105,17 @@ class ActionQueue:
         """Return the unread robot-space rows `[rows, action_dim]`, or None when drained."""
         return self.prefixes().robot
 
-    def prefixes(self) -> Prefixes:
-        """Return the unread rows in both spaces, of the same instant."""
-        rows = self.upcoming()
-        if not rows:
-            return Prefixes(None, None)
+    def prefixes(self, executed_before: int | None = None) -> Prefixes:
+        """Return the unread rows, preceded by those taken since `executed` was `executed_before`.
+
+        Both spaces are of the same instant. There are none when the queue is drained, or when more rows were
+        taken since than are remembered.
+        """
+        with self._lock:
+            since = 0 if executed_before is None else self._executed - executed_before
+            if not self._rows or since > len(self._taken):
+                return Prefixes(None, None)
+            rows = [*islice(self._taken, len(self._taken) - since, None), *self._rows]
         return Prefixes(np.stack([row.model for row in rows]), np.stack([row.robot for row in rows]))
 
     def merge(

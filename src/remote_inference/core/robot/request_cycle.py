@@ -23,8 +23,8 @@ from remote_inference.core.robot.latency import LatencyWindow, steps
 class _Capture:
     """When the observation's oldest source arrived, and how many actions had been executed by then.
 
-    Row k of a chunk is for the k-th control tick after capture, so both delays count from here and not from
-    the request, which may follow a tick later.
+    Row k of a chunk is for the k-th control tick after capture, so the delays and the prefix begin here and
+    not with the request, which may follow a tick later.
     """
 
     time_ns: int
@@ -119,8 +119,10 @@ class RequestCycle:
         episode_start: bool,
         task: str,
     ) -> Request:
-        """Make the request with the queue's unread rows."""
-        prefixes = self._queue.prefixes()
+        """Make the request with the rows from the capture on: those executed since, then the unread ones."""
+        oldest = min(self._arrivals, key=self._arrivals.__getitem__)
+        capture = _Capture(self._arrivals[oldest], self._executed_at_arrival[oldest])
+        prefixes = self._queue.prefixes(capture.executed)
         self._seq_id += 1
         request = Request(
             session_id=session.session_id,
@@ -134,8 +136,6 @@ class RequestCycle:
             prefix_model=prefixes.model,
             prefix_robot=prefixes.robot,
         )
-        oldest = min(self._arrivals, key=self._arrivals.__getitem__)
-        capture = _Capture(self._arrivals[oldest], self._executed_at_arrival[oldest])
         self._outstanding = _Outstanding(request, capture)
         self._sent_arrivals = self._arrivals
         return request
