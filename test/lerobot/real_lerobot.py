@@ -17,9 +17,18 @@ pytest.importorskip("lerobot.policies.rtc", reason="LeRobot is not installed her
 
 import lerobot
 import torch
-from lerobot.policies.rtc import ActionQueue, LatencyTracker, RTCConfig
+from lerobot.policies.rtc import ActionQueue, LatencyTracker, RTCConfig, RTCProcessor
 
-__all__ = ["ActionQueue", "LatencyTracker", "RTCConfig", "RealQueue", "lerobot", "rtc", "torch"]
+__all__ = [
+    "ActionQueue",
+    "LatencyTracker",
+    "RTCConfig",
+    "RTCProcessor",
+    "RealQueue",
+    "lerobot",
+    "rtc",
+    "torch",
+]
 
 
 def _import_request_loop() -> types.ModuleType:
