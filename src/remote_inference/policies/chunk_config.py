@@ -1,29 +1,28 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""`policy.json`: what a chunk network was trained for, and its architecture."""
+"""`policy.json`: what a chunk policy was trained for, and its architecture."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from remote_inference.core.document import Document, DocumentError, parse_document
-from remote_inference.policies.chunk_network import CHANNELS, HIDDEN_UNITS, ChunkNetwork
-
-ARCHITECTURE: Final = "chunk_network"
+from remote_inference.policies.chunk_network import CHANNELS, HIDDEN_UNITS, ChunkNetwork, ObservationNetwork
+from remote_inference.policies.flow_network import FlowNetwork
 
 Positive = Annotated[int, Field(ge=1)]
 Names = Annotated[tuple[str, ...], Field(min_length=1)]
 
 
 class ChunkPolicyConfig(Document):
-    """The contents of `policy.json`; `image_features` maps each feature to its `(height, width, 3)`."""
+    """What every chunk policy states; `image_features` maps each feature to its `(height, width, 3)`."""
 
-    architecture: Literal["chunk_network"]
+    architecture: Literal["chunk_network", "flow_network"]
     name: Annotated[str, Field(min_length=1)]
     revision: Annotated[str, Field(min_length=1)]
     state_names: Names
@@ -36,24 +35,68 @@ class ChunkPolicyConfig(Document):
 
     @classmethod
     def parse(cls, text: bytes, path: Path) -> ChunkPolicyConfig:
-        """Parse the bytes of the file at `path`. Raises DocumentError naming file and key."""
+        """Parse the bytes of the file at `path` as its architecture wants.
+
+        Raises DocumentError naming file and key.
+        """
         try:
             content = json.loads(text)
         except ValueError as error:
             raise DocumentError(f"{path}: is not JSON: {error}") from error
-        return parse_document(content, cls, str(path))
+        architecture = content.get("architecture") if isinstance(content, dict) else None
+        document = _ARCHITECTURES.get(str(architecture), ChunkPolicyConfig)
+        return parse_document(content, document, str(path))
 
     def to_json(self) -> bytes:
         """Return the text of `policy.json`, which `parse` reads back."""
         return (json.dumps(self.model_dump(), indent=2) + "\n").encode()
 
-    def make_network(self) -> ChunkNetwork:
+    def make_network(self) -> ObservationNetwork:
         """Return an untrained network of this architecture."""
-        return ChunkNetwork(
-            image_sizes=[(height, width) for height, width, _ in self.image_features.values()],
-            state_dim=len(self.state_names),
-            action_dim=len(self.action_names),
-            chunk_size=self.chunk_size,
-            channels=self.channels,
-            hidden_units=self.hidden_units,
+        raise NotImplementedError
+
+    def _shape(self) -> dict[str, Any]:
+        return {
+            "image_sizes": [(height, width) for height, width, _ in self.image_features.values()],
+            "state_dim": len(self.state_names),
+            "action_dim": len(self.action_names),
+            "chunk_size": self.chunk_size,
+            "channels": self.channels,
+            "hidden_units": self.hidden_units,
+        }
+
+
+class RegressionConfig(ChunkPolicyConfig):
+    """`policy.json` of a policy that predicts the mean chunk."""
+
+    architecture: Literal["chunk_network"] = "chunk_network"
+
+    def make_network(self) -> ChunkNetwork:
+        return ChunkNetwork(**self._shape())
+
+
+class FlowConfig(ChunkPolicyConfig):
+    """`policy.json` of a policy that draws a chunk, and continues a prefix.
+
+    execution_horizon: rows of a prefix that count at most; the weights reach 0 there. max_guidance_weight:
+    bound of the correction's factor.
+    """
+
+    architecture: Literal["flow_network"] = "flow_network"
+    denoising_steps: Positive = 10
+    execution_horizon: Positive = 30
+    max_guidance_weight: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 10.0
+
+    def make_network(self) -> FlowNetwork:
+        return FlowNetwork(
+            **self._shape(),
+            denoising_steps=self.denoising_steps,
+            execution_horizon=self.execution_horizon,
+            max_guidance_weight=self.max_guidance_weight,
         )
+
+
+_ARCHITECTURES: Mapping[str, type[ChunkPolicyConfig]] = {
+    "chunk_network": RegressionConfig,
+    "flow_network": FlowConfig,
+}

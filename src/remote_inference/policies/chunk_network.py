@@ -1,6 +1,9 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The chunk network: per camera a small convolutional encoder with spatial softmax, then an MLP head."""
+"""The chunk network: per camera a small convolutional encoder with spatial softmax, then an MLP head.
+
+The flow network shares all but the head.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ from collections.abc import Sequence
 
 import torch
 from torch import nn
+
+from remote_inference.policies.model_input import ModelInput
 
 HIDDEN_UNITS = 256
 CHANNELS = (16, 32, 32)
@@ -49,12 +54,13 @@ class CameraEncoder(nn.Module):
         return positions
 
 
-class ChunkNetwork(nn.Module):
-    """Camera images and joint state to one normalised action chunk.
+class ObservationNetwork(nn.Module):
+    """The part that every chunk policy shares: one encoder per camera, and the normalisation.
 
     Carries the normalisation of state and actions as buffers, so that one file holds all a robot needs.
     """
 
+    continues_prefixes = False
     state_mean: torch.Tensor
     state_std: torch.Tensor
     action_mean: torch.Tensor
@@ -67,26 +73,19 @@ class ChunkNetwork(nn.Module):
         state_dim: int,
         action_dim: int,
         chunk_size: int,
-        channels: Sequence[int] = CHANNELS,
-        hidden_units: int = HIDDEN_UNITS,
+        channels: Sequence[int],
     ) -> None:
         super().__init__()
         self.chunk_shape = (chunk_size, action_dim)
+        self.feature_dim = 2 * channels[-1] * len(image_sizes) + state_dim
         self.encoders = nn.ModuleList(CameraEncoder(height, width, channels) for height, width in image_sizes)
-        self.head = nn.Sequential(
-            nn.Linear(2 * channels[-1] * len(image_sizes) + state_dim, hidden_units),
-            nn.ReLU(),
-            nn.Linear(hidden_units, hidden_units),
-            nn.ReLU(),
-            nn.Linear(hidden_units, chunk_size * action_dim),
-        )
         self.register_buffer("state_mean", torch.zeros(state_dim))
         self.register_buffer("state_std", torch.ones(state_dim))
         self.register_buffer("action_mean", torch.zeros(action_dim))
         self.register_buffer("action_std", torch.ones(action_dim))
 
-    def forward(self, images: Sequence[torch.Tensor], state: torch.Tensor) -> torch.Tensor:
-        """Return normalised actions `[batch, chunk_size, action_dim]`.
+    def observe(self, images: Sequence[torch.Tensor], state: torch.Tensor) -> torch.Tensor:
+        """Return features `[batch, feature_dim]`.
 
         images: uint8 `[batch, 3, height, width]` per camera. state: `[batch, state_dim]` in robot units.
         """
@@ -95,5 +94,53 @@ class ChunkNetwork(nn.Module):
             for encoder, image in zip(self.encoders, images, strict=True)
         ]
         features.append((state - self.state_mean) / self.state_std)
-        chunk: torch.Tensor = self.head(torch.cat(features, dim=1)).unflatten(1, self.chunk_shape)
+        return torch.cat(features, dim=1)
+
+    def answer(
+        self, images: Sequence[torch.Tensor], state: torch.Tensor, batch: Sequence[ModelInput]
+    ) -> torch.Tensor:
+        """Return normalised actions `[batch, chunk_size, action_dim]`; `batch` holds what else was asked."""
+        raise NotImplementedError
+
+
+class ChunkNetwork(ObservationNetwork):
+    """Camera images and joint state to one normalised action chunk, by regression."""
+
+    def __init__(
+        self,
+        *,
+        image_sizes: Sequence[tuple[int, int]],
+        state_dim: int,
+        action_dim: int,
+        chunk_size: int,
+        channels: Sequence[int] = CHANNELS,
+        hidden_units: int = HIDDEN_UNITS,
+    ) -> None:
+        super().__init__(
+            image_sizes=image_sizes,
+            state_dim=state_dim,
+            action_dim=action_dim,
+            chunk_size=chunk_size,
+            channels=channels,
+        )
+        self.head = nn.Sequential(
+            nn.Linear(self.feature_dim, hidden_units),
+            nn.ReLU(),
+            nn.Linear(hidden_units, hidden_units),
+            nn.ReLU(),
+            nn.Linear(hidden_units, chunk_size * action_dim),
+        )
+
+    def forward(self, images: Sequence[torch.Tensor], state: torch.Tensor) -> torch.Tensor:
+        """Return normalised actions `[batch, chunk_size, action_dim]` for what `observe` takes."""
+        chunk: torch.Tensor = self.head(self.observe(images, state)).unflatten(1, self.chunk_shape)
+        return chunk
+
+    def answer(
+        self,
+        images: Sequence[torch.Tensor],
+        state: torch.Tensor,
+        batch: Sequence[ModelInput],  # noqa: ARG002  it continues no prefixes
+    ) -> torch.Tensor:
+        chunk: torch.Tensor = self(images, state)
         return chunk

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A chunk network served from a folder.
+"""A chunk network or a flow network served from a folder.
 
 The folder holds `model.safetensors` (weights and normalisation) and `policy.json` (names, shapes and
 architecture). Model space is normalised actions; robot space is absolute joint targets.
@@ -9,86 +9,26 @@ architecture). Model space is normalised actions; robot space is absolute joint 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
-from remote_inference.core.policy import (
-    Float32Array,
-    PolicyError,
-    PolicyObservation,
-    PolicySpec,
-    ServingMode,
-)
-from remote_inference.policies.box_resize import box_resize
-from remote_inference.policies.chunk_config import ARCHITECTURE, ChunkPolicyConfig
-from remote_inference.policies.chunk_network import ChunkNetwork
+from remote_inference.core.policy import Float32Array, PolicyError, PolicySpec, ServingMode
+from remote_inference.policies.chunk_config import ChunkPolicyConfig
+from remote_inference.policies.chunk_network import ObservationNetwork
+from remote_inference.policies.model_input import ModelInput
+from remote_inference.policies.processors import ChunkProcessors
 
 WEIGHTS_FILE = "model.safetensors"
 CONFIG_FILE = "policy.json"
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _MAX_BATCH = 16
-
-
-@dataclass(frozen=True)
-class ModelInput:
-    """One preprocessed observation: uint8 `[3, height, width]` per camera, float32 `[state_dim]`."""
-
-    images: tuple[NDArray[np.uint8], ...]
-    state: Float32Array
-
-
-class ChunkProcessors:
-    """Resizes images on the way in, unnormalises actions on the way out; keeps nothing between requests."""
-
-    def __init__(
-        self, config: ChunkPolicyConfig, action_mean: Float32Array, action_std: Float32Array
-    ) -> None:
-        self._config = config
-        self._action_mean = action_mean
-        self._action_std = action_std
-
-    def pre(self, observation: PolicyObservation) -> ModelInput:
-        state = np.asarray(observation.state, np.float32)
-        if state.shape != (len(self._config.state_names),):
-            raise PolicyError(
-                f"state: expected shape ({len(self._config.state_names)},), found {state.shape}"
-            )
-        if not np.isfinite(state).all():
-            raise PolicyError(f"state: expected finite values, found {state.tolist()}")
-        images = tuple(
-            self._image(observation.images, feature, height, width)
-            for feature, (height, width, _) in self._config.image_features.items()
-        )
-        return ModelInput(images, state)
-
-    def post(self, chunk_model: Float32Array) -> Float32Array:
-        return chunk_model * self._action_std + self._action_mean
-
-    def reset(self) -> None:
-        """Do nothing: there is no state."""
-
-    @staticmethod
-    def _image(
-        images: Mapping[str, NDArray[Any]], feature: str, height: int, width: int
-    ) -> NDArray[np.uint8]:
-        image = images.get(feature)
-        if image is None:
-            raise PolicyError(f"{feature}: missing; found {sorted(images)}")
-        if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or 0 in image.shape:
-            raise PolicyError(
-                f"{feature}: expected uint8 [height, width, 3], found {image.dtype} {image.shape}"
-            )
-        return box_resize(image, height, width)
 
 
 class TorchChunkPolicy:
@@ -104,8 +44,8 @@ class TorchChunkPolicy:
         config_text = _read(folder / CONFIG_FILE)
         weights = _read(folder / WEIGHTS_FILE)
         self.config = ChunkPolicyConfig.parse(config_text, folder / CONFIG_FILE)
-        network = self.config.make_network()
-        _load_weights(network, weights, folder / WEIGHTS_FILE)
+        network = self.config.make_network().requires_grad_(False)
+        _load_weights(network, weights, folder / WEIGHTS_FILE, self.config.architecture)
         self._action_mean: Float32Array = network.action_mean.numpy().copy()
         self._action_std: Float32Array = network.action_std.numpy().copy()
         try:
@@ -125,6 +65,7 @@ class TorchChunkPolicy:
             image_shapes=self.config.image_features,
             chunk_size=self.config.chunk_size,
             trained_fps=self.config.trained_fps,
+            supports_rtc=network.continues_prefixes,
             serving_mode=ServingMode.SHARED,
             max_batch=_MAX_BATCH,
         )
@@ -132,7 +73,7 @@ class TorchChunkPolicy:
     def make_processors(self) -> ChunkProcessors:
         return ChunkProcessors(self.config, self._action_mean, self._action_std)
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def predict(self, batch: Sequence[ModelInput]) -> list[Float32Array]:
         """Return one normalised chunk `[chunk_size, action_dim]` per input."""
         if not 0 < len(batch) <= _MAX_BATCH:
@@ -142,7 +83,7 @@ class TorchChunkPolicy:
             for camera in zip(*(sample.images for sample in batch), strict=True)
         ]
         state = torch.from_numpy(np.stack([sample.state for sample in batch])).to(self._device, self._dtype)
-        chunks: Float32Array = self._network(images, state).float().cpu().numpy()
+        chunks: Float32Array = self._network.answer(images, state, batch).float().cpu().numpy()
         return list(chunks)
 
     def reset(self) -> None:
@@ -153,7 +94,7 @@ class TorchChunkPolicy:
         self._network.to("meta")
 
 
-def save_policy(folder: Path, config: ChunkPolicyConfig, network: ChunkNetwork) -> None:
+def save_policy(folder: Path, config: ChunkPolicyConfig, network: ObservationNetwork) -> None:
     """Write `model.safetensors` and `policy.json` into `folder`, which is created when missing."""
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {name: tensor.contiguous() for name, tensor in network.state_dict().items()}
@@ -168,7 +109,7 @@ def _read(path: Path) -> bytes:
         raise PolicyError(f"{path}: {error.strerror}") from error
 
 
-def _load_weights(network: ChunkNetwork, weights: bytes, path: Path) -> None:
+def _load_weights(network: ObservationNetwork, weights: bytes, path: Path, architecture: str) -> None:
     try:
         found = load_tensors(weights)
     except (SafetensorError, ValueError) as error:
@@ -182,5 +123,5 @@ def _load_weights(network: ChunkNetwork, weights: bytes, path: Path) -> None:
                 f"{path}: {key}: expected shape {tuple(tensor.shape)}, found {tuple(found[key].shape)}"
             )
     if unknown := sorted(found.keys() - expected.keys()):
-        raise PolicyError(f"{path}: {unknown[0]}: not part of a {ARCHITECTURE}")
+        raise PolicyError(f"{path}: {unknown[0]}: not part of a {architecture}")
     network.load_state_dict(found)

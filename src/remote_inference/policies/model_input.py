@@ -1,0 +1,26 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What a chunk policy's network is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from remote_inference.core.policy import Float32Array
+
+
+@dataclass(frozen=True)
+class ModelInput:
+    """One preprocessed observation: uint8 `[3, height, width]` per camera, float32 `[state_dim]`.
+
+    prefix: model space `[rows, action_dim]`, no rows when there is nothing to continue. delay_steps: rows of
+    it that will be executed before the chunk arrives.
+    """
+
+    images: tuple[NDArray[np.uint8], ...]
+    state: Float32Array
+    prefix: Float32Array
+    delay_steps: int = 0

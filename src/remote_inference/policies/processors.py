@@ -1,0 +1,71 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What surrounds a chunk network: robot's observation in, robot's joint targets out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from remote_inference.core.policy import Float32Array, PolicyError, PolicyObservation
+from remote_inference.policies.box_resize import box_resize
+from remote_inference.policies.chunk_config import ChunkPolicyConfig
+from remote_inference.policies.model_input import ModelInput
+
+
+class ChunkProcessors:
+    """Resizes images on the way in, unnormalises actions on the way out; keeps nothing between requests."""
+
+    def __init__(
+        self, config: ChunkPolicyConfig, action_mean: Float32Array, action_std: Float32Array
+    ) -> None:
+        self._config = config
+        self._action_mean = action_mean
+        self._action_std = action_std
+
+    def pre(self, observation: PolicyObservation) -> ModelInput:
+        state = np.asarray(observation.state, np.float32)
+        if state.shape != (len(self._config.state_names),):
+            raise PolicyError(
+                f"state: expected shape ({len(self._config.state_names)},), found {state.shape}"
+            )
+        if not np.isfinite(state).all():
+            raise PolicyError(f"state: expected finite values, found {state.tolist()}")
+        images = tuple(
+            self._image(observation.images, feature, height, width)
+            for feature, (height, width, _) in self._config.image_features.items()
+        )
+        prefix = self._prefix(observation.prefix_model)
+        return ModelInput(images, state, prefix, observation.inference_delay_steps)
+
+    def post(self, chunk_model: Float32Array) -> Float32Array:
+        return chunk_model * self._action_std + self._action_mean
+
+    def reset(self) -> None:
+        """Do nothing: there is no state."""
+
+    def _prefix(self, rows: Float32Array | None) -> Float32Array:
+        action_dim = len(self._config.action_names)
+        if rows is None:
+            return np.empty((0, action_dim), np.float32)
+        if rows.ndim != 2 or rows.shape[1] != action_dim:
+            raise PolicyError(f"prefix_model: expected shape [rows, {action_dim}], found {list(rows.shape)}")
+        if not np.isfinite(rows).all():
+            raise PolicyError("prefix_model: found non-finite values, expected finite ones")
+        return rows
+
+    @staticmethod
+    def _image(
+        images: Mapping[str, NDArray[Any]], feature: str, height: int, width: int
+    ) -> NDArray[np.uint8]:
+        image = images.get(feature)
+        if image is None:
+            raise PolicyError(f"{feature}: missing; found {sorted(images)}")
+        if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or 0 in image.shape:
+            raise PolicyError(
+                f"{feature}: expected uint8 [height, width, 3], found {image.dtype} {image.shape}"
+            )
+        return box_resize(image, height, width)
