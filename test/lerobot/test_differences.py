@@ -76,6 +76,17 @@ def test_a_horizon_bounds_the_rows_that_join_instead_of_those_of_the_prefix():
     assert len(theirs.prefixes[1]) == 4
 
 
+def test_a_prefix_begins_with_the_row_of_the_capture_instead_of_that_of_the_request():
+    ours, theirs, rows = ActionQueue(), RealQueue(), make_rows(4)
+    replace(ours, rows)
+    theirs.merge(rows, rows, 0, rtc=True)
+    executed_at_capture = ours.executed
+    ours.get()  # a control tick between the capture and the request
+    theirs.get()
+    assert content(theirs.left_over()) == rows[1:].tobytes()
+    assert content(ours.prefixes(executed_at_capture).model) == rows.tobytes()
+
+
 def test_both_spaces_can_be_read_at_one_instant():
     ours, theirs = ActionQueue(), RealQueue()
     replace(ours, make_rows(3))
