@@ -72,8 +72,8 @@ bench: setup  ## measure the request cycle against a bare rclpy ping-pong of the
 bench-control: setup  ## measure how evenly the control thread ticks, idle, loaded and while the server is killed
 	@$(RUN) python benchmarks/control_jitter.py $(ARGS)
 
-train-demo: setup  ## collect data and train the demo's policy again (about ten minutes on two cores)
-	@$(RUN) python -m remote_inference.sim.train_demo --out config/models/belt_arm $(ARGS)
+train-demo: setup  ## collect data and train the demo's two policies again (about a quarter of an hour on two cores)
+	@$(RUN) python -m remote_inference.sim.train_demo --out config/models $(ARGS)
 
 clean:  ## remove build products and virtual environments; runs/ stays
 	rm -rf build install log .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

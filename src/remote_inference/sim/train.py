@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Trains the belt arm's chunk network by regression on the expert's chunks."""
+"""Trains the belt arm's networks on the expert's chunks: one by regression, one by flow matching."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+from torch import nn
 
-from remote_inference.policies.chunk_config import ChunkPolicyConfig
+from remote_inference.policies.chunk_config import FlowConfig, RegressionConfig
 from remote_inference.policies.chunk_network import ChunkNetwork
+from remote_inference.policies.flow_network import FlowNetwork
 from remote_inference.sim.collect import Dataset
 
 _WARMUP_STEPS = 100
 _LOWEST_LEARNING_RATE_SHARE = 0.02
+_TIME_MARGIN = 0.1  # keeps the flow's loss finite at time 1
 _STATE_NOISE = (0.005, 0.005, 0.005, 0.005, 0.005, 0.0005)
 
 
@@ -32,7 +35,7 @@ class TrainingConfig:
 
 def train(
     dataset: Dataset,
-    policy: ChunkPolicyConfig,
+    policy: RegressionConfig,
     config: TrainingConfig,
     progress: Callable[[str], None] = print,
 ) -> ChunkNetwork:
@@ -48,26 +51,85 @@ def train(
     network.action_mean.copy_(chunks.mean((0, 1)))
     network.action_std.copy_(chunks.std((0, 1)) + 1e-2)
 
-    optimizer = torch.optim.AdamW(
-        network.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay
-    )
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate_share(step, config.steps))
-    state_noise = torch.tensor(_STATE_NOISE)
-    running_loss = 0.0
-    for step in range(1, config.steps + 1):
+    def loss() -> torch.Tensor:
         frames = torch.randint(len(states), (config.batch_size,))
-        noisy_states = states[frames] + torch.randn(config.batch_size, len(_STATE_NOISE)) * state_noise
         targets = (chunks[frames] - network.action_mean) / network.action_std
-        prediction = network(images[frames].unbind(1), noisy_states)
-        loss = (prediction - targets).abs().mean()
+        prediction = network(images[frames].unbind(1), _with_noise(states[frames]))
+        distance: torch.Tensor = (prediction - targets).abs().mean()
+        return distance
+
+    _minimise(loss, network, config, lambda step, value: progress(f"train: step {step}, L1 {value:.4f}"))
+    return network.eval()
+
+
+def train_flow(
+    dataset: Dataset,
+    policy: FlowConfig,
+    teacher: ChunkNetwork,
+    config: TrainingConfig,
+    progress: Callable[[str], None] = print,
+) -> FlowNetwork:
+    """Return a flow network with the trained encoders of `teacher`; only its head is trained."""
+    torch.set_num_threads(1)
+    torch.manual_seed(config.seed)
+    network = policy.make_network()
+    shared = {name: value for name, value in teacher.state_dict().items() if not name.startswith("head.")}
+    network.load_state_dict(shared, strict=False)
+    network.encoders.requires_grad_(False)
+    states = torch.from_numpy(dataset.states)
+    views = _views(network, dataset)
+    targets = (torch.from_numpy(dataset.chunks) - network.action_mean) / network.action_std
+
+    def loss() -> torch.Tensor:
+        frames = torch.randint(len(states), (config.batch_size,))
+        state = (_with_noise(states[frames]) - network.state_mean) / network.state_std
+        features = torch.cat([views[frames], state], dim=1)
+        chunk = targets[frames]
+        time = torch.rand(len(frames))
+        noisy = torch.lerp(torch.randn_like(chunk), chunk, time[:, None, None])
+        error = (network(features, noisy, time) - chunk).square().mean((1, 2))
+        mean: torch.Tensor = (error / (1.0 - time + _TIME_MARGIN)).mean()
+        return mean
+
+    _minimise(loss, network, config, lambda step, value: progress(f"flow: step {step}, loss {value:.4f}"))
+    return network.eval()
+
+
+@torch.no_grad()
+def _views(network: FlowNetwork, dataset: Dataset) -> torch.Tensor:
+    """Return what the encoders see `[frames, cameras * features]`, without the joint state."""
+    states = torch.from_numpy(dataset.states)
+    features = [
+        network.observe(images.unbind(1), state)[:, : -states.shape[1]]
+        for images, state in zip(torch.from_numpy(dataset.images).split(256), states.split(256), strict=True)
+    ]
+    return torch.cat(features)
+
+
+def _with_noise(states: torch.Tensor) -> torch.Tensor:
+    return states + torch.randn(*states.shape) * torch.tensor(_STATE_NOISE)
+
+
+def _minimise(
+    loss: Callable[[], torch.Tensor],
+    network: nn.Module,
+    config: TrainingConfig,
+    progress: Callable[[int, float], None],
+) -> None:
+    """Take `config.steps` steps down a loss drawn anew in each; `progress` gets its running mean."""
+    trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
+    optimizer = torch.optim.AdamW(trained, lr=config.learning_rate, weight_decay=config.weight_decay)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate_share(step, config.steps))
+    running = 0.0
+    for step in range(1, config.steps + 1):
+        value = loss()
         optimizer.zero_grad()
-        loss.backward()
+        value.backward()
         optimizer.step()
         schedule.step()
-        running_loss = 0.99 * running_loss + 0.01 * loss.item() if step > 1 else loss.item()
+        running = 0.99 * running + 0.01 * value.item() if step > 1 else value.item()
         if step % 500 == 0:
-            progress(f"train: step {step}/{config.steps}, L1 {running_loss:.4f}")
-    return network.eval()
+            progress(step, running)
 
 
 def _rate_share(step: int, steps: int) -> float:
