@@ -13,7 +13,7 @@ from rich.console import Console
 from remote_inference.demo.console import live_progress, print_summary, print_sweep
 from remote_inference.demo.operator import OperatorError
 from remote_inference.demo.results import link_latest, write_results
-from remote_inference.demo.run import STRATEGIES, DemoOptions, run_episodes
+from remote_inference.demo.run import POLICIES, STRATEGIES, DemoOptions, run_episodes
 from remote_inference.demo.sweep import LATENCIES_MS, Cell, write_sweep
 from remote_inference.processes import ProcessError
 
@@ -29,6 +29,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="trim",
         help="trim: overlap requests and drop the rows of the delay; no_trim: overlap without dropping; "
         "blocking: stop and wait (default trim)",
+    )
+    parser.add_argument(
+        "--policy",
+        choices=tuple(POLICIES),
+        default="belt_arm",
+        help="belt_arm: regression; belt_arm_flow: flow matching, continues the running chunk (RTC) "
+        "(default belt_arm)",
     )
     parser.add_argument("--seed", type=_natural, default=0, help="chooses the episodes (default 0)")
     parser.add_argument(
@@ -64,7 +71,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _run_once(console: Console, arguments: argparse.Namespace, folder: Path) -> None:
-    options = DemoOptions(arguments.episodes, arguments.latency_ms, arguments.strategy, arguments.seed)
+    options = DemoOptions(
+        arguments.episodes, arguments.latency_ms, arguments.strategy, arguments.seed, arguments.policy
+    )
     with live_progress(console, options) as tell:
         episodes = run_episodes(options, folder, tell)
     print_summary(console, write_results(options, episodes, folder), folder)
@@ -74,7 +83,9 @@ def _sweep(console: Console, arguments: argparse.Namespace, folder: Path) -> Non
     cells: dict[tuple[str, float], Cell] = {}
     for latency_ms in LATENCIES_MS:
         for strategy in STRATEGIES:
-            options = DemoOptions(arguments.episodes, latency_ms, strategy, arguments.seed, record=False)
+            options = DemoOptions(
+                arguments.episodes, latency_ms, strategy, arguments.seed, arguments.policy, record=False
+            )
             with live_progress(console, options) as tell:
                 episodes = run_episodes(options, folder / f"{strategy}-{latency_ms:g}ms", tell)
             successes = sum(episode.success for episode in episodes)

@@ -62,6 +62,7 @@ def print_summary(console: Console, summary: Mapping[str, Any], folder: Path) ->
     table = Table(title="Belt arm demo", show_header=False, title_justify="left")
     picked = round(summary["success_rate"] * summary["episodes"])
     table.add_row("cubes picked", f"{picked} of {summary['episodes']} ({summary['success_rate']:.0%})")
+    table.add_row("policy", summary["policy"])
     table.add_row("strategy", f"{summary['strategy']} ({LABELS[summary['strategy']]})")
     table.add_row("injected latency", f"{summary['injected_latency_ms']:g} ms")
     table.add_row("request cycle", _latency_text(latency))

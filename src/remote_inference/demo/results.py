@@ -34,6 +34,7 @@ def write_results(options: DemoOptions, episodes: Sequence[Episode], folder: Pat
     summary = {
         "success_rate": len(successes) / len(episodes),
         "episodes": len(episodes),
+        "policy": options.policy,
         "strategy": options.strategy,
         "injected_latency_ms": options.latency_ms,
         "seed": options.seed,
@@ -46,7 +47,7 @@ def write_results(options: DemoOptions, episodes: Sequence[Episode], folder: Pat
     }
     (folder / "summary.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
     title = (
-        f"Belt arm: {len(successes)} of {len(episodes)} cubes, strategy {options.strategy}, "
+        f"{options.policy}: {len(successes)} of {len(episodes)} cubes, strategy {options.strategy}, "
         f"{options.latency_ms:g} ms injected"
     )
     draw_report(timeline, folder / "report.png", title)

@@ -33,6 +33,10 @@ STRATEGIES: dict[str, dict[str, object]] = {
 }
 
 
+# Parameters of the robot by policy, a folder of config/models. The params file's `replace` is for belt_arm.
+POLICIES: dict[str, dict[str, object]] = {"belt_arm": {}, "belt_arm_flow": {"merge_mode": "auto"}}
+
+
 @dataclass(frozen=True)
 class DemoOptions:
     """What to run. Episode k has seed `FIRST_SEED + seed * 10_000 + k`."""
@@ -41,6 +45,7 @@ class DemoOptions:
     latency_ms: float
     strategy: str
     seed: int
+    policy: str = "belt_arm"
     record: bool = True
 
 
@@ -114,10 +119,10 @@ def _state_name(operator: Operator) -> str:
 
 
 def _write_manifest(options: DemoOptions, folder: Path) -> Path:
-    """Write the shipped manifest with the latency to inject."""
+    """Write the shipped manifest with the policy to serve and the latency to inject."""
     shipped = bringup.share_path("config", "belt_arm.manifest.yaml")
     manifest = yaml.safe_load(shipped.read_text(encoding="utf-8"))
-    manifest["model"]["path"] = str(shipped.parent / manifest["model"]["path"])
+    manifest["model"]["path"] = str(shipped.parent / "models" / options.policy)
     manifest["inject_latency_ms"] = options.latency_ms
     path = folder / "manifest.yaml"
     path.write_text(yaml.safe_dump(manifest, sort_keys=False), encoding="utf-8")
@@ -129,5 +134,5 @@ def _robot(options: DemoOptions) -> bringup.Process:
         CONTRACT,
         namespace=NAMESPACE,
         parameter_files=[bringup.share_path("config", "belt_arm.params.yaml")],
-        parameters=STRATEGIES[options.strategy],
+        parameters={**STRATEGIES[options.strategy], **POLICIES[options.policy]},
     )
