@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what the documentation takes from the code: the picture of the safety states and the tables.
+"""Writes what the documentation takes from the code: two pictures and the tables.
 
 make docs
 
@@ -17,6 +17,7 @@ from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
 import annotated_types
+import rtc_picture
 import state_picture
 from pydantic.fields import FieldInfo
 
@@ -29,7 +30,9 @@ from remote_inference.core.server.metrics import ServerMetrics
 from remote_inference.core.server.snapshot import ServerSnapshot
 
 DOCS = Path(__file__).parents[1] / "docs"
-DOCUMENTS = (DOCS / "safety.md", DOCS / "parameters.md", DOCS / "operations.md", DOCS / "manifest.md")
+RTC_PICTURE = DOCS / "images" / "rtc_weights.png"
+FLOW_CARD = DOCS.parent / "config" / "models" / "belt_arm_flow" / "README.md"
+DOCUMENTS = tuple(DOCS / f"{name}.md" for name in ("safety", "parameters", "manifest", "operations", "rtc"))
 
 
 def states_table() -> str:
@@ -160,6 +163,12 @@ def audit_table() -> str:
     )
 
 
+def seams_table() -> str:
+    """Return what the model card of the flow policy says was measured."""
+    card = FLOW_CARD.read_text(encoding="utf-8")
+    return card[card.index("| condition |") : card.index("\n\n## Limits")]
+
+
 def _json_type(annotation: Any) -> str:
     return {"int": "integer", "float": "number"}.get(annotation, "string")
 
@@ -176,6 +185,7 @@ TABLES = {
     "manifest": manifest_table,
     "metrics": metrics_table,
     "audit": audit_table,
+    "seams": seams_table,
 }
 
 
@@ -191,6 +201,7 @@ def fill(text: str) -> str:
 
 def main() -> None:
     state_picture.draw_states(state_picture.PICTURE)
+    rtc_picture.draw(RTC_PICTURE)
     for path in DOCUMENTS:
         path.write_text(fill(path.read_text(encoding="utf-8")), encoding="utf-8")
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from remote_inference.core.robot.state_machine import DESCRIPTIONS, TRANSITIONS,
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 import make_docs  # noqa: E402
+import rtc_picture  # noqa: E402
 import state_picture  # noqa: E402
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -34,9 +36,14 @@ def test_every_table_stands_somewhere():
     assert set(re.findall(r"<!-- generated: (\w+) -->", text)) == set(make_docs.TABLES)
 
 
-def test_the_picture_shows_what_the_code_says():
-    with Image.open(state_picture.PICTURE) as picture:
-        assert picture.info["Description"] == state_picture.picture_source(), "stale picture: run make docs"
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [(state_picture.PICTURE, state_picture.picture_source), (make_docs.RTC_PICTURE, rtc_picture.source)],
+    ids=["states", "rtc"],
+)
+def test_the_picture_shows_what_the_code_says(path: Path, source: Callable[[], str]):
+    with Image.open(path) as picture:
+        assert picture.info["Description"] == source(), "stale picture: run make docs"
 
 
 def test_the_picture_has_one_arrow_per_pair_of_states():
