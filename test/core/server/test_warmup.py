@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import CHUNK_SIZE, SteadyPolicy
+from builders import CHUNK_SIZE, JOINTS, SteadyPolicy
 
 from remote_inference.core.policy import PolicyError, ServingMode
 from remote_inference.core.server.warmup import capacity, find_serving_mode, warm_up
@@ -155,3 +155,18 @@ def test_the_probe_leaves_nothing_behind():
     policy = RememberingPolicy()
     find_serving_mode(policy, "wave")
     assert not policy._sum.any()
+
+
+@pytest.mark.parametrize("supports_rtc", [True, False])
+def test_a_policy_that_continues_prefixes_is_warmed_up_with_one(supports_rtc: bool):
+    """Else the first robot pays for what guidance needs to get going."""
+    policy = SteadyPolicy(supports_rtc=supports_rtc)
+    asked = []
+    processors = policy.make_processors()
+    processors.pre = lambda observation: asked.append(observation) or observation.state
+    processors.post = lambda chunk: chunk
+    policy.make_processors = lambda: processors
+    warm_up(policy, 2, "wave", frozen_clock)
+    assert [observation.prefix_model is not None for observation in asked] == [supports_rtc] * 2
+    if supports_rtc:
+        assert asked[0].prefix_model.shape == (CHUNK_SIZE, len(JOINTS))

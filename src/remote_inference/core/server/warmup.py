@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -26,10 +27,15 @@ PROBE_TOLERANCE = 1e-4  # absolute, model space; batches of other sizes round di
 def warm_up(policy: Policy, inferences: int, task: str, clock_ns: Callable[[], int]) -> float:
     """Serve dummy observations of the training shapes; return the last one's duration [s].
 
+    A policy that continues prefixes gets one: guidance is the slow path, and starts cold.
+
     Raises PolicyError when the policy has no working chunk call, whatever its name promises.
     """
     spec = policy.spec
     observation = _observe(spec, task, np.zeros(len(spec.state_names), np.float32), brightness=0)
+    if spec.supports_rtc:
+        prefix = np.zeros((spec.chunk_size, spec.action_dim), np.float32)
+        observation = replace(observation, inference_delay_steps=1, prefix_model=prefix, prefix_robot=prefix)
     duration_s = math.nan
     for _ in range(inferences):
         begin_ns = clock_ns()
