@@ -1,0 +1,72 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Real-time chunking between real nodes: the prefix goes up, the chunk that continues it comes down."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+from rig import FEATURE, JOINTS, POLICY, Rig, write_contract, write_manifest
+
+from remote_inference.core.policy import PolicyObservation
+from remote_inference.msg import ActionChunk, ExecutedAction, Observation
+from remote_inference.policies.chunk_config import FlowConfig
+from remote_inference.policies.torch_chunk import TorchChunkPolicy, save_policy
+from remote_inference.wire.qos import CHUNK_TOPIC, EXCHANGE_QOS, OBSERVATION_TOPIC
+
+BLACK = {FEATURE: np.zeros((48, 64, 3), np.uint8)}  # what the rig's camera shows
+
+
+def save_flow_policy(folder: Path) -> TorchChunkPolicy:
+    document = {**POLICY, "architecture": "flow_network", "channels": [2, 2, 2], "execution_horizon": 15}
+    config = FlowConfig.parse(json.dumps(document).encode(), folder)
+    torch.manual_seed(0)
+    network = config.make_network()
+    with torch.no_grad():
+        for layer in network.head[::2]:
+            layer.weight.mul_(2.0)  # random weights as they begin ignore the prefix
+    save_policy(folder, config, network)
+    return TorchChunkPolicy(folder)
+
+
+def predict(policy: TorchChunkPolicy, request: Observation, prefix: np.ndarray | None) -> np.ndarray:
+    state = np.array(request.state, np.float32)
+    observation = PolicyObservation(state, BLACK, "", request.inference_delay_steps, prefix_model=prefix)
+    return policy.predict([policy.make_processors().pre(observation)])[0]
+
+
+def test_a_flow_policy_is_granted_rtc_continues_the_prefix_and_replaces_the_queue(rig: Rig, tmp_path: Path):
+    policy = save_flow_policy(tmp_path / "flow")
+    requests: list[Observation] = []
+    chunks: list[ActionChunk] = []
+    rig.subscribe(Observation, OBSERVATION_TOPIC, requests.append, EXCHANGE_QOS)
+    rig.subscribe(ActionChunk, CHUNK_TOPIC, chunks.append, EXCHANGE_QOS)
+    model = {"backend": "chunk_network", "path": "flow"}
+    rig.start_server(write_manifest(tmp_path, model=model, inject_latency_ms=150.0))
+    # Asks some ticks after a merge: each prefix is of one chunk.
+    rig.start_robot(write_contract(tmp_path), buffer_time_s=0.4)
+    rig.wait_for(lambda: sum(chunk.seq_id > 5 for chunk in chunks) > 3, "chunks")
+    rig.wait_for(lambda: rig.executed and rig.executed[-1].seq_id >= chunks[-1].seq_id, "its execution")
+
+    answers = {chunk.seq_id: np.array(chunk.chunk_model).reshape(-1, len(JOINTS)) for chunk in chunks}
+    continued = [request for request in requests if request.seq_id > 5 and request.seq_id in answers]
+    assert len(continued) > 2
+    for request in continued:
+        prefix = np.array(request.prefix_model, np.float32).reshape(request.prefix_length, len(JOINTS))
+        assert len(prefix) > request.inference_delay_steps > 3
+        np.testing.assert_allclose(prefix, answers[request.seq_id - 1][-len(prefix) :])
+        chunk = answers[request.seq_id]
+        np.testing.assert_allclose(chunk, predict(policy, request, prefix), atol=1e-3)
+        assert np.abs(chunk - predict(policy, request, None)).max() > 0.01
+
+    steps: dict[int, list[int]] = {}
+    for tick in rig.executed:
+        if tick.source == ExecutedAction.CHUNK:
+            steps.setdefault(tick.seq_id, []).append(tick.step_index)
+    for request in continued[:-1]:
+        first, *_, last = steps[request.seq_id]
+        assert first > 3, "the rows that passed on the way are dropped"
+        assert last < policy.spec.chunk_size - 1, "the next chunk takes the place of what is queued"
