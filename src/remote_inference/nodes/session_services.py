@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
+from rclpy.event_handler import PublisherEventCallbacks, SubscriptionEventCallbacks
 from rclpy.node import Node
 from rclpy.publisher import Publisher
 from rclpy.subscription import Subscription
@@ -158,9 +159,14 @@ class SessionServices:
         session = Session(
             uuid.uuid4().hex[:12], offer, serving.policy.make_processors(), opened_ns=time.monotonic_ns()
         )
+        # Without rclpy's own events, four a session: for every message its executor goes through them, each
+        # against all. They only log a QoS that does not match, which the robot's endpoints do, too.
         session.entities = _Entities(
             self._node.create_publisher(
-                ActionChunk, in_namespace(offer.robot_namespace, CHUNK_TOPIC), EXCHANGE_QOS
+                ActionChunk,
+                in_namespace(offer.robot_namespace, CHUNK_TOPIC),
+                EXCHANGE_QOS,
+                event_callbacks=PublisherEventCallbacks(use_default_callbacks=False),
             ),
             self._node.create_subscription(
                 Observation,
@@ -168,6 +174,7 @@ class SessionServices:
                 partial(serving.deposit, session),
                 EXCHANGE_QOS,
                 raw=True,
+                event_callbacks=SubscriptionEventCallbacks(use_default_callbacks=False),
             ),
             self._robot_gids(offer),
         )
