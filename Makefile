@@ -25,8 +25,8 @@ REQUIREMENTS := requirements/$(DISTRO).txt requirements/build.txt requirements/r
 SOURCES := $(shell find src msg srv scripts launch config -type f -not -name '*.pyc') CMakeLists.txt package.xml \
 	pyproject.toml tools/ros_wheels.cmake
 
-.PHONY: help setup demo test test-nodes test-lerobot lint format docs status-picture fault-table bench bench-control train-demo \
-	clean
+.PHONY: help setup demo test test-nodes test-lerobot lint format docs status-picture fault-table bench bench-control \
+	bench-capacity train-demo clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -71,6 +71,9 @@ bench: setup  ## measure the request cycle against a bare rclpy ping-pong of the
 
 bench-control: setup  ## measure how evenly the control thread ticks, idle, loaded and while the server is killed
 	@$(RUN) python benchmarks/control_jitter.py $(ARGS)
+
+bench-capacity: setup  ## measure what one server serves as its sessions grow (ARGS="--acceptance" checks fairness)
+	@$(RUN) python benchmarks/capacity.py $(ARGS)
 
 train-demo: setup  ## collect data and train the demo's two policies again (about a quarter of an hour on two cores)
 	@$(RUN) python -m remote_inference.sim.train_demo --out config/models $(ARGS)

@@ -62,10 +62,12 @@ ROBOT_PARAMETERS = {
 
 @dataclass(frozen=True)
 class Case:
-    """What the robot sends: so many cameras, as JPEG of a quality or raw (0)."""
+    """What the robot sends: so many cameras, as JPEG of a quality or raw (0), of a size [px]."""
 
     cameras: int
     quality: int = 0
+    height: int = HEIGHT
+    width: int = WIDTH
 
     @property
     def name(self) -> str:
@@ -83,7 +85,7 @@ def write_deployment(folder: Path, case: Case, fps: float = FPS) -> tuple[Path, 
         "revision": "1",
         "state_names": JOINTS,
         "action_names": JOINTS,
-        "image_features": {f"images.{camera}": [HEIGHT, WIDTH, 3] for camera in cameras},
+        "image_features": {f"images.{camera}": [case.height, case.width, 3] for camera in cameras},
         "chunk_size": CHUNK_SIZE,
         "trained_fps": fps,
     }
@@ -99,7 +101,7 @@ def write_deployment(folder: Path, case: Case, fps: float = FPS) -> tuple[Path, 
         "actions": {"kind": "position", "names": list(JOINTS), "limits": dict.fromkeys(JOINTS, limits)},
         "commands": [{"topic": "commands", "type": "std_msgs/msg/Float64MultiArray", "names": list(JOINTS)}],
     }
-    manifest = {"model": {"backend": "hold", "path": "policy"}}
+    manifest = {"model": {"backend": "hold", "path": "policy"}, "max_sessions": 2}
     (folder / "policy").mkdir()
     (folder / "policy" / "policy.json").write_text(json.dumps(policy))
     (folder / "contract.yaml").write_text(yaml.safe_dump(contract))
@@ -122,7 +124,7 @@ def deployment(folder: Path, case: Case) -> Iterator[tuple[Sensors, Pinger]]:
         group.start(Echo("echo", "echo"))
         group.start(bringup.server(manifest, name=SERVER[1:]))
         group.start(bringup.robot(contract, namespace=ROBOT, servers=[SERVER], parameters=ROBOT_PARAMETERS))
-        sensors, pinger = Sensors(case), Pinger(contract)
+        sensors, pinger = Sensors(case), Pinger(contract, case)
         try:
             deadline_s = time.monotonic() + START_TIMEOUT_S
             for probe in (pinger, sensors):
@@ -136,14 +138,14 @@ def deployment(folder: Path, case: Case) -> Iterator[tuple[Sensors, Pinger]]:
             pinger.close()
 
 
-def camera_image() -> Image:
+def camera_image(rows: int = HEIGHT, columns: int = WIDTH) -> Image:
     """Make an image of soft shading, hard-edged boxes and sensor noise."""
     random = np.random.default_rng(0)
-    y, x = np.mgrid[:HEIGHT, :WIDTH]
+    y, x = np.mgrid[:rows, :columns]
     shading = [120 + 80 * np.sin(x / 90), 110 + 70 * np.cos(y / 70), 90 + 60 * np.sin((x + y) / 130)]
     image = np.stack(shading, axis=-1)
     for _ in range(40):
-        top, left = random.integers(0, HEIGHT - 40), random.integers(0, WIDTH - 60)
+        top, left = random.integers(0, rows - 40), random.integers(0, columns - 60)
         height, width = random.integers(8, 120, 2)
         image[top : top + height, left : left + width] = random.integers(0, 255, 3)
     return image_to_message((image + random.normal(0, 3, image.shape)).clip(0, 255).astype(np.uint8))
@@ -195,7 +197,7 @@ class Sensors(Probe):
     def __init__(self, case: Case) -> None:
         super().__init__("request_cycle_sensors", f"{ROBOT}/{CHUNK_TOPIC}")
         self._state: ClientState | None = None
-        self._image = camera_image()
+        self._image = camera_image(case.height, case.width)
         self._turn = 0
         self._cameras = [
             self.node.create_publisher(Image, f"{ROBOT}/camera_{index}", SENSOR_PUBLISHER_QOS)
@@ -246,10 +248,10 @@ class Sensors(Probe):
 class Pinger(Probe):
     """Two plain nodes: the robot's observation, prepared once, is answered with a chunk, prepared once."""
 
-    def __init__(self, contract_path: Path) -> None:
+    def __init__(self, contract_path: Path, case: Case) -> None:
         super().__init__("request_cycle_ping", PONG)
         contract = load_contract(contract_path)
-        image = camera_image()
+        image = camera_image(case.height, case.width)
         images = [
             CameraReader(source, feature).read(image)
             for source, feature in zip(contract.images.values(), contract.image_features, strict=True)
