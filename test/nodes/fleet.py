@@ -21,7 +21,10 @@ SERVER = "/policy_server"
 
 
 class FleetRobot:
-    """One robot's half of a session: a request every `period_s`, or only when told to."""
+    """One robot's half of a session: a request every `period_s`, or only when told to.
+
+    While `eager` is set, it asks again as soon as it is answered.
+    """
 
     def __init__(
         self,
@@ -34,7 +37,8 @@ class FleetRobot:
         self._rig = rig
         self.namespace = namespace
         self.chunks: list[ActionChunk] = []
-        rig.subscribe(ActionChunk, f"{namespace}/{CHUNK_TOPIC}", self.chunks.append, EXCHANGE_QOS)
+        self.eager = False
+        rig.subscribe(ActionChunk, f"{namespace}/{CHUNK_TOPIC}", self._take, EXCHANGE_QOS)
         topic = f"{namespace}/{OBSERVATION_TOPIC}"
         self._publisher = rig.node.create_publisher(Observation, topic, EXCHANGE_QOS)
         self.session = rig.call(
@@ -71,6 +75,11 @@ class FleetRobot:
         }
         self._seq_id = 0
         self.timer = rig.node.create_timer(period_s, self.send) if period_s else None
+
+    def _take(self, chunk: ActionChunk) -> None:
+        self.chunks.append(chunk)
+        if self.eager:
+            self.send()
 
     def send(self, **changes: Any) -> int:
         """Publish one observation; return its seq_id."""
