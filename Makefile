@@ -20,13 +20,14 @@ PACKAGE := $(VENV)/.package
 RENDERING := $(VENV)/.rendering
 CHROMIUM := $(VENV)/.chromium
 LEROBOT := .venv/lerobot
+PEERS := .venv/peers
 REQUIREMENTS := requirements/$(DISTRO).txt requirements/build.txt requirements/robot.txt requirements/server.txt \
 	requirements/demo.txt requirements/dev.txt
 SOURCES := $(shell find src msg srv scripts launch config -type f -not -name '*.pyc') CMakeLists.txt package.xml \
 	pyproject.toml tools/ros_wheels.cmake
 
 .PHONY: help setup demo test test-nodes test-lerobot lint format docs status-picture fault-table bench bench-control \
-	bench-capacity train-demo clean
+	bench-capacity bench-peers train-demo clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -75,6 +76,9 @@ bench-control: setup  ## measure how evenly the control thread ticks, idle, load
 bench-capacity: setup  ## measure what one server serves as its sessions grow (ARGS="--acceptance" checks fairness)
 	@$(RUN) python benchmarks/capacity.py $(ARGS)
 
+bench-peers: setup $(PEERS)/.packages  ## measure the same observation through openpi-client and through this package
+	@$(RUN) python benchmarks/peers.py $(ARGS)
+
 train-demo: setup  ## collect data and train the demo's two policies again (about a quarter of an hour on two cores)
 	@$(RUN) python -m remote_inference.sim.train_demo --out config/models $(ARGS)
 
@@ -109,4 +113,10 @@ $(LEROBOT)/.packages: requirements/lerobot.txt requirements/dev.txt
 	@echo "installing LeRobot into $(LEROBOT) (about 3 GB to download, once)"
 	@test -x $(LEROBOT)/bin/python || $(PYTHON312) -m venv $(LEROBOT)
 	@$(RUN) $(LEROBOT)/bin/python -m pip install -qq --disable-pip-version-check -r $<
+	@touch $@
+
+$(PEERS)/.packages: requirements/peers.txt
+	@echo "installing openpi-client into $(PEERS)"
+	@test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
+	@$(RUN) $(PEERS)/bin/python -m pip install -qq --disable-pip-version-check -r $<
 	@touch $@
