@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from capacity_rig import CASE, RATE_HZ, SCHEDULERS, jain_index, run_window, serving, write_manifest
 from capacity_robots import Demand, Fleet, Record, open_sessions
-from request_cycle_rig import plain_node, write_deployment
+from request_cycle_rig import CHUNK_SIZE, FPS, plain_node, write_deployment
 from rich.console import Console
 
 from remote_inference.core.server.manifest import load_manifest
@@ -17,7 +17,9 @@ from remote_inference.policies import load_policy
 
 SESSIONS, SECONDS = 64, 60.0
 MAX_UNEVEN = 0.05  # of the mean share
-MAX_GAP_RATIO = 3.0  # longest time without an answer, to the mean time between a session's answers
+# The longest time without an answer: a chunk's duration, or on a slower server so many of its mean times.
+CHUNK_S = CHUNK_SIZE / FPS
+MAX_GAP_RATIO = 3.0
 
 
 def accept(console: Console, folder: Path) -> bool:
@@ -53,7 +55,7 @@ def check(records: list[Record], kept: set[str]) -> dict[str, bool]:
     answers = np.array([len(record.arrival_s) for record in records])
     mean = float(answers.mean())
     gap_s = max(float(np.diff(record.arrival_s).max(initial=0.0)) for record in records)
-    max_gap_s = MAX_GAP_RATIO * SECONDS / max(mean, 1.0)
+    max_gap_s = max(CHUNK_S, MAX_GAP_RATIO * SECONDS / max(mean, 1.0))
     opened = {record.session_id for record in records}
     lost, errors = sum(record.lost for record in records), sum(record.errors for record in records)
     return {
