@@ -131,8 +131,8 @@ class PolicyServer(LifecycleNode):
         robots = capacity(inference_s, rate_hz, spec.chunk_size, period_s, rtt_s=0.0)
         self.get_logger().info(
             f"{spec.name} {spec.revision} ({spec.fingerprint}) on {manifest.model.device}: "
-            f"{inference_s * 1e3:.1f} ms an inference, {spec.serving_mode.value}, enough for {robots} robots at "
-            f"{rate_hz:.2g} requests/s each; decoding their images takes its share"
+            f"{inference_s * 1e3:.1f} ms an inference, {spec.serving_mode.value}, enough for {robots} robots "
+            f"at {rate_hz:.2g} requests/s each; decoding their images takes its share"
         )
         if manifest.max_sessions > robots:
             self.get_logger().warning(f"max_sessions is {manifest.max_sessions}, more than {robots}")
