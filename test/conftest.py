@@ -41,15 +41,30 @@ def pytest_report_header() -> str:
 
 def pytest_sessionfinish() -> None:
     """Remove the shared memory of processes that tests killed: Fast DDS frees it only on a clean exit."""
-    mapped = set()
-    for maps in Path("/proc").glob("[0-9]*/maps"):
-        with suppress(OSError):  # the process ended, or is another user's
-            mapped |= {line.split()[-1] for line in maps.read_text().splitlines() if "/dev/shm/" in line}
+    in_use = _shared_memory_in_use()
     minute_ago = time.time() - 60.0
     for file in Path("/dev/shm").glob("*fastrtps_*"):
+        # A mutex is open only while it is held: it goes with what it guards.
+        guarded = file.with_name(file.name.removeprefix("sem.").removesuffix("_mutex"))
         with suppress(OSError):
-            if str(file) not in mapped and file.stat().st_mtime < minute_ago:
+            if not {str(file), str(guarded)} & in_use and file.stat().st_mtime < minute_ago:
                 file.unlink()
+
+
+def _shared_memory_in_use() -> set[str]:
+    """Return what live processes have mapped or hold open.
+
+    Fast DDS's lock files are only held open. Without them a process's peers take it for dead and read no more
+    of what it sends.
+    """
+    in_use = set()
+    for maps in Path("/proc").glob("[0-9]*/maps"):
+        with suppress(OSError):  # the process ended, or is another user's
+            in_use |= {line.split()[-1] for line in maps.read_text().splitlines() if "/dev/shm/" in line}
+    for file in Path("/proc").glob("[0-9]*/fd/*"):
+        with suppress(OSError):
+            in_use.add(os.readlink(file))
+    return in_use
 
 
 @pytest.fixture
