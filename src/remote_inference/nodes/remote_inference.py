@@ -14,10 +14,8 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 from rclpy.node import Node
 from rclpy.publisher import Publisher
@@ -47,10 +45,8 @@ from remote_inference.nodes.parameters import declare_parameters, require_parame
 from remote_inference.nodes.runtime import StartupError, run_node
 from remote_inference.nodes.sensor_hub import SensorHub, Snapshot
 from remote_inference.nodes.server_calls import Presence, ServerCalls
+from remote_inference.nodes.session_client import SessionClient
 from remote_inference.nodes.telemetry import ExecutedTick, executed_message, state_message, time_message
-from remote_inference.srv import CloseSession as CloseSessionService
-from remote_inference.srv import GetStatus as GetStatusService
-from remote_inference.srv import ResetSession as ResetSessionService
 from remote_inference.wire import (
     CommandWriter,
     SensorError,
@@ -58,8 +54,6 @@ from remote_inference.wire import (
     chunk_from_message,
     make_command_writer,
     observation_to_message,
-    offer_to_request,
-    reply_from_response,
 )
 from remote_inference.wire.qos import (
     CHUNK_TOPIC,
@@ -125,6 +119,7 @@ class RemoteInference(Node):
         self._servers = ServerCalls(
             self, self._config.servers, self._config.service_timeout_s, self._on_server_status
         )
+        self._sessions = SessionClient(self._engine, self._servers, self._submit)
         self._presence = Presence(self)
         self._operator = OperatorServices(self, self._engine, self._operate)
 
@@ -249,28 +244,14 @@ class RemoteInference(Node):
             case SendRequest():
                 self._send(effect)
             case GetStatus(server):
-                self._call(server, "get_status", GetStatusService.Request(), self._status_answered)
+                self._sessions.get_status(server)
             case OpenSession(server, offer):
                 self._presence.expect()
-                offer = replace(offer, images=self._sensors.image_features())
-                epoch = offer.session_epoch
-                self._call(
-                    server,
-                    "open_session",
-                    offer_to_request(offer),
-                    lambda server, answer: self._session_answered(server, epoch, answer),
-                )
+                self._sessions.open(server, replace(offer, images=self._sensors.image_features()))
             case CloseSession(server, session_id):
-                request = CloseSessionService.Request(session_id=session_id)
-                self._call(server, "close_session", request, lambda *_: [])
+                self._sessions.close(server, session_id)
             case ResetSession(server, session_id, episode_id):
-                request = ResetSessionService.Request(session_id=session_id, episode_id=episode_id)
-                self._call(
-                    server,
-                    "reset_session",
-                    request,
-                    lambda _, answer: self._reset_answered(episode_id, answer),
-                )
+                self._sessions.reset(server, session_id, episode_id)
             case Report(transition):
                 self.get_logger().info(f"transition {transition.to_json()}")
                 self._report_state()
@@ -294,26 +275,6 @@ class RemoteInference(Node):
             return
         stamp = self.get_clock().now().to_msg()
         self._observation_publisher.publish(observation_to_message(effect.request, state, images, stamp))
-
-    def _call(
-        self, server: str, service: str, request: Any, on_answer: Callable[[str, Any | None], list[Effect]]
-    ) -> None:
-        self._servers.call(
-            server, service, request, lambda answer: self._submit(lambda: on_answer(server, answer))
-        )
-
-    def _status_answered(self, server: str, answer: GetStatusService.Response | None) -> list[Effect]:
-        accepting = None if answer is None else answer.status.accepting
-        return self._engine.status_reply(server, accepting, time.monotonic_ns())
-
-    def _session_answered(self, server: str, epoch: int, answer: Any | None) -> list[Effect]:
-        reply = None if answer is None else reply_from_response(answer)
-        return self._engine.session_reply(server, epoch, reply, time.monotonic_ns())
-
-    def _reset_answered(self, episode_id: int, answer: Any | None) -> list[Effect]:
-        acknowledged = answer is not None and answer.reset
-        message = "no answer" if answer is None else answer.message
-        return self._engine.reset_reply(episode_id, acknowledged, message)
 
     # -- control thread ------------------------------------------------------------------------------------
 
