@@ -10,7 +10,7 @@ from launch.actions import DeclareLaunchArgument, OpaqueFunction
 from launch.substitutions import LaunchConfiguration
 
 from remote_inference import bringup
-from remote_inference.launch_actions import node_actions
+from remote_inference.launch_actions import middleware_arguments, node_actions, warn_of_middleware
 
 
 def generate_launch_description() -> LaunchDescription:
@@ -38,9 +38,7 @@ def generate_launch_description() -> LaunchDescription:
             DeclareLaunchArgument(
                 "record", default_value="", description="folder of a bag to create; empty: no recording"
             ),
-            DeclareLaunchArgument(
-                "rmw", default_value="", description="RMW_IMPLEMENTATION; empty: the environment's"
-            ),
+            *middleware_arguments(),
             OpaqueFunction(function=_start),
         ]
     )
@@ -50,6 +48,7 @@ def _start(context: LaunchContext) -> list:
     def value(name: str) -> str:
         return LaunchConfiguration(name).perform(context)
 
+    warn_of_middleware(value("rmw"), value("router"))
     processes = bringup.robot_processes(
         value("contract"),
         namespace=value("namespace"),
@@ -57,5 +56,6 @@ def _start(context: LaunchContext) -> list:
         parameter_files=[value("params_file")] if value("params_file") else [],
         bag=value("record") or None,
         rmw=value("rmw"),
+        router=value("router"),
     )
     return node_actions(processes)

@@ -10,7 +10,7 @@ from launch.actions import DeclareLaunchArgument, OpaqueFunction
 from launch.substitutions import LaunchConfiguration
 
 from remote_inference import bringup
-from remote_inference.launch_actions import node_actions
+from remote_inference.launch_actions import middleware_arguments, node_actions, warn_of_middleware
 
 
 def generate_launch_description() -> LaunchDescription:
@@ -30,9 +30,7 @@ def generate_launch_description() -> LaunchDescription:
                 choices=["true", "false"],
                 description="false: leave configure and activate to a lifecycle manager",
             ),
-            DeclareLaunchArgument(
-                "rmw", default_value="", description="RMW_IMPLEMENTATION; empty: the environment's"
-            ),
+            *middleware_arguments(),
             OpaqueFunction(function=_start),
         ]
     )
@@ -42,7 +40,12 @@ def _start(context: LaunchContext) -> list:
     def value(name: str) -> str:
         return LaunchConfiguration(name).perform(context)
 
+    warn_of_middleware(value("rmw"), value("router"))
     server = bringup.server(
-        value("manifest"), name=value("name"), autostart=value("autostart") == "true", rmw=value("rmw")
+        value("manifest"),
+        name=value("name"),
+        autostart=value("autostart") == "true",
+        rmw=value("rmw"),
+        router=value("router"),
     )
     return node_actions([server])

@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ament_index_python.packages import get_package_share_directory
+from ament_index_python.packages import PackageNotFoundError, get_package_prefix, get_package_share_directory
+from ament_index_python.resources import get_resources
 
+from remote_inference import zenoh_config
 from remote_inference.core.contract import load_contract
 from remote_inference.core.document import DocumentError
 from remote_inference.core.exchange import in_namespace
@@ -32,6 +34,10 @@ RECORDED_TOPICS = {
     "remote_inference/state": "remote_inference/msg/ClientState",
     "remote_inference/executed": "remote_inference/msg/ExecutedAction",
 }
+
+
+class MiddlewareError(Exception):
+    """The middleware that was asked for is not installed."""
 
 
 @dataclass(frozen=True)
@@ -72,10 +78,11 @@ def share_path(*parts: str) -> Path:
     return Path(get_package_share_directory("remote_inference"), *parts)
 
 
-def environment(rmw: str = "") -> dict[str, str]:
+def environment(rmw: str = "", router: str = "") -> dict[str, str]:
     """Return the environment variables that every process of a deployment gets; what is set already wins.
 
-    rmw: RMW_IMPLEMENTATION, empty to keep the one in force.
+    rmw: RMW_IMPLEMENTATION, empty to keep the one in force. router: endpoint of the Zenoh router that the
+    nodes connect to, such as tls/host:7447; empty: the configuration's. Raises EndpointError.
     """
     profiles = str(share_path("config", "fastdds.xml"))
     # Fast DDS 3 has renamed the variable; other middlewares read neither.
@@ -85,9 +92,42 @@ def environment(rmw: str = "") -> dict[str, str]:
         "FASTDDS_DEFAULT_PROFILES_FILE": profiles,
     }
     variables = {name: value for name, value in defaults.items() if name not in os.environ}
+    variables |= zenoh_config.environment(share_path("config", "zenoh"), router, os.environ)
     if rmw:
         variables["RMW_IMPLEMENTATION"] = rmw
     return variables
+
+
+def middleware_warnings(rmw: str, router: str = "") -> list[str]:
+    """Return what to tell a user whose middleware is not Zenoh.
+
+    rmw: RMW_IMPLEMENTATION, empty for the distribution's default. router: as given to `environment`. Raises
+    MiddlewareError when `rmw` is not installed.
+    """
+    if rmw:
+        _require_middleware(rmw)
+    if rmw == zenoh_config.RMW:
+        return []
+    in_use = rmw or "the default of this ROS 2 distribution"
+    warnings = [
+        f"the middleware in use is {in_use}, not {zenoh_config.RMW}: this package is made for Zenoh, and "
+        "robots and servers meet only when all use the same one"
+    ]
+    if router:
+        warnings.append(f"router:={router} has no effect with {in_use}")
+    return warnings
+
+
+def _require_middleware(rmw: str) -> None:
+    try:
+        get_package_prefix(rmw)
+    except PackageNotFoundError:
+        installed = sorted(set(get_resources("rmw_typesupport")) - {"rmw_implementation"})
+        package = f"ros-{os.environ.get('ROS_DISTRO', '<distro>')}-{rmw.replace('_', '-')}"
+        raise MiddlewareError(
+            f"rmw:={rmw}: this package is not installed, found {', '.join(installed) or 'no middleware'}; "
+            f"install it (apt install {package}), or choose another with rmw:="
+        ) from None
 
 
 def server(
@@ -97,6 +137,7 @@ def server(
     namespace: str = "/",
     autostart: bool = True,
     rmw: str = "",
+    router: str = "",
 ) -> Process:
     """Describe one policy server."""
     return Process(
@@ -104,7 +145,7 @@ def server(
         name,
         namespace,
         {"manifest": str(manifest), "autostart": autostart},
-        environment=environment(rmw),
+        environment=environment(rmw, router),
     )
 
 
@@ -116,6 +157,7 @@ def robot(
     parameter_files: Sequence[str | Path] = (),
     parameters: Mapping[str, Any] | None = None,
     rmw: str = "",
+    router: str = "",
 ) -> Process:
     """Describe one robot's remote_inference node.
 
@@ -128,7 +170,7 @@ def robot(
         namespace,
         {"contract": str(contract), **named, **(parameters or {})},
         parameter_files,
-        environment(rmw),
+        environment(rmw, router),
     )
 
 
@@ -144,6 +186,7 @@ def recorder(
     namespace: str,
     extra_topics: Mapping[str, str] | None = None,
     rmw: str = "",
+    router: str = "",
 ) -> Process:
     """Describe the recorder of one robot: the package's topics, its joints and its commands.
 
@@ -162,7 +205,7 @@ def recorder(
         "bag_recorder",
         namespace,
         {"path": str(bag), "topics": topics},
-        environment=environment(rmw),
+        environment=environment(rmw, router),
         required=False,
     )
 
@@ -175,13 +218,21 @@ def robot_processes(
     parameter_files: Sequence[str | Path] = (),
     bag: str | Path | None = None,
     rmw: str = "",
+    router: str = "",
 ) -> list[Process]:
     """Describe everything that runs on a robot: the node and, with `bag`, its recorder."""
     processes = [
-        robot(contract, namespace=namespace, servers=servers, parameter_files=parameter_files, rmw=rmw)
+        robot(
+            contract,
+            namespace=namespace,
+            servers=servers,
+            parameter_files=parameter_files,
+            rmw=rmw,
+            router=router,
+        )
     ]
     if bag:
-        processes.insert(0, recorder(bag, contract, namespace=namespace, rmw=rmw))
+        processes.insert(0, recorder(bag, contract, namespace=namespace, rmw=rmw, router=router))
     return processes
 
 
