@@ -31,7 +31,11 @@ from collections.abc import Iterator  # noqa: E402
 
 import pytest  # noqa: E402
 import rclpy  # noqa: E402
+import zenoh_router  # noqa: E402
 from rclpy.node import Node  # noqa: E402
+
+if zenoh_router.is_needed(os.environ):
+    zenoh_router.start()
 
 
 def pytest_report_header() -> str:
