@@ -1,0 +1,118 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Zenoh routers and sessions from the package's configuration files, on loopback ports of their own.
+
+Run as a program it is one such session in a process, which a test can freeze and kill:
+`engine.py FILE KEY=VALUE...`; `token=KEY` declares a liveliness token. It ends with its standard input.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import zenoh
+
+CONFIG = Path(__file__).parents[2] / "config" / "zenoh"
+SESSION, ROUTER = CONFIG / "session.json5", CONFIG / "router.json5"
+DEADLINE_S = 30.0
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def endpoints(*ports: int) -> str:
+    return json.dumps([f"tcp/127.0.0.1:{port}" for port in ports])
+
+
+def configuration(file: Path, settings: dict[str, str]) -> zenoh.Config:
+    """Read one of our files and change settings, given as JSON5 by key."""
+    config = zenoh.Config.from_file(file)
+    for key, value in settings.items():
+        config.insert_json5(key, value)
+    return config
+
+
+@contextmanager
+def opened(file: Path, settings: dict[str, str]) -> Iterator[zenoh.Session]:
+    session = zenoh.open(configuration(file, settings))
+    try:
+        yield session
+    finally:
+        session.close()
+
+
+def router(port: int, *dialled: int, **settings: str) -> Any:
+    """Open a router that listens on one port and dials others."""
+    own = {"listen/endpoints": endpoints(port), "connect/endpoints": endpoints(*dialled)}
+    return opened(ROUTER, {**own, **settings})
+
+
+def peer(port: int, **settings: str) -> Any:
+    """Open a node's session beside its router, as on one host."""
+    return opened(SESSION, {"connect/endpoints": endpoints(port), **settings})
+
+
+def client(port: int, **settings: str) -> Any:
+    """Open a node's session that reaches a router on another host."""
+    return peer(port, mode='"client"', **settings)
+
+
+def wait_for(condition: Callable[[], Any], what: str, deadline_s: float = DEADLINE_S) -> None:
+    end_s = time.monotonic() + deadline_s
+    while not condition():
+        assert time.monotonic() < end_s, f"{what}: not within {deadline_s} s"
+        time.sleep(0.01)
+
+
+def put_until(put: Callable[[], None], condition: Callable[[], Any], what: str) -> None:
+    """Put again and again: a sample is lost that is put before the subscription has travelled."""
+
+    def put_and_look() -> Any:
+        put()
+        return condition()
+
+    wait_for(put_and_look, what)
+
+
+@contextmanager
+def process(file: Path, **settings: str) -> Iterator[subprocess.Popen[str]]:
+    """Run a session in a process of its own; killed at the end."""
+    arguments = [f"{key}={value}" for key, value in settings.items()]
+    command = [sys.executable, __file__, str(file), *arguments]
+    started = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert started.stdout is not None
+        assert started.stdout.readline() == "open\n"
+        yield started
+    finally:
+        started.kill()
+        started.wait()
+        for pipe in (started.stdin, started.stdout):
+            assert pipe is not None
+            pipe.close()
+
+
+def main() -> None:
+    file, *arguments = sys.argv[1:]
+    settings = dict(argument.split("=", 1) for argument in arguments)
+    token = settings.pop("token", "")
+    with opened(Path(file), settings) as session:
+        declared = session.liveliness().declare_token(token) if token else None
+        print("open", flush=True)
+        sys.stdin.read()
+        del declared
+
+
+if __name__ == "__main__":
+    main()
