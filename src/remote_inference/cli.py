@@ -11,6 +11,7 @@ from pathlib import Path
 
 from remote_inference import __version__, bringup
 from remote_inference.core.document import DocumentError
+from remote_inference.fleet import command as fleet
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -34,6 +35,7 @@ def _make_parser() -> argparse.ArgumentParser:
     _add_check(verbs)
     _add_explain(verbs)
     _add_replay(verbs)
+    _add_fleet(verbs)
     return parser
 
 
@@ -83,6 +85,12 @@ def _add_replay(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     parser.add_argument("captures", type=Path, nargs="+", help="files of a manifest's capture_dir")
     parser.add_argument("--manifest", type=Path, required=True, help="YAML that says which policy answers")
     parser.set_defaults(run=_replay)
+
+
+def _add_fleet(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser("fleet", help="keys, certificates and Zenoh configurations of a fleet")
+    fleet.add_arguments(parser)
+    parser.set_defaults(run=fleet.run)
 
 
 def _run_robot(arguments: argparse.Namespace) -> int:
