@@ -1,0 +1,159 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The systemd units: valid, and what they start, stop and restart agrees with the package."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from configparser import ConfigParser
+from pathlib import Path
+
+from images import ROUTER
+from linters import ROOT, complaints
+
+from remote_inference import bringup, cli
+from remote_inference.processes import STOP_TIMEOUT_S
+
+UNIT = ROOT / "systemd" / "remote-inference@.service"
+ROUTER_UNIT = ROOT / "systemd" / "zenoh-router.service"
+ENVIRONMENT = ROOT / "systemd" / "robot_1.env"
+
+
+def read(unit: Path) -> ConfigParser:
+    parser = ConfigParser(interpolation=None, comment_prefixes=("#",), delimiters=("=",))
+    parser.optionxform = str  # type: ignore[assignment, method-assign]
+    parser.read(unit)
+    return parser
+
+
+SERVICE = read(UNIT)["Service"]
+
+
+def start_command(unit: Path, instance: str = "") -> list[str]:
+    """Return a unit's command as systemd would run it; none of its variables is systemd's to fill in."""
+    text = read(unit)["Service"]["ExecStart"]
+    assert not re.search(r"(?<!\$)\$(?!\$)", text)
+    return [word.replace("%i", instance).replace("$$", "$") for word in shlex.split(text)]
+
+
+def variables() -> dict[str, str]:
+    lines = [line for line in ENVIRONMENT.read_text().splitlines() if line and not line.startswith("#")]
+    return dict(line.split("=", 1) for line in lines)
+
+
+def test_systemd_finds_nothing_wrong(tmp_path: Path) -> None:
+    (tmp_path / "remote-inference@robot_1.service").write_text(UNIT.read_text())
+    (tmp_path / ROUTER_UNIT.name).write_text(ROUTER_UNIT.read_text())
+    assert complaints("systemd-analyze", "verify", *tmp_path.iterdir()) == ""
+
+
+def run_unit(tmp_path: Path, program: str) -> subprocess.Popen[str]:
+    """Start the unit's command with a stand-in for `remote-inference`."""
+    (tmp_path / "remote-inference").write_text(f"#!/bin/bash\n{program}\n")
+    (tmp_path / "remote-inference").chmod(0o755)
+    (tmp_path / "setup.bash").write_text(f'export PATH="{tmp_path}:$PATH"\n')
+    environment = {**os.environ, **variables(), "WORKSPACE": str(tmp_path)}
+    command = start_command(UNIT, "robot_1")
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+
+
+def test_the_unit_starts_the_robot_s_node_with_what_its_environment_names(tmp_path: Path) -> None:
+    started = run_unit(tmp_path, 'echo "$$ $*"')
+    pid, *arguments = (started.communicate(timeout=20.0)[0]).split()
+    assert int(pid) == started.pid  # systemd signals the command itself
+    parsed = cli._make_parser().parse_args(arguments)
+    assert parsed.namespace == "/robot_1"
+    assert str(parsed.contract) == variables()["CONTRACT"]
+    assert str(parsed.params_file) == variables()["PARAMS_FILE"]
+    assert parsed.run is cli._run_robot
+
+
+def test_the_environment_file_sets_what_the_unit_reads() -> None:
+    read_by_unit = set(re.findall(r"\$\$\{(\w+)\}", SERVICE["ExecStart"]))
+    assert read_by_unit == variables().keys() - {"PYTHONPATH", "RMW_IMPLEMENTATION"}
+    assert SERVICE["EnvironmentFile"].replace("%i", "robot_1") in ENVIRONMENT.read_text()
+
+
+def test_a_setup_file_that_is_missing_is_no_crash(tmp_path: Path) -> None:
+    started = run_unit(tmp_path, "true")
+    started.communicate(timeout=20.0)
+    environment = {**os.environ, "WORKSPACE": str(tmp_path / "nowhere")}
+    ended = subprocess.run(start_command(UNIT, "robot_1"), env=environment, capture_output=True, timeout=20.0)
+    assert ended.returncode in prevented()
+
+
+def prevented() -> set[int]:
+    return {int(code) for code in SERVICE["RestartPreventExitStatus"].split()}
+
+
+def test_only_a_crash_is_answered_by_a_restart() -> None:
+    """The codes of docs/safety.md: 0 is no failure, 1 a robot that gave up, 2 files that are wrong."""
+    table = re.findall(r"^\| (\d) \| (.*) \|$", (ROOT / "docs" / "safety.md").read_text(), flags=re.MULTILINE)
+    assert [code for code, _ in table] == ["0", "1", "2"]
+    assert SERVICE["Restart"] == "on-failure"
+    assert prevented() == {1, 2}
+
+
+def test_the_node_s_exit_code_reaches_systemd(tmp_path: Path) -> None:
+    (tmp_path / "parameters.yaml").write_text("/**: {ros__parameters: {fallback: zero}}\n")
+    command = ["robot", "--namespace", "/robot_1", "--params-file", str(tmp_path / "parameters.yaml")]
+    contract = str(bringup.share_path("config", "belt_arm.contract.yaml"))
+    ended = subprocess.run(
+        [sys.executable, "-m", "remote_inference.cli", *command, "--contract", contract],
+        capture_output=True,
+        text=True,
+        timeout=60.0,
+    )
+    assert ended.returncode == 2, ended.stderr
+    assert "fallback" in ended.stderr
+
+
+def test_a_node_that_crashes_is_no_exit_code_of_its_own(tmp_path: Path) -> None:
+    contract = str(bringup.share_path("config", "belt_arm.contract.yaml"))
+    started = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "remote_inference.cli",
+            "robot",
+            "--namespace",
+            "/robot_1",
+            "--contract",
+            contract,
+        ]
+    )
+    node = None
+    deadline_s = time.monotonic() + 30.0
+    while node is None and time.monotonic() < deadline_s:
+        time.sleep(0.1)
+        children = Path(f"/proc/{started.pid}/task/{started.pid}/children").read_text().split()
+        node = int(children[0]) if children else None
+    assert node is not None
+    os.kill(node, signal.SIGKILL)
+    assert started.wait(30.0) not in prevented() | {0}
+
+
+def test_stopping_has_the_time_that_it_takes() -> None:
+    assert SERVICE["KillSignal"] == "SIGINT"
+    assert SERVICE["KillMode"] == "mixed"
+    assert int(SERVICE["TimeoutStopSec"]) > 2 * STOP_TIMEOUT_S
+
+
+def test_a_node_that_is_started_again_does_not_move_the_arm() -> None:
+    assert "autostart" not in SERVICE["ExecStart"]
+    assert "autostart" not in "".join(variables().values())
+
+
+def test_units_wait_for_the_network_and_the_router() -> None:
+    for unit in (UNIT, ROUTER_UNIT):
+        section = read(unit)["Unit"]
+        assert "network-online.target" in section["After"].split()
+        assert section["Wants"].split() == section["After"].split()
+    assert ROUTER_UNIT.name in read(UNIT)["Unit"]["After"].split()
+    assert ROUTER in start_command(ROUTER_UNIT)[-1]
