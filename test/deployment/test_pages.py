@@ -1,0 +1,272 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The how-to pages: what they tell people to type exists, and symptoms are told in the code's own words."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from linters import ROOT
+
+from remote_inference import cli
+from remote_inference.core.compatibility import FATAL_REJECTIONS, RULES, judge
+from remote_inference.core.contract import Actions, Contract
+from remote_inference.core.robot import guard
+from remote_inference.core.robot.config import RobotConfig
+from remote_inference.core.robot.state_machine import State
+from remote_inference.core.server.manifest import Manifest, ModelSource
+from remote_inference.core.server.metrics import ServerMetrics
+from remote_inference.core.server.snapshot import ServerSnapshot
+from remote_inference.msg import ActionChunk, ClientState, ExecutedAction, Observation, ServerStatus
+
+sys.path.insert(0, str(ROOT / "test" / "core"))
+from builders import make_offer, make_spec, make_terms
+
+DOCS = ROOT / "docs"
+PAGES = [DOCS / name for name in ("two_machines.md", "deployment.md", "troubleshooting.md")]
+TROUBLESHOOTING = (DOCS / "troubleshooting.md").read_text()
+SOURCE = ROOT / "src" / "remote_inference"
+# Words of the pages that are nobody's parameter: programs, images, and values of the middleware.
+ELSEWHERE = {
+    *("RMW_IMPLEMENTATION", "ROS_DOMAIN_ID", "rmw_zenoh_cpp", "rmw_zenohd", "top"),
+    *("transition", "measured", "rename", "reason", "name", "TOPIC"),
+}
+PROGRAMS = (
+    "ros2 ",
+    "remote-inference ",
+    "curl ",
+    "nc ",
+    "echo ",
+    "make ",
+    "systemctl ",
+    "docker ",
+    "kubectl ",
+)
+
+
+def code_spans(page: str) -> list[str]:
+    """Return what stands in backticks, outside of the blocks of commands."""
+    return re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", page, flags=re.DOTALL))
+
+
+def commands(page: Path) -> list[str]:
+    """Return a page's command lines, each whole, in blocks and in backticks."""
+    text = page.read_text()
+    blocks = [
+        b for kind, b in re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE) if not kind
+    ]
+    lines = [line for block in blocks for line in re.sub(r"\s*\\\n\s*", " ", block).splitlines()]
+    return [line.strip() for line in [*lines, *code_spans(text)]]
+
+
+ALL_COMMANDS = [(page, line) for page in PAGES for line in commands(page)]
+
+
+def metric_names() -> set[str]:
+    snapshot = ServerSnapshot("/policy_server", "id", "active", 0.0)
+    metrics = ServerMetrics(lambda: snapshot, lambda: 0.0)
+    metrics.keep(["/robot"])
+    samples = {sample.name for family in metrics.families() for sample in family.samples}
+    return samples | {name.removesuffix("_count") for name in samples}
+
+
+def known_names() -> set[str]:
+    """Return every name that a user of the package can meet."""
+    documents = (RobotConfig, Manifest, Contract, Actions)
+    messages = (ActionChunk, ClientState, ExecutedAction, Observation, ServerStatus)
+    values = {
+        word
+        for field in RobotConfig.model_fields.values()
+        for word in re.findall(r"'(\w+)'", str(field.annotation))
+    }
+    values |= {
+        word
+        for field in Manifest.model_fields.values()
+        for word in re.findall(r"'(\w+)'", str(field.annotation))
+    }
+    return {
+        *(name for document in documents for name in document.model_fields),
+        *(name for message in messages for name in message.get_fields_and_field_types()),
+        *(f"model.{name}" for name in ModelSource.model_fields),
+        *(f"actions.{name}" for name in Actions.model_fields),
+        *("min", "max", "max_velocity", "jpeg_quality", "pause", "resume", "reset", "record"),
+        *guard.RULES,
+        *RULES,
+        *(state.name for state in State),
+        *metric_names(),
+        *values,
+    }
+
+
+def spoken() -> str:
+    """Return the text of the sources, with the strings that a line's end cuts joined."""
+    texts = [path.read_text() for path in sorted(SOURCE.rglob("*.py"))]
+    return re.sub(r"\"\s*\n\s*f?\"", "", "\n".join(texts))
+
+
+SPOKEN = spoken()
+# Rejections and the words of the server, as the page's table has them.
+REJECTIONS = re.findall(
+    r"^\| `(\w+)` \| `([^`]+)`",
+    TROUBLESHOOTING.split("## The server refuses the robot")[1].split("\n## ")[0],
+    flags=re.MULTILINE,
+)
+REFUSALS = {words for _, words in REJECTIONS}
+# By rejection: what an offer or a server must be like.
+VIOLATIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "draining": ({}, {"accepting": False}),
+    "actions": ({"action_names": ("elbow", "shoulder")}, {}),
+    "cameras": ({"images": ()}, {}),
+    "state": ({"state_names": ("shoulder", "wrist")}, {}),
+    "schema": ({"schema_version": 9}, {}),
+    "name": ({}, {"name_taken": True}),
+    "task": ({"task": "clap"}, {"pin_task": True}),
+    "capacity": ({}, {"active_sessions": 4}),
+    "fps": ({"fps": 10.0}, {"strict_fps": True}),
+}
+
+
+@pytest.mark.parametrize(
+    "name", sorted({s for s in code_spans(TROUBLESHOOTING) if re.fullmatch(r"[A-Za-z_.]+", s)})
+)
+def test_a_name_of_the_troubleshooting_page_exists(name: str) -> None:
+    assert name in known_names() | ELSEWHERE
+
+
+def sentences() -> set[str]:
+    """Return the page's quotations: what the nodes log, answer or publish."""
+    spans = {span for span in code_spans(TROUBLESHOOTING) if " " in span and not span.startswith(PROGRAMS)}
+    return {span for span in spans if not re.match(r"[A-Z_]+=|waiting for service|1 / ", span)}
+
+
+@pytest.mark.parametrize("sentence", sorted(sentences() - REFUSALS))
+def test_a_quotation_of_the_troubleshooting_page_is_what_the_code_says(sentence: str) -> None:
+    """Dots stand for what the code fills in."""
+    for words in (part.strip(" ,") for part in re.split(r"\.\.\.|[():]", sentence)):
+        assert words in SPOKEN, words
+
+
+def rows(heading: str) -> list[str]:
+    section = TROUBLESHOOTING.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    return re.findall(r"^\| `(\w+)` \|.*", section, flags=re.MULTILINE)
+
+
+def test_every_rejection_is_explained() -> None:
+    assert [name for name, _ in REJECTIONS] == list(RULES)
+
+
+@pytest.mark.parametrize(("name", "words"), REJECTIONS, ids=dict(REJECTIONS))
+def test_a_rejection_is_explained_in_the_server_s_words(name: str, words: str) -> None:
+    offer, terms = VIOLATIONS[name]
+    verdict = judge(make_offer(**offer), make_spec(), make_terms(**terms))
+    assert verdict.rejection == name
+    pattern = re.escape(words).replace(re.escape("..."), ".+")
+    assert re.fullmatch(pattern, verdict.reason), verdict.reason
+
+
+def test_it_is_said_which_rejections_end_the_node() -> None:
+    table = re.findall(
+        r"^\| `(\w+)` \|.*\| (.*) \|.*\|$",
+        TROUBLESHOOTING.split("## The server refuses")[1],
+        flags=re.MULTILINE,
+    )
+    assert {name for name, then in table if then == "`DEAD`"} == FATAL_REJECTIONS
+
+
+def test_every_rule_of_the_guard_is_explained() -> None:
+    assert set(rows("A counter of the guard rises")) == set(guard.RULES)
+
+
+def test_every_reason_of_the_health_port_is_explained() -> None:
+    section = TROUBLESHOOTING.split("## The server is not ready")[1]
+    source = (SOURCE / "core" / "server" / "snapshot.py").read_text()
+    reasons = re.findall(
+        r'return f?"([^"]+)"', source.split("def unhealthy_reason")[1].split("def to_json")[0]
+    )
+    assert len(reasons) == 5
+    for reason in reasons:
+        assert re.sub(r"\{[^}]*\}", "...", reason) in section, reason
+
+
+# -- commands ------------------------------------------------------------------------------------------------
+
+
+def launch_arguments(name: str) -> set[str]:
+    files = [ROOT / "launch" / name, SOURCE / "launch_actions.py"]
+    return {a for file in files for a in re.findall(r'DeclareLaunchArgument\(\s*"(\w+)"', file.read_text())}
+
+
+def of(pattern: str) -> list[tuple[str, ...]]:
+    found = [match.groups() for _, line in ALL_COMMANDS for match in re.finditer(pattern, line)]
+    assert found
+    return found
+
+
+def test_launch_files_have_the_arguments_that_they_are_given() -> None:
+    for name, arguments in of(r"ros2 launch remote_inference (\S+)(.*)"):
+        assert set(re.findall(r"(\w+):=", arguments)) <= launch_arguments(name), name
+
+
+def test_executables_that_are_run_are_installed() -> None:
+    for (name,) in of(r"ros2 run remote_inference (\S+)"):
+        assert (ROOT / "scripts" / name).is_file()
+
+
+def test_services_and_topics_have_the_names_and_types_that_are_called() -> None:
+    nodes = {"remote_inference": "operator_services.py", "belt_arm": "belt_arm.py"}
+    for node, service, type_name in of(r"ros2 service call /\w+/(\w+)/(\w+) (\S+)"):
+        source = (SOURCE / "nodes" / nodes[node]).read_text()
+        assert f'({type_name.rsplit("/", 1)[1]}, "~/{service}"' in source, service
+    qos = (SOURCE / "wire" / "qos.py").read_text()
+    for (topic,) in of(r"ros2 topic echo --once /(\S+)"):
+        assert topic == "policy_server/status" or f'"{topic.split("/", 1)[1]}"' in qos
+
+
+def test_verbs_of_the_command_line_are_the_package_s() -> None:
+    verbs = cli._make_parser()._subparsers._group_actions[0].choices  # type: ignore[union-attr]
+    used = {verb for (verb,) in of(r"^remote-inference ([a-z]+)")}
+    assert used - {"fleet"} <= verbs.keys()
+
+
+def test_variables_set_keys_of_the_manifest() -> None:
+    for (key,) in of(r"REMOTE_INFERENCE_MANIFEST_(\w+)="):
+        section, _, name = key.lower().rpartition("__")
+        assert name in (ModelSource if section == "model" else Manifest).model_fields
+
+
+def test_files_that_are_named_exist() -> None:
+    for (file,) in of(r"-[rc] (\S+\.txt)"):
+        assert (ROOT / "requirements" / file).is_file()
+    for file, target in of(r"-f (\S+) --target (\S+)"):
+        assert f" AS {target}" in (ROOT / file).read_text()
+    for (files,) in of(r"^sudo cp ((?:systemd/\S+ )+)"):
+        assert all((ROOT / file).is_file() for file in files.split())
+    assert all((ROOT / folder).is_dir() for (folder,) in of(r"kubectl apply -k (\S+)"))
+
+
+def test_the_secrets_that_the_pods_mount_are_made() -> None:
+    made = {name for (name,) in of(r"kubectl create secret generic (\S+)")}
+    mounted = {
+        name
+        for path in (ROOT / "kubernetes").glob("*.yaml")
+        for name in re.findall(r"secretName: ([\w-]+)", path.read_text())
+    }
+    assert made == mounted
+    members = {name for (name,) in of(r"^remote-inference fleet add \w+ (\w+)")}
+    for name, folder in of(r"secret generic (\S+) --from-file fleet/members/(\S+)"):
+        assert folder in members
+        assert f"mountPath: /etc/remote_inference/{folder}," in "".join(
+            path.read_text() for path in (ROOT / "kubernetes").glob("*.yaml")
+        ), name
+
+
+def test_the_port_of_the_firewall_is_the_router_s() -> None:
+    config = (ROOT / "config" / "zenoh" / "router.json5").read_text()
+    for (port,) in of(r"ufw allow (\d+)/tcp"):
+        assert f'endpoints: ["tcp/[::]:{port}"]' in config
+    for (port,) in of(r"connect/endpoints=\[\"tcp/gpu-1:(\d+)\"\]"):
+        assert f'endpoints: ["tcp/[::]:{port}"]' in config
