@@ -117,7 +117,7 @@ def pins(name: str) -> dict[str, str]:
 
 def test_python_packages_are_pinned_to_what_the_tests_run_with() -> None:
     noble = pins("noble.txt")
-    tested = pins("robot.txt") | pins("server.txt") | pins("demo.txt")
+    tested = pins("robot.txt") | pins("server.txt") | pins("demo.txt") | pins("fleet.txt")
     assert {name: version for name, version in noble.items() if name != "numpy"} == {
         name: tested[name] for name in noble if name != "numpy"
     }
