@@ -27,7 +27,7 @@ os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 os.environ.setdefault("AMENT_PREFIX_PATH", sys.prefix)  # for the wheels; a sourced workspace has set it
 
 import time  # noqa: E402
-from collections.abc import Iterator  # noqa: E402
+from collections.abc import Generator, Iterator  # noqa: E402
 
 import pytest  # noqa: E402
 import rclpy  # noqa: E402
@@ -36,6 +36,23 @@ from rclpy.node import Node  # noqa: E402
 
 if zenoh_router.is_needed(os.environ):
     zenoh_router.start()
+
+
+LOG_LINES = 60  # of each process, shown when its test fails
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show what the test's processes have logged last, when it fails."""
+    report = yield
+    folder = getattr(item, "funcargs", {}).get("tmp_path")
+    if report.failed and folder is not None:
+        for log in sorted(folder.rglob("*.log")):
+            lines = log.read_text(errors="replace").splitlines()[-LOG_LINES:]
+            report.sections.append((f"end of {log.relative_to(folder)}", "\n".join(lines)))
+    return report
 
 
 def pytest_report_header() -> str:
