@@ -34,6 +34,7 @@ class WallClock:
             "WALL_CLOCK_OFFSET": str(self._offset),
             "FASTDDS_DEFAULT_PROFILES_FILE": PROFILES,
             "FASTRTPS_DEFAULT_PROFILES_FILE": PROFILES,
+            "ROS_AUTOMATIC_DISCOVERY_RANGE": "SYSTEM_DEFAULT",
         }
 
     def jump(self, offset_s: int) -> None:
