@@ -32,6 +32,7 @@ class ServerTerms:
     active_sessions: int
     load: float  # worker's busy fraction, 0 to 1
     accepting: bool
+    failing: str = ""  # why the policy answers nobody
     name_taken: bool = False  # another live process drives the robot of this name
 
     def capacity(self, spec: PolicySpec) -> int:
@@ -132,9 +133,14 @@ def _check_draining(_offer: SessionOffer, _spec: PolicySpec, terms: ServerTerms)
     return "" if terms.accepting else "server is not active"
 
 
+def _check_failing(_offer: SessionOffer, _spec: PolicySpec, terms: ServerTerms) -> str:
+    return terms.failing
+
+
 # In the order in which they are applied.
 RULES: dict[str, Rule] = {
     "draining": _check_draining,
+    "failing": _check_failing,
     "actions": _check_actions,
     "cameras": _check_cameras,
     "state": _check_state,

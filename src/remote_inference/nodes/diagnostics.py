@@ -47,6 +47,8 @@ def server_diagnostic(snapshot: ServerSnapshot) -> DiagnosticStatus:
     failing = sum(session.state == "failing" for session in snapshot.sessions)
     if not snapshot.worker_alive:
         level, message = DiagnosticStatus.ERROR, "the inference thread has ended"
+    elif snapshot.policy_unready:
+        level, message = DiagnosticStatus.ERROR, snapshot.policy_unready
     elif snapshot.failing:
         level = DiagnosticStatus.ERROR
         message = f"the policy failed {snapshot.failed_batches} batches in a row"

@@ -87,6 +87,7 @@ class Operations:
             self._last_load_s = now_s
             self._loads.append(round(status.load, 3))
         worker = serving.worker if serving else None
+        now_ns = time.monotonic_ns()
         self._snapshot = ServerSnapshot(
             server=self._server,
             instance_id=self._instance_id,
@@ -94,6 +95,8 @@ class Operations:
             made_s=now_s,
             accepting=status.accepting,
             worker_alive=serving.alive if serving else True,
+            policy_unready=serving.watch.unready_reason(now_ns) if serving else "",
+            policy_unhealthy=serving.watch.unhealthy_reason(now_ns) if serving else "",
             failed_batches=worker.failed_batches if worker else 0,
             failing=worker.failing if worker else False,
             policy=f"{status.policy_name} {status.policy_revision}".strip(),
@@ -108,6 +111,6 @@ class Operations:
             errors=status.errors,
             superseded=status.superseded,
             audit_lines_dropped=self._audit.dropped if self._audit else 0,
-            sessions=self._journal.views(time.monotonic_ns()),
+            sessions=self._journal.views(now_ns),
         )
         self._diagnostics.report(server_diagnostic(self._snapshot))

@@ -188,7 +188,7 @@ class PolicyServer(LifecycleNode):
             server=self.get_fully_qualified_name(),
             instance_id=self._instance_id,
             lifecycle_state=self._state_machine.current_state[1],
-            accepting=self._sessions.accepting,
+            accepting=False,
             schema_version_min=SCHEMA_VERSION_MIN,
             schema_version_max=SCHEMA_VERSION_MAX,
             inference_ms=float("nan"),
@@ -211,6 +211,7 @@ class PolicyServer(LifecycleNode):
         status.supports_rtc = spec.supports_rtc
         status.serving_mode = spec.serving_mode.value
         terms = self._sessions.terms(serving)
+        status.accepting = terms.accepting and not terms.failing
         status.max_sessions = terms.capacity(spec)
         status.load = terms.load
         status.requests = worker.counters.requests

@@ -80,6 +80,7 @@ class SessionServices:
             active_sessions=len(self._registry),
             load=serving.worker.busy.fraction(time.monotonic_ns()),
             accepting=self.accepting,
+            failing=serving.watch.unready_reason(time.monotonic_ns()),
         )
 
     def look_around(self) -> None:

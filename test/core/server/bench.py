@@ -17,6 +17,7 @@ from remote_inference.core.server.audit import AuditRecord
 from remote_inference.core.server.capture import Capture
 from remote_inference.core.server.scheduler import RoundRobin, Scheduler, Selection
 from remote_inference.core.server.session import Session
+from remote_inference.core.server.watch import PolicyWatch
 from remote_inference.core.server.worker import Worker
 
 MS = 1_000_000
@@ -66,6 +67,7 @@ class Bench:
             )
             for index in range(robots)
         ]
+        self.watch = PolicyWatch(inference_timeout_s=30.0)
         self.worker = Worker(
             self.policy,
             scheduler or RoundRobin(),
@@ -73,6 +75,7 @@ class Bench:
             deliver=lambda session, chunk: self.chunks.append((session, chunk)),
             clock_ns=lambda: self.now_ns,
             audit=self.records.append,
+            watch=self.watch,
             capture=capture,
             max_consecutive_failures=max_consecutive_failures,
         )

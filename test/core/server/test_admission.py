@@ -19,6 +19,7 @@ DEPTH = ImageFeature("observation.images.depth", "png")
 
 # One violation per row of the table: (rejection, offer, terms, policy, words of the reason).
 ROWS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any], list[str]]] = [
+    ("failing", {}, {"failing": "an inference has not ended for 16 s"}, {}, ["not ended for 16 s"]),
     ("actions", {"action_names": ("elbow", "shoulder")}, {}, {}, ["action 0", "'elbow'", "'shoulder'"]),
     ("cameras", {"images": (DEPTH,)}, {}, {}, [CAMERA, DEPTH.name]),
     ("state", {"state_names": ("shoulder", "wrist")}, {}, {}, ["state 1", "'wrist'", "'elbow'"]),
@@ -161,7 +162,7 @@ def test_a_refusal_for_capacity_carries_the_load():
     assert (reply.load, reply.active_sessions, reply.max_sessions) == (0.5, 4, 4)
 
 
-@pytest.mark.parametrize("rejection", ["capacity", "draining"])
+@pytest.mark.parametrize("rejection", ["capacity", "draining", "failing"])
 def test_a_refusal_that_passes_is_no_violation(rejection: str):
     check_reply(make_offer(), SessionReply(accepted=False, rejection=rejection), "f1")
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from bench import Bench
 
-from remote_inference.core.server.worker import LOAD_WINDOW_NS, BusyMeter
+from remote_inference.core.server.load import LOAD_WINDOW_NS, BusyMeter
 
 
 def test_load_is_the_busy_fraction_of_the_window():
@@ -21,6 +21,36 @@ def test_load_is_the_busy_fraction_of_the_window():
     assert meter.fraction(second) == pytest.approx(0.2)
     assert meter.fraction(LOAD_WINDOW_NS + second // 2) == pytest.approx(0.1)
     assert meter.fraction(2 * LOAD_WINDOW_NS) == 0.0
+
+
+def test_a_step_in_progress_counts_as_far_as_it_has_come():
+    """A worker that hangs is busy, not idle."""
+    meter = BusyMeter()
+    second = LOAD_WINDOW_NS // 5
+    meter.add(0, second)
+    meter.begin(2 * second)
+    assert meter.fraction(3 * second) == pytest.approx(0.4)
+    assert meter.fraction(100 * second) == 1.0
+    assert meter.running_s(100 * second) == pytest.approx(98.0)
+    meter.add(2 * second, 100 * second)
+    assert meter.running_s(100 * second) == 0.0
+    assert meter.fraction(101 * second) == pytest.approx(0.8)
+
+
+def test_the_worker_tells_when_a_step_begins_and_ends():
+    bench = Bench()
+    healthy, running_s = bench.policy.answer, []
+
+    def slow(batch: Sequence[Any]) -> Any:
+        bench.now_ns += 7_000_000_000
+        running_s.append(bench.worker.busy.running_s(bench.now_ns))
+        return healthy(batch)
+
+    bench.policy.answer = slow
+    bench.put(0)
+    bench.serve()
+    assert running_s == [7.0]
+    assert bench.worker.busy.running_s(bench.now_ns) == 0.0
 
 
 def test_load_never_leaves_zero_to_one():

@@ -68,6 +68,14 @@ class Manifest(Document):
     max_consecutive_failures: Annotated[
         int, Field(ge=1, le=1_000_000, description="failed calls of the policy in a row; then not ready")
     ] = 10
+    inference_timeout_s: Annotated[
+        float,
+        Field(
+            ge=1.0,
+            le=3_600.0,
+            description="an inference that lasts longer is unhealthy, and not ready at half of it [s]",
+        ),
+    ] = 30.0
     health_port: Annotated[
         int, Field(ge=0, le=65_535, description="status page, probes and metrics on every interface; 0: off")
     ] = 0

@@ -48,6 +48,8 @@ class ServerSnapshot:
     loading: bool = False  # the policy is being loaded, which keeps the executor busy
     accepting: bool = False
     worker_alive: bool = True
+    policy_unready: str = ""  # why the policy answers nobody
+    policy_unhealthy: str = ""  # why that will not pass
     failed_batches: int = 0  # in a row
     failing: bool = False
     policy: str = ""
@@ -68,6 +70,8 @@ class ServerSnapshot:
         """Return why the process should be restarted, or an empty string."""
         if not self.worker_alive:
             return "the inference thread has ended"
+        if self.policy_unhealthy:
+            return self.policy_unhealthy
         silent_s = now_s - self.made_s
         if silent_s > EXECUTOR_DEADLINE_S and not self.loading:
             return f"the executor has not come round for {silent_s:.0f} s"
@@ -79,6 +83,8 @@ class ServerSnapshot:
             return reason
         if self.loading:
             return "the policy is being loaded"
+        if self.policy_unready:
+            return self.policy_unready
         if not self.accepting:
             return f"the node is {self.lifecycle_state}, expected active"
         if self.failing:

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -26,8 +25,7 @@ from remote_inference.core.server.capture import Capture
 from remote_inference.core.server.mailbox import Letter
 from remote_inference.core.server.scheduler import Scheduler
 from remote_inference.core.server.session import Session
-
-LOAD_WINDOW_NS = 5_000_000_000
+from remote_inference.core.server.watch import PolicyWatch
 
 
 class Decoder(Protocol):
@@ -38,29 +36,6 @@ class Decoder(Protocol):
 
     def observation(self, message: Any, offer: SessionOffer) -> PolicyObservation:
         """Decode state, images and prefixes. Raises ValueError saying what is malformed."""
-
-
-class BusyMeter:
-    """Fraction of the last seconds in which the worker was busy."""
-
-    def __init__(self) -> None:
-        self._spans: deque[tuple[int, int]] = deque()
-        self._busy_ns = 0  # sum of the spans
-        self._lock = threading.Lock()  # the worker adds, services and status read
-
-    def add(self, begin_ns: int, end_ns: int) -> None:
-        with self._lock:
-            self._spans.append((begin_ns, end_ns))
-            self._busy_ns += end_ns - begin_ns
-
-    def fraction(self, now_ns: int) -> float:
-        oldest_ns = now_ns - LOAD_WINDOW_NS
-        with self._lock:
-            while self._spans and self._spans[0][1] <= oldest_ns:
-                begin_ns, end_ns = self._spans.popleft()
-                self._busy_ns -= end_ns - begin_ns
-            outside_ns = max(0, oldest_ns - self._spans[0][0]) if self._spans else 0
-            return min(1.0, (self._busy_ns - outside_ns) / LOAD_WINDOW_NS)
 
 
 def _no_rows() -> Float32Array:
@@ -104,11 +79,13 @@ class Worker:
         deliver: Callable[[Session, Chunk], None],
         clock_ns: Callable[[], int],
         audit: Callable[[AuditRecord], None],
+        watch: PolicyWatch,
         capture: Callable[[Capture], None] | None = None,
         max_consecutive_failures: int = 10,
     ) -> None:
         """deliver: sends a chunk to a session's robot. clock_ns: monotonic. audit: takes each record.
 
+        watch: told of what decides whether the policy still answers.
         capture: takes each request that was answered with a chunk, and must not block.
         max_consecutive_failures: failed batches in a row after which the policy counts as failing.
         """
@@ -119,7 +96,7 @@ class Worker:
         self._clock_ns = clock_ns
         self._audit = audit
         self._capture = capture
-        self.busy = BusyMeter()
+        self.busy = watch.busy
         self.counters = WorkerCounters()
         self.inference_ms: deque[float] = deque(maxlen=100)
         self._max_consecutive_failures = max_consecutive_failures
@@ -140,6 +117,7 @@ class Worker:
         batch, self.wait_ns = selection.batch, selection.wait_ns
         if not batch:
             return False
+        self.busy.begin(begin_ns)
         jobs = [job for session in batch if (job := self._open(session, begin_ns))]
         for job in jobs:
             job.batch_size = len(jobs)

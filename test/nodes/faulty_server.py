@@ -1,0 +1,72 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A real policy server whose hold policy can be made to fail from outside; also the program it runs as."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from remote_inference import bringup
+from remote_inference.core.policy import Float32Array
+from remote_inference.policies.hold import HoldPolicy
+
+FAULT_FILE = "FAULT_FILE"  # environment variable: path of the file that names the present fault
+POLL_S = 0.02
+
+
+class FaultyServer(bringup.Process):
+    """This file as a program, in place of the policy server's own."""
+
+    def command(self) -> list[str]:
+        return [sys.executable, __file__, *super().command()[3:]]
+
+
+class PolicyFault:
+    """What ails the policy of a server: nothing, or what a test says."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "fault"
+        self.end()
+
+    def begin(self, name: str) -> None:
+        """Let every inference from now on hang or answer nan, as named."""
+        self._path.write_text(name)
+
+    def end(self) -> None:
+        self._path.write_text("")
+
+    def server(self, manifest: Path, **parameters: Any) -> FaultyServer:
+        """Describe the server that has this fault."""
+        process = bringup.server(manifest, **parameters)
+        return replace(
+            FaultyServer(**vars(process)),
+            environment={**process.environment, FAULT_FILE: str(self._path)},
+        )
+
+
+def spoil(path: Path) -> None:
+    """Let the hold policy of this process do what the file names."""
+    predict = HoldPolicy.predict
+
+    def faulty(self: HoldPolicy, batch: Sequence[Float32Array]) -> list[Float32Array]:
+        while path.read_text() == "hang":
+            time.sleep(POLL_S)
+        rows = predict(self, batch)
+        return [np.full_like(row, np.nan) for row in rows] if path.read_text() == "nan" else rows
+
+    HoldPolicy.predict = faulty  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    from remote_inference.nodes import policy_server
+
+    spoil(Path(os.environ[FAULT_FILE]))
+    sys.exit(policy_server.main(sys.argv))

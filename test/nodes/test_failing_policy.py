@@ -1,0 +1,85 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A policy that answers nobody any more: what the server says of itself, and to whom asks for a session."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from http.client import HTTPConnection
+from pathlib import Path
+
+import pytest
+from faulty_server import PolicyFault
+from fleet import SERVER, FleetRobot
+from rig import DEADLINE_S, FEATURE, JOINTS, Rig, write_manifest
+
+from remote_inference.msg import ActionChunk
+from remote_inference.srv import GetStatus, OpenSession
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.create_server(("", 0)) as probe:
+        return probe.getsockname()[1]
+
+
+def answers(port: int, path: str, status: int, words: str = "") -> Callable[[], bool]:
+    """Return a check of what the health port says."""
+
+    def check() -> bool:
+        connection = HTTPConnection("127.0.0.1", port, timeout=DEADLINE_S)
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status == status and words in answer.read().decode()
+        finally:
+            connection.close()
+
+    return check
+
+
+def is_accepting(rig: Rig) -> bool:
+    return rig.call(GetStatus, f"{SERVER}/get_status").status.accepting
+
+
+def open_session(rig: Rig) -> OpenSession.Response:
+    return rig.call(
+        OpenSession,
+        f"{SERVER}/open_session",
+        client="/newcomer/remote_inference",
+        robot_namespace="/newcomer",
+        robot_type="rig",
+        session_epoch=1,
+        schema_version=1,
+        action_names=list(JOINTS),
+        state_names=list(JOINTS),
+        image_features=[FEATURE],
+        image_encodings=["jpeg"],
+        image_heights=[48],
+        image_widths=[64],
+        fps=30.0,
+    )
+
+
+def test_an_inference_that_hangs_turns_robots_away_and_then_asks_for_a_restart(
+    rig: Rig, tmp_path: Path, port: int
+) -> None:
+    fault = PolicyFault(tmp_path)
+    manifest = write_manifest(tmp_path, health_port=port, inference_timeout_s=4.0)
+    rig.server = rig.group.start(fault.server(manifest))
+    robot = FleetRobot(rig, "/robot_1")
+    assert robot.request().status == ActionChunk.OK
+    fault.begin("hang")
+    robot.send()
+    rig.wait_for(answers(port, "/readyz", 503, "an inference has not ended for"), "not ready")
+    assert answers(port, "/healthz", 200)()
+    assert not is_accepting(rig)
+    refused = open_session(rig)
+    assert (refused.accepted, refused.rejection) == (False, "failing")
+    assert "an inference has not ended for" in refused.message
+    rig.wait_for(answers(port, "/healthz", 503, "an inference has not ended for"), "unhealthy")
+    fault.end()
+    rig.wait_for(answers(port, "/readyz", 200), "ready again")
+    assert is_accepting(rig)
+    assert robot.request().status == ActionChunk.OK
