@@ -8,11 +8,12 @@ import signal
 import time
 
 import pytest
-from arm import GAP_S, NAMES, PARAMETERS, Arm, write_arm_contract
+from arm import GAP_S, NAMES, PARAMETERS, POLICY, Arm, write_arm_contract
 from fault import Fault
+from faulty_server import PolicyFault
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
-from rig import FEATURE
+from rig import FEATURE, write_manifest
 from scripted_server import ScriptedServer
 
 from remote_inference import bringup
@@ -138,6 +139,23 @@ def test_a_server_without_capacity_makes_room_for_the_next(
     arm.wait_for(lambda: other.observations, "a request to the other server")
     fault.ends()
     fault.wait_for_recovery()
+    assert fault.longest_gap_s < GAP_S
+
+
+@pytest.mark.fault("server's policy fails every request, another server in the list")
+def test_a_server_whose_policy_fails_hands_over_without_a_gap(arm: Arm, fault: Fault) -> None:
+    policy_fault = PolicyFault(arm.folder)
+    manifest = write_manifest(arm.folder, policy=POLICY, max_consecutive_failures=2)
+    arm.server = arm.group.start(policy_fault.server(manifest))
+    arm.start_arm(servers=["/policy_server", "/second_server"])
+    arm.start_arm_server(name="second_server")  # only now: a robot takes the first that answers
+    assert arm.call(GetStatus, "/second_server/get_status").status.accepting
+    fault.begins()
+    policy_fault.begin("nan")
+    arm.wait_for(lambda: arm.states[-1].server == "/second_server", "the second server in use")
+    fault.ends()
+    fault.wait_for_recovery()
+    assert "STALLED" not in fault.trail()
     assert fault.longest_gap_s < GAP_S
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from remote_inference import bringup
-from remote_inference.core.policy import Float32Array
+from remote_inference.core.policy import DeviceError, Float32Array
 from remote_inference.policies.hold import HoldPolicy
 
 FAULT_FILE = "FAULT_FILE"  # environment variable: path of the file that names the present fault
@@ -37,7 +37,7 @@ class PolicyFault:
         self.end()
 
     def begin(self, name: str) -> None:
-        """Let every inference from now on hang or answer nan, as named."""
+        """Let every inference from now on hang, answer nan or find its device lost, as named."""
         self._path.write_text(name)
 
     def end(self) -> None:
@@ -59,6 +59,8 @@ def spoil(path: Path) -> None:
     def faulty(self: HoldPolicy, batch: Sequence[Float32Array]) -> list[Float32Array]:
         while path.read_text() == "hang":
             time.sleep(POLL_S)
+        if path.read_text() == "device lost":
+            raise DeviceError("CUDA error: an illegal memory access was encountered")
         rows = predict(self, batch)
         return [np.full_like(row, np.nan) for row in rows] if path.read_text() == "nan" else rows
 

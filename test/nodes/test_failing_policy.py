@@ -62,6 +62,37 @@ def open_session(rig: Rig) -> OpenSession.Response:
     )
 
 
+def test_a_policy_that_fails_sends_its_robots_away_and_admits_them_again_when_it_answers(
+    rig: Rig, tmp_path: Path, port: int
+) -> None:
+    fault = PolicyFault(tmp_path)
+    manifest = write_manifest(tmp_path, health_port=port, max_consecutive_failures=2)
+    rig.server = rig.group.start(fault.server(manifest))
+    robot = FleetRobot(rig, "/robot_1")
+    fault.begin("nan")
+    assert robot.request().status == ActionChunk.ERROR
+    rig.wait_for(lambda: robot.request().status == ActionChunk.DRAINING, "told to leave")
+    assert robot.chunks[-1].horizon == 0
+    rig.wait_for(answers(port, "/readyz", 503, "the server's own"), "not ready")
+    assert answers(port, "/healthz", 200)()
+    assert not is_accepting(rig)
+    assert open_session(rig).rejection == "failing"
+    fault.end()
+    rig.wait_for(lambda: is_accepting(rig), "accepting again, without a request")
+    assert open_session(rig).accepted
+    assert robot.request().status == ActionChunk.OK
+
+
+def test_a_lost_device_asks_for_a_restart(rig: Rig, tmp_path: Path, port: int) -> None:
+    fault = PolicyFault(tmp_path)
+    manifest = write_manifest(tmp_path, health_port=port, max_consecutive_failures=1)
+    rig.server = rig.group.start(fault.server(manifest))
+    robot = FleetRobot(rig, "/robot_1")
+    fault.begin("device lost")
+    assert "CUDA error" in robot.request().message
+    rig.wait_for(answers(port, "/healthz", 503, "the device is lost"), "unhealthy")
+
+
 def test_an_inference_that_hangs_turns_robots_away_and_then_asks_for_a_restart(
     rig: Rig, tmp_path: Path, port: int
 ) -> None:

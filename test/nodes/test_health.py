@@ -115,9 +115,9 @@ def test_readiness_and_health_say_why_not(port: Port):
     assert (answer.status, json.loads(body)["ready"]) == (503, False)
     assert "inactive" in json.loads(body)["reason"]
     assert port.ask("/healthz")[0].status == 200
-    port.change(accepting=True, failing=True, failed_batches=10)
+    port.change(accepting=True, policy_unready="the policy failed 10 batches in a row")
     assert "10 batches" in json.loads(port.ask("/readyz")[1])["reason"]
-    port.change(failing=False)
+    port.change(policy_unready="")
     assert port.ask("/readyz")[0].status == 200
 
 

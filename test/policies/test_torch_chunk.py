@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from remote_inference.core.document import DocumentError
-from remote_inference.core.policy import PolicyError, PolicyObservation, ServingMode
+from remote_inference.core.policy import DeviceError, PolicyError, PolicyObservation, ServingMode
 from remote_inference.policies.torch_chunk import CONFIG_FILE, WEIGHTS_FILE, TorchChunkPolicy
 from remote_inference.sim.evaluate import SHIPPED_POLICY, Strategy, evaluate
 from remote_inference.sim.scene import CONTROL_HZ, IMAGE_FEATURES, JOINT_NAMES
@@ -70,6 +70,25 @@ def test_the_specification_states_the_contract(policy):
     }
     assert (spec.chunk_size, spec.trained_fps, spec.max_batch) == (40, CONTROL_HZ, 16)
     assert (spec.supports_rtc, spec.serving_mode) == (False, ServingMode.SHARED)
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        ("CUDA error: an illegal memory access was encountered\nCompile with ...", DeviceError),
+        ("CUDA out of memory. Tried to allocate 2.00 GiB.", RuntimeError),
+    ],
+)
+def test_a_device_that_is_lost_is_told_from_one_that_is_full(folder, monkeypatch, message, kind):
+    policy = TorchChunkPolicy(folder)
+
+    def fail(*_):
+        raise RuntimeError(message)
+
+    monkeypatch.setattr(policy._network, "answer", fail)
+    sample = policy.make_processors().pre(random_observation(0))
+    with pytest.raises(kind, match=message.splitlines()[0]):
+        policy.predict([sample])
 
 
 def test_the_shipped_policy_is_small_and_has_a_card(policy):

@@ -19,6 +19,10 @@ class PolicyError(Exception):
     """A policy cannot be loaded, or cannot answer; the message names the file or the feature."""
 
 
+class DeviceError(PolicyError):
+    """The device answers nothing any more in this process; only a new one can use it."""
+
+
 class ServingMode(str, Enum):
     """How many sessions may use one policy instance."""
 
@@ -111,7 +115,7 @@ class Policy(Protocol):
 
         `len(batch)` is at most `spec.max_batch`; a policy that cannot batch says 1 there. Inputs have one
         shape, whatever the robots' cameras are: that is the processors' part. A chunk does not depend on what
-        else is in the batch. Raises PolicyError when it cannot answer.
+        else is in the batch. Raises PolicyError when it cannot answer, DeviceError when it never will again.
         """
 
     def reset(self) -> None:

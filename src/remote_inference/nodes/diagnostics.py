@@ -49,9 +49,6 @@ def server_diagnostic(snapshot: ServerSnapshot) -> DiagnosticStatus:
         level, message = DiagnosticStatus.ERROR, "the inference thread has ended"
     elif snapshot.policy_unready:
         level, message = DiagnosticStatus.ERROR, snapshot.policy_unready
-    elif snapshot.failing:
-        level = DiagnosticStatus.ERROR
-        message = f"the policy failed {snapshot.failed_batches} batches in a row"
     elif not snapshot.accepting:
         level, message = DiagnosticStatus.WARN, f"{snapshot.lifecycle_state}, no robot is admitted"
     elif failing:

@@ -86,7 +86,6 @@ class Operations:
         if now_s - self._last_load_s >= LOAD_PERIOD_S:
             self._last_load_s = now_s
             self._loads.append(round(status.load, 3))
-        worker = serving.worker if serving else None
         now_ns = time.monotonic_ns()
         self._snapshot = ServerSnapshot(
             server=self._server,
@@ -97,8 +96,7 @@ class Operations:
             worker_alive=serving.alive if serving else True,
             policy_unready=serving.watch.unready_reason(now_ns) if serving else "",
             policy_unhealthy=serving.watch.unhealthy_reason(now_ns) if serving else "",
-            failed_batches=worker.failed_batches if worker else 0,
-            failing=worker.failing if worker else False,
+            failed_batches=serving.watch.failed_batches if serving else 0,
             policy=f"{status.policy_name} {status.policy_revision}".strip(),
             policy_fingerprint=status.policy_fingerprint,
             device=serving.manifest.model.device if serving else "",

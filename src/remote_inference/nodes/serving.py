@@ -15,7 +15,7 @@ from remote_inference.core.server.audit import AuditRecord
 from remote_inference.core.server.manifest import Manifest
 from remote_inference.core.server.scheduler import make_scheduler
 from remote_inference.core.server.session import Session, SessionRegistry
-from remote_inference.core.server.warmup import find_serving_mode, warm_up
+from remote_inference.core.server.warmup import find_serving_mode, rehearse, warm_up
 from remote_inference.core.server.watch import PolicyWatch
 from remote_inference.core.server.worker import Worker
 from remote_inference.nodes.capture_writer import CaptureWriter
@@ -53,7 +53,11 @@ class Serving:
         self._send = send
         self._on_failure = on_failure
         self._delay_line = DelayLine(manifest.inject_latency_ms / 1e3, on_failure)
-        self.watch = PolicyWatch(manifest.inference_timeout_s)
+        self.watch = PolicyWatch(
+            lambda: rehearse(self.policy, manifest.default_task),
+            max_consecutive_failures=manifest.max_consecutive_failures,
+            inference_timeout_s=manifest.inference_timeout_s,
+        )
         self.worker = Worker(
             self.policy,
             make_scheduler(manifest, self.policy.spec.max_batch),
@@ -63,7 +67,6 @@ class Serving:
             audit=audit,
             watch=self.watch,
             capture=self._captures.put if self._captures else None,
-            max_consecutive_failures=manifest.max_consecutive_failures,
         )
         self._work = threading.Event()
         self._stop = threading.Event()

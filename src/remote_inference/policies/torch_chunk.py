@@ -18,7 +18,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
-from remote_inference.core.policy import Float32Array, PolicyError, PolicySpec, ServingMode
+from remote_inference.core.policy import DeviceError, Float32Array, PolicyError, PolicySpec, ServingMode
 from remote_inference.policies.chunk_config import ChunkPolicyConfig
 from remote_inference.policies.chunk_network import ObservationNetwork
 from remote_inference.policies.model_input import ModelInput
@@ -29,6 +29,7 @@ CONFIG_FILE = "policy.json"
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _MAX_BATCH = 16
+_DEVICE_ERROR = "CUDA error:"  # how torch begins what the driver reports
 
 
 class TorchChunkPolicy:
@@ -73,18 +74,25 @@ class TorchChunkPolicy:
     def make_processors(self) -> ChunkProcessors:
         return ChunkProcessors(self.config, self._action_mean, self._action_std)
 
-    @torch.no_grad()
     def predict(self, batch: Sequence[ModelInput]) -> list[Float32Array]:
         """Return one normalised chunk `[chunk_size, action_dim]` per input."""
         if not 0 < len(batch) <= _MAX_BATCH:
             raise PolicyError(f"batch: expected 1 to {_MAX_BATCH} inputs, found {len(batch)}")
+        try:
+            return self._answer(batch)
+        except RuntimeError as error:
+            if _DEVICE_ERROR in str(error):  # unlike "CUDA out of memory", which passes
+                raise DeviceError(str(error).splitlines()[0]) from error
+            raise
+
+    @torch.no_grad()
+    def _answer(self, batch: Sequence[ModelInput]) -> list[Float32Array]:
         images = [
             torch.from_numpy(np.stack(camera)).to(self._device)
             for camera in zip(*(sample.images for sample in batch), strict=True)
         ]
         state = torch.from_numpy(np.stack([sample.state for sample in batch])).to(self._device, self._dtype)
-        chunks: Float32Array = self._network.answer(images, state, batch).float().cpu().numpy()
-        return list(chunks)
+        return list(self._network.answer(images, state, batch).float().cpu().numpy())
 
     def reset(self) -> None:
         """Do nothing: every chunk depends on its observation alone."""

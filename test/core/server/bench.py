@@ -17,6 +17,7 @@ from remote_inference.core.server.audit import AuditRecord
 from remote_inference.core.server.capture import Capture
 from remote_inference.core.server.scheduler import RoundRobin, Scheduler, Selection
 from remote_inference.core.server.session import Session
+from remote_inference.core.server.warmup import rehearse
 from remote_inference.core.server.watch import PolicyWatch
 from remote_inference.core.server.worker import Worker
 
@@ -67,7 +68,11 @@ class Bench:
             )
             for index in range(robots)
         ]
-        self.watch = PolicyWatch(inference_timeout_s=30.0)
+        self.watch = PolicyWatch(
+            lambda: rehearse(self.policy, "wave"),
+            max_consecutive_failures=max_consecutive_failures,
+            inference_timeout_s=30.0,
+        )
         self.worker = Worker(
             self.policy,
             scheduler or RoundRobin(),
@@ -77,7 +82,6 @@ class Bench:
             audit=self.records.append,
             watch=self.watch,
             capture=capture,
-            max_consecutive_failures=max_consecutive_failures,
         )
 
     def put(self, index: int, state: Sequence[float] = (0.5, -0.5), **changes: Any) -> Request:

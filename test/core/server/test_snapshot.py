@@ -38,7 +38,6 @@ def make_snapshot(**changes: Any) -> ServerSnapshot:
         ({"accepting": False, "lifecycle_state": "inactive"}, 1.0, "", "inactive"),
         ({"policy_unready": "hangs", "accepting": False}, 1.0, "", "hangs"),
         ({"policy_unready": "hangs", "policy_unhealthy": "hangs"}, 1.0, "hangs", "hangs"),
-        ({"failing": True, "failed_batches": 12}, 1.0, "", "12 batches in a row"),
     ],
     ids=[
         "serving",
@@ -48,7 +47,6 @@ def make_snapshot(**changes: Any) -> ServerSnapshot:
         "inactive",
         "policy hangs",
         "for too long",
-        "policy failing",
     ],
 )
 def test_health_and_readiness(changes: dict[str, Any], now_s: float, unhealthy: str, unready: str):

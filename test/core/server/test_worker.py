@@ -17,6 +17,7 @@ from builders import CHUNK_SIZE, ShiftProcessors, SteadyPolicy
 from remote_inference.core.exchange import ChunkStatus
 from remote_inference.core.policy import PolicyError, PolicyObservation, ServingMode
 from remote_inference.core.server.capture import Capture
+from remote_inference.core.server.watch import CHECK_PERIOD_NS
 
 
 def test_nothing_waiting_is_nothing_done():
@@ -307,7 +308,19 @@ def test_staleness_counts_from_the_first_request_since_the_last_chunk():
     assert [record.staleness_ms for record in bench.records] == pytest.approx([100, 5])
 
 
-def test_a_policy_is_failing_after_a_row_of_failed_batches_and_a_success_clears_it():
+def refuse_large_states(bench: Bench) -> None:
+    """Let one robot's states cost every batch that holds one: its own fault, not the policy's."""
+    healthy = bench.policy.answer
+
+    def answer(batch: Sequence[Any]) -> Any:
+        if any(abs(state).max() > 10 for state in batch):
+            raise PolicyError("state is out of range")
+        return healthy(batch)
+
+    bench.policy.answer = answer
+
+
+def test_a_policy_that_fails_itself_too_is_failing_and_a_success_clears_it():
     bench = Bench(scheduler=WholeHouse(), max_consecutive_failures=3)
     healthy, bench.policy.answer = bench.policy.answer, nan_rows
     verdicts = []
@@ -315,37 +328,69 @@ def test_a_policy_is_failing_after_a_row_of_failed_batches_and_a_success_clears_
         bench.put(0)
         bench.put(1)
         bench.serve()
-        verdicts.append(bench.worker.failing)
+        verdicts.append(bench.watch.failing)
     assert verdicts == [False, False, True, True]
     bench.policy.answer = healthy
     bench.put(0)
     bench.serve()
-    assert (bench.worker.failing, bench.worker.failed_batches) == (False, 0)
+    assert (bench.watch.failing, bench.watch.failed_batches) == (False, 0)
+
+
+def test_while_the_policy_is_failing_robots_are_told_to_leave():
+    """An ERROR chunk would let them ask again and again; DRAINING makes them find the next server."""
+    bench = Bench(max_consecutive_failures=2)
+    healthy, bench.policy.answer = bench.policy.answer, nan_rows
+    statuses = []
+    for _ in range(3):
+        bench.put(0)
+        statuses += [chunk.status for chunk in bench.serve()]
+    assert statuses == [ChunkStatus.ERROR, ChunkStatus.ERROR, ChunkStatus.DRAINING]
+    assert "non-finite" in bench.chunks[-1][1].message
+    bench.policy.answer = healthy
+    bench.put(0)
+    assert [chunk.status for chunk in bench.serve()] == [ChunkStatus.OK]
+
+
+def test_a_policy_that_nobody_asks_any_more_recovers_by_the_server_s_own_requests():
+    bench = Bench(max_consecutive_failures=1)
+    healthy, bench.policy.answer = bench.policy.answer, nan_rows
+    bench.put(0)
+    bench.serve()
+    assert bench.watch.failing
+    bench.policy.answer = healthy
+    bench.now_ns += CHECK_PERIOD_NS
+    assert bench.serve() == []
+    assert not bench.watch.failing
+
+
+def test_one_robot_whose_requests_always_fail_does_not_make_the_policy_failing():
+    """Alone on the server it fails every batch; the others are admitted and served nevertheless."""
+    bench = Bench(max_consecutive_failures=2)
+    refuse_large_states(bench)
+    for _ in range(10):
+        bench.put(0, state=(99.0, 0.0))
+        assert [chunk.status for chunk in bench.serve()] == [ChunkStatus.ERROR]
+        assert not bench.watch.failing
+    bench.put(1)
+    assert [chunk.status for chunk in bench.serve()] == [ChunkStatus.OK]
 
 
 def test_a_batch_that_answers_anybody_has_not_failed():
-    bench = Bench(SteadyPolicy(max_batch=2), WholeHouse(), max_consecutive_failures=1)
-    healthy = bench.policy.answer
-
-    def refuse_large_states(batch: Sequence[Any]) -> Any:
-        if any(abs(state).max() > 10 for state in batch):
-            raise PolicyError("state is out of range")
-        return healthy(batch)
-
-    bench.policy.answer = refuse_large_states
+    bench = Bench(SteadyPolicy(max_batch=2), WholeHouse())
+    refuse_large_states(bench)
     bench.put(0)
     bench.put(1, state=(99.0, 0.0))
     bench.serve()
-    assert not bench.worker.failing
+    assert bench.watch.failed_batches == 0
 
 
-def test_malformed_observations_do_not_make_the_policy_failing():
-    bench = Bench(max_consecutive_failures=1)
+def test_malformed_observations_are_not_counted_against_the_policy():
+    bench = Bench()
     bench.put(0, state=())
     bench.sessions[1].mailbox.put(b"{truncated", bench.now_ns)
     bench.serve()
     assert [record.status for record in bench.records] == ["error", "error"]
-    assert not bench.worker.failing
+    assert bench.watch.failed_batches == 0
 
 
 def test_the_worker_captures_what_it_answers_and_nothing_that_fails():

@@ -44,7 +44,7 @@ DESCRIPTIONS: Mapping[State | Event, str] = {
     Event.CHUNKS_LATE: "a chunk has been wanted for `degraded_after_s` and none came",
     Event.STARVED: "the queue is empty, or all it held was older than `max_action_age_s`",
     Event.SESSION_LOST: "`max_timeouts` requests in a row went unanswered, or the server vanished, "
-    "restarted, is draining or has dropped the session",
+    "restarted, is draining or failing, or has dropped the session",
     Event.OFFLINE_TOO_LONG: "no chunk for `max_offline_s` since the session was lost",
     Event.CONTRACT_VIOLATED: "a server's terms do not fit the contract, it serves another policy, or another "
     "process has taken the robot over",

@@ -66,7 +66,12 @@ class Manifest(Document):
         int, Field(ge=1, le=1_000, description="inferences before anybody is admitted; the last one is timed")
     ] = 2
     max_consecutive_failures: Annotated[
-        int, Field(ge=1, le=1_000_000, description="failed calls of the policy in a row; then not ready")
+        int,
+        Field(
+            ge=1,
+            le=1_000_000,
+            description="failed calls of the policy in a row after which the server asks it itself",
+        ),
     ] = 10
     inference_timeout_s: Annotated[
         float,

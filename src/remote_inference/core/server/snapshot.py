@@ -51,7 +51,6 @@ class ServerSnapshot:
     policy_unready: str = ""  # why the policy answers nobody
     policy_unhealthy: str = ""  # why that will not pass
     failed_batches: int = 0  # in a row
-    failing: bool = False
     policy: str = ""
     policy_fingerprint: str = ""
     device: str = ""
@@ -87,8 +86,6 @@ class ServerSnapshot:
             return self.policy_unready
         if not self.accepting:
             return f"the node is {self.lifecycle_state}, expected active"
-        if self.failing:
-            return f"the policy failed {self.failed_batches} batches in a row"
         return ""
 
     def to_json(self, now_s: float) -> str:

@@ -24,30 +24,42 @@ PROBE_STEPS = 3  # requests of each fake session
 PROBE_TOLERANCE = 1e-4  # absolute, model space; batches of other sizes round differently
 
 
-def warm_up(policy: Policy, inferences: int, task: str, clock_ns: Callable[[], int]) -> float:
-    """Serve dummy observations of the training shapes; return the last one's duration [s].
+def rehearse(policy: Policy, task: str) -> None:
+    """Serve a dummy observation of the training shapes as a robot's.
 
-    A policy that continues prefixes gets one: guidance is the slow path, and starts cold.
-
-    Raises PolicyError when the policy has no working chunk call, whatever its name promises.
+    A policy that continues prefixes gets one: guidance is the slow path, and starts cold. An exclusive policy
+    forgets the episode, which the dummy does not belong to. Raises what processors and policy raise, and
+    PolicyError when the chunk is none.
     """
     spec = policy.spec
     observation = _observe(spec, task, np.zeros(len(spec.state_names), np.float32), brightness=0)
     if spec.supports_rtc:
         prefix = np.zeros((spec.chunk_size, spec.action_dim), np.float32)
         observation = replace(observation, inference_delay_steps=1, prefix_model=prefix, prefix_robot=prefix)
+    try:
+        processors = policy.make_processors()
+        (chunk_model,) = policy.predict([processors.pre(observation)])
+        if problem := find_chunk_problem(spec, chunk_model, processors.post(chunk_model)):
+            raise PolicyError(problem)
+    finally:
+        if spec.serving_mode is ServingMode.EXCLUSIVE:
+            policy.reset()
+
+
+def warm_up(policy: Policy, inferences: int, task: str, clock_ns: Callable[[], int]) -> float:
+    """Rehearse; return the last one's duration [s].
+
+    Raises PolicyError when the policy has no working chunk call, whatever its name promises.
+    """
     duration_s = math.nan
     for _ in range(inferences):
         begin_ns = clock_ns()
         try:
-            processors = policy.make_processors()
-            (chunk_model,) = policy.predict([processors.pre(observation)])
-            chunk_robot = processors.post(chunk_model)
-            problem = find_chunk_problem(spec, chunk_model, chunk_robot)
+            rehearse(policy, task)
         except Exception as error:
-            raise PolicyError(f"warm-up of {spec.name} failed: {type(error).__name__}: {error}") from error
-        if problem:
-            raise PolicyError(f"warm-up of {spec.name} failed: {problem}")
+            raise PolicyError(
+                f"warm-up of {policy.spec.name} failed: {type(error).__name__}: {error}"
+            ) from error
         duration_s = (clock_ns() - begin_ns) / 1e9
     return duration_s
 

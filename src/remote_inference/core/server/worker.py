@@ -81,13 +81,11 @@ class Worker:
         audit: Callable[[AuditRecord], None],
         watch: PolicyWatch,
         capture: Callable[[Capture], None] | None = None,
-        max_consecutive_failures: int = 10,
     ) -> None:
         """deliver: sends a chunk to a session's robot. clock_ns: monotonic. audit: takes each record.
 
         watch: told of what decides whether the policy still answers.
         capture: takes each request that was answered with a chunk, and must not block.
-        max_consecutive_failures: failed batches in a row after which the policy counts as failing.
         """
         self._policy = policy
         self._scheduler = scheduler
@@ -96,21 +94,16 @@ class Worker:
         self._clock_ns = clock_ns
         self._audit = audit
         self._capture = capture
+        self._watch = watch
         self.busy = watch.busy
         self.counters = WorkerCounters()
         self.inference_ms: deque[float] = deque(maxlen=100)
-        self._max_consecutive_failures = max_consecutive_failures
-        self.failed_batches = 0  # in a row
         self.draining = False  # true: answers carry DRAINING
         self.wait_ns = 0  # for how long the scheduler waits for more requests; 0: until the next one
 
-    @property
-    def failing(self) -> bool:
-        """True while the policy has answered nobody for `max_consecutive_failures` batches in a row."""
-        return self.failed_batches >= self._max_consecutive_failures
-
     def step(self, sessions: Sequence[Session]) -> bool:
         """Serve one batch; return False when nothing was due."""
+        self._watch.check_when_due(self._clock_ns)
         ready = [session for session in sessions if session.mailbox.arrival_ns is not None]
         begin_ns = self._clock_ns()
         selection = self._scheduler.select(ready, len(sessions), begin_ns)
@@ -209,7 +202,7 @@ class Worker:
     def _count_failures(self, asked: list[_Job]) -> None:
         """Count a batch in which the policy answered nobody; malformed observations are not its fault."""
         if asked:
-            self.failed_batches = self.failed_batches + 1 if all(job.error for job in asked) else 0
+            self._watch.count(answered=not all(job.error for job in asked))
 
     def _count(self, letter: Letter, *, failed: bool) -> None:
         self.counters.requests += 1
@@ -228,7 +221,7 @@ class Worker:
             seq_id=job.request.seq_id,
             episode_id=job.request.episode_id,
             client_mono_ns=job.request.client_mono_ns,
-            status=ChunkStatus.DRAINING if self.draining else status,
+            status=ChunkStatus.DRAINING if self.draining or self._watch.failing else status,
             message=job.error or ("server is draining" if self.draining else ""),
             model=_no_rows() if job.error else job.chunk_model,
             robot=_no_rows() if job.error else job.chunk_robot,
