@@ -91,6 +91,20 @@ def test_a_device_that_is_lost_is_told_from_one_that_is_full(folder, monkeypatch
         policy.predict([sample])
 
 
+def test_a_closed_policy_gives_the_gpu_back_what_torch_keeps(folder, monkeypatch):
+    """Moving the weights away leaves their memory to torch, not to the process that is loaded next."""
+    policy = TorchChunkPolicy(folder)
+    policy._device = torch.device("cuda")  # of this machine, only the call can be seen
+    left = []
+    monkeypatch.setattr(
+        torch.cuda,
+        "empty_cache",
+        lambda: left.append({str(weights.device) for weights in policy._network.parameters()}),
+    )
+    policy.close()
+    assert left == [{"meta"}]
+
+
 def test_the_shipped_policy_is_small_and_has_a_card(policy):
     assert sum(path.stat().st_size for path in SHIPPED_POLICY.iterdir()) < 1_000_000
     assert policy.spec.fingerprint in (SHIPPED_POLICY / "README.md").read_text()

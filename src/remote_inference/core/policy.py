@@ -103,7 +103,7 @@ class Processors(Protocol):
 
 
 class Policy(Protocol):
-    """A loaded policy. Called by one thread only."""
+    """A loaded policy. One thread loads and calls it, but for `make_processors`, which any may call."""
 
     spec: PolicySpec
 

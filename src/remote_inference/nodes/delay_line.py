@@ -9,6 +9,8 @@ import threading
 import time
 from collections.abc import Callable
 
+JOIN_TIMEOUT_S = 1.0
+
 
 class DelayLine:
     """Runs actions `delay_s` after they were put in, on a thread of its own; at once when the delay is 0."""
@@ -35,7 +37,7 @@ class DelayLine:
         self._closed.set()
         self._queue.put(None)
         if self._thread is not None:
-            self._thread.join(timeout=self._delay_s + 1.0)
+            self._thread.join(JOIN_TIMEOUT_S)
 
     def _run(self) -> None:
         while (item := self._queue.get()) is not None:

@@ -140,7 +140,7 @@ class PolicyServer(LifecycleNode):
     def _unload(self) -> None:
         serving, self._serving = self._serving, None
         if serving is not None and not serving.close():
-            self.get_logger().error("an inference does not end: the device is not freed")
+            self.get_logger().error("an inference does not end: the device is not freed before it does")
         self._sessions.stop()
         self._operations.close()
 

@@ -1,13 +1,15 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A loaded policy at work: the inference worker on a thread of its own, and the way its chunks take."""
+"""A policy at work: loaded, served and freed on a thread of its own; and the way its chunks take."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from concurrent.futures import Future, wait
+from contextlib import closing
+from dataclasses import dataclass, replace
 
 from remote_inference.core.exchange import Chunk
 from remote_inference.core.policy import Policy, PolicyError, ServingMode
@@ -24,13 +26,25 @@ from remote_inference.nodes.request_decoder import RequestDecoder
 from remote_inference.policies import load_policy
 
 IDLE_WAIT_S = 0.1  # longest sleep of the worker, should a wake-up get lost
-JOIN_TIMEOUT_S = 10.0
+JOIN_TIMEOUT_S = 8.0  # with what the captures may take, below EXECUTOR_DEADLINE_S
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    """What the inference thread has made before anybody is admitted."""
+
+    policy: Policy
+    worker: Worker
+    watch: PolicyWatch
+    inference_s: float
 
 
 class Serving:
     """One policy, loaded and warmed up, serving the sessions of a registry until closed.
 
-    Raises PolicyError or DocumentError when the policy cannot be loaded or does not answer.
+    One thread does with the policy whatever touches the device, from loading to freeing it: libraries keep
+    handles and settings by thread. Raises PolicyError or DocumentError when the policy cannot be loaded or
+    does not answer; nothing is left of it then.
     """
 
     def __init__(
@@ -43,45 +57,26 @@ class Serving:
     ) -> None:
         """send: publishes a chunk. on_failure: told what ended a thread. All are called on our threads."""
         self.manifest = manifest
-        self.policy: Policy = load_policy(manifest.model)
-        self.inference_s = warm_up(
-            self.policy, manifest.warmup_inferences, manifest.default_task, time.monotonic_ns
-        )
-        self._classify(manifest)
-        self._captures = CaptureWriter(manifest) if manifest.capture_dir else None
         self._registry = registry
         self._send = send
+        self._audit = audit
         self._on_failure = on_failure
+        self._captures = CaptureWriter(manifest) if manifest.capture_dir else None
         self._delay_line = DelayLine(manifest.inject_latency_ms / 1e3, on_failure)
-        self.watch = PolicyWatch(
-            lambda: rehearse(self.policy, manifest.default_task),
-            max_consecutive_failures=manifest.max_consecutive_failures,
-            inference_timeout_s=manifest.inference_timeout_s,
-        )
-        self.worker = Worker(
-            self.policy,
-            make_scheduler(manifest, self.policy.spec.max_batch),
-            RequestDecoder(manifest),
-            deliver=self._deliver,
-            clock_ns=time.monotonic_ns,
-            audit=audit,
-            watch=self.watch,
-            capture=self._captures.put if self._captures else None,
-        )
         self._work = threading.Event()
         self._stop = threading.Event()
+        self._loading: Future[_Loaded] = Future()
         self._thread = threading.Thread(target=self._run, name="inference", daemon=True)
         self._thread.start()
-
-    def _classify(self, manifest: Manifest) -> None:
-        """Set how many sessions may use the policy. Raises PolicyError when the scheduler cannot serve it."""
-        spec = self.policy.spec
-        if manifest.scheduler == "micro_batch" and spec.max_batch < 2:
-            raise PolicyError(f"scheduler: found 'micro_batch', but {spec.name} takes one request at a time")
-        mode = find_serving_mode(self.policy, manifest.default_task)
-        if manifest.serving_mode == "exclusive" or spec.serving_mode is ServingMode.EXCLUSIVE:
-            mode = ServingMode.EXCLUSIVE
-        self.policy.spec = replace(spec, serving_mode=mode)
+        try:
+            loaded = self._wait_until_loaded()
+        except Exception:
+            self._close_ways_out()
+            raise
+        self.policy = loaded.policy
+        self.worker = loaded.worker
+        self.watch = loaded.watch
+        self.inference_s = loaded.inference_s
 
     def deposit(self, session: Session, data: bytes) -> None:
         """Put a serialized observation into its session's mailbox."""
@@ -94,27 +89,77 @@ class Serving:
         return self._thread.is_alive()
 
     def close(self) -> bool:
-        """End the worker and free the device; return False when an inference does not end in time."""
+        """End the worker and free the device; return False when an inference does not end in time.
+
+        The device is freed when it ends after all.
+        """
         self._stop.set()
         self._work.set()
         self._thread.join(JOIN_TIMEOUT_S)
+        self._close_ways_out()
+        return not self._thread.is_alive()
+
+    def _wait_until_loaded(self) -> _Loaded:
+        while self._thread.is_alive() and not wait([self._loading], IDLE_WAIT_S).done:
+            pass
+        return self._loading.result(IDLE_WAIT_S)
+
+    def _close_ways_out(self) -> None:
         self._delay_line.close()
         if self._captures:
             self._captures.close()
-        if self._thread.is_alive():
-            return False
-        self.policy.close()
-        return True
 
     def _deliver(self, session: Session, chunk: Chunk) -> None:
         self._delay_line.put(lambda: self._send(session, chunk))
 
+    # -- the inference thread ------------------------------------------------------------------------------
+
     def _run(self) -> None:
         try:
-            while not self._stop.is_set():
-                self._work.wait(self.worker.wait_ns / 1e9 or IDLE_WAIT_S)
-                self._work.clear()
-                while not self._stop.is_set() and self.worker.step(self._registry.all()):
-                    pass
-        except Exception as error:  # a server that admits robots and answers nobody must not live on
-            self._on_failure(error)
+            with closing(load_policy(self.manifest.model)) as policy:
+                loaded = self._prepare(policy)
+                self._loading.set_result(loaded)
+                self._serve(loaded.worker)
+        except Exception as error:
+            if self._loading.done():  # a server that admits robots and answers nobody must not live on
+                self._on_failure(error)
+            else:
+                self._loading.set_exception(error)
+
+    def _prepare(self, policy: Policy) -> _Loaded:
+        manifest = self.manifest
+        inference_s = warm_up(policy, manifest.warmup_inferences, manifest.default_task, time.monotonic_ns)
+        self._classify(policy)
+        watch = PolicyWatch(
+            lambda: rehearse(policy, manifest.default_task),
+            max_consecutive_failures=manifest.max_consecutive_failures,
+            inference_timeout_s=manifest.inference_timeout_s,
+        )
+        worker = Worker(
+            policy,
+            make_scheduler(manifest, policy.spec.max_batch),
+            RequestDecoder(manifest),
+            deliver=self._deliver,
+            clock_ns=time.monotonic_ns,
+            audit=self._audit,
+            watch=watch,
+            capture=self._captures.put if self._captures else None,
+        )
+        return _Loaded(policy, worker, watch, inference_s)
+
+    def _classify(self, policy: Policy) -> None:
+        """Set how many sessions may use the policy. Raises PolicyError when the scheduler cannot serve it."""
+        spec, manifest = policy.spec, self.manifest
+        if manifest.scheduler == "micro_batch" and spec.max_batch < 2:
+            raise PolicyError(f"scheduler: found 'micro_batch', but {spec.name} takes one request at a time")
+        mode = find_serving_mode(policy, manifest.default_task)
+        if manifest.serving_mode == "exclusive" or spec.serving_mode is ServingMode.EXCLUSIVE:
+            mode = ServingMode.EXCLUSIVE
+        policy.spec = replace(spec, serving_mode=mode)
+
+    def _serve(self, worker: Worker) -> None:
+        while not self._stop.is_set():
+            self._work.wait(worker.wait_ns / 1e9 or IDLE_WAIT_S)
+            self._work.clear()
+            while not self._stop.is_set() and worker.step(self._registry.all()):
+                pass

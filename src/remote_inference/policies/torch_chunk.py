@@ -8,6 +8,7 @@ architecture). Model space is normalised actions; robot space is absolute joint 
 
 from __future__ import annotations
 
+import gc
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -98,8 +99,11 @@ class TorchChunkPolicy:
         """Do nothing: every chunk depends on its observation alone."""
 
     def close(self) -> None:
-        """Free the network's memory."""
+        """Free the network's memory, and on a GPU what torch keeps of it for later."""
         self._network.to("meta")
+        if self._device.type == "cuda":
+            gc.collect()
+            torch.cuda.empty_cache()
 
 
 def save_policy(folder: Path, config: ChunkPolicyConfig, network: ObservationNetwork) -> None:

@@ -16,7 +16,7 @@ from remote_inference.core.server.session import Session
 SHOWN_REQUESTS = 60  # of each session
 SHOWN_LOADS = 120  # one a second
 QUIET_AFTER_S = 5.0
-EXECUTOR_DEADLINE_S = 15.0  # above the longest call that may block the executor: freeing the device
+EXECUTOR_DEADLINE_S = 20.0  # above the longest call that may block the executor: `Serving.close`
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,154 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A policy's life on the inference thread: loaded, served and freed there, whatever goes wrong in between."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builtin_interfaces.msg import Time
+from rclpy.serialization import serialize_message
+from rig import DEADLINE_S, JOINTS, write_manifest
+
+from remote_inference.core.exchange import Chunk, Request, SessionOffer
+from remote_inference.core.policy import Float32Array, PolicyError
+from remote_inference.core.server.manifest import load_manifest
+from remote_inference.core.server.session import Session, SessionRegistry
+from remote_inference.core.server.snapshot import EXECUTOR_DEADLINE_S
+from remote_inference.nodes import capture_writer, delay_line, serving
+from remote_inference.nodes.serving import Serving
+from remote_inference.policies.hold import HoldPolicy
+from remote_inference.wire import observation_to_message
+
+OFFER = SessionOffer(
+    client="/rig/test",
+    client_instance_id="",
+    robot_namespace="/rig",
+    robot_type="rig",
+    session_epoch=1,
+    schema_version=1,
+    action_names=JOINTS,
+    state_names=JOINTS,
+    images=(),
+    fps=30.0,
+    task="",
+    wants_rtc=False,
+)
+REQUEST = Request("s1", 1, 1, 0, False, 0, "", 0)
+
+
+class TracedPolicy(HoldPolicy):
+    """Notes on which threads it lives, and waits while it is told to hang."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.threads = {threading.current_thread().name}
+        self.closed = threading.Event()
+        self.may_answer = threading.Event()
+        self.may_answer.set()
+        self.asked = threading.Event()
+        self.refuses = False
+        super().__init__(path)
+
+    def predict(self, batch: Sequence[Float32Array]) -> list[Float32Array]:
+        self.threads.add(threading.current_thread().name)
+        self.asked.set()
+        assert self.may_answer.wait(DEADLINE_S)
+        if self.refuses:
+            raise PolicyError("no chunk today")
+        return super().predict(batch)
+
+    def close(self) -> None:
+        self.threads.add(threading.current_thread().name)
+        self.closed.set()
+
+
+class House:
+    """A serving of a traced policy, and what comes out of it."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._manifest = load_manifest(
+            write_manifest(folder, policy={"image_features": {}}, capture_dir="captures"), {}
+        )
+        self.policies: list[TracedPolicy] = []
+        self.spoil: Callable[[TracedPolicy], None] = lambda _: None
+        self.registry = SessionRegistry("i1")
+        self.chunks: list[Chunk] = []
+        self.answered = threading.Event()
+        monkeypatch.setattr(serving, "load_policy", self._load)
+
+    def _load(self, model: Any) -> TracedPolicy:
+        policy = TracedPolicy(model.path)
+        self.spoil(policy)
+        self.policies.append(policy)
+        return policy
+
+    def open(self) -> tuple[Serving, TracedPolicy]:
+        made = Serving(self._manifest, self.registry, self._send, lambda _: None, self._fail)
+        return made, self.policies[-1]
+
+    def ask(self, made: Serving) -> None:
+        """Let a robot send one request."""
+        session = Session("s1", OFFER, made.policy.make_processors())
+        self.registry.add(session)
+        made.deposit(session, serialize_message(observation_to_message(REQUEST, [0.5, 0.25], (), Time())))
+
+    def _send(self, _: Session, chunk: Chunk) -> None:
+        self.chunks.append(chunk)
+        self.answered.set()
+
+    @staticmethod
+    def _fail(error: Exception) -> None:
+        raise AssertionError("the inference thread failed") from error
+
+
+@pytest.fixture
+def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> House:
+    return House(tmp_path, monkeypatch)
+
+
+def names_of_threads() -> set[str]:
+    return {thread.name for thread in threading.enumerate()}
+
+
+def test_one_thread_loads_asks_and_frees_the_policy(house: House) -> None:
+    """Handles of the device's libraries, and torch's number of threads, belong to a thread."""
+    made, policy = house.open()
+    house.ask(made)
+    assert house.answered.wait(DEADLINE_S)
+    assert house.chunks[0].message == ""
+    assert made.close()
+    assert policy.closed.is_set()
+    assert policy.threads == {"inference"}
+
+
+def test_a_policy_that_fails_its_warm_up_is_freed_and_leaves_no_thread(house: House) -> None:
+    house.spoil = lambda policy: setattr(policy, "refuses", True)
+    with pytest.raises(PolicyError, match="no chunk today"):
+        house.open()
+    assert house.policies[0].closed.is_set()
+    assert not {"inference", "captures"} & names_of_threads()
+
+
+def test_a_policy_that_hangs_is_freed_when_it_ends_after_all(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "JOIN_TIMEOUT_S", 0.1)
+    made, policy = house.open()
+    policy.asked.clear()
+    policy.may_answer.clear()
+    house.ask(made)
+    assert policy.asked.wait(DEADLINE_S)
+    assert not made.close()
+    assert not policy.closed.is_set()
+    policy.may_answer.set()
+    assert policy.closed.wait(DEADLINE_S)
+
+
+def test_closing_ends_before_the_executor_counts_as_stuck() -> None:
+    """However much hangs: the probes must not have the process killed meanwhile."""
+    longest_s = serving.JOIN_TIMEOUT_S + delay_line.JOIN_TIMEOUT_S + 2 * capture_writer.JOIN_TIMEOUT_S
+    assert longest_s < EXECUTOR_DEADLINE_S
