@@ -33,7 +33,8 @@ from rich.table import Table
 from remote_inference import bringup
 from remote_inference.core.policy import PolicySpec
 from remote_inference.core.server.manifest import load_manifest
-from remote_inference.core.server.warmup import capacity, warm_up
+from remote_inference.core.server.warmup import Rehearsal, capacity, warm_up
+from remote_inference.nodes.request_decoder import RequestDecoder, sample_request
 from remote_inference.policies import load_policy
 
 SESSIONS = (1, 2, 4, 8, 16, 32, 64)
@@ -90,9 +91,11 @@ class Formula:
 
 def time_warm_up(manifest: Path) -> tuple[PolicySpec, float]:
     """Load a manifest's policy; return its spec and what the server measures at its warm-up [s]."""
-    policy = load_policy(load_manifest(manifest).model)
+    content = load_manifest(manifest)
+    policy = load_policy(content.model)
+    rehearsal = Rehearsal(policy, RequestDecoder(content), *sample_request(policy.spec, ""))
     try:
-        return policy.spec, warm_up(policy, WARM_UP, "", time.monotonic_ns)
+        return policy.spec, warm_up(policy, rehearsal, WARM_UP, time.monotonic_ns)
     finally:
         policy.close()
 
@@ -183,7 +186,7 @@ def print_bend(console: Console, points: Sequence[Point], formula: Formula) -> N
         f"{rate * most.bare_p50_ms / 1e3:.2f} of the bare ping-pongs in a row.\n"
         f"The formula promises {formula.by_served} robots by the {formula.served_ms:.2f} ms that a request "
         f"takes with {fewest} sessions, {formula.by_warm_up} by the {formula.warm_up_ms:.2f} ms of the "
-        "warm-up, which decodes nothing.",
+        "warm-up, whose images are as small as in training.",
         highlight=False,
     )
 

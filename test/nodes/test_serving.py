@@ -14,12 +14,14 @@ from builtin_interfaces.msg import Time
 from rclpy.serialization import serialize_message
 from rig import DEADLINE_S, JOINTS, write_manifest
 
+from remote_inference.core.compatibility import ServerTerms, judge
 from remote_inference.core.exchange import Chunk, Request, SessionOffer
-from remote_inference.core.policy import Float32Array, PolicyError
-from remote_inference.core.server.manifest import load_manifest
+from remote_inference.core.policy import Float32Array, PolicyError, PolicySpec
+from remote_inference.core.server.manifest import Manifest, ModelSource, load_manifest
 from remote_inference.core.server.session import Session, SessionRegistry
 from remote_inference.core.server.snapshot import EXECUTOR_DEADLINE_S
 from remote_inference.nodes import capture_writer, delay_line, serving
+from remote_inference.nodes.request_decoder import RequestDecoder, sample_request
 from remote_inference.nodes.serving import Serving
 from remote_inference.policies.hold import HoldPolicy
 from remote_inference.wire import observation_to_message
@@ -38,6 +40,15 @@ OFFER = SessionOffer(
     task="",
     wants_rtc=False,
 )
+TERMS = ServerTerms(
+    default_task="wave",
+    pin_task=True,
+    strict_fps=True,
+    max_sessions=1,
+    active_sessions=0,
+    load=0.0,
+    accepting=True,
+)
 REQUEST = Request("s1", 1, 1, 0, False, 0, "", 0)
 
 
@@ -50,16 +61,19 @@ class TracedPolicy(HoldPolicy):
         self.may_answer = threading.Event()
         self.may_answer.set()
         self.asked = threading.Event()
-        self.refuses = False
+        self.batches: list[int] = []
+        self.refuses = self.mixes_up = False
         super().__init__(path)
 
     def predict(self, batch: Sequence[Float32Array]) -> list[Float32Array]:
         self.threads.add(threading.current_thread().name)
+        self.batches.append(len(batch))
         self.asked.set()
         assert self.may_answer.wait(DEADLINE_S)
         if self.refuses:
             raise PolicyError("no chunk today")
-        return super().predict(batch)
+        rows = super().predict(batch)
+        return rows[::-1] if self.mixes_up else rows
 
     def close(self) -> None:
         self.threads.add(threading.current_thread().name)
@@ -70,9 +84,7 @@ class House:
     """A serving of a traced policy, and what comes out of it."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._manifest = load_manifest(
-            write_manifest(folder, policy={"image_features": {}}, capture_dir="captures"), {}
-        )
+        self._folder = folder
         self.policies: list[TracedPolicy] = []
         self.spoil: Callable[[TracedPolicy], None] = lambda _: None
         self.registry = SessionRegistry("i1")
@@ -86,8 +98,12 @@ class House:
         self.policies.append(policy)
         return policy
 
-    def open(self) -> tuple[Serving, TracedPolicy]:
-        made = Serving(self._manifest, self.registry, self._send, lambda _: None, self._fail)
+    def open(self, **changes: Any) -> tuple[Serving, TracedPolicy]:
+        """Load the policy. changes: to the manifest."""
+        path = write_manifest(
+            self._folder, policy={"image_features": {}}, **{"capture_dir": "captures", **changes}
+        )
+        made = Serving(load_manifest(path, {}), self.registry, self._send, lambda _: None, self._fail)
         return made, self.policies[-1]
 
     def ask(self, made: Serving) -> None:
@@ -146,6 +162,49 @@ def test_a_policy_that_hangs_is_freed_when_it_ends_after_all(
     assert not policy.closed.is_set()
     policy.may_answer.set()
     assert policy.closed.wait(DEADLINE_S)
+
+
+def test_the_batches_to_be_served_are_warmed_up_and_compared_with_single_requests(house: House) -> None:
+    made, policy = house.open(scheduler="micro_batch", max_batch=4, max_sessions=9)
+    made.close()
+    assert set(policy.batches) == {1, 4}
+    made, policy = house.open(scheduler="round_robin", max_batch=4, max_sessions=9)
+    made.close()
+    assert set(policy.batches) == {1}
+    house.spoil = lambda policy: setattr(policy, "mixes_up", True)
+    with pytest.raises(PolicyError, match="scheduler: found 'micro_batch', but hold answers differently"):
+        house.open(scheduler="micro_batch", max_batch=4, max_sessions=9)
+
+
+@pytest.mark.parametrize("supports_rtc", [True, False])
+def test_the_server_practises_on_what_a_robot_would_send(supports_rtc: bool) -> None:
+    """Decoding is part of a request's time; guidance, which a prefix asks for, is the slow path."""
+    spec = PolicySpec(
+        name="p",
+        revision="1",
+        fingerprint="f",
+        state_names=("a", "b", "c"),
+        action_names=JOINTS,
+        image_shapes={"rgb": (48, 64, 3), "depth": (32, 24, 1)},
+        chunk_size=20,
+        trained_fps=30.0,
+        supports_rtc=supports_rtc,
+    )
+    decoder = RequestDecoder(Manifest(model=ModelSource(backend="hold", path="x"), default_task="wave"))
+    data, offer = sample_request(spec, "wave")
+    _, message = decoder.request(data)
+    observation = decoder.observation(message, offer)
+    assert {name: image.shape for name, image in observation.images.items()} == {
+        "rgb": (48, 64, 3),
+        "depth": (32, 24),
+    }
+    assert (observation.state.shape, observation.task) == ((3,), "wave")
+    assert judge(offer, spec, TERMS).accepted
+    if supports_rtc:
+        assert observation.prefix_model is not None
+        assert observation.prefix_model.shape == (20, 2)
+    else:
+        assert observation.prefix_model is None
 
 
 def test_closing_ends_before_the_executor_counts_as_stuck() -> None:

@@ -27,7 +27,7 @@ from remote_inference.core.policy import PolicyError
 from remote_inference.core.server.audit import AuditRecord
 from remote_inference.core.server.manifest import load_manifest
 from remote_inference.core.server.session import Session, SessionRegistry
-from remote_inference.core.server.warmup import capacity
+from remote_inference.core.server.warmup import capacity, find_false_promises
 from remote_inference.msg import ServerStatus
 from remote_inference.nodes.operations import Operations
 from remote_inference.nodes.parameters import declare_parameters, require_parameter
@@ -125,17 +125,17 @@ class PolicyServer(LifecycleNode):
         self._publish_status()
 
     def _log_capacity(self, serving: Serving) -> None:
-        spec, manifest, inference_s = serving.policy.spec, serving.manifest, serving.inference_s
+        spec, manifest, request_s = serving.policy.spec, serving.manifest, serving.request_s
         period_s = 1.0 / spec.trained_fps
         rate_hz = 2.0 / (spec.chunk_size * period_s)  # robots that ask when half a chunk is left
-        robots = capacity(inference_s, rate_hz, spec.chunk_size, period_s, rtt_s=0.0)
+        robots = capacity(request_s, rate_hz, spec.chunk_size, period_s, rtt_s=0.0)
         self.get_logger().info(
             f"{spec.name} {spec.revision} ({spec.fingerprint}) on {manifest.model.device}: "
-            f"{inference_s * 1e3:.1f} ms an inference, {spec.serving_mode.value}, enough for {robots} robots "
-            f"at {rate_hz:.2g} requests/s each; decoding their images takes its share"
+            f"{request_s * 1e3:.1f} ms a request with images as in training, {spec.serving_mode.value}, fast "
+            f"enough for {robots} robots at {rate_hz:.2g} requests/s each"
         )
-        if manifest.max_sessions > robots:
-            self.get_logger().warning(f"max_sessions is {manifest.max_sessions}, more than {robots}")
+        for problem in find_false_promises(manifest, spec, robots):
+            self.get_logger().warning(problem)
 
     def _unload(self) -> None:
         serving, self._serving = self._serving, None

@@ -1,19 +1,33 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""How a server reads serialized observations."""
+"""How a server reads serialized observations, and one of its own to practise on."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
-from rclpy.serialization import deserialize_message
+import numpy as np
+from builtin_interfaces.msg import Time
+from numpy.typing import NDArray
+from rclpy.serialization import deserialize_message, serialize_message
+from sensor_msgs.msg import CompressedImage
 
-from remote_inference.core.exchange import Request, SessionOffer
-from remote_inference.core.policy import PolicyObservation
+from remote_inference.core.exchange import SCHEMA_VERSION_MAX, ImageFeature, Request, SessionOffer
+from remote_inference.core.policy import PolicyObservation, PolicySpec
 from remote_inference.core.server.manifest import Manifest
 from remote_inference.msg import Observation
-from remote_inference.wire import WireError, observation_from_message, request_from_message
+from remote_inference.wire import (
+    WireError,
+    bytes_field,
+    encode_jpeg,
+    encode_png,
+    observation_from_message,
+    observation_to_message,
+    request_from_message,
+)
+
+JPEG_QUALITY = 90  # the robots' default
 
 
 class RequestDecoder:
@@ -33,3 +47,59 @@ class RequestDecoder:
         if self._pin_task and task != self._default_task:  # an operator may have changed it since admission
             raise WireError(f"task: found {task!r}, expected {self._default_task!r}, which is pinned")
         return replace(observation, task=task)
+
+
+def sample_request(spec: PolicySpec, task: str) -> tuple[bytes, SessionOffer]:
+    """Return a serialized observation of the training shapes, and the offer of a robot that could send it.
+
+    A policy that continues prefixes gets one: guidance is the slow path, and starts cold.
+    """
+    images = [_picture(shape) for shape in spec.image_shapes.values()]
+    offer = SessionOffer(
+        client="",
+        client_instance_id="",
+        robot_namespace="",
+        robot_type="",
+        session_epoch=0,
+        schema_version=SCHEMA_VERSION_MAX,
+        action_names=spec.action_names,
+        state_names=spec.state_names,
+        images=tuple(
+            ImageFeature(name, image.format, *shape[:2])
+            for (name, shape), image in zip(spec.image_shapes.items(), images, strict=True)
+        ),
+        fps=spec.trained_fps,
+        task=task,
+        wants_rtc=spec.supports_rtc,
+    )
+    prefix = np.zeros((spec.chunk_size, spec.action_dim), np.float32) if spec.supports_rtc else None
+    request = Request(
+        session_id="",
+        session_epoch=0,
+        seq_id=0,
+        episode_id=0,
+        episode_start=False,
+        client_mono_ns=0,
+        task=task,
+        inference_delay_steps=int(spec.supports_rtc),
+        prefix_model=prefix,
+        prefix_robot=prefix,
+    )
+    state = np.zeros(len(spec.state_names), np.float32)
+    return serialize_message(observation_to_message(request, state, images, Time())), offer
+
+
+def _picture(shape: tuple[int, int, int]) -> CompressedImage:
+    """Return a picture `(height, width, 3)`, or a depth image with any other number of channels."""
+    height, width, channels = shape
+    if channels == 3:
+        rgb = _shading(shape, 255).astype(np.uint8)
+        return CompressedImage(format="jpeg", data=bytes_field(encode_jpeg(rgb, JPEG_QUALITY)))
+    depth = _shading((height, width), 65_535).astype(np.uint16)
+    return CompressedImage(format="png", data=bytes_field(encode_png(depth)))
+
+
+def _shading(shape: tuple[int, ...], peak: int) -> NDArray[np.float64]:
+    """Return rows that grow brighter, with a sensor's noise: black or pure noise decodes unlike any scene."""
+    ramp = np.linspace(0.2, 0.8, shape[0]).reshape(-1, *[1] * (len(shape) - 1))
+    return peak * np.clip(ramp + np.random.default_rng(0).normal(0.0, 0.03, shape), 0.0, 1.0)

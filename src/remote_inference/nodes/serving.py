@@ -17,12 +17,18 @@ from remote_inference.core.server.audit import AuditRecord
 from remote_inference.core.server.manifest import Manifest
 from remote_inference.core.server.scheduler import make_scheduler
 from remote_inference.core.server.session import Session, SessionRegistry
-from remote_inference.core.server.warmup import find_serving_mode, rehearse, warm_up
+from remote_inference.core.server.warmup import (
+    Rehearsal,
+    find_serving_mode,
+    largest_batch,
+    require_batches_to_agree,
+    warm_up,
+)
 from remote_inference.core.server.watch import PolicyWatch
 from remote_inference.core.server.worker import Worker
 from remote_inference.nodes.capture_writer import CaptureWriter
 from remote_inference.nodes.delay_line import DelayLine
-from remote_inference.nodes.request_decoder import RequestDecoder
+from remote_inference.nodes.request_decoder import RequestDecoder, sample_request
 from remote_inference.policies import load_policy
 
 IDLE_WAIT_S = 0.1  # longest sleep of the worker, should a wake-up get lost
@@ -36,7 +42,7 @@ class _Loaded:
     policy: Policy
     worker: Worker
     watch: PolicyWatch
-    inference_s: float
+    request_s: float
 
 
 class Serving:
@@ -76,7 +82,7 @@ class Serving:
         self.policy = loaded.policy
         self.worker = loaded.worker
         self.watch = loaded.watch
-        self.inference_s = loaded.inference_s
+        self.request_s = loaded.request_s  # of one request, decoding included
 
     def deposit(self, session: Session, data: bytes) -> None:
         """Put a serialized observation into its session's mailbox."""
@@ -128,24 +134,29 @@ class Serving:
 
     def _prepare(self, policy: Policy) -> _Loaded:
         manifest = self.manifest
-        inference_s = warm_up(policy, manifest.warmup_inferences, manifest.default_task, time.monotonic_ns)
+        decoder = RequestDecoder(manifest)
+        rehearsal = Rehearsal(policy, decoder, *sample_request(policy.spec, manifest.default_task))
+        request_s = warm_up(policy, rehearsal, manifest.warmup_inferences, time.monotonic_ns)
         self._classify(policy)
+        if (batch := largest_batch(manifest, policy.spec)) > 1:
+            request_s = warm_up(policy, rehearsal, manifest.warmup_inferences, time.monotonic_ns, batch)
+            require_batches_to_agree(policy, batch, manifest.default_task)
         watch = PolicyWatch(
-            lambda: rehearse(policy, manifest.default_task),
+            rehearsal.run,
             max_consecutive_failures=manifest.max_consecutive_failures,
             inference_timeout_s=manifest.inference_timeout_s,
         )
         worker = Worker(
             policy,
             make_scheduler(manifest, policy.spec.max_batch),
-            RequestDecoder(manifest),
+            decoder,
             deliver=self._deliver,
             clock_ns=time.monotonic_ns,
             audit=self._audit,
             watch=watch,
             capture=self._captures.put if self._captures else None,
         )
-        return _Loaded(policy, worker, watch, inference_s)
+        return _Loaded(policy, worker, watch, request_s)
 
     def _classify(self, policy: Policy) -> None:
         """Set how many sessions may use the policy. Raises PolicyError when the scheduler cannot serve it."""

@@ -17,7 +17,7 @@ from remote_inference.core.server.audit import AuditRecord
 from remote_inference.core.server.capture import Capture
 from remote_inference.core.server.scheduler import RoundRobin, Scheduler, Selection
 from remote_inference.core.server.session import Session
-from remote_inference.core.server.warmup import rehearse
+from remote_inference.core.server.warmup import Rehearsal
 from remote_inference.core.server.watch import PolicyWatch
 from remote_inference.core.server.worker import Worker
 
@@ -45,6 +45,10 @@ class JsonDecoder:
         return PolicyObservation(state=state, images={}, task=message["request"]["task"])
 
 
+def serialize(request: Request, state: Sequence[float] = (0.0, 0.0)) -> bytes:
+    return json.dumps({"request": vars(request), "state": list(state)}).encode()
+
+
 class Bench:
     """A worker with its robots, on a clock that the policy may advance."""
 
@@ -69,7 +73,7 @@ class Bench:
             for index in range(robots)
         ]
         self.watch = PolicyWatch(
-            lambda: rehearse(self.policy, "wave"),
+            Rehearsal(self.policy, JsonDecoder(), serialize(make_request()), make_offer()).run,
             max_consecutive_failures=max_consecutive_failures,
             inference_timeout_s=30.0,
         )
@@ -86,8 +90,7 @@ class Bench:
 
     def put(self, index: int, state: Sequence[float] = (0.5, -0.5), **changes: Any) -> Request:
         request = make_request(**{"session_id": f"s{index}", **changes})
-        data = json.dumps({"request": vars(request), "state": list(state)}).encode()
-        self.sessions[index].mailbox.put(data, self.now_ns)
+        self.sessions[index].mailbox.put(serialize(request, state), self.now_ns)
         return request
 
     def serve(self) -> list[Chunk]:

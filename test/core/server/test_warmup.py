@@ -10,42 +10,63 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import CHUNK_SIZE, JOINTS, SteadyPolicy
+from bench import JsonDecoder, serialize
+from builders import CHUNK_SIZE, ShiftProcessors, SteadyPolicy, make_offer, make_request, make_spec
 
 from remote_inference.core.policy import PolicyError, ServingMode
-from remote_inference.core.server.warmup import capacity, find_serving_mode, warm_up
+from remote_inference.core.server.manifest import Manifest, ModelSource
+from remote_inference.core.server.warmup import (
+    TIMED_INFERENCES,
+    Rehearsal,
+    capacity,
+    find_false_promises,
+    find_serving_mode,
+    largest_batch,
+    require_batches_to_agree,
+    warm_up,
+)
 
 
 def frozen_clock() -> int:
     return 0
 
 
-def test_a_working_policy_is_called_as_often_as_asked_and_the_last_call_is_timed():
-    policy, calls = SteadyPolicy(), []
+def rehearse(policy: SteadyPolicy) -> Rehearsal:
+    return Rehearsal(policy, JsonDecoder(), serialize(make_request()), make_offer())
+
+
+def warm(policy: SteadyPolicy, inferences: int = 1, **options: Any) -> float:
+    return warm_up(policy, rehearse(policy), inferences, **{"clock_ns": frozen_clock, **options})
+
+
+@pytest.mark.parametrize("batch_size", [1, 4])
+def test_a_working_policy_is_warmed_up_and_then_timed_by_the_median(batch_size: int):
+    """The first calls are cold, and one of those that are timed may be disturbed."""
+    policy, calls = SteadyPolicy(max_batch=4), []
     healthy = policy.answer
     policy.answer = lambda batch: (calls.append(len(batch)), healthy(batch))[1]
-    readings = iter([0, 5_000_000_000, 5_000_000_000, 5_040_000_000])
-    assert warm_up(policy, 2, "wave", lambda: next(readings)) == pytest.approx(0.04)
-    assert calls == [1, 1]
+    durations_ms = iter([40, 40, 900, 41, 39])
+    readings = itertools.accumulate(durations_ms, initial=0)
+    request_s = warm(policy, 3, batch_size=batch_size, clock_ns=lambda: next(readings) * 1_000_000)
+    assert request_s == pytest.approx(0.04 / batch_size)
+    assert calls == [batch_size] * (3 + TIMED_INFERENCES)
 
 
-def test_it_is_asked_with_the_training_shapes_and_the_default_task():
-    policy, seen = SteadyPolicy(), []
-    make = policy.make_processors
+def test_every_request_is_decoded_and_has_processors_of_its_own():
+    policy, decoder, made = SteadyPolicy(max_batch=3), JsonDecoder(), []
+    make, decode, decoded = policy.make_processors, decoder.observation, []
+    policy.make_processors = lambda: (made.append(make()), made[-1])[1]  # type: ignore[method-assign]
+    decoder.observation = lambda *parts: (decoded.append(parts), decode(*parts))[1]  # type: ignore[method-assign]
+    Rehearsal(policy, decoder, serialize(make_request()), make_offer()).run(3)
+    assert (len(decoded), len(made)) == (3, 3)
 
-    def recording_processors() -> Any:
-        processors = make()
-        pre = processors.pre
-        processors.pre = lambda observation: (seen.append(observation), pre(observation))[1]
-        return processors
 
-    policy.make_processors = recording_processors  # type: ignore[method-assign]
-    warm_up(policy, 1, "wave", frozen_clock)
-    (observation,) = seen
-    assert observation.state.shape == (2,)
-    assert observation.state.dtype == np.float32
-    assert {name: image.shape for name, image in observation.images.items()} == policy.spec.image_shapes
-    assert observation.task == "wave"
+@pytest.mark.parametrize(("mode", "resets"), [(ServingMode.EXCLUSIVE, 1), (ServingMode.SHARED, 0)])
+def test_an_exclusive_policy_forgets_a_rehearsal(mode: ServingMode, resets: int):
+    """The robot's next observation must not follow on a dummy one."""
+    policy = SteadyPolicy(serving_mode=mode)
+    rehearse(policy).run()
+    assert policy.resets == resets
 
 
 def rows(*shape: int) -> Callable[[Sequence[Any]], Any]:
@@ -78,7 +99,7 @@ def test_a_policy_that_cannot_answer_is_refused_by_name(answer: Any, words: str)
         processors.post = lambda chunk: chunk  # type: ignore[method-assign]
         policy.make_processors = lambda: processors  # type: ignore[method-assign]
     with pytest.raises(PolicyError) as refusal:
-        warm_up(policy, 1, "wave", frozen_clock)
+        warm(policy)
     assert "waver" in str(refusal.value)
     assert words in str(refusal.value)
 
@@ -91,7 +112,7 @@ def test_a_policy_without_processors_is_refused():
 
     policy.make_processors = broken  # type: ignore[method-assign]
     with pytest.raises(PolicyError, match=r"normalizer\.safetensors"):
-        warm_up(policy, 1, "wave", frozen_clock)
+        warm(policy)
 
 
 @pytest.mark.parametrize(
@@ -157,16 +178,116 @@ def test_the_probe_leaves_nothing_behind():
     assert not policy._sum.any()
 
 
-@pytest.mark.parametrize("supports_rtc", [True, False])
-def test_a_policy_that_continues_prefixes_is_warmed_up_with_one(supports_rtc: bool):
-    """Else the first robot pays for what guidance needs to get going."""
-    policy = SteadyPolicy(supports_rtc=supports_rtc)
-    asked = []
-    processors = policy.make_processors()
-    processors.pre = lambda observation: asked.append(observation) or observation.state
-    processors.post = lambda chunk: chunk
-    policy.make_processors = lambda: processors
-    warm_up(policy, 2, "wave", frozen_clock)
-    assert [observation.prefix_model is not None for observation in asked] == [supports_rtc] * 2
-    if supports_rtc:
-        assert asked[0].prefix_model.shape == (CHUNK_SIZE, len(JOINTS))
+def test_a_policy_whose_probe_is_no_chunk_is_refused_and_not_called_exclusive():
+    policy = SteadyPolicy()
+    policy.answer = lambda batch: [np.full((CHUNK_SIZE, 2), np.nan, np.float32) for _ in batch]
+    with pytest.raises(PolicyError, match="non-finite"):
+        find_serving_mode(policy, "wave")
+
+
+class RoundingPolicy(SteadyPolicy):
+    """Answers in units up to 100, a little differently each time, as kernels on a GPU do."""
+
+    def __init__(self, relative: float) -> None:
+        super().__init__(max_batch=8)
+        self._errors = itertools.cycle([0.0, relative, -relative])
+        self.answer = lambda batch: [
+            np.tile(100.0 * (1.0 + state) * np.float32(1.0 + next(self._errors)), (CHUNK_SIZE, 1))
+            for state in batch
+        ]
+
+
+@pytest.mark.parametrize(
+    ("relative", "mode"),
+    [(1e-4, ServingMode.SHARED), (1e-2, ServingMode.EXCLUSIVE)],
+    ids=["same", "other"],
+)
+def test_answers_are_compared_by_their_magnitude(relative: float, mode: ServingMode):
+    assert find_serving_mode(RoundingPolicy(relative), "wave") is mode
+
+
+def test_a_small_action_beside_a_large_one_is_not_lost_in_its_tolerance():
+    """Shoulder in rad beside a gripper in per cent."""
+    policy, calls = SteadyPolicy(), itertools.count()
+    policy.make_processors = PlainProcessors  # type: ignore[method-assign, assignment]
+    policy.answer = lambda batch: [np.tile(np.float32([0.01 * next(calls), 100.0]), (CHUNK_SIZE, 1))]
+    assert find_serving_mode(policy, "wave") is ServingMode.EXCLUSIVE
+
+
+class PlainProcessors(ShiftProcessors):
+    """Robot space is model space."""
+
+    def post(self, chunk_model: np.ndarray) -> np.ndarray:
+        return chunk_model
+
+
+def test_batches_that_answer_as_single_requests_do_agree():
+    require_batches_to_agree(SteadyPolicy(max_batch=4), 4, "wave")
+    require_batches_to_agree(RoundingPolicy(4e-3), 8, "wave")
+
+
+def test_a_policy_that_mixes_its_batch_up_is_refused():
+    policy = SteadyPolicy(max_batch=4)
+    healthy = policy.answer
+    policy.answer = lambda batch: healthy(batch)[::-1]
+    with pytest.raises(PolicyError, match="scheduler: found 'micro_batch', but waver answers differently"):
+        require_batches_to_agree(policy, 4, "wave")
+
+
+def test_a_policy_that_cannot_take_the_largest_batch_is_refused():
+    policy = SteadyPolicy(max_batch=8)
+    healthy = policy.answer
+
+    def answer(batch: Sequence[Any]) -> Any:
+        if len(batch) > 4:
+            raise MemoryError("no room on the device")
+        return healthy(batch)
+
+    policy.answer = answer
+    warm(policy, batch_size=4)
+    with pytest.raises(PolicyError, match="with a batch of 8 failed: MemoryError: no room"):
+        warm(policy, batch_size=8)
+
+
+def make_manifest(**changes: Any) -> Manifest:
+    return Manifest(model=ModelSource(backend="hold", path="x"), **changes)
+
+
+EXCLUSIVE = {"serving_mode": ServingMode.EXCLUSIVE}
+
+
+@pytest.mark.parametrize(
+    ("manifest", "spec", "expected"),
+    [
+        ({"max_sessions": 40}, {"max_batch": 16}, 1),
+        ({"scheduler": "micro_batch", "max_sessions": 40}, {"max_batch": 16}, 8),
+        ({"scheduler": "micro_batch", "max_sessions": 40, "max_batch": 32}, {"max_batch": 16}, 16),
+        ({"scheduler": "micro_batch", "max_sessions": 3}, {"max_batch": 16}, 3),
+        ({"scheduler": "micro_batch", "max_sessions": 40}, {"max_batch": 16, **EXCLUSIVE}, 1),
+    ],
+)
+def test_the_largest_batch_is_bounded_by_manifest_policy_and_sessions(
+    manifest: dict, spec: dict, expected: int
+):
+    assert largest_batch(make_manifest(**manifest), make_spec(**spec)) == expected
+
+
+@pytest.mark.parametrize(
+    ("manifest", "spec", "words"),
+    [
+        ({"max_sessions": 4}, {}, []),
+        ({"max_sessions": 50}, {}, ["max_sessions is 50, more than 40"]),
+        ({"max_sessions": 4}, EXCLUSIVE, ["max_sessions is 4, but the policy is served exclusively"]),
+        ({"max_sessions": 1}, EXCLUSIVE, []),
+        ({"max_batch": 32}, {"max_batch": 16}, []),
+        (
+            {"max_batch": 32, "scheduler": "micro_batch"},
+            {"max_batch": 16},
+            ["max_batch is 32, more than the policy takes: 16"],
+        ),
+    ],
+)
+def test_what_the_manifest_promises_in_vain_is_said(manifest: dict, spec: dict, words: list[str]):
+    found = find_false_promises(make_manifest(**manifest), make_spec(**spec), robots=40)
+    assert len(found) == len(words)
+    assert all(word in line for word, line in zip(words, found, strict=True))

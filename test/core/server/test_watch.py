@@ -6,11 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
-from builders import SteadyPolicy, ns
+from builders import ns
 
-from remote_inference.core.policy import DeviceError, PolicyError, ServingMode
-from remote_inference.core.server.warmup import rehearse
+from remote_inference.core.policy import DeviceError, PolicyError
 from remote_inference.core.server.watch import CHECK_PERIOD_NS, PolicyWatch
 
 
@@ -114,11 +112,3 @@ def test_a_rehearsal_that_hangs_shows_as_any_inference():
     fail(watch, 3)
     assert seen == ["an inference has not ended for 31 s"]
     assert watch.busy.running_s(ns(32.0)) == 0.0
-
-
-@pytest.mark.parametrize(("mode", "resets"), [(ServingMode.EXCLUSIVE, 1), (ServingMode.SHARED, 0)])
-def test_an_exclusive_policy_forgets_a_rehearsal(mode: ServingMode, resets: int):
-    """The robot's next observation must not follow on a dummy one."""
-    policy = SteadyPolicy(serving_mode=mode)
-    rehearse(policy, "wave")
-    assert policy.resets == resets

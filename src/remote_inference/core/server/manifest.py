@@ -63,7 +63,12 @@ class Manifest(Document):
         float, Field(ge=0.0, le=1_000.0, description="micro_batch: longest wait for others to join [ms]")
     ] = 5.0
     warmup_inferences: Annotated[
-        int, Field(ge=1, le=1_000, description="inferences before anybody is admitted; the last one is timed")
+        int,
+        Field(
+            ge=1,
+            le=1_000,
+            description="requests served before some are timed and anybody is admitted",
+        ),
     ] = 2
     max_consecutive_failures: Annotated[
         int,

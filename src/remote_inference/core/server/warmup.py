@@ -6,62 +6,95 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from remote_inference.core.exchange import SessionOffer
 from remote_inference.core.policy import (
     Float32Array,
     Policy,
     PolicyError,
     PolicyObservation,
     PolicySpec,
+    Processors,
     ServingMode,
     find_chunk_problem,
 )
+from remote_inference.core.server.manifest import Manifest
+from remote_inference.core.server.worker import Decoder
 
+TIMED_INFERENCES = 5
 PROBE_STEPS = 3  # requests of each fake session
-PROBE_TOLERANCE = 1e-4  # absolute, model space; batches of other sizes round differently
+# How far two answers may lie apart and still be the same, in robot space: absolute, in the action's unit, and
+# relative to the largest value of the action in the chunk.
+ABSOLUTE_TOLERANCE = 1e-4
+RELATIVE_TOLERANCE = 1e-3
+BATCH_TOLERANCE = 2e-2  # relative, between batches of other sizes: bfloat16 rounds to 4e-3
 
 
-def rehearse(policy: Policy, task: str) -> None:
-    """Serve a dummy observation of the training shapes as a robot's.
+class Rehearsal:
+    """A request of the server's own, served as a robot's is: decoded, prepared, answered and checked."""
 
-    A policy that continues prefixes gets one: guidance is the slow path, and starts cold. An exclusive policy
-    forgets the episode, which the dummy does not belong to. Raises what processors and policy raise, and
-    PolicyError when the chunk is none.
-    """
-    spec = policy.spec
-    observation = _observe(spec, task, np.zeros(len(spec.state_names), np.float32), brightness=0)
-    if spec.supports_rtc:
-        prefix = np.zeros((spec.chunk_size, spec.action_dim), np.float32)
-        observation = replace(observation, inference_delay_steps=1, prefix_model=prefix, prefix_robot=prefix)
-    try:
-        processors = policy.make_processors()
-        (chunk_model,) = policy.predict([processors.pre(observation)])
-        if problem := find_chunk_problem(spec, chunk_model, processors.post(chunk_model)):
-            raise PolicyError(problem)
-    finally:
-        if spec.serving_mode is ServingMode.EXCLUSIVE:
-            policy.reset()
+    def __init__(self, policy: Policy, decoder: Decoder, data: bytes, offer: SessionOffer) -> None:
+        """Take a serialized observation, and the offer of the robot that could have sent it."""
+        self._policy = policy
+        self._decoder = decoder
+        self._data = data
+        self._offer = offer
 
+    def run(self, batch_size: int = 1) -> None:
+        """Serve it `batch_size` times in one call of the policy.
 
-def warm_up(policy: Policy, inferences: int, task: str, clock_ns: Callable[[], int]) -> float:
-    """Rehearse; return the last one's duration [s].
-
-    Raises PolicyError when the policy has no working chunk call, whatever its name promises.
-    """
-    duration_s = math.nan
-    for _ in range(inferences):
-        begin_ns = clock_ns()
+        An exclusive policy forgets the episode, which it does not belong to. Raises what decoder, processors
+        and policy raise, and PolicyError for an answer that is no chunk.
+        """
+        spec = self._policy.spec
         try:
-            rehearse(policy, task)
-        except Exception as error:
-            raise PolicyError(
-                f"warm-up of {policy.spec.name} failed: {type(error).__name__}: {error}"
-            ) from error
-        duration_s = (clock_ns() - begin_ns) / 1e9
-    return duration_s
+            prepared = [self._prepare() for _ in range(batch_size)]
+            chunks = self._policy.predict([model_input for _, model_input in prepared])
+            if len(chunks) != batch_size:
+                raise PolicyError(f"policy returned {len(chunks)} chunks, expected {batch_size}")
+            for (processors, _), chunk_model in zip(prepared, chunks, strict=True):
+                _require_chunk(spec, chunk_model, processors.post(chunk_model))
+        finally:
+            if spec.serving_mode is ServingMode.EXCLUSIVE:
+                self._policy.reset()
+
+    def _prepare(self) -> tuple[Processors, Any]:
+        processors = self._policy.make_processors()
+        _, message = self._decoder.request(self._data)
+        return processors, processors.pre(self._decoder.observation(message, self._offer))
+
+
+def warm_up(
+    policy: Policy, rehearsal: Rehearsal, inferences: int, clock_ns: Callable[[], int], batch_size: int = 1
+) -> float:
+    """Rehearse `inferences` times, then some more against the clock; return the time of one request [s].
+
+    That is the median, and the request's share of its batch. Raises PolicyError when the policy has no
+    working chunk call, whatever its name promises.
+    """
+    try:
+        for _ in range(inferences):
+            rehearsal.run(batch_size)
+        times_ns = [clock_ns()]
+        for _ in range(TIMED_INFERENCES):
+            rehearsal.run(batch_size)
+            times_ns.append(clock_ns())
+    except Exception as error:
+        batch = f" with a batch of {batch_size}" if batch_size > 1 else ""
+        raise PolicyError(
+            f"warm-up of {policy.spec.name}{batch} failed: {type(error).__name__}: {error}"
+        ) from error
+    return float(np.median(np.diff(times_ns))) / batch_size / 1e9
+
+
+def largest_batch(manifest: Manifest, spec: PolicySpec) -> int:
+    """Return the most requests that one call of the policy may get. spec: as classified."""
+    if manifest.scheduler != "micro_batch" or spec.serving_mode is ServingMode.EXCLUSIVE:
+        return 1
+    return min(manifest.max_batch, spec.max_batch, manifest.max_sessions)
 
 
 def find_serving_mode(policy: Policy, task: str) -> ServingMode:
@@ -69,15 +102,41 @@ def find_serving_mode(policy: Policy, task: str) -> ServingMode:
 
     Two fake sessions with states of their own are served one after the other, then request by request in
     turn. A policy that remembers (the diffusion family's observation queues) answers differently the second
-    time. So does one that draws random numbers: it is served exclusively, too.
+    time. So does one that draws random numbers: it is served exclusively, too. Raises PolicyError for an
+    answer that is no chunk.
     """
-    ramp = np.linspace(-0.5, 0.5, len(policy.spec.state_names), dtype=np.float32)
-    states = [ramp, -ramp]
+    states = _states(policy.spec, 2)
     turns = [(who, step) for step in range(PROBE_STEPS) for who in (0, 1)]
     apart = _answers(policy, sorted(turns), states, task)
     in_turn = _answers(policy, turns, states, task)
-    same = all(np.allclose(apart[turn], in_turn[turn], rtol=0.0, atol=PROBE_TOLERANCE) for turn in turns)
+    same = all(_agree(in_turn[turn], apart[turn], RELATIVE_TOLERANCE) for turn in turns)
     return ServingMode.SHARED if same else ServingMode.EXCLUSIVE
+
+
+def require_batches_to_agree(policy: Policy, batch_size: int, task: str) -> None:
+    """Ask different requests one by one and in one call. Raises PolicyError when the answers differ."""
+    processors = [policy.make_processors() for _ in range(batch_size)]
+    inputs = [
+        processors[who].pre(_observe(policy.spec, task, state, brightness=who % 256))
+        for who, state in enumerate(_states(policy.spec, batch_size))
+    ]
+    alone = [rows for model_input in inputs for rows in policy.predict([model_input])]
+    together = policy.predict(inputs)
+    for who, pair in enumerate(processors):
+        expected, found = pair.post(alone[who]), pair.post(together[who])
+        _require_chunk(policy.spec, together[who], found)
+        if not _agree(found, expected, BATCH_TOLERANCE):
+            difference = float(np.abs(found - expected).max())
+            raise PolicyError(
+                f"scheduler: found 'micro_batch', but {policy.spec.name} answers differently in a batch of "
+                f"{batch_size} than alone, by up to {difference:.3g}"
+            )
+
+
+def _states(spec: PolicySpec, count: int) -> list[Float32Array]:
+    """Return `count` states `[state_dim]`, no two of them equal."""
+    ramp = np.linspace(-0.5, 0.5, len(spec.state_names), dtype=np.float32)
+    return [np.float32(scale) * (ramp + 0.1) for scale in np.linspace(1.0, -1.0, count)]
 
 
 def _answers(
@@ -91,6 +150,7 @@ def _answers(
         observation = _observe(policy.spec, task, states[who] * (1 + step), brightness=40 * (1 + who + step))
         (chunk_model,) = policy.predict([processors[who].pre(observation)])
         answers[who, step] = processors[who].post(chunk_model)
+        _require_chunk(policy.spec, chunk_model, answers[who, step])
     policy.reset()
     return answers
 
@@ -104,11 +164,34 @@ def _observe(spec: PolicySpec, task: str, state: Float32Array, brightness: int) 
     )
 
 
-def capacity(inference_s: float, request_rate_hz: float, horizon: int, period_s: float, rtt_s: float) -> int:
+def _require_chunk(spec: PolicySpec, chunk_model: Float32Array, chunk_robot: Float32Array) -> None:
+    if problem := find_chunk_problem(spec, chunk_model, chunk_robot):
+        raise PolicyError(problem)
+
+
+def _agree(found: Float32Array, expected: Float32Array, relative: float) -> bool:
+    """Compare robot-space chunks `[chunk_size, action_dim]`, each action by its own magnitude."""
+    tolerance = ABSOLUTE_TOLERANCE + relative * np.abs(expected).max(axis=0)
+    return bool((np.abs(found - expected) <= tolerance).all())
+
+
+def capacity(request_s: float, request_rate_hz: float, horizon: int, period_s: float, rtt_s: float) -> int:
     """Return how many robots one worker serves: `min(0.8 / (r t), (H dt / 2 - rtt) / t)`.
 
     The first term keeps a fifth of the worker free, the second answers each robot within half its chunk.
     """
-    by_load = 0.8 / (request_rate_hz * inference_s)
-    by_deadline = (horizon * period_s / 2 - rtt_s) / inference_s
+    by_load = 0.8 / (request_rate_hz * request_s)
+    by_deadline = (horizon * period_s / 2 - rtt_s) / request_s
     return max(0, math.floor(min(by_load, by_deadline)))
+
+
+def find_false_promises(manifest: Manifest, spec: PolicySpec, robots: int) -> list[str]:
+    """Return what the manifest promises and the policy does not keep. robots: as many as its speed allows."""
+    found = []
+    if manifest.max_sessions > 1 and spec.serving_mode is ServingMode.EXCLUSIVE:
+        found.append(f"max_sessions is {manifest.max_sessions}, but the policy is served exclusively: to one")
+    elif manifest.max_sessions > robots:
+        found.append(f"max_sessions is {manifest.max_sessions}, more than {robots}")
+    if manifest.scheduler == "micro_batch" and manifest.max_batch > spec.max_batch:
+        found.append(f"max_batch is {manifest.max_batch}, more than the policy takes: {spec.max_batch}")
+    return found
