@@ -119,6 +119,10 @@ REFUSALS = {words for _, words in REJECTIONS}
 # By rejection: what an offer or a server must be like.
 VIOLATIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "draining": ({}, {"accepting": False}),
+    "failing": (
+        {},
+        {"failing": "the policy failed 10 batches in a row and the server's own: PolicyError: no room"},
+    ),
     "actions": ({"action_names": ("elbow", "shoulder")}, {}),
     "cameras": ({"images": ()}, {}),
     "state": ({"state_names": ("shoulder", "wrist")}, {}),
@@ -183,11 +187,12 @@ def test_every_rule_of_the_guard_is_explained() -> None:
 
 def test_every_reason_of_the_health_port_is_explained() -> None:
     section = TROUBLESHOOTING.split("## The server is not ready")[1]
-    source = (SOURCE / "core" / "server" / "snapshot.py").read_text()
-    reasons = re.findall(
-        r'return f?"([^"]+)"', source.split("def unhealthy_reason")[1].split("def to_json")[0]
-    )
-    assert len(reasons) == 5
+    reasons = []
+    for name in ("snapshot.py", "watch.py"):
+        source = (SOURCE / "core" / "server" / name).read_text()
+        code = source.split("def unhealthy_reason")[1].split("def to_json")[0]
+        reasons += re.findall(r'return f?"([^"]+)"', code)
+    assert len(reasons) == 7
     for reason in reasons:
         assert re.sub(r"\{[^}]*\}", "...", reason) in section, reason
 
