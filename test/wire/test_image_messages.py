@@ -108,6 +108,11 @@ def test_an_empty_image_is_refused():
         image_from_message(Image(encoding="rgb8"))
 
 
+def test_an_absurd_image_is_refused():
+    with pytest.raises(ImageError, match=r"found 8191 x 8191 pixels, expected .* at most 12582912 in all"):
+        image_from_message(Image(encoding="rgb8", height=8191, width=8191))
+
+
 def test_rgb8_is_a_view_of_the_message():
     message = image(np.zeros((4, 5, 3), np.uint8), "rgb8")
     rgb = image_from_message(message)

@@ -108,13 +108,25 @@ def test_a_corrupt_jpeg_is_an_image_or_an_image_error(data):
     assert decoded.shape[2] == 3
 
 
-def test_an_absurd_jpeg_is_refused_before_it_is_decoded(jpeg_library, monkeypatch):
+# One side is too long, or both are allowed and the whole is not.
+ABSURD = [(60000, 100), (8191, 8191), (3073, 4096)]
+
+
+@pytest.mark.parametrize(("height", "width"), ABSURD)
+def test_an_absurd_jpeg_is_refused_before_it_is_decoded(jpeg_library, monkeypatch, height, width):
     encoded = bytearray(encode_jpeg(smooth(), 90))
     frame = encoded.index(b"\xff\xc0")  # start of frame: length, precision, height, width
-    struct.pack_into(">HH", encoded, frame + 5, 60000, 100)
+    struct.pack_into(">HH", encoded, frame + 5, height, width)
     monkeypatch.setattr(type(jpeg_library), "decode", lambda *_: pytest.fail("decoded"))
-    with pytest.raises(ImageError, match="found 60000 x 100 pixels, expected 1 to 8192 a side"):
+    with pytest.raises(
+        ImageError,
+        match=f"found {height} x {width} pixels, expected 1 to 8192 a side and at most 12582912 in all",
+    ):
         decode_jpeg(encoded)
+
+
+def test_a_camera_of_12_megapixels_passes():
+    assert decode_jpeg(encode_jpeg(np.zeros((3072, 4096, 3), np.uint8), 90)).shape == (3072, 4096, 3)
 
 
 @pytest.mark.parametrize(
@@ -170,11 +182,12 @@ def test_only_16_bit_greyscale_png_is_depth():
         decode_png(out.getvalue())
 
 
-def test_an_absurd_png_is_refused_before_it_is_decoded():
-    header = struct.pack(">IIBBBBB", 100, 60000, 16, 0, 0, 0, 0)
+@pytest.mark.parametrize(("height", "width"), ABSURD)
+def test_an_absurd_png_is_refused_before_it_is_decoded(height, width):
+    header = struct.pack(">IIBBBBB", width, height, 16, 0, 0, 0, 0)
     chunk = b"IHDR" + header
     data = b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + chunk + struct.pack(">I", zlib.crc32(chunk))
-    with pytest.raises(ImageError, match="found 60000 x 100 pixels"):
+    with pytest.raises(ImageError, match=f"found {height} x {width} pixels"):
         decode_png(data)
 
 

@@ -24,7 +24,8 @@ texts = st.lists(text, max_size=4).map(tuple)
 uint32 = st.integers(0, 2**32 - 1)
 uint16 = st.integers(0, 2**16 - 1)
 float32 = st.floats(0, 1e6, width=32)
-features = st.builds(ImageFeature, text, st.sampled_from(["jpeg", "png", "raw"]), uint32, uint32)
+height, width = st.integers(0, 3072), st.integers(0, 4096)
+features = st.builds(ImageFeature, text, st.sampled_from(["jpeg", "png", "raw"]), height, width)
 offers = st.builds(
     SessionOffer,
     client=text,
@@ -95,3 +96,25 @@ def test_an_unknown_encoding_is_refused_naming_the_feature():
     )
     with pytest.raises(WireError, match=r"found 'webp' for images\.front, expected one of jpeg, png, raw"):
         offer_from_request(request)
+
+
+def offer_of_a_camera(height: int, width: int) -> OpenSession.Request:
+    return OpenSession.Request(
+        robot_namespace="/robot_1",
+        image_features=["images.front"],
+        image_encodings=["jpeg"],
+        image_heights=[height],
+        image_widths=[width],
+    )
+
+
+@pytest.mark.parametrize(("height", "width"), [(3073, 4096), (8191, 8191), (1, 8193)])
+def test_images_too_large_to_be_decoded_are_refused_naming_the_feature(height, width):
+    with pytest.raises(WireError, match=rf"images\.front: image: found {height} x {width} pixels"):
+        offer_from_request(offer_of_a_camera(height, width))
+
+
+@pytest.mark.parametrize(("height", "width"), [(3072, 4096), (0, 0), (2160, 3840)])
+def test_images_of_a_possible_or_unknown_size_are_admitted(height, width):
+    (image,) = offer_from_request(offer_of_a_camera(height, width)).images
+    assert (image.height, image.width) == (height, width)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 import struct
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from numpy.typing import DTypeLike, NDArray
 from PIL import Image as PillowImage
 from sensor_msgs.msg import Image
 
+from remote_inference.core.exchange import ImageFeature
 from remote_inference.wire.arrays import ByteBuffer, WireError, bytes_field
 from remote_inference.wire.jpeg import JPEG_LIBRARIES
 
@@ -36,7 +38,9 @@ def _make_bridge() -> Any:
 
 
 _BRIDGE = _make_bridge()
-MAX_SIDE = 8192  # [px] bound on what one message may make us allocate
+# Bounds on the time and memory that one message may cost: a header of a few bytes can announce gigapixels.
+MAX_SIDE = 8192  # [px]
+MAX_PIXELS = 4096 * 3072  # a camera of 12 megapixels
 _JPEG = JPEG_LIBRARIES[0]
 _PNG_HEADER = struct.Struct(
     ">8s4x4sIIBB"
@@ -74,7 +78,7 @@ def encode_jpeg(rgb: NDArray[np.uint8], quality: int) -> bytes:
 def decode_jpeg(data: ByteBuffer) -> NDArray[np.uint8]:
     """Decode to uint8 RGB `[height, width, 3]`; greyscale becomes RGB.
 
-    Raises ImageError for corrupt or truncated data, or a side over MAX_SIDE.
+    Raises ImageError for corrupt or truncated data, or a size beyond MAX_SIDE or MAX_PIXELS.
     """
     jpeg_size(data)
     try:
@@ -86,7 +90,7 @@ def decode_jpeg(data: ByteBuffer) -> NDArray[np.uint8]:
 def jpeg_size(data: ByteBuffer) -> tuple[int, int]:
     """Read `(height, width)` [px] from a JPEG's header.
 
-    Raises ImageError for no JPEG, or a side over MAX_SIDE.
+    Raises ImageError for no JPEG, or a size beyond MAX_SIDE or MAX_PIXELS.
     """
     try:
         height, width = _JPEG.size(data)
@@ -108,7 +112,8 @@ def encode_png(depth: NDArray[np.uint16]) -> bytes:
 def decode_png(data: ByteBuffer) -> NDArray[np.uint16]:
     """Decode a 16-bit greyscale PNG to uint16 `[height, width]`.
 
-    Raises ImageError for another kind of PNG, corrupt or truncated data, or a side over MAX_SIDE.
+    Raises ImageError for another kind of PNG, corrupt or truncated data, or a size beyond MAX_SIDE or
+    MAX_PIXELS.
     """
     png_size(data)
     try:
@@ -121,7 +126,7 @@ def decode_png(data: ByteBuffer) -> NDArray[np.uint16]:
 def png_size(data: ByteBuffer) -> tuple[int, int]:
     """Read `(height, width)` [px] from a 16-bit greyscale PNG's header.
 
-    Raises ImageError for another kind of PNG, no PNG, or a side over MAX_SIDE.
+    Raises ImageError for another kind of PNG, no PNG, or a size beyond MAX_SIDE or MAX_PIXELS.
     """
     if len(data) < _PNG_HEADER.size:
         raise _undecodable(data, "PNG", f"a header takes {_PNG_HEADER.size}")
@@ -144,7 +149,8 @@ def image_from_message(message: Image) -> NDArray[Any]:
     beyond 65.535 m become 65535. Row padding and byte order are honoured. The result is C-contiguous and
     read-only; it shares the message's memory when nothing had to be converted.
 
-    Raises ImageError for another encoding, or data that does not fill height and step.
+    Raises ImageError for another encoding, data that does not fill height and step, or a size beyond MAX_SIDE
+    or MAX_PIXELS.
     """
     _require_size(message.height, message.width)
     if len(message.data) != message.height * message.step:
@@ -179,6 +185,19 @@ def image_to_message(image: NDArray[Any]) -> Image:
         step=image.nbytes // height,
         data=bytes_field(np.ascontiguousarray(image).reshape(-1).view(np.uint8).data),
     )
+
+
+def require_possible_sizes(features: Sequence[ImageFeature]) -> None:
+    """Check sizes that are announced before an image is sent; those not known yet pass.
+
+    Raises ImageError naming the feature for a size beyond MAX_SIDE or MAX_PIXELS.
+    """
+    for feature in features:
+        if feature.height and feature.width:
+            try:
+                _require_size(feature.height, feature.width)
+            except ImageError as error:
+                raise ImageError(f"{feature.name}: {error}") from error
 
 
 def _to_rgb(message: Image) -> NDArray[np.uint8]:
@@ -233,8 +252,11 @@ def _require(image: NDArray[Any], dtype: DTypeLike, channels: tuple[int, ...]) -
 
 
 def _require_size(height: int, width: int) -> None:
-    if not (0 < height <= MAX_SIDE and 0 < width <= MAX_SIDE):
-        raise ImageError(f"image: found {height} x {width} pixels, expected 1 to {MAX_SIDE} a side")
+    if not (0 < height <= MAX_SIDE and 0 < width <= MAX_SIDE) or height * width > MAX_PIXELS:
+        raise ImageError(
+            f"image: found {height} x {width} pixels, expected 1 to {MAX_SIDE} a side "
+            f"and at most {MAX_PIXELS} in all"
+        )
 
 
 def _undecodable(data: ByteBuffer, kind: str, reason: object) -> ImageError:

@@ -10,6 +10,7 @@ from rclpy.validate_full_topic_name import validate_full_topic_name
 from remote_inference.core.exchange import ImageFeature, SessionOffer, SessionReply, in_namespace
 from remote_inference.srv import OpenSession
 from remote_inference.wire.arrays import WireError
+from remote_inference.wire.images import require_possible_sizes
 from remote_inference.wire.qos import CHUNK_TOPIC
 
 _ENCODINGS = ("jpeg", "png", "raw")
@@ -40,7 +41,7 @@ def offer_from_request(request: OpenSession.Request) -> SessionOffer:
     """Read an offer.
 
     Raises WireError when the namespace is none, the image fields differ in length, or an encoding is none of
-    jpeg, png and raw.
+    jpeg, png and raw, and its subclass ImageError when images would be larger than is ever decoded.
     """
     try:
         validate_full_topic_name(in_namespace(request.robot_namespace, CHUNK_TOPIC))
@@ -62,6 +63,7 @@ def offer_from_request(request: OpenSession.Request) -> SessionOffer:
                 f"image_encodings: found {image.encoding!r} for {image.name}, "
                 f"expected one of {', '.join(_ENCODINGS)}"
             )
+    require_possible_sizes(images)
     return SessionOffer(
         client=request.client,
         client_instance_id=request.client_instance_id,
