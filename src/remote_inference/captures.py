@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A bounded ring of served requests with their chunks, one file each, to be served again byte for byte."""
+"""A bounded ring of served requests with their chunks, one file each, to be served again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from remote_inference.core.exchange import ImageFeature, SessionOffer
 from remote_inference.core.server.capture import Capture
 
 SUFFIX = ".capture"
-VERSION = 1
+VERSION = 2  # 2: batch_size
 
 
 class CaptureError(Exception):
@@ -64,6 +64,7 @@ def load_capture(path: Path) -> Capture:
             data=fields["data"],
             policy_version=fields["policy_version"],
             seq_id=fields["seq_id"],
+            batch_size=fields["batch_size"],
             **arrays,
         )
     except OSError as error:
@@ -84,6 +85,7 @@ def _to_bytes(capture: Capture) -> bytes:
         "robot": capture.robot.astype(np.float32).tobytes(),
         "policy_version": capture.policy_version,
         "seq_id": capture.seq_id,
+        "batch_size": capture.batch_size,
     }
     packed: bytes = msgpack.packb(fields)
     return packed

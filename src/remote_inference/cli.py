@@ -81,7 +81,7 @@ def _add_explain(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
 
 
 def _add_replay(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = verbs.add_parser("replay-capture", help="serve captured requests again and compare the bytes")
+    parser = verbs.add_parser("replay-capture", help="serve captured requests again and compare the chunks")
     parser.add_argument("captures", type=Path, nargs="+", help="files of a manifest's capture_dir")
     parser.add_argument("--manifest", type=Path, required=True, help="YAML that says which policy answers")
     parser.set_defaults(run=_replay)
@@ -146,10 +146,8 @@ def _replay(arguments: argparse.Namespace) -> int:
         print(f"remote-inference replay-capture: {error}", file=sys.stderr)
         return 2
     for one in replays:
-        outcome = "equal" if one.is_equal else f"differs by {one.largest_difference:g}"
-        other = "" if one.is_same_policy else ", another policy"
-        print(f"{one.path}: request {one.seq_id}: {outcome}{other}")
-    return 0 if all(one.is_equal for one in replays) else 1
+        print(one)
+    return 0 if all(one.agrees for one in replays) else 1
 
 
 def _run(processes: list[bringup.Process]) -> int:

@@ -17,18 +17,18 @@ from remote_inference.core.server.capture import Capture
 
 def make_capture(seq_id: int = 1) -> Capture:
     rows = make_rows(3)
-    return Capture(make_offer(), b"\x00\x01 bytes", rows, rows * np.float32(1 / 3), "f1", seq_id)
+    return Capture(make_offer(), b"\x00\x01 bytes", rows, rows * np.float32(1 / 3), "f1", seq_id, 3)
 
 
 def test_a_capture_survives_the_file_to_the_byte(tmp_path: Path):
     capture = make_capture()
     read = load_capture(CaptureRing(tmp_path, 5).put(capture))
-    assert (read.offer, read.data, read.policy_version, read.seq_id) == (
+    assert (read.offer, read.data, read.policy_version) == (
         capture.offer,
         capture.data,
         capture.policy_version,
-        capture.seq_id,
     )
+    assert (read.seq_id, read.batch_size) == (1, 3)
     assert read.model.tobytes() == capture.model.tobytes()
     assert read.robot.tobytes() == capture.robot.tobytes()
     assert read.robot.shape == capture.robot.shape
@@ -54,8 +54,8 @@ def test_the_captures_of_an_earlier_run_count_and_are_not_written_over(tmp_path:
     [
         (b"", "is no capture"),
         (b"\xff not msgpack", "is no capture"),
-        (msgpack.packb({"version": 9}), "version: found 9, expected 1"),
-        (msgpack.packb({"version": 1}), "is no capture"),
+        (msgpack.packb({"version": 9}), "version: found 9, expected 2"),
+        (msgpack.packb({"version": 2}), "is no capture"),
     ],
 )
 def test_a_file_that_is_no_capture_is_named(tmp_path: Path, data: bytes, words: str):

@@ -14,7 +14,8 @@ from remote_inference.core.policy import Float32Array
 class Capture:
     """One request as it arrived and what it was answered with.
 
-    data: serialized Observation. model and robot: float32 `[chunk_size, action_dim]`.
+    data: serialized Observation. model and robot: float32 `[chunk_size, action_dim]`. batch_size: requests
+    that were served together, this one included.
     """
 
     offer: SessionOffer
@@ -23,7 +24,8 @@ class Capture:
     robot: Float32Array
     policy_version: str
     seq_id: int
+    batch_size: int
 
     @classmethod
-    def of(cls, offer: SessionOffer, data: bytes, chunk: Chunk) -> Capture:
-        return cls(offer, data, chunk.model, chunk.robot, chunk.policy_version, chunk.seq_id)
+    def of(cls, offer: SessionOffer, data: bytes, chunk: Chunk, batch_size: int) -> Capture:
+        return cls(offer, data, chunk.model, chunk.robot, chunk.policy_version, chunk.seq_id, batch_size)

@@ -234,7 +234,7 @@ class Worker:
         self._deliver(job.session, chunk)
         self._audit(_record(job, chunk, (now_ns - job.letter.waiting_since_ns) / 1e6))
         if self._capture and not job.error:
-            self._capture(Capture.of(job.session.offer, job.letter.data, chunk))
+            self._capture(Capture.of(job.session.offer, job.letter.data, chunk, job.batch_size))
 
 
 def _record(job: _Job, chunk: Chunk, staleness_ms: float) -> AuditRecord:
