@@ -65,8 +65,8 @@ class Operations:
         if health is not None:
             health.close()
         audit, self._audit = self._audit, None
-        if audit is not None:
-            audit.close()
+        if audit is not None and not audit.close():
+            self._logger.error(f"audit_file: the disk does not answer, {audit.dropped} lines are lost")
 
     def record(self, record: AuditRecord) -> None:
         """Take one served request; never blocks."""

@@ -7,8 +7,15 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import select
+import subprocess
+import sys
 import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,6 +35,28 @@ RECORD = AuditRecord(
     staleness_ms=21.75,
     superseded=1,
 )
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + 30.0
+    while not condition():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.005)
+
+
+@pytest.fixture
+def full_pipe(tmp_path: Path) -> Iterator[Path]:
+    """Return a named pipe whose buffer is full and that nobody empties: writing to it blocks."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    writer = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(writer, bytes(4_096))
+    yield pipe
+    os.close(writer)
+    os.close(reader)
 
 
 def lines(path: Path) -> list[dict]:
@@ -84,7 +113,6 @@ def test_a_full_file_is_put_aside_and_the_oldest_forgotten(tmp_path: Path, monke
 def test_a_disk_that_hangs_drops_lines_and_blocks_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A named pipe that nobody empties is such a disk: writing to it blocks once its buffer is full."""
     monkeypatch.setattr(audit, "MAX_WAITING", 10)
-    monkeypatch.setattr(audit, "MAX_FILE_BYTES", 0)  # no rotation: a pipe has no size
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
@@ -104,6 +132,59 @@ def test_a_disk_that_hangs_drops_lines_and_blocks_nobody(tmp_path: Path, monkeyp
             got += os.read(reader, 65_536)
     os.close(reader)
     assert len(got.splitlines()) == sent - dropped
+
+
+@pytest.mark.parametrize("full_queue", [True, False])
+def test_a_disk_that_hangs_does_not_keep_the_log_from_closing(
+    full_pipe: Path, monkeypatch: pytest.MonkeyPatch, full_queue: bool
+):
+    monkeypatch.setattr(audit, "MAX_WAITING", 10)
+    monkeypatch.setattr(audit, "CLOSE_TIMEOUT_S", 0.2)
+    log = AuditLog(full_pipe, "/policy_server", "abc")
+    written = 0
+    refused_in_a_row = 0
+    while written < 2 or (full_queue and refused_in_a_row < 10):
+        before = log.dropped
+        log.write(RECORD)
+        written += 1
+        refused_in_a_row = refused_in_a_row + 1 if log.dropped > before else 0
+        time.sleep(0.005)  # in which a thread that is not stuck would take one
+    closed: list[bool] = []
+    closer = threading.Thread(target=lambda: closed.append(log.close()), daemon=True)
+    closer.start()
+    closer.join(30.0)
+    assert closed == [False]
+    assert log.dropped == written - 1  # all but the one that is being written
+
+
+def test_a_disk_that_hangs_does_not_keep_the_process_from_ending(full_pipe: Path):
+    """A thread that is stuck in a write holds whatever lock it took, and exit handlers want their turn."""
+    program = f"""
+from remote_inference.core.server import audit
+audit.CLOSE_TIMEOUT_S = 0.2
+log = audit.AuditLog({str(full_pipe)!r}, "/policy_server", "abc")
+log.write(audit.AuditRecord("s1", "/r", "/r/n"))
+print(log.close())
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout) == (0, "False\n"), ended.stderr
+
+
+def test_a_full_disk_leaves_no_half_line_and_the_log_goes_on(tmp_path: Path):
+    """The limit of a process on the size of its files is such a disk: it writes what still fits."""
+    log = AuditLog(tmp_path / "audit.jsonl", "/policy_server", "abc")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, hard))
+    try:
+        for _ in range(10):
+            log.write(RECORD)
+        wait_until(lambda: log.dropped >= 7)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    log.write(replace(RECORD, seq_id=8))
+    assert log.close()
+    assert [line["seq_id"] for line in lines(tmp_path / "audit.jsonl")] == [7, 7, 7, 8]
+    assert log.dropped == 7
 
 
 def test_lines_that_cannot_be_written_are_counted(capfd: pytest.CaptureFixture[str]):

@@ -4,10 +4,10 @@
 
 from __future__ import annotations
 
+import io
 import json
-import logging
-import logging.handlers
-import queue
+import os
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -15,9 +15,12 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Literal
 
+from remote_inference.core.server.background_writer import BackgroundWriter
+
 MAX_FILE_BYTES = 64 * 1024 * 1024
 OLD_FILES = 4  # kept beside the newest as <file>.1 to <file>.4
 MAX_WAITING = 10_000  # lines on their way to a slow disk; more are dropped and counted
+CLOSE_TIMEOUT_S = 2.0  # for what waits when the server ends
 
 # Of a line in the file, in this order. `make docs` shows them to people.
 DESCRIPTIONS: Mapping[str, str] = {
@@ -69,69 +72,79 @@ class AuditLog:
     """
 
     def __init__(self, path: str | Path, server: str, instance: str) -> None:
-        self._file = _RotatingFile(path, maxBytes=MAX_FILE_BYTES, backupCount=OLD_FILES, encoding="utf-8")
-        self._file.setFormatter(_LineFormatter(server, instance))
-        self._entrance = _Entrance(queue.Queue(MAX_WAITING))
-        self._writer = _Writer(self._entrance.queue, self._file)
-        self._logger = logging.Logger("audit", logging.INFO)  # ours alone: not in logging's registry
-        self._logger.addHandler(self._entrance)
-        self._writer.start()
+        self._file = _RotatingFile(Path(path))
+        self._head = {"server": server, "instance": instance}
+        self._writer = BackgroundWriter("audit", self._append, MAX_WAITING)
 
     @property
     def dropped(self) -> int:
         """Lines lost to a full queue or a file that could not be written."""
-        return self._entrance.dropped + self._file.dropped
+        return self._writer.dropped
 
     def write(self, record: AuditRecord) -> None:
         """Hand over one record; never blocks."""
-        self._logger.info(record)
+        self._writer.put((time.time(), record))
+
+    def close(self) -> bool:
+        """Write what is waiting and close the file; return False when the disk does not end in time."""
+        if not self._writer.close(CLOSE_TIMEOUT_S):
+            return False  # the file is still being written to
+        self._file.close()
+        return True
+
+    def _append(self, entry: tuple[float, AuditRecord]) -> None:
+        time_s, record = entry
+        utc = datetime.fromtimestamp(time_s, timezone.utc).isoformat(timespec="milliseconds")
+        line = record.to_json(time=utc.replace("+00:00", "Z"), **self._head)
+        self._file.append(f"{line}\n".encode())
+
+
+class _RotatingFile:
+    """Appends lines. A full file becomes `<file>.1`, older ones move on, the oldest goes.
+
+    The standard library's handler would do, but logging closes every handler when the process ends, and so
+    waits for a disk that does not answer.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = self._open()
+
+    def append(self, line: bytes) -> None:
+        """Write a whole line or nothing. Raises OSError."""
+        if self._file.closed:  # could not be opened anew when the last one was full
+            self._file = self._open()
+        size = self._size()
+        if size and size + len(line) > MAX_FILE_BYTES:
+            self._rotate()
+            size = self._size()
+        try:
+            rest = memoryview(line)
+            while rest:
+                rest = rest[self._file.write(rest) :]
+        except OSError:
+            with suppress(OSError):  # no file that could be cut, such as a pipe
+                self._file.truncate(size)
+            raise
 
     def close(self) -> None:
-        """Write what is waiting and close the file."""
-        self._writer.stop()
-        with suppress(OSError):  # a full disk: what could not be written has been counted
-            self._file.close()
+        self._file.close()
 
+    def _open(self) -> io.FileIO:
+        return self._path.open("ab", buffering=0)
 
-class _LineFormatter(logging.Formatter):
-    def __init__(self, server: str, instance: str) -> None:
-        super().__init__()
-        self._head = {"server": server, "instance": instance}
+    def _size(self) -> int:
+        return os.fstat(self._file.fileno()).st_size
 
-    def format(self, record: logging.LogRecord) -> str:
-        assert isinstance(record.msg, AuditRecord)
-        time = datetime.fromtimestamp(record.created, timezone.utc).isoformat(timespec="milliseconds")
-        return record.msg.to_json(time=time.replace("+00:00", "Z"), **self._head)
-
-
-class _Entrance(logging.handlers.QueueHandler):
-    """Drops and counts what finds the queue full; leaves the formatting to the writer's thread."""
-
-    queue: queue.Queue[logging.LogRecord]
-    dropped = 0
-
-    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
-        return record
-
-    def enqueue(self, record: logging.LogRecord) -> None:
+    def _rotate(self) -> None:
+        self._file.close()
         try:
-            self.queue.put_nowait(record)
-        except queue.Full:
-            self.dropped += 1
+            for number in range(OLD_FILES, 1, -1):
+                with suppress(FileNotFoundError):
+                    self._old(number - 1).replace(self._old(number))
+            self._path.replace(self._old(1))
+        finally:
+            self._file = self._open()
 
-
-class _Writer(logging.handlers.QueueListener):
-    queue: queue.Queue[logging.LogRecord | None]
-
-    def enqueue_sentinel(self) -> None:
-        # Where the queue is full, the standard's put_nowait would raise.
-        self.queue.put(None)
-
-
-class _RotatingFile(logging.handlers.RotatingFileHandler):
-    """Counts what cannot be written, as on a full disk, instead of printing a traceback for each line."""
-
-    dropped = 0
-
-    def handleError(self, _: logging.LogRecord) -> None:  # noqa: N802  the base class's name
-        self.dropped += 1
+    def _old(self, number: int) -> Path:
+        return self._path.with_name(f"{self._path.name}.{number}")

@@ -1,0 +1,88 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Writing to a disk that may be slow, full or gone, away from the threads that must not wait for it."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Generic, TypeVar
+
+Entry = TypeVar("Entry")
+
+
+def _tell_nobody(_: str) -> None:
+    pass
+
+
+class BackgroundWriter(Generic[Entry]):
+    """Writes entries one after another on a thread of its own.
+
+    An entry that cannot be written, or finds too many waiting, is dropped and counted; the next one is tried.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        write: Callable[[Entry], None],
+        waiting_max: int,
+        on_drop: Callable[[str], None] = _tell_nobody,
+    ) -> None:
+        """name: the thread's. write: called there. on_drop: told why, on the thread that found out."""
+        self._write = write
+        self._on_drop = on_drop
+        self._waiting: queue.Queue[Entry | None] = queue.Queue(waiting_max)
+        self._closed = False
+        self._refused = 0  # each count has one thread that adds to it
+        self._failed = 0
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    @property
+    def dropped(self) -> int:
+        """Entries lost so far."""
+        return self._refused + self._failed
+
+    def put(self, entry: Entry) -> None:
+        """Hand an entry over, or drop it; never blocks. Called by one thread."""
+        try:
+            if self._closed:
+                raise queue.Full
+            self._waiting.put_nowait(entry)
+        except queue.Full:
+            self._refused += 1
+            self._on_drop("closed" if self._closed else "the disk does not keep up")
+
+    def close(self, timeout_s: float) -> bool:
+        """Write what waits and end; what still waits after timeout_s is dropped, and the answer is False."""
+        deadline_s = time.monotonic() + timeout_s
+        self._closed = True
+        with suppress(queue.Full):
+            self._waiting.put(None, timeout=timeout_s)
+        self._thread.join(max(0.0, deadline_s - time.monotonic()))
+        if not self._thread.is_alive():
+            return True
+        self._abandon()
+        return False
+
+    def _abandon(self) -> None:
+        """Drop what waits; the thread ends with the write that it is in."""
+        with suppress(queue.Empty):
+            while True:
+                self._refused += self._waiting.get_nowait() is not None
+        with suppress(queue.Full):  # by an entry that was put while this was closed
+            self._waiting.put_nowait(None)
+
+    def _run(self) -> None:
+        while (entry := self._waiting.get()) is not None:
+            self._try(entry)
+
+    def _try(self, entry: Entry) -> None:
+        try:
+            self._write(entry)
+        except Exception as error:  # a full disk, a folder that is gone: costs this entry
+            self._failed += 1
+            self._on_drop(f"{type(error).__name__}: {error}")
