@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,8 @@ class CaptureRing:
         self._folder = folder
         self._maximum = maximum
         folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder, buffering=0) as probe:  # it may be read-only
+            probe.write(b"probe")
         self._files = sorted(folder.glob(f"*{SUFFIX}"))
         self._next = int(self._files[-1].stem) + 1 if self._files else 0
 

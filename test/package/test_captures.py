@@ -71,3 +71,13 @@ def test_half_a_capture_is_none(tmp_path: Path):
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(CaptureError, match="is no capture"):
         load_capture(path)
+
+
+def test_a_folder_that_exists_and_takes_no_file_is_refused():
+    with pytest.raises(OSError, match="/proc"):
+        CaptureRing(Path("/proc"), 1)
+
+
+def test_trying_a_folder_leaves_nothing_in_it(tmp_path: Path):
+    CaptureRing(tmp_path / "captures", 1)
+    assert list((tmp_path / "captures").iterdir()) == []

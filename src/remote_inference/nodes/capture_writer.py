@@ -4,20 +4,20 @@
 
 from __future__ import annotations
 
-import queue
-import threading
-from contextlib import suppress
+import time
 from pathlib import Path
 
 from rclpy.logging import get_logger
 
 from remote_inference.captures import CaptureRing
 from remote_inference.core.document import DocumentError
+from remote_inference.core.server.background_writer import BackgroundWriter
 from remote_inference.core.server.capture import Capture
 from remote_inference.core.server.manifest import Manifest
 
 WAITING_MAX = 16  # captures; more are dropped, the newest first
-JOIN_TIMEOUT_S = 5.0
+CLOSE_TIMEOUT_S = 5.0
+WARNING_PERIOD_S = 10.0
 
 
 class CaptureWriter:
@@ -25,30 +25,30 @@ class CaptureWriter:
 
     def __init__(self, manifest: Manifest) -> None:
         try:
-            self._ring = CaptureRing(Path(manifest.capture_dir), manifest.capture_max)
+            ring = CaptureRing(Path(manifest.capture_dir), manifest.capture_max)
         except (OSError, ValueError) as error:
             raise DocumentError(f"capture_dir: cannot use {manifest.capture_dir}: {error}") from error
-        self._waiting: queue.Queue[Capture | None] = queue.Queue(WAITING_MAX)
-        self.dropped = 0
-        self._thread = threading.Thread(target=self._run, name="captures", daemon=True)
-        self._thread.start()
+        self._logger = get_logger("captures")
+        self._next_warning_s = 0.0
+        self._writer = BackgroundWriter("captures", ring.put, WAITING_MAX, self._warn)
+
+    @property
+    def dropped(self) -> int:
+        """Captures lost to a disk that is slow, full or gone."""
+        return self._writer.dropped
 
     def put(self, capture: Capture) -> None:
         """Hand a capture over, or drop it when the disk does not keep up."""
-        try:
-            self._waiting.put_nowait(capture)
-        except queue.Full:
-            self.dropped += 1
+        self._writer.put(capture)
 
     def close(self) -> None:
         """Write what waits and end."""
-        with suppress(queue.Full):  # the thread has ended, or is stuck in a write
-            self._waiting.put(None, timeout=JOIN_TIMEOUT_S)
-        self._thread.join(JOIN_TIMEOUT_S)
+        if not self._writer.close(CLOSE_TIMEOUT_S):
+            self._logger.error(f"the disk has not answered for {CLOSE_TIMEOUT_S:g} s: {self.dropped} lost")
 
-    def _run(self) -> None:
-        try:
-            while (capture := self._waiting.get()) is not None:
-                self._ring.put(capture)
-        except OSError as error:  # a full disk must not end the service
-            get_logger("captures").error(f"no more captures: {error}")
+    def _warn(self, reason: str) -> None:
+        """Say at most once in a while what is lost; rclpy's own throttle costs the inference thread more."""
+        now_s = time.monotonic()
+        if now_s >= self._next_warning_s:
+            self._next_warning_s = now_s + WARNING_PERIOD_S
+            self._logger.warning(f"a capture is lost, {self.dropped} so far: {reason}")

@@ -57,6 +57,8 @@ def server_diagnostic(snapshot: ServerSnapshot) -> DiagnosticStatus:
         level, message = DiagnosticStatus.WARN, f"load is above {HIGH_LOAD:.0%}"
     elif snapshot.audit_lines_dropped:
         level, message = DiagnosticStatus.WARN, "audit lines have been dropped"
+    elif snapshot.captures_dropped:
+        level, message = DiagnosticStatus.WARN, "captures have been dropped"
     else:
         level, message = DiagnosticStatus.OK, "serving"
     values = {
@@ -72,6 +74,7 @@ def server_diagnostic(snapshot: ServerSnapshot) -> DiagnosticStatus:
         "superseded": str(snapshot.superseded),
         "failed_batches_in_a_row": str(snapshot.failed_batches),
         "audit_lines_dropped": str(snapshot.audit_lines_dropped),
+        "captures_dropped": str(snapshot.captures_dropped),
     }
     return _status(level, message, snapshot.server, values)
 

@@ -102,9 +102,10 @@ def test_a_request_that_ends_after_its_session_brings_no_series_back():
 
 
 def test_gauges_are_those_of_the_moment_of_the_scrape():
+    quiet = ServerSnapshot("/s", "abc", "inactive", 0.0, load=0.5)
     moments = [
         ServerSnapshot("/s", "abc", "active", 0.0, accepting=True, load=0.25, max_sessions=4, policy="p 1"),
-        ServerSnapshot("/s", "abc", "inactive", 0.0, load=0.5, failed_batches=3, audit_lines_dropped=9),
+        replace(quiet, failed_batches=3, audit_lines_dropped=9, captures_dropped=8),
     ]
     metrics = ServerMetrics(lambda: moments[0], lambda: 1.0)
     scrape = Scrape(metrics)
@@ -112,8 +113,8 @@ def test_gauges_are_those_of_the_moment_of_the_scrape():
     assert scrape.families["policy_server_info"].samples[0].labels["policy"] == "p 1"
     moments.pop(0)
     scrape = Scrape(metrics)
-    names = ("ready", "load_ratio", "failed_batches", "audit_lines_dropped_total")
-    assert [scrape[name] for name in names] == [0, 0.5, 3, 9]
+    assert [scrape[name] for name in ("ready", "load_ratio", "failed_batches")] == [0, 0.5, 3]
+    assert [scrape[f"{name}_dropped_total"] for name in ("audit_lines", "captures")] == [9, 8]
 
 
 def test_two_servers_in_one_process_share_nothing():

@@ -27,7 +27,7 @@ class BackgroundWriter(Generic[Entry]):
     def __init__(
         self,
         name: str,
-        write: Callable[[Entry], None],
+        write: Callable[[Entry], object],
         waiting_max: int,
         on_drop: Callable[[str], None] = _tell_nobody,
     ) -> None:

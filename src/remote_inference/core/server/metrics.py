@@ -147,3 +147,8 @@ class _SnapshotCollector(Collector):
             "Audit lines lost to a full queue or a file that could not be written.",
             now.audit_lines_dropped,
         )
+        yield CounterMetricFamily(
+            "policy_server_captures_dropped",
+            "Captures lost to a full queue or a folder that could not be written.",
+            now.captures_dropped,
+        )

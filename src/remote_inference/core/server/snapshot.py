@@ -63,6 +63,7 @@ class ServerSnapshot:
     errors: int = 0
     superseded: int = 0
     audit_lines_dropped: int = 0
+    captures_dropped: int = 0
     sessions: tuple[SessionView, ...] = field(default=())
 
     def unhealthy_reason(self, now_s: float) -> str:
