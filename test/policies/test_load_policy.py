@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from remote_inference.core.document import DocumentError
 from remote_inference.core.policy import PolicyError
 from remote_inference.core.server.manifest import ModelSource
 from remote_inference.policies import load_policy
@@ -36,3 +37,13 @@ def test_the_revision_that_is_asked_for_is_served(folder: Path, revision: str) -
 def test_another_revision_is_refused_with_both_named(folder: Path) -> None:
     with pytest.raises(PolicyError, match="revision: found '7', expected '8'"):
         load_policy(ModelSource(backend="hold", path=str(folder), revision="8"))
+
+
+def test_a_path_may_name_the_policys_file(folder: Path) -> None:
+    (folder / "policy.json").rename(folder / "arm.json")
+    assert load_policy(ModelSource(backend="hold", path=str(folder / "arm.json"))).spec.revision == "7"
+
+
+def test_a_folder_without_the_file_is_named_with_it(folder: Path) -> None:
+    with pytest.raises(DocumentError, match=r"nowhere/policy\.json: cannot be read"):
+        load_policy(ModelSource(backend="hold", path=str(folder / "nowhere")))

@@ -195,6 +195,18 @@ def test_a_malformed_state_is_refused(policy, state):
         policy.make_processors().pre(observation)
 
 
+def test_a_weights_file_may_be_named_and_is_served_by_the_configuration_beside_it(policy, folder):
+    named = folder / "step_2000.safetensors"
+    (folder / WEIGHTS_FILE).rename(named)
+    assert TorchChunkPolicy(named).spec.fingerprint == policy.spec.fingerprint
+    edit_config(folder, chunk_size=7)
+    with pytest.raises(PolicyError, match=r"step_2000\.safetensors: .*: expected shape"):
+        TorchChunkPolicy(named)
+    (folder / CONFIG_FILE).unlink()
+    with pytest.raises(PolicyError, match=rf"{CONFIG_FILE}: No such file"):
+        TorchChunkPolicy(named)
+
+
 @pytest.mark.parametrize("name", [WEIGHTS_FILE, CONFIG_FILE])
 def test_a_missing_file_is_named(folder, name):
     (folder / name).unlink()

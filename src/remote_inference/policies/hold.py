@@ -50,14 +50,13 @@ class HoldProcessors:
 
 
 class HoldPolicy:
-    """Answers with the measured positions, `chunk_size` times.
+    """Answers with the measured positions, `chunk_size` times; `path` is a folder or its `policy.json`.
 
-    Raises DocumentError when `policy.json` in the folder is invalid, PolicyError when an action has no state
-    of the same name.
+    Raises DocumentError when the configuration is invalid, PolicyError when an action is not in the state.
     """
 
     def __init__(self, path: str | Path) -> None:
-        file = Path(path) / CONFIG_FILE
+        file = Path(path) if Path(path).is_file() else Path(path) / CONFIG_FILE
         config = load_document(file, HoldConfig)
         if missing := [name for name in config.action_names if name not in config.state_names]:
             raise PolicyError(f"{file}: action_names: {', '.join(missing)} not in state_names")

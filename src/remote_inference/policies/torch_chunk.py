@@ -3,7 +3,8 @@
 """A chunk network or a flow network served from a folder.
 
 The folder holds `model.safetensors` (weights and normalisation) and `policy.json` (names, shapes and
-architecture). Model space is normalised actions; robot space is absolute joint targets.
+architecture); another weights file beside the same `policy.json` is named itself. Model space is normalised
+actions; robot space is absolute joint targets.
 """
 
 from __future__ import annotations
@@ -34,20 +35,21 @@ _DEVICE_ERROR = "CUDA error:"  # how torch begins what the driver reports
 
 
 class TorchChunkPolicy:
-    """Serves the policy in folder `path` on `device` (as torch names it) at precision `dtype`.
+    """Serves the policy at `path`, a folder or a weights file, on `device` (as torch names it) in `dtype`.
 
-    Raises PolicyError or DocumentError naming the file and the key when the folder holds no usable policy.
+    Raises PolicyError or DocumentError naming the file and the key when there is no usable policy.
     """
 
     def __init__(self, path: str | Path, device: str = "cpu", dtype: str = "float32") -> None:
         if dtype not in _DTYPES:
             raise PolicyError(f"dtype: expected one of {', '.join(_DTYPES)}, found {dtype!r}")
-        folder = Path(path)
-        config_text = _read(folder / CONFIG_FILE)
-        weights = _read(folder / WEIGHTS_FILE)
-        self.config = ChunkPolicyConfig.parse(config_text, folder / CONFIG_FILE)
+        weights_file = Path(path) if Path(path).is_file() else Path(path) / WEIGHTS_FILE
+        config_file = weights_file.with_name(CONFIG_FILE)
+        config_text = _read(config_file)
+        weights = _read(weights_file)
+        self.config = ChunkPolicyConfig.parse(config_text, config_file)
         network = self.config.make_network().requires_grad_(False)
-        _load_weights(network, weights, folder / WEIGHTS_FILE, self.config.architecture)
+        _load_weights(network, weights, weights_file, self.config.architecture)
         self._action_mean: Float32Array = network.action_mean.numpy().copy()
         self._action_std: Float32Array = network.action_std.numpy().copy()
         try:

@@ -23,7 +23,14 @@ class ModelSource(Document):
         Literal["chunk_network", "hold"],
         Field(description="what computes the chunks; hold: every joint stays where it is, for commissioning"),
     ]
-    path: Annotated[str, Field(min_length=1, description="folder of the policy; relative to the manifest's")]
+    path: Annotated[
+        str,
+        Field(
+            min_length=1,
+            description="folder of the policy, or a file: the weights (with a `policy.json` beside them), "
+            "for hold its `policy.json`; relative to the manifest's",
+        ),
+    ]
     revision: Annotated[
         str, Field(description="serve no other one than this; empty: whatever the folder holds")
     ] = ""
