@@ -12,16 +12,17 @@ from remote_inference.core.compatibility import ServerTerms, judge
 from remote_inference.core.contract import Contract, load_contract
 from remote_inference.core.document import DocumentError, read_yaml
 from remote_inference.core.exchange import SCHEMA_VERSION_MAX, SessionOffer
-from remote_inference.core.policy import PolicySpec
-from remote_inference.core.server.manifest import Manifest, load_manifest
+from remote_inference.core.policy import DeviceError, PolicySpec
+from remote_inference.core.server.manifest import Manifest, ModelSource, load_manifest
 from remote_inference.policies import load_policy
 
 
 def check(paths: Sequence[Path]) -> tuple[list[str], bool]:
     """Return what there is to say of the files, line by line, and whether all is well.
 
-    With contracts and manifests, each robot is judged by each server's admission rules. Raises DocumentError
-    for an invalid file and PolicyError for a manifest whose policy cannot be loaded.
+    With contracts and manifests, each robot is judged by each server's admission rules. A device that this
+    machine lacks is a warning. Raises DocumentError for an invalid file and PolicyError for a manifest whose
+    policy cannot be loaded.
     """
     lines: list[str] = []
     contracts: dict[Path, Contract] = {}
@@ -34,10 +35,9 @@ def check(paths: Sequence[Path]) -> tuple[list[str], bool]:
             lines += _describe_contract(path, contracts[path])
         elif "model" in keys:
             manifest = load_manifest(path, os.environ)
-            policy = load_policy(manifest.model)
-            servers[path] = (manifest, policy.spec)
-            policy.close()
-            lines += _describe_manifest(path, *servers[path])
+            spec, warnings = _load_spec(manifest.model)
+            servers[path] = (manifest, spec)
+            lines += [*_describe_manifest(path, manifest, spec), *warnings]
         else:
             raise DocumentError(f"{path}: found neither actions nor model, expected a contract or a manifest")
     fits = True
@@ -51,6 +51,18 @@ def check(paths: Sequence[Path]) -> tuple[list[str], bool]:
             )
             lines += [f"  warning: {warning}" for warning in verdict.warnings]
     return lines, fits
+
+
+def _load_spec(model: ModelSource) -> tuple[PolicySpec, list[str]]:
+    """Load a policy and return what it says of itself, and a warning when this machine lacks its device."""
+    warnings = []
+    try:
+        policy = load_policy(model)
+    except DeviceError as error:
+        warnings.append(f"  warning: {' '.join(str(error).split())}; its files were checked on the cpu")
+        policy = load_policy(model.model_copy(update={"device": "cpu"}))
+    policy.close()
+    return policy.spec, warnings
 
 
 def _describe_contract(path: Path, contract: Contract) -> Iterator[str]:
@@ -80,6 +92,7 @@ def _describe_manifest(path: Path, manifest: Manifest, spec: PolicySpec) -> Iter
     yield f"  actions: {', '.join(spec.action_names)}"
     seconds = spec.chunk_size / spec.trained_fps
     yield f"  chunks of {spec.chunk_size} rows at {spec.trained_fps:g} Hz, {seconds:.2f} s"
+    yield f"  {'continues' if spec.supports_rtc else 'does not continue'} prefixes (RTC)"
     yield f"  {manifest.scheduler}, at most {manifest.max_sessions} sessions"
     task = f"task {manifest.default_task!r}"
     yield f"  {task}, no other" if manifest.pin_task else f"  {task} by default"
@@ -98,7 +111,7 @@ def _offer(contract: Contract) -> SessionOffer:
         images=contract.image_features,
         fps=contract.fps,
         task=contract.task,
-        wants_rtc=False,
+        wants_rtc=True,  # unless its parameter merge_mode is append
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from remote_inference import bringup
-from remote_inference.core.policy import DeviceError, Float32Array
+from remote_inference.core.policy import DeviceLostError, Float32Array
 from remote_inference.policies.hold import HoldPolicy
 
 FAULT_FILE = "FAULT_FILE"  # environment variable: path of the file that names the present fault
@@ -60,7 +60,7 @@ def spoil(path: Path) -> None:
         while path.read_text() == "hang":
             time.sleep(POLL_S)
         if path.read_text() == "device lost":
-            raise DeviceError("CUDA error: an illegal memory access was encountered")
+            raise DeviceLostError("CUDA error: an illegal memory access was encountered")
         rows = predict(self, batch)
         return [np.full_like(row, np.nan) for row in rows] if path.read_text() == "nan" else rows
 

@@ -22,6 +22,12 @@ def changed(folder: Path, **changes: object) -> Path:
     return path
 
 
+def manifest_of(folder: Path, model: Path, **changes: str) -> Path:
+    path = folder / "manifest.yaml"
+    path.write_text(yaml.safe_dump({"model": {"backend": "chunk_network", "path": str(model), **changes}}))
+    return path
+
+
 def test_a_contract_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["check", str(CONTRACT)]) == 0
     said = capsys.readouterr().out
@@ -49,6 +55,36 @@ def test_a_robot_that_does_not_fit_is_refused_in_the_servers_words(
 ) -> None:
     assert cli.main(["check", str(changed(tmp_path, rename={})), str(MANIFEST)]) == 1
     assert "refused (cameras): policy needs observation.images" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("warned", [True, False])
+def test_a_policy_that_does_not_continue_prefixes_is_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], warned: bool
+) -> None:
+    name = "belt_arm" if warned else "belt_arm_flow"
+    manifest = manifest_of(tmp_path, bringup.share_path("config", "models", name))
+    assert cli.main(["check", str(CONTRACT), str(manifest)]) == 0
+    said = capsys.readouterr().out
+    assert ("  fits\n  warning: policy does not continue prefixes (no RTC)\n" in said) == warned
+    assert f"  {'does not continue' if warned else 'continues'} prefixes (RTC)\n" in said
+
+
+def test_a_device_that_this_machine_lacks_is_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = manifest_of(tmp_path, bringup.share_path("config", "models", "belt_arm"), device="cuda:99")
+    assert cli.main(["check", str(CONTRACT), str(manifest)]) == 0
+    said = capsys.readouterr().out
+    assert "backend chunk_network on cuda:99" in said
+    assert "  warning: device 'cuda:99': " in said
+    assert "its files were checked on the cpu\n" in said
+    assert "  fits\n" in said
+
+
+def test_a_device_that_no_machine_has_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    manifest = manifest_of(tmp_path, bringup.share_path("config", "models", "belt_arm"), device="abacus")
+    assert cli.main(["check", str(manifest)]) == 2
+    assert "device 'abacus'" in capsys.readouterr().err
 
 
 def test_warnings_do_not_fail(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from remote_inference.core.document import DocumentError
-from remote_inference.core.policy import DeviceError, PolicyError, PolicyObservation, ServingMode
+from remote_inference.core.policy import DeviceLostError, PolicyError, PolicyObservation, ServingMode
 from remote_inference.policies.torch_chunk import CONFIG_FILE, WEIGHTS_FILE, TorchChunkPolicy
 from remote_inference.sim.evaluate import SHIPPED_POLICY, Strategy, evaluate
 from remote_inference.sim.scene import CONTROL_HZ, IMAGE_FEATURES, JOINT_NAMES
@@ -75,7 +75,7 @@ def test_the_specification_states_the_contract(policy):
 @pytest.mark.parametrize(
     ("message", "kind"),
     [
-        ("CUDA error: an illegal memory access was encountered\nCompile with ...", DeviceError),
+        ("CUDA error: an illegal memory access was encountered\nCompile with ...", DeviceLostError),
         ("CUDA out of memory. Tried to allocate 2.00 GiB.", RuntimeError),
     ],
 )

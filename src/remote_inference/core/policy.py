@@ -20,6 +20,10 @@ class PolicyError(Exception):
 
 
 class DeviceError(PolicyError):
+    """The device cannot be used on this machine; elsewhere the policy may be served."""
+
+
+class DeviceLostError(PolicyError):
     """The device answers nothing any more in this process; only a new one can use it."""
 
 
@@ -115,7 +119,7 @@ class Policy(Protocol):
 
         `len(batch)` is at most `spec.max_batch`; a policy that cannot batch says 1 there. Inputs have one
         shape, whatever the robots' cameras are: that is the processors' part. A chunk does not depend on what
-        else is in the batch. Raises PolicyError when it cannot answer, DeviceError when it never will again.
+        else is in the batch. Raises PolicyError when it cannot answer, DeviceLostError when it never will again.
         """
 
     def reset(self) -> None:

@@ -13,7 +13,8 @@ __all__ = ["load_policy"]
 def load_policy(model: ModelSource) -> Policy:
     """Load what a manifest names. A back end's libraries are imported only when it is asked for.
 
-    Raises PolicyError or DocumentError naming the file and the key.
+    Raises PolicyError or DocumentError naming the file and the key; DeviceError, a PolicyError, when this
+    machine cannot use the device.
     """
     policy = _load(model)
     if model.revision and policy.spec.revision != model.revision:

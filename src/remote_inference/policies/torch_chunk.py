@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
-from remote_inference.core.policy import DeviceError, Float32Array, PolicyError, PolicySpec, ServingMode
+from remote_inference.core.policy import DeviceError, DeviceLostError, Float32Array, PolicyError, PolicySpec, ServingMode
 from remote_inference.policies.chunk_config import ChunkPolicyConfig
 from remote_inference.policies.chunk_network import ObservationNetwork
 from remote_inference.policies.model_input import ModelInput
@@ -37,7 +37,8 @@ _DEVICE_ERROR = "CUDA error:"  # how torch begins what the driver reports
 class TorchChunkPolicy:
     """Serves the policy at `path`, a folder or a weights file, on `device` (as torch names it) in `dtype`.
 
-    Raises PolicyError or DocumentError naming the file and the key when there is no usable policy.
+    Raises PolicyError or DocumentError naming the file and the key when there is no usable policy;
+    DeviceError, a PolicyError, when this machine cannot use the device.
     """
 
     def __init__(self, path: str | Path, device: str = "cpu", dtype: str = "float32") -> None:
@@ -52,14 +53,17 @@ class TorchChunkPolicy:
         _load_weights(network, weights, weights_file, self.config.architecture)
         self._action_mean: Float32Array = network.action_mean.numpy().copy()
         self._action_std: Float32Array = network.action_std.numpy().copy()
-        try:
-            self._network = network.to(device=device, dtype=_DTYPES[dtype]).eval()
-        except (RuntimeError, AssertionError) as error:  # what torch raises for an absent or unknown device
-            raise PolicyError(f"device {device!r}: {error}") from error
-        if torch.device(device).type == "cpu":
-            torch.set_num_threads(1)  # more threads cost more than they bring at this size
         self._dtype = _DTYPES[dtype]
-        self._device = torch.device(device)
+        try:
+            self._device = torch.device(device)
+        except RuntimeError as error:  # what torch raises for an unknown device
+            raise PolicyError(f"device {device!r}: {error}") from error
+        try:
+            self._network = network.to(device=self._device, dtype=self._dtype).eval()
+        except (RuntimeError, AssertionError) as error:  # what torch raises for an absent one
+            raise DeviceError(f"device {device!r}: {error}") from error
+        if self._device.type == "cpu":
+            torch.set_num_threads(1)  # more threads cost more than they bring at this size
         self.spec = PolicySpec(
             name=self.config.name,
             revision=self.config.revision,
@@ -85,7 +89,7 @@ class TorchChunkPolicy:
             return self._answer(batch)
         except RuntimeError as error:
             if _DEVICE_ERROR in str(error):  # unlike "CUDA out of memory", which passes
-                raise DeviceError(str(error).splitlines()[0]) from error
+                raise DeviceLostError(str(error).splitlines()[0]) from error
             raise
 
     @torch.no_grad()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from builders import ns
 
-from remote_inference.core.policy import DeviceError, PolicyError
+from remote_inference.core.policy import DeviceLostError, PolicyError
 from remote_inference.core.server.watch import CHECK_PERIOD_NS, PolicyWatch
 
 
@@ -93,7 +93,7 @@ def test_a_policy_that_fails_is_asked_again_and_again_until_it_answers():
 
 def test_a_lost_device_is_unhealthy_until_it_answers():
     policy = Policy()
-    policy.error = DeviceError("CUDA error: an illegal memory access was encountered")
+    policy.error = DeviceLostError("CUDA error: an illegal memory access was encountered")
     watch = make_watch(policy)
     fail(watch, 3)
     assert "the device is lost" in watch.unhealthy_reason(0)

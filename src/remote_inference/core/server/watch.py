@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from remote_inference.core.policy import DeviceError
+from remote_inference.core.policy import DeviceLostError
 from remote_inference.core.server.load import BusyMeter
 
 UNREADY_SHARE = 0.5  # of inference_timeout_s; robots leave before the process is restarted
@@ -63,7 +63,7 @@ class PolicyWatch:
             self._rehearse()
         except Exception as error:
             self._failure = f"{type(error).__name__}: {error}"
-            self._device_lost = isinstance(error, DeviceError)
+            self._device_lost = isinstance(error, DeviceLostError)
             self._next_check_ns = clock_ns() + CHECK_PERIOD_NS
         else:
             self.count(answered=True)
