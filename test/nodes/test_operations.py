@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
 from array import array
 from collections.abc import Callable
@@ -124,6 +125,22 @@ def test_metrics_tell_robots_apart_and_forget_those_that_left(rig: Rig, tmp_path
     assert found["policy_server_request_duration_seconds_sum", "/good"] == pytest.approx(waited + worked)
     bad.close()
     assert {robot for _, robot in samples(port)} == {"", "/good"}
+
+
+def test_captures_that_are_lost_are_counted_and_cost_no_robot_a_chunk(
+    rig: Rig, tmp_path: Path, port: int
+) -> None:
+    rig.start_server(write_manifest(tmp_path, health_port=port, capture_dir="captures"))
+    robot = FleetRobot(rig, "/rig")
+    folder, count = tmp_path / "captures", ("policy_server_captures_dropped_total", "")
+    assert samples(port)[count] == 0.0
+    shutil.rmtree(folder)
+    assert [robot.request().status for _ in range(3)] == [ActionChunk.OK] * 3
+    rig.wait_for(lambda: samples(port)[count] == 3.0, "three captures counted as lost")
+    assert "a capture is lost" in (tmp_path / "logs" / "policy_server.log").read_text()
+    folder.mkdir()
+    assert robot.request().status == ActionChunk.OK
+    rig.wait_for(lambda: len(list(folder.glob("*.capture"))) == 1, "a capture again")
 
 
 def test_every_request_leaves_one_audit_line_that_joins_its_chunk(rig: Rig, tmp_path: Path) -> None:

@@ -109,6 +109,7 @@ class Operations:
             errors=status.errors,
             superseded=status.superseded,
             audit_lines_dropped=self._audit.dropped if self._audit else 0,
+            captures_dropped=serving.captures_dropped if serving else 0,
             sessions=self._journal.views(now_ns),
         )
         self._diagnostics.report(server_diagnostic(self._snapshot))

@@ -94,6 +94,11 @@ class Serving:
         """True while the inference thread lives."""
         return self._thread.is_alive()
 
+    @property
+    def captures_dropped(self) -> int:
+        """Captures lost to a disk that is slow, full or gone."""
+        return self._captures.dropped if self._captures else 0
+
     def close(self) -> bool:
         """End the worker and free the device; return False when an inference does not end in time.
 

@@ -20,7 +20,14 @@ from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
-from remote_inference.core.policy import DeviceError, DeviceLostError, Float32Array, PolicyError, PolicySpec, ServingMode
+from remote_inference.core.policy import (
+    DeviceError,
+    DeviceLostError,
+    Float32Array,
+    PolicyError,
+    PolicySpec,
+    ServingMode,
+)
 from remote_inference.policies.chunk_config import ChunkPolicyConfig
 from remote_inference.policies.chunk_network import ObservationNetwork
 from remote_inference.policies.model_input import ModelInput
