@@ -194,7 +194,7 @@ def test_a_robot_that_opens_again_replaces_its_own_session(rig: Rig, client: Cli
     assert list(status.sessions) == [again.session_id]
 
 
-@pytest.mark.parametrize("namespace", ["/robot-1", "rig", "/a b"])
+@pytest.mark.parametrize("namespace", ["/robot-1", "rig", "/a b", "/rig/", f"/{'a' * 218}"])
 def test_a_namespace_that_is_none_is_refused_and_harms_nobody(
     client: Client, rig: Rig, namespace: str
 ) -> None:

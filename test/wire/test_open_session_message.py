@@ -7,9 +7,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rclpy.exceptions import NameValidationException
 from rclpy.serialization import deserialize_message, serialize_message
+from rclpy.validate_full_topic_name import validate_full_topic_name
 
-from remote_inference.core.exchange import ImageFeature, SessionOffer, SessionReply
+from remote_inference.core.exchange import ImageFeature, SessionOffer, SessionReply, in_namespace
 from remote_inference.srv import OpenSession
 from remote_inference.wire import (
     WireError,
@@ -18,6 +20,7 @@ from remote_inference.wire import (
     reply_from_response,
     reply_to_response,
 )
+from remote_inference.wire.qos import CHUNK_TOPIC, OBSERVATION_TOPIC
 
 text = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12)
 texts = st.lists(text, max_size=4).map(tuple)
@@ -81,7 +84,11 @@ def test_a_reply_survives(reply):
 @pytest.mark.parametrize("field", ["image_encodings", "image_heights", "image_widths"])
 def test_image_fields_of_different_lengths_are_refused(field):
     request = OpenSession.Request(
-        image_features=["images.front"], image_encodings=["jpeg"], image_heights=[480], image_widths=[640]
+        robot_namespace="/robot_1",
+        image_features=["images.front"],
+        image_encodings=["jpeg"],
+        image_heights=[480],
+        image_widths=[640],
     )
     setattr(request, field, [])
     with pytest.raises(
@@ -92,7 +99,11 @@ def test_image_fields_of_different_lengths_are_refused(field):
 
 def test_an_unknown_encoding_is_refused_naming_the_feature():
     request = OpenSession.Request(
-        image_features=["images.front"], image_encodings=["webp"], image_heights=[0], image_widths=[0]
+        robot_namespace="/robot_1",
+        image_features=["images.front"],
+        image_encodings=["webp"],
+        image_heights=[0],
+        image_widths=[0],
     )
     with pytest.raises(WireError, match=r"found 'webp' for images\.front, expected one of jpeg, png, raw"):
         offer_from_request(request)
@@ -118,3 +129,34 @@ def test_images_too_large_to_be_decoded_are_refused_naming_the_feature(height, w
 def test_images_of_a_possible_or_unknown_size_are_admitted(height, width):
     (image,) = offer_from_request(offer_of_a_camera(height, width)).images
     assert (image.height, image.width) == (height, width)
+
+
+@pytest.mark.parametrize(
+    "namespace", ["", "robot_1", "/robot_1/", "//robot_1", "/a//b", "/robot-1", "/a b", "~"]
+)
+def test_a_namespace_is_admitted_in_one_spelling_only(namespace):
+    with pytest.raises(
+        WireError, match=rf"robot_namespace: found '{namespace}', expected a namespace such as"
+    ):
+        offer_from_request(OpenSession.Request(robot_namespace=namespace))
+
+
+def has_room(namespace: str, topic: str) -> bool:
+    try:
+        validate_full_topic_name(in_namespace(namespace, topic))
+    except NameValidationException:
+        return False
+    return True
+
+
+def test_a_namespace_that_has_room_for_one_of_the_topics_only_is_refused():
+    """A server that found out when it creates the second one would be left with half a session."""
+    names = ["/" + "a" * length for length in range(200, 250)]
+    chunk, observation = (
+        [has_room(name, topic) for name in names] for topic in (CHUNK_TOPIC, OBSERVATION_TOPIC)
+    )
+    assert sum(chunk) > sum(observation) > 0
+    longest = names[sum(observation) - 1]
+    offer_from_request(OpenSession.Request(robot_namespace=longest))
+    with pytest.raises(WireError, match="robot_namespace: found"):
+        offer_from_request(OpenSession.Request(robot_namespace=f"{longest}a"))

@@ -7,6 +7,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -16,7 +17,7 @@ from rclpy.publisher import Publisher
 from rclpy.subscription import Subscription
 
 from remote_inference.core.compatibility import ServerTerms
-from remote_inference.core.exchange import SessionOffer, in_namespace
+from remote_inference.core.exchange import SessionOffer, SessionReply, in_namespace
 from remote_inference.core.server.collection import Collector
 from remote_inference.core.server.session import Session, SessionRegistry
 from remote_inference.msg import ActionChunk, Observation
@@ -106,20 +107,16 @@ class SessionServices:
             response.rejection, response.message = "draining", "server is not configured"
             return response
         try:
-            offer = offer_from_request(request)
+            reply = self._admit(offer_from_request(request), serving)
         except WireError as error:
             response.rejection, response.message = "schema", f"malformed offer: {error}"
             return response
-        # A robot that asks again has lost its session, whatever we believe: it does not count twice.
-        old = self._registry.of_robot(offer.robot_namespace)
-        reply = self._registry.reply(offer, serving.policy.spec, self._terms_for(offer, old, serving))
-        if reply.accepted:
-            if old is not None:
-                self._end(old)
-            session = self._begin(offer, serving)
-            reply = replace(reply, session_id=session.session_id, active_sessions=len(self._registry))
+        except Exception as error:  # raised out of a callback, it would end the node and every session
+            response.rejection, response.message = "internal", f"{type(error).__name__}: {error}"
+            self._node.get_logger().error(f"{request.client} refused: {response.message}")
+            return response
         self._node.get_logger().info(
-            f"{offer.client} {'admitted as ' + reply.session_id if reply.accepted else 'refused'}"
+            f"{request.client} {'admitted as ' + reply.session_id if reply.accepted else 'refused'}"
             f"{': ' + reply.message if reply.message else ''}"
         )
         self._changed()
@@ -145,6 +142,17 @@ class SessionServices:
 
     # -- sessions ------------------------------------------------------------------------------------------
 
+    def _admit(self, offer: SessionOffer, serving: Serving) -> SessionReply:
+        # A robot that asks again has lost its session, whatever we believe: it does not count twice.
+        old = self._registry.of_robot(offer.robot_namespace)
+        reply = self._registry.reply(offer, serving.policy.spec, self._terms_for(offer, old, serving))
+        if not reply.accepted:
+            return reply
+        if old is not None:
+            self._end(old)
+        session = self._begin(offer, serving)
+        return replace(reply, session_id=session.session_id, active_sessions=len(self._registry))
+
     def _terms_for(self, offer: SessionOffer, old: Session | None, serving: Serving) -> ServerTerms:
         terms = self.terms(serving)
         if old is None:
@@ -162,23 +170,25 @@ class SessionServices:
         )
         # Without rclpy's own events, four a session: for every message its executor goes through them, each
         # against all. They only log a QoS that does not match, which the robot's endpoints do, too.
-        session.entities = _Entities(
-            self._node.create_publisher(
+        with ExitStack() as undo:  # what was created, should a later step fail
+            publisher = self._node.create_publisher(
                 ActionChunk,
                 in_namespace(offer.robot_namespace, CHUNK_TOPIC),
                 EXCHANGE_QOS,
                 event_callbacks=PublisherEventCallbacks(use_default_callbacks=False),
-            ),
-            self._node.create_subscription(
+            )
+            undo.callback(self._node.destroy_publisher, publisher)
+            subscription = self._node.create_subscription(
                 Observation,
                 in_namespace(offer.robot_namespace, OBSERVATION_TOPIC),
                 partial(serving.deposit, session),
                 EXCHANGE_QOS,
                 raw=True,
                 event_callbacks=SubscriptionEventCallbacks(use_default_callbacks=False),
-            ),
-            self._robot_gids(offer),
-        )
+            )
+            undo.callback(self._node.destroy_subscription, subscription)
+            session.entities = _Entities(publisher, subscription, self._robot_gids(offer))
+            undo.pop_all()
         self._registry.add(session)
         return session
 

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 from rclpy.exceptions import NameValidationException
 from rclpy.validate_full_topic_name import validate_full_topic_name
+from rclpy.validate_namespace import validate_namespace
 
 from remote_inference.core.exchange import ImageFeature, SessionOffer, SessionReply, in_namespace
 from remote_inference.srv import OpenSession
 from remote_inference.wire.arrays import WireError
 from remote_inference.wire.images import require_possible_sizes
-from remote_inference.wire.qos import CHUNK_TOPIC
+from remote_inference.wire.qos import CHUNK_TOPIC, OBSERVATION_TOPIC
 
 _ENCODINGS = ("jpeg", "png", "raw")
 
@@ -40,15 +41,11 @@ def offer_to_request(offer: SessionOffer) -> OpenSession.Request:
 def offer_from_request(request: OpenSession.Request) -> SessionOffer:
     """Read an offer.
 
-    Raises WireError when the namespace is none, the image fields differ in length, or an encoding is none of
-    jpeg, png and raw, and its subclass ImageError when images would be larger than is ever decoded.
+    Raises WireError when the namespace is none or has no room for our topics, the image fields differ in
+    length, or an encoding is none of jpeg, png and raw, and its subclass ImageError when images would be larger
+    than is ever decoded.
     """
-    try:
-        validate_full_topic_name(in_namespace(request.robot_namespace, CHUNK_TOPIC))
-    except NameValidationException as error:
-        raise WireError(
-            f"robot_namespace: found {request.robot_namespace!r}, expected a namespace such as '/robot_1'"
-        ) from error
+    _require_namespace(request.robot_namespace)
     for field in ("image_encodings", "image_heights", "image_widths"):
         if len(getattr(request, field)) != len(request.image_features):
             raise WireError(
@@ -78,6 +75,19 @@ def offer_from_request(request: OpenSession.Request) -> SessionOffer:
         task=request.task,
         wants_rtc=request.wants_rtc,
     )
+
+
+def _require_namespace(namespace: str) -> None:
+    """Check it as a node's own, not by its topics alone: `/a` and `/a/` would be two robots on one topic."""
+    try:
+        validate_namespace(namespace)
+        for topic in (CHUNK_TOPIC, OBSERVATION_TOPIC):
+            validate_full_topic_name(in_namespace(namespace, topic))
+    except NameValidationException as error:
+        reason = str(error).splitlines()[0]
+        raise WireError(
+            f"robot_namespace: found {namespace!r}, expected a namespace such as '/robot_1' ({reason})"
+        ) from error
 
 
 def reply_to_response(reply: SessionReply) -> OpenSession.Response:
