@@ -17,11 +17,33 @@ from rig import FEATURE, write_manifest
 from scripted_server import ScriptedServer
 
 from remote_inference import bringup
+from remote_inference.msg import ServerStatus
 from remote_inference.srv import GetStatus, OpenSession
-from remote_inference.wire.qos import STATE_TOPIC
+from remote_inference.wire.qos import LATCHED_QOS, STATE_TOPIC
 
 OUTAGE_S = 30.0
 NEWCOMER_S = 4.0
+WRONG_ANSWER_FIRST_MS = 200.0  # added to the right server's answers
+
+
+def open_session(arm: Arm, server: str, client: str) -> OpenSession.Response:
+    """Ask for a session of the arm's robot in the name of a node."""
+    return arm.call(
+        OpenSession,
+        f"{server}/open_session",
+        client=client,
+        robot_namespace=arm.namespace,
+        robot_type="rig",
+        session_epoch=1,
+        schema_version=1,
+        action_names=list(NAMES),
+        state_names=list(NAMES),
+        image_features=[FEATURE],
+        image_encodings=["jpeg"],
+        image_heights=[48],
+        image_widths=[64],
+        fps=30.0,
+    )
 
 
 @pytest.fixture
@@ -126,6 +148,33 @@ def test_a_drained_server_hands_over_without_a_gap(arm: Arm, fault: Fault) -> No
     assert fault.longest_gap_s < GAP_S
 
 
+@pytest.mark.fault("another server, frozen while it had the robot's session (SIGSTOP), thaws")
+def test_a_server_that_still_believes_in_the_robot_s_session_disturbs_nothing(arm: Arm, fault: Fault) -> None:
+    """The robot has moved on, and its close has not arrived: both servers hear its requests."""
+    arm.start_arm_server(name="second_server")
+    second = arm.server
+    stale = open_session(arm, "/second_server", client=f"{arm.namespace}/remote_inference")
+    assert stale.accepted, stale.message
+    second.send_signal(signal.SIGSTOP)
+    slow = write_manifest(arm.folder, policy=POLICY, inject_latency_ms=WRONG_ANSWER_FIRST_MS)
+    arm.start_server(slow, name="policy_server")
+    arm.start_arm(servers=["/policy_server", "/second_server"])
+    seen: list[ServerStatus] = []
+    arm.subscribe(ServerStatus, "/second_server/status", seen.append, LATCHED_QOS)
+    fault.begins()
+    second.send_signal(signal.SIGCONT)
+    arm.wait_for(
+        lambda: stale.session_id in list(seen[-1].sessions) if seen else False, "it has the session yet"
+    )
+    arm.wait_for(lambda: not seen[-1].sessions, "the end of the session that nobody uses")
+    fault.ends()
+    fault.wait_for_recovery()
+    assert arm.states[-1].server == "/policy_server"
+    assert arm.states[-1].chunks_rejected == 0
+    assert fault.longest_gap_s < GAP_S
+    assert fault.trail() == ["STREAMING"]
+
+
 @pytest.mark.fault("server gives the robot's place away and refuses (capacity), another one in the list")
 def test_a_server_without_capacity_makes_room_for_the_next(
     arm: Arm, scripted: ScriptedServer, fault: Fault
@@ -176,22 +225,7 @@ def test_a_server_that_hears_nothing_is_asked_again(arm: Arm, scripted: Scripted
 def test_a_stranger_does_not_get_the_robot_s_session(streaming: Arm, fault: Fault) -> None:
     streaming.wait_for_commands(60)  # the server has looked who publishes
     fault.begins()
-    stray = streaming.call(
-        OpenSession,
-        "/policy_server/open_session",
-        client="/stranger",
-        robot_namespace=streaming.namespace,
-        robot_type="rig",
-        session_epoch=1,
-        schema_version=1,
-        action_names=list(NAMES),
-        state_names=list(NAMES),
-        image_features=[FEATURE],
-        image_encodings=["jpeg"],
-        image_heights=[48],
-        image_widths=[64],
-        fps=30.0,
-    )
+    stray = open_session(streaming, "/policy_server", client="/stranger")
     assert (stray.accepted, stray.rejection) == (False, "name")
     fault.ends()
     fault.wait_for_recovery()

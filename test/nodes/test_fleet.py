@@ -71,7 +71,6 @@ POISONS: dict[str, Callable[[Observation], Any]] = {
     "an image of many pixels": lambda message: setattr(
         message, "images", [CompressedImage(format="jpeg", data=array("B", HUGE_JPEG_HEADER))]
     ),
-    "another session": lambda message: setattr(message, "session_id", "somebody else's"),
     "a prefix that is not there": lambda message: setattr(message, "prefix_length", 4_000_000_000),
 }
 # Start of image, frame header with 65535 x 65535 pixels of three components, and no more.

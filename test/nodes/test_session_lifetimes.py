@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fleet import FleetRobot
 from rig import CONTRACT, FEATURE, JOINTS, Rig, write_contract, write_manifest
 
 from remote_inference.msg import Observation, ServerStatus
@@ -85,6 +86,21 @@ def test_a_robot_that_is_there_and_asks_nothing_loses_it(
     rig.wait_for(has_sessions(statuses, 1), "a session")
     rig.wait_for(has_sessions(statuses, 0), "the session's end")
     assert "no request for" in (tmp_path / "logs" / "policy_server.log").read_text()
+
+
+def test_a_robot_that_asks_another_server_loses_its_session_here(
+    rig: Rig, statuses: list[ServerStatus], tmp_path: Path
+) -> None:
+    """Its close may never have arrived, and it is in the graph and sends requests that come here, too."""
+    rig.start_server(write_manifest(tmp_path, max_sessions=2, session_grace_s=60.0))
+    mover, stayer = (FleetRobot(rig, namespace, period_s=0.05) for namespace in ("/mover", "/stayer"))
+    rig.wait_for(lambda: mover.chunks and stayer.chunks, "both served")
+    mover.fields["session_id"] = "another server's"
+    rig.wait_for(lambda: statuses[-1].sessions == [stayer.session.session_id], "the session's end")
+    seen = len(stayer.chunks)
+    rig.wait_for(lambda: len(stayer.chunks) >= seen + 10, "the other robot served")
+    assert {chunk.session_id for chunk in mover.chunks} == {mover.session.session_id}
+    assert "its robot has named another session in" in (tmp_path / "logs" / "policy_server.log").read_text()
 
 
 def footprint(pid: int) -> tuple[int, int, int]:

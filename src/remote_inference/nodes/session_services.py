@@ -212,5 +212,5 @@ class SessionServices:
         if len(gids) > 1:
             return True
         known: frozenset[bytes] = session.entities.robot_gids
-        silent_ns = time.monotonic_ns() - max(session.opened_ns, session.mailbox.last_arrival_ns)
+        silent_ns = time.monotonic_ns() - session.last_asked_ns
         return len(known) == 1 and known <= gids and silent_ns < SILENCE_NS

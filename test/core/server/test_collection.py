@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions of robots that vanished or fell silent are given to others; a short absence is forgiven."""
+"""Sessions of robots that vanished, went elsewhere or fell silent are given to others; not at once."""
 
 from __future__ import annotations
 
@@ -66,8 +66,37 @@ def test_a_robot_that_was_never_seen_has_the_grace_period_from_its_opening_on():
 
 def test_a_robot_that_asks_nothing_loses_its_session_after_the_timeout():
     house = House()
-    house.sessions[1].mailbox.put(b"", ns(100))
-    house.sessions[1].mailbox.take()
+    house.sessions[1].note_request("b", ns(100))
     assert house.collect(IDLE_S - 1) == {}
     assert house.collect(IDLE_S) == {"a": "no request for 300 s"}
     assert sorted(house.collect(100 + IDLE_S)) == ["a", "b"]
+
+
+def test_a_robot_that_asks_another_server_loses_its_session_here():
+    house = House()
+    for at_s in (1, 2):
+        house.sessions[0].note_request("elsewhere", ns(at_s))
+        assert house.collect(at_s) == {}
+    house.sessions[0].note_request("elsewhere", ns(3))
+    assert house.collect(3) == {"a": "its robot has named another session in 3 requests in a row"}
+
+
+def test_requests_on_their_way_while_a_session_is_opened_do_not_end_it():
+    """A robot abandons its request when it opens another session, and the new one's topic may bring it."""
+    house = House()
+    for at_s in range(10):
+        for session_id in ("before", "before", "a"):
+            house.sessions[0].note_request(session_id, ns(at_s))
+        assert house.collect(at_s) == {}
+
+
+def test_requests_for_another_server_do_not_keep_a_session():
+    house = House()
+    house.sessions[0].note_request("elsewhere", ns(IDLE_S - 1))
+    assert "no request for 300 s" in house.collect(IDLE_S)["a"]
+
+
+def test_a_request_that_waits_for_a_busy_worker_keeps_a_session():
+    house = House()
+    house.sessions[0].mailbox.put(b"", ns(IDLE_S - 1))
+    assert list(house.collect(IDLE_S)) == ["b"]

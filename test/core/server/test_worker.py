@@ -181,13 +181,41 @@ def test_a_request_that_breaks_the_batch_does_not_cost_its_companions_their_chun
     assert statuses == {"s0": ChunkStatus.OK, "s1": ChunkStatus.ERROR, "s2": ChunkStatus.OK}
 
 
-def test_a_request_of_another_session_is_refused_by_name():
+def test_a_request_for_another_server_is_never_answered_here():
+    """Both hear the robot's topic: it would take our ERROR for the answer of the server that it has asked."""
     bench = Bench()
-    bench.put(0, session_id="stranger")
-    (chunk,) = bench.serve()
-    assert chunk.status is ChunkStatus.ERROR
-    assert chunk.session_id == "stranger"
-    assert "stranger" in chunk.message
+    bench.put(0, session_id="elsewhere", seq_id=7, episode_id=3, episode_start=True)
+    assert bench.serve() == []
+    (record,) = bench.records
+    assert (record.session_id, record.seq_id, record.episode_id) == ("elsewhere", 7, 3)
+    assert (record.robot, record.status, record.batch_size) == ("/robot_0", "error", 0)
+    assert record.outcome == "not answered: it names session 'elsewhere', expected 's0'"
+    assert (bench.worker.counters.requests, bench.worker.counters.errors) == (1, 1)
+    assert bench.sessions[0].processors.resets == 0  # type: ignore[attr-defined]
+
+
+def test_a_session_knows_how_many_requests_in_a_row_named_another_and_when_the_last_named_it():
+    bench = Bench(robots=1)
+    (session,) = bench.sessions
+    bench.put(0)
+    asked_ns = bench.now_ns
+    bench.serve()
+    for count in (1, 2):
+        bench.now_ns += 50 * MS
+        bench.put(0, session_id="elsewhere")
+        bench.serve()
+        assert (session.foreign_requests, session.last_asked_ns) == (count, asked_ns)
+    bench.put(0)
+    assert session.last_asked_ns == bench.now_ns  # it waits, and may name this session
+    bench.serve()
+    assert (session.foreign_requests, session.last_asked_ns) == (0, bench.now_ns)
+
+
+def test_a_request_that_cannot_be_parsed_is_one_of_the_session_s_robot():
+    bench = Bench(robots=1)
+    bench.sessions[0].mailbox.put(b"{truncated", bench.now_ns)
+    bench.serve()
+    assert bench.sessions[0].last_asked_ns == bench.now_ns
 
 
 def test_draining_is_said_with_the_last_valid_chunk():

@@ -32,14 +32,14 @@ DESCRIPTIONS: Mapping[str, str] = {
     "client": "fully qualified name of the robot's node",
     "seq_id": "request number, counted by the robot; 0 when the request was unreadable",
     "episode_id": "episode of the request; 0 when it was unreadable",
-    "batch_size": "requests that were served together, this one included; 0 when it was unreadable",
+    "batch_size": "requests that were served together, this one included; 0 when it was not answered",
     "queue_wait_ms": "arrival of the request until the worker took it [ms]",
     "inference_ms": "from there until the chunk was ready: decoding, policy, processors [ms]",
     "staleness_ms": "how long the robot had been waiting here when its chunk was ready [ms]: from the first "
     "request since its last chunk, superseded ones included",
     "superseded": "requests of this robot that this one replaced unserved",
     "status": "`ok` or `error`",
-    "outcome": "`ok`, or what the ERROR chunk says",
+    "outcome": "`ok`, or what went wrong, in the words of the ERROR chunk if there is one",
 }
 
 

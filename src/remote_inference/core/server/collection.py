@@ -1,12 +1,15 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Which sessions nobody needs any more: their robot has vanished, or has not asked for a long time."""
+"""Which sessions nobody needs any more: their robot has vanished, uses another server, or asks nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
 from remote_inference.core.server.session import Session
+
+# In a row. A robot has one request in flight, so one it has just opened may see a request of the one before.
+FOREIGN_REQUESTS_MAX = 3
 
 
 class Collector:
@@ -35,7 +38,9 @@ class Collector:
         gone_ns = now_ns - self._seen_ns[session.session_id]
         if gone_ns >= self._grace_ns:
             return f"its robot has been gone for {gone_ns / 1e9:.0f} s"
-        idle_ns = now_ns - max(session.opened_ns, session.mailbox.last_arrival_ns)
+        if session.foreign_requests >= FOREIGN_REQUESTS_MAX:
+            return f"its robot has named another session in {session.foreign_requests} requests in a row"
+        idle_ns = now_ns - session.last_asked_ns
         if idle_ns >= self._idle_timeout_ns:
             return f"no request for {idle_ns / 1e9:.0f} s"
         return ""

@@ -24,11 +24,9 @@ class Mailbox:
     def __init__(self) -> None:
         self._letter: Letter | None = None
         self._lock = threading.Lock()
-        self.last_arrival_ns = 0  # of any request, taken or not; 0 before the first
 
     def put(self, data: bytes, arrival_ns: int) -> None:
         with self._lock:
-            self.last_arrival_ns = arrival_ns
             superseded, waiting_since_ns = 0, arrival_ns
             if self._letter is not None:
                 superseded, waiting_since_ns = self._letter.superseded + 1, self._letter.waiting_since_ns

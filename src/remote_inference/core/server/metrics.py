@@ -41,7 +41,7 @@ class ServerMetrics:
             "its last chunk, superseded ones included.",
         )
         self._superseded = self._count("superseded_requests", "Requests replaced unserved by a newer one.")
-        self._errors = self._count("request_errors", "Requests answered with ERROR.")
+        self._errors = self._count("request_errors", "Requests answered with ERROR, or not at all.")
         self._per_robot = (
             self._request_s,
             self._queue_wait_s,

@@ -24,8 +24,23 @@ class Session:
     opened_ns: int = 0  # the server's monotonic clock
     mailbox: Mailbox = field(default_factory=Mailbox)
     episode_id: int = 0  # of the last request served
+    last_request_ns: int = 0  # arrival of the last request that named this session
+    foreign_requests: int = 0  # those since then that named another session
     served_turn: int = 0  # place in the scheduler's queue, 0 before the first request
     entities: Any = None  # the node's publisher and subscription
+
+    @property
+    def last_asked_ns(self) -> int:
+        """When its robot last asked for a chunk here, or opened it; a request that waits is taken for one."""
+        return max(self.opened_ns, self.last_request_ns, self.mailbox.arrival_ns or 0)
+
+    def note_request(self, session_id: str, arrival_ns: int) -> bool:
+        """Take note of whose session a request of its robot names; return whether it is this one."""
+        if session_id != self.session_id:
+            self.foreign_requests += 1
+            return False
+        self.last_request_ns, self.foreign_requests = arrival_ns, 0
+        return True
 
 
 class SessionRegistry:

@@ -6,14 +6,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
-
-import numpy as np
 
 from remote_inference.core.exchange import Chunk, ChunkStatus, Request, SessionOffer
 from remote_inference.core.policy import (
-    Float32Array,
     Policy,
     PolicyError,
     PolicyObservation,
@@ -22,6 +19,7 @@ from remote_inference.core.policy import (
 )
 from remote_inference.core.server.audit import AuditRecord
 from remote_inference.core.server.capture import Capture
+from remote_inference.core.server.job import Job, foreign, no_rows, unreadable
 from remote_inference.core.server.mailbox import Letter
 from remote_inference.core.server.scheduler import Scheduler
 from remote_inference.core.server.session import Session
@@ -38,33 +36,13 @@ class Decoder(Protocol):
         """Decode state, images and prefixes. Raises ValueError saying what is malformed."""
 
 
-def _no_rows() -> Float32Array:
-    return np.empty((0, 0), np.float32)
-
-
 @dataclass
 class WorkerCounters:
     """Counts since start-up, published in ServerStatus."""
 
-    requests: int = 0  # answered, whether with a chunk or an error
-    errors: int = 0
+    requests: int = 0  # taken, whether answered with a chunk, an error or not at all
+    errors: int = 0  # of them without a chunk
     superseded: int = 0  # replaced unserved by a newer one of the same session
-
-
-@dataclass
-class _Job:
-    """One request on its way through the worker."""
-
-    session: Session
-    letter: Letter
-    request: Request
-    message: Any
-    begin_ns: int
-    batch_size: int = 0  # requests taken together with this one, itself included
-    model_input: Any = None
-    chunk_model: Float32Array = field(default_factory=_no_rows)
-    chunk_robot: Float32Array = field(default_factory=_no_rows)
-    error: str = ""
 
 
 class Worker:
@@ -125,36 +103,28 @@ class Worker:
             self._send(job)
         return True
 
-    def _open(self, session: Session, begin_ns: int) -> _Job | None:
+    def _open(self, session: Session, begin_ns: int) -> Job | None:
         letter = session.mailbox.take()
         if letter is None:  # the session was closed or reset since it was selected
             return None
         try:
             request, message = self._decoder.request(letter.data)
-        except Exception as error:  # without its ids nobody can be answered
-            self._count_unreadable(session, letter, error)
+        except Exception as error:
+            session.last_request_ns = letter.arrival_ns  # by its topic it is this robot's
+            self._drop(letter, unreadable(session, letter, error))
             return None
-        return _Job(session, letter, request, message, begin_ns)
+        if not session.note_request(request.session_id, letter.arrival_ns):
+            self._drop(letter, foreign(session, letter, request))
+            return None
+        return Job(session, letter, request, message, begin_ns)
 
-    def _count_unreadable(self, session: Session, letter: Letter, error: Exception) -> None:
+    def _drop(self, letter: Letter, record: AuditRecord) -> None:
         self._count(letter, failed=True)
-        self._audit(
-            AuditRecord(
-                session_id=session.session_id,
-                robot=session.offer.robot_namespace,
-                client=session.offer.client,
-                superseded=letter.superseded,
-                status="error",
-                outcome=f"unreadable request: {type(error).__name__}: {error}",
-            )
-        )
+        self._audit(record)
 
-    def _prepare(self, job: _Job) -> None:
+    def _prepare(self, job: Job) -> None:
         """Decode and preprocess; the processors are the session's own."""
         session = job.session
-        if job.request.session_id != session.session_id:
-            job.error = f"session {job.request.session_id!r} is not open, expected {session.session_id!r}"
-            return
         try:
             if job.request.episode_id != session.episode_id or job.request.episode_start:
                 self._begin_episode(session, job.request.episode_id)
@@ -172,7 +142,7 @@ class Worker:
         if self._policy.spec.serving_mode is ServingMode.EXCLUSIVE:
             self._policy.reset()
 
-    def _predict(self, jobs: list[_Job]) -> None:
+    def _predict(self, jobs: list[Job]) -> None:
         """Run the policy once for all; when it fails, once for each, so that only the culprit pays."""
         if not jobs:
             return
@@ -190,7 +160,7 @@ class Worker:
         for job, chunk_model in zip(jobs, chunks, strict=True):
             job.chunk_model = chunk_model
 
-    def _postprocess(self, job: _Job) -> None:
+    def _postprocess(self, job: Job) -> None:
         if job.error:
             return
         try:
@@ -199,7 +169,7 @@ class Worker:
         except Exception as error:
             job.error = f"postprocessing failed: {type(error).__name__}: {error}"
 
-    def _count_failures(self, asked: list[_Job]) -> None:
+    def _count_failures(self, asked: list[Job]) -> None:
         """Count a batch in which the policy answered nobody; malformed observations are not its fault."""
         if asked:
             self._watch.count(answered=not all(job.error for job in asked))
@@ -209,7 +179,7 @@ class Worker:
         self.counters.errors += failed
         self.counters.superseded += letter.superseded
 
-    def _send(self, job: _Job) -> None:
+    def _send(self, job: Job) -> None:
         now_ns = self._clock_ns()
         inference_ms = (now_ns - job.begin_ns) / 1e6
         self._count(job.letter, failed=bool(job.error))
@@ -223,8 +193,8 @@ class Worker:
             client_mono_ns=job.request.client_mono_ns,
             status=ChunkStatus.DRAINING if self.draining or self._watch.failing else status,
             message=job.error or ("server is draining" if self.draining else ""),
-            model=_no_rows() if job.error else job.chunk_model,
-            robot=_no_rows() if job.error else job.chunk_robot,
+            model=no_rows() if job.error else job.chunk_model,
+            robot=no_rows() if job.error else job.chunk_robot,
             queue_wait_ms=(job.begin_ns - job.letter.arrival_ns) / 1e6,
             inference_ms=inference_ms,
             superseded_seqs=job.letter.superseded,
@@ -232,23 +202,6 @@ class Worker:
             policy_version=self._policy.spec.fingerprint,
         )
         self._deliver(job.session, chunk)
-        self._audit(_record(job, chunk, (now_ns - job.letter.waiting_since_ns) / 1e6))
+        self._audit(job.record(chunk, (now_ns - job.letter.waiting_since_ns) / 1e6))
         if self._capture and not job.error:
             self._capture(Capture.of(job.session.offer, job.letter.data, chunk, job.batch_size))
-
-
-def _record(job: _Job, chunk: Chunk, staleness_ms: float) -> AuditRecord:
-    return AuditRecord(
-        session_id=chunk.session_id,
-        robot=job.session.offer.robot_namespace,
-        client=job.session.offer.client,
-        seq_id=chunk.seq_id,
-        episode_id=chunk.episode_id,
-        batch_size=job.batch_size,
-        queue_wait_ms=round(chunk.queue_wait_ms, 3),
-        inference_ms=round(chunk.inference_ms, 3),
-        staleness_ms=round(staleness_ms, 3),
-        superseded=chunk.superseded_seqs,
-        status="error" if job.error else "ok",
-        outcome=job.error or "ok",
-    )

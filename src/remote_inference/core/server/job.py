@@ -1,0 +1,82 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""One request on its way through the worker, and the audit record that it leaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from remote_inference.core.exchange import Chunk, Request
+from remote_inference.core.policy import Float32Array
+from remote_inference.core.server.audit import AuditRecord
+from remote_inference.core.server.mailbox import Letter
+from remote_inference.core.server.session import Session
+
+
+def no_rows() -> Float32Array:
+    return np.empty((0, 0), np.float32)
+
+
+@dataclass
+class Job:
+    """A request that names its session; it gets a chunk, or an ERROR chunk that says `error`."""
+
+    session: Session
+    letter: Letter
+    request: Request
+    message: Any
+    begin_ns: int
+    batch_size: int = 0  # requests taken together with this one, itself included
+    model_input: Any = None
+    chunk_model: Float32Array = field(default_factory=no_rows)
+    chunk_robot: Float32Array = field(default_factory=no_rows)
+    error: str = ""
+
+    def record(self, chunk: Chunk, staleness_ms: float) -> AuditRecord:
+        """Return the record of the job, answered with a chunk."""
+        return AuditRecord(
+            session_id=chunk.session_id,
+            robot=self.session.offer.robot_namespace,
+            client=self.session.offer.client,
+            seq_id=chunk.seq_id,
+            episode_id=chunk.episode_id,
+            batch_size=self.batch_size,
+            queue_wait_ms=round(chunk.queue_wait_ms, 3),
+            inference_ms=round(chunk.inference_ms, 3),
+            staleness_ms=round(staleness_ms, 3),
+            superseded=chunk.superseded_seqs,
+            status="error" if self.error else "ok",
+            outcome=self.error or "ok",
+        )
+
+
+def unreadable(session: Session, letter: Letter, error: Exception) -> AuditRecord:
+    """Return the record of a request that cannot be parsed. Without its ids nobody can be answered."""
+    return AuditRecord(
+        session_id=session.session_id,
+        robot=session.offer.robot_namespace,
+        client=session.offer.client,
+        superseded=letter.superseded,
+        status="error",
+        outcome=f"unreadable request: {type(error).__name__}: {error}",
+    )
+
+
+def foreign(session: Session, letter: Letter, request: Request) -> AuditRecord:
+    """Return the record of a request for another server; all that have a session hear the robot's one topic.
+
+    It must not be answered: the robot would take that for the answer of the server which it has asked.
+    """
+    return AuditRecord(
+        session_id=request.session_id,
+        robot=session.offer.robot_namespace,
+        client=session.offer.client,
+        seq_id=request.seq_id,
+        episode_id=request.episode_id,
+        superseded=letter.superseded,
+        status="error",
+        outcome=f"not answered: it names session {request.session_id!r}, expected {session.session_id!r}",
+    )
