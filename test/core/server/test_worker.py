@@ -274,10 +274,38 @@ def test_every_request_leaves_one_audit_record():
 
 def test_an_episode_begins_with_fresh_processors():
     bench = Bench()
-    bench.put(0, episode_start=True)
-    bench.put(1)
+    for start in (True, False, True):
+        bench.put(0, episode_start=start)
+        bench.serve()
+    assert [session.processors.resets for session in bench.sessions] == [2, 0]  # type: ignore[attr-defined]
+
+
+def test_a_session_that_begins_within_an_episode_begins_without_another_robot_s():
+    """A robot that comes from another server has begun its episode there, and numbers count from 0."""
+    bench = Bench(SteadyPolicy(serving_mode=ServingMode.EXCLUSIVE), robots=1)
+    bench.put(0, episode_id=0, episode_start=False)
     bench.serve()
-    assert [session.processors.resets for session in bench.sessions] == [1, 0]  # type: ignore[attr-defined]
+    bench.put(0, episode_id=0, episode_start=False)
+    bench.serve()
+    assert bench.sessions[0].processors.resets == 1  # type: ignore[attr-defined]
+    assert bench.policy.resets == 1
+
+
+@pytest.mark.parametrize("part", ["processors", "policy"])
+@pytest.mark.parametrize("start", [True, False])
+def test_no_request_of_an_episode_is_served_before_a_reset_has_succeeded(part: str, start: bool):
+    bench = Bench(SteadyPolicy(serving_mode=ServingMode.EXCLUSIVE), robots=1)
+    bench.put(0, episode_id=3)
+    bench.serve()
+    broken = bench.policy if part == "policy" else bench.sessions[0].processors
+    with pytest.MonkeyPatch.context() as breaking:
+        breaking.setattr(broken, "reset", lambda: 1 / 0)
+        bench.put(0, episode_id=3 if start else 4, episode_start=start)
+        assert [chunk.status for chunk in bench.serve()] == [ChunkStatus.ERROR]
+    resets = broken.resets  # type: ignore[attr-defined]
+    bench.put(0, episode_id=3 if start else 4)
+    assert [chunk.status for chunk in bench.serve()] == [ChunkStatus.OK]
+    assert broken.resets == resets + 1  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(("mode", "resets"), [(ServingMode.EXCLUSIVE, 1), (ServingMode.SHARED, 0)])

@@ -23,7 +23,7 @@ class Session:
     processors: Processors
     opened_ns: int = 0  # the server's monotonic clock
     mailbox: Mailbox = field(default_factory=Mailbox)
-    episode_id: int = 0  # of the last request served
+    episode_id: int | None = None  # for which processors and policy are ready; None: for no episode
     last_request_ns: int = 0  # arrival of the last request that named this session
     foreign_requests: int = 0  # those since then that named another session
     served_turn: int = 0  # place in the scheduler's queue, 0 before the first request

@@ -137,10 +137,13 @@ class Worker:
 
     def _begin_episode(self, session: Session, episode_id: int) -> None:
         """Forget the old episode. The first request of a new one may have been lost, hence by its id."""
-        session.episode_id = episode_id
+        session.episode_id = (
+            None  # until both have forgotten: nothing is served on the remains of another one
+        )
         session.processors.reset()
         if self._policy.spec.serving_mode is ServingMode.EXCLUSIVE:
             self._policy.reset()
+        session.episode_id = episode_id
 
     def _predict(self, jobs: list[Job]) -> None:
         """Run the policy once for all; when it fails, once for each, so that only the culprit pays."""
