@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import wait
 from dataclasses import replace
 
 import numpy as np
@@ -239,6 +240,40 @@ def test_encoded_images_are_decoded_side_by_side(monkeypatch):
     for image in message.images:
         image.data = bytes_field(b"mine")
     assert len(observation_from_message(message, OFFER).images) == 4
+
+
+def test_a_request_that_fails_leaves_no_image_to_be_decoded(monkeypatch):
+    """Their threads are everybody's: what they still had to do would be at the next request's cost."""
+    threads = wire_observation._DECODING_THREADS
+    at_work, go_on, begun, done = threading.Semaphore(0), threading.Event(), [], []
+
+    def decode(data):
+        if bytes(data) == b"bad":
+            for _ in range(threads):
+                assert at_work.acquire(timeout=10.0)
+            raise ImageError("JPEG: 3 bytes cannot be decoded")
+        begun.append(data)
+        at_work.release()
+        assert go_on.wait(10.0)
+        done.append(data)
+        return np.zeros((1, 1), np.uint8)
+
+    def let_go_and_wait(futures):
+        go_on.set()
+        return wait(futures)
+
+    monkeypatch.setattr(wire_observation, "_DECODERS", {"jpeg": decode})
+    monkeypatch.setattr(wire_observation, "wait", let_go_and_wait)
+    features = tuple(ImageFeature(f"images.{number}", "jpeg") for number in range(4 * threads))
+    contents = [b"bad", *[b"good"] * (len(features) - 1)]
+    message = observation()
+    message.images = [CompressedImage(format="jpeg", data=bytes_field(content)) for content in contents]
+    message.raw_images = []
+    with pytest.raises(ImageError, match=r"images\.0: "):
+        observation_from_message(message, replace(OFFER, images=features))
+    assert len(begun) == len(done) == threads
+    wire_observation._decoding_pool().submit(bool).result(10.0)
+    assert len(begun) == threads
 
 
 def test_an_image_of_another_format_is_refused_naming_the_feature():

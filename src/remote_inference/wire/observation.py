@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
 from typing import Any
 
@@ -114,12 +114,15 @@ def _decode_images(message: Observation, features: Sequence[ImageFeature]) -> di
         feature.name: _decoding_pool().submit(_decode, arrived[feature.name], feature)
         for feature in encoded[1:]
     }
-    return {
-        feature.name: begun[feature.name].result()
-        if feature.name in begun
-        else _decode(arrived[feature.name], feature)
-        for feature in features
-    }
+    try:
+        return {
+            feature.name: begun[feature.name].result()
+            if feature.name in begun
+            else _decode(arrived[feature.name], feature)
+            for feature in features
+        }
+    finally:  # one has failed: what is left of the others must not keep the next request waiting
+        wait([future for future in begun.values() if not future.cancel()])
 
 
 @cache
