@@ -62,6 +62,7 @@ class Bench:
     ):
         self.policy = policy or SteadyPolicy()
         self.now_ns = 1_000 * MS
+        self.each_send_takes_ns = 0
         self.chunks: list[tuple[Session, Chunk]] = []
         self.records: list[AuditRecord] = []
         self.sessions = [
@@ -81,12 +82,16 @@ class Bench:
             self.policy,
             scheduler or RoundRobin(),
             JsonDecoder(),
-            deliver=lambda session, chunk: self.chunks.append((session, chunk)),
+            deliver=self._deliver,
             clock_ns=lambda: self.now_ns,
             audit=self.records.append,
             watch=self.watch,
             capture=capture,
         )
+
+    def _deliver(self, session: Session, chunk: Chunk) -> None:
+        self.now_ns += self.each_send_takes_ns
+        self.chunks.append((session, chunk))
 
     def put(self, index: int, state: Sequence[float] = (0.5, -0.5), **changes: Any) -> Request:
         request = make_request(**{"session_id": f"s{index}", **changes})

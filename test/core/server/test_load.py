@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from bench import Bench
+from bench import MS, Bench, WholeHouse
+from builders import SteadyPolicy
 
 from remote_inference.core.server.load import LOAD_WINDOW_NS, BusyMeter
 
@@ -82,3 +83,21 @@ def test_the_load_in_a_chunk_counts_the_work_that_made_it():
     bench.put(0)
     (chunk,) = bench.serve()
     assert chunk.server_load == pytest.approx(0.5)
+
+
+def test_a_worker_that_is_never_idle_is_fully_loaded_by_what_it_does_with_its_chunks_too():
+    """Publishing is its work: a server near its end must not look as if it had room."""
+    bench = Bench(SteadyPolicy(max_batch=8), WholeHouse(), robots=8)
+    healthy = bench.policy.answer
+
+    def take_2_ms(batch: Sequence[Any]) -> Any:
+        bench.now_ns += 2 * MS
+        return healthy(batch)
+
+    bench.policy.answer = take_2_ms
+    bench.each_send_takes_ns = MS
+    while bench.now_ns < 3 * LOAD_WINDOW_NS:
+        for index in range(8):
+            bench.put(index)
+        bench.worker.step(bench.sessions)
+    assert bench.worker.busy.fraction(bench.now_ns) == pytest.approx(1.0)

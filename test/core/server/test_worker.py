@@ -17,6 +17,8 @@ from builders import CHUNK_SIZE, ShiftProcessors, SteadyPolicy
 from remote_inference.core.exchange import ChunkStatus
 from remote_inference.core.policy import PolicyError, PolicyObservation, ServingMode
 from remote_inference.core.server.capture import Capture
+from remote_inference.core.server.scheduler import Selection
+from remote_inference.core.server.session import Session
 from remote_inference.core.server.watch import CHECK_PERIOD_NS
 
 
@@ -254,6 +256,37 @@ def test_durations_are_measured_on_the_servers_clock():
     (chunk,) = bench.serve()
     assert chunk.queue_wait_ms == pytest.approx(30)
     assert chunk.inference_ms == pytest.approx(20)
+
+
+def test_the_durations_of_a_batch_are_those_of_its_inference_and_not_of_the_sends_before():
+    bench = Bench(SteadyPolicy(max_batch=3), WholeHouse(), robots=3)
+    healthy = bench.policy.answer
+
+    def slow(batch: Sequence[Any]) -> Any:
+        bench.now_ns += 20 * MS
+        return healthy(batch)
+
+    bench.policy.answer = slow
+    bench.each_send_takes_ns = 5 * MS
+    for index in range(3):
+        bench.put(index)
+    assert [chunk.inference_ms for chunk in bench.serve()] == pytest.approx([20] * 3)
+    assert [record.staleness_ms for record in bench.records] == pytest.approx([20] * 3)
+
+
+def test_a_request_that_replaces_another_as_it_is_taken_has_not_waited():
+    """A negative wait would let the sum of a histogram fall."""
+
+    class Interrupted(WholeHouse):
+        def select(self, ready: Sequence[Session], open_sessions: int, now_ns: int) -> Selection:
+            bench.now_ns += MS
+            bench.put(0, seq_id=2)
+            return super().select(ready, open_sessions, now_ns)
+
+    bench = Bench(scheduler=Interrupted(), robots=1)
+    bench.put(0, seq_id=1)
+    bench.worker.step(bench.sessions)
+    assert [(chunk.seq_id, chunk.queue_wait_ms) for _, chunk in bench.chunks] == [(2, 0.0)]
 
 
 def test_every_request_leaves_one_audit_record():

@@ -34,7 +34,7 @@ DESCRIPTIONS: Mapping[str, str] = {
     "episode_id": "episode of the request; 0 when it was unreadable",
     "batch_size": "requests that were served together, this one included; 0 when it was not answered",
     "queue_wait_ms": "arrival of the request until the worker took it [ms]",
-    "inference_ms": "from there until the chunk was ready: decoding, policy, processors [ms]",
+    "inference_ms": "from there until the chunks of its batch were ready: decoding, policy, processors [ms]",
     "staleness_ms": "how long the robot had been waiting here when its chunk was ready [ms]: from the first "
     "request since its last chunk, superseded ones included",
     "superseded": "requests of this robot that this one replaced unserved",

@@ -33,7 +33,7 @@ class ServerMetrics:
         )
         self._queue_wait_s = self._durations("queue_wait", "Arrival of a request until the worker took it.")
         self._inference_s = self._durations(
-            "inference_duration", "Decoding, policy and processors of one request."
+            "inference_duration", "Decoding, policy and processors of the batch that a request was in."
         )
         self._staleness_s = self._durations(
             "staleness",

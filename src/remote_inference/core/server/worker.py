@@ -98,9 +98,10 @@ class Worker:
         for job in jobs:
             self._postprocess(job)
         self._count_failures(asked)
-        self.busy.add(begin_ns, self._clock_ns())
+        ready_ns = self._clock_ns()  # of all: what the sends before its own take is not a chunk's inference
         for job in jobs:
-            self._send(job)
+            self._send(job, ready_ns)
+        self.busy.add(begin_ns, self._clock_ns())
         return True
 
     def _open(self, session: Session, begin_ns: int) -> Job | None:
@@ -182,13 +183,18 @@ class Worker:
         self.counters.errors += failed
         self.counters.superseded += letter.superseded
 
-    def _send(self, job: Job) -> None:
-        now_ns = self._clock_ns()
-        inference_ms = (now_ns - job.begin_ns) / 1e6
+    def _send(self, job: Job, ready_ns: int) -> None:
         self._count(job.letter, failed=bool(job.error))
-        self.inference_ms.append(inference_ms)
+        chunk = self._answer(job, ready_ns)
+        self.inference_ms.append(chunk.inference_ms)
+        self._deliver(job.session, chunk)
+        self._audit(job.record(chunk, (ready_ns - job.letter.waiting_since_ns) / 1e6))
+        if self._capture and not job.error:
+            self._capture(Capture.of(job.session.offer, job.letter.data, chunk, job.batch_size))
+
+    def _answer(self, job: Job, ready_ns: int) -> Chunk:
         status = ChunkStatus.ERROR if job.error else ChunkStatus.OK
-        chunk = Chunk(
+        return Chunk(
             session_id=job.request.session_id,
             session_epoch=job.request.session_epoch,
             seq_id=job.request.seq_id,
@@ -198,13 +204,10 @@ class Worker:
             message=job.error or ("server is draining" if self.draining else ""),
             model=no_rows() if job.error else job.chunk_model,
             robot=no_rows() if job.error else job.chunk_robot,
-            queue_wait_ms=(job.begin_ns - job.letter.arrival_ns) / 1e6,
-            inference_ms=inference_ms,
+            # Negative if the request took the place of another one between selection and taking.
+            queue_wait_ms=max(0, job.begin_ns - job.letter.arrival_ns) / 1e6,
+            inference_ms=(ready_ns - job.begin_ns) / 1e6,
             superseded_seqs=job.letter.superseded,
-            server_load=self.busy.fraction(now_ns),
+            server_load=self.busy.fraction(ready_ns),
             policy_version=self._policy.spec.fingerprint,
         )
-        self._deliver(job.session, chunk)
-        self._audit(job.record(chunk, (now_ns - job.letter.waiting_since_ns) / 1e6))
-        if self._capture and not job.error:
-            self._capture(Capture.of(job.session.offer, job.letter.data, chunk, job.batch_size))
