@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -181,6 +182,32 @@ def test_a_request_that_breaks_the_batch_does_not_cost_its_companions_their_chun
     bench.put(2)
     statuses = {chunk.session_id: chunk.status for chunk in bench.serve()}
     assert statuses == {"s0": ChunkStatus.OK, "s1": ChunkStatus.ERROR, "s2": ChunkStatus.OK}
+
+
+def test_nothing_of_a_batch_that_failed_is_held_while_its_requests_are_tried_one_by_one():
+    """After CUDA ran out of memory, its activations would leave no room for a single one."""
+
+    class Activations:
+        """Stands for what a failed call has on the device."""
+
+    bench = Bench(SteadyPolicy(max_batch=3), WholeHouse(), robots=3)
+    healthy = bench.policy.answer
+    held: list[weakref.ref[Activations]] = []
+    alive: list[bool] = []
+
+    def run_out_of_memory(batch: Sequence[Any]) -> Any:
+        if len(batch) == 1:
+            alive.append(held[0]() is not None)
+            return healthy(batch)
+        activations = Activations()
+        held.append(weakref.ref(activations))
+        raise RuntimeError("CUDA out of memory")
+
+    bench.policy.answer = run_out_of_memory
+    for index in range(3):
+        bench.put(index)
+    assert [chunk.status for chunk in bench.serve()] == [ChunkStatus.OK] * 3
+    assert alive == [False] * 3
 
 
 def test_a_request_for_another_server_is_never_answered_here():

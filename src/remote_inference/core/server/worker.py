@@ -150,19 +150,24 @@ class Worker:
         """Run the policy once for all; when it fails, once for each, so that only the culprit pays."""
         if not jobs:
             return
+        problem = self._try_to_predict(jobs)
+        if problem and len(jobs) == 1:
+            jobs[0].error = f"inference failed: {problem}"
+        elif problem:
+            for job in jobs:
+                self._predict([job])
+
+    def _try_to_predict(self, jobs: list[Job]) -> str:
+        """Return what went wrong: in words, for the exception holds what the batch has left on the device."""
         try:
             chunks = self._policy.predict([job.model_input for job in jobs])
             if len(chunks) != len(jobs):
                 raise PolicyError(f"policy returned {len(chunks)} chunks, expected {len(jobs)}")
         except Exception as error:  # whatever a policy raises must reach the robots, not kill the server
-            if len(jobs) == 1:
-                jobs[0].error = f"inference failed: {type(error).__name__}: {error}"
-            else:
-                for job in jobs:
-                    self._predict([job])
-            return
+            return f"{type(error).__name__}: {error}"
         for job, chunk_model in zip(jobs, chunks, strict=True):
             job.chunk_model = chunk_model
+        return ""
 
     def _postprocess(self, job: Job) -> None:
         if job.error:
