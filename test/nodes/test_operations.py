@@ -5,10 +5,11 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import socket
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -20,7 +21,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from rig import DEADLINE_S, Rig, write_manifest
 
 from remote_inference.core.server.audit import DESCRIPTIONS
-from remote_inference.msg import ActionChunk
+from remote_inference.core.server.manifest import load_manifest
+from remote_inference.core.server.session import SessionRegistry
+from remote_inference.msg import ActionChunk, ServerStatus
+from remote_inference.nodes.operations import Operations
+from remote_inference.nodes.serving import Serving
 
 
 def change_state(rig: Rig, transition: int) -> bool:
@@ -141,6 +146,37 @@ def test_captures_that_are_lost_are_counted_and_cost_no_robot_a_chunk(
     folder.mkdir()
     assert robot.request().status == ActionChunk.OK
     rig.wait_for(lambda: len(list(folder.glob("*.capture"))) == 1, "a capture again")
+
+
+@pytest.fixture
+def watched(rig: Rig, tmp_path: Path) -> Iterator[tuple[Operations, Serving]]:
+    """The observers of a server that lives in this process, on the rig's executor."""
+    manifest = load_manifest(write_manifest(tmp_path))
+    serving = Serving(manifest, SessionRegistry("watched"), *[lambda *_: None] * 3)
+    yield Operations(rig.add_node("watched"), "watched"), serving
+    serving.close()
+
+
+def update(operations: Operations, serving: Serving) -> dict[str, float]:
+    """Let the observers look at the server; return the metrics without a label."""
+    operations.update(ServerStatus(inference_ms=math.nan), [], serving)
+    families = text_string_to_metric_families(operations._metrics.render("")[0].decode())
+    return {
+        sample.name: sample.value for family in families for sample in family.samples if not sample.labels
+    }
+
+
+def test_what_could_not_be_handed_over_is_counted_across_policies(
+    watched: tuple[Operations, Serving],
+) -> None:
+    operations, serving = watched
+    counters, name = serving.worker.counters, "policy_server_undelivered_total"
+    counters.undelivered = 3
+    assert [update(operations, serving)[name] for _ in range(2)] == [3.0, 3.0]
+    counters.undelivered = 0  # of the next worker
+    update(operations, serving)
+    counters.undelivered = 1
+    assert update(operations, serving)[name] == 4.0
 
 
 def test_every_request_leaves_one_audit_line_that_joins_its_chunk(rig: Rig, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from remote_inference.core.server.manifest import Manifest
 from remote_inference.core.server.metrics import ServerMetrics
 from remote_inference.core.server.session import Session
 from remote_inference.core.server.snapshot import SHOWN_LOADS, Journal, ServerSnapshot
+from remote_inference.core.server.worker import Worker
 from remote_inference.msg import ServerStatus
 from remote_inference.nodes.diagnostics import Diagnostics, server_diagnostic
 from remote_inference.nodes.health import HealthServer
@@ -31,10 +32,12 @@ class Operations:
     def __init__(self, node: Node, instance_id: str) -> None:
         self._server = node.get_fully_qualified_name()
         self._instance_id = instance_id
-        self._logger = node.get_logger().get_child("audit")
+        self._logger = node.get_logger()
+        self._audit_logger = self._logger.get_child("audit")
         self._journal = Journal()
         self._loads: deque[float] = deque(maxlen=SHOWN_LOADS)
         self._last_load_s = 0.0
+        self._undelivered = 0  # of the worker, as far as told
         # Replaced as a whole, which is atomic: other threads always read a consistent one.
         self._snapshot = ServerSnapshot(self._server, instance_id, "unconfigured", time.monotonic())
         self._metrics = ServerMetrics(lambda: self._snapshot, time.monotonic)
@@ -76,7 +79,7 @@ class Operations:
         if audit is not None:
             audit.write(record)
         else:
-            self._logger.debug(record.to_json())
+            self._audit_logger.debug(record.to_json())
 
     def update(self, status: ServerStatus, sessions: Sequence[Session], serving: Serving | None) -> None:
         """Take the server's status: at least once a second, and whenever it or the sessions change."""
@@ -113,3 +116,11 @@ class Operations:
             sessions=self._journal.views(now_ns),
         )
         self._diagnostics.report(server_diagnostic(self._snapshot))
+        self._tell_undelivered(serving.worker if serving else None)
+
+    def _tell_undelivered(self, worker: Worker | None) -> None:
+        total = worker.counters.undelivered if worker else 0
+        new, self._undelivered = total - self._undelivered, total
+        if worker is not None and new > 0:
+            self._metrics.undelivered.inc(new)
+            self._logger.warning(f"{new} not handed over, the last one: {worker.last_undelivered}")

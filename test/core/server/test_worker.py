@@ -210,6 +210,39 @@ def test_nothing_of_a_batch_that_failed_is_held_while_its_requests_are_tried_one
     assert alive == [False] * 3
 
 
+@pytest.mark.parametrize("what", ["chunk", "audit record", "capture"])
+def test_what_nobody_takes_is_counted_and_costs_no_other_robot_anything(what: str):
+    """A robot's publisher may fail, a disk may be full, and the worker serves everybody."""
+    captured: list[Capture] = []
+    bench = Bench(SteadyPolicy(max_batch=3), WholeHouse(), robots=3, capture=captured.append)
+    takers = {"chunk": "_deliver", "audit record": "_audit", "capture": "_capture"}
+    healthy = getattr(bench.worker, takers[what])
+
+    def refuse_the_second(*taken: Any) -> None:
+        if any("robot_1" in str(getattr(part, "offer", part)) for part in taken):
+            raise OSError("no space left")
+        healthy(*taken)
+
+    setattr(bench.worker, takers[what], refuse_the_second)
+    for index in range(3):
+        bench.put(index)
+    bench.serve()
+    taken = {"chunk": bench.chunks, "audit record": bench.records, "capture": captured}
+    assert {name: len(those) for name, those in taken.items()} == {**dict.fromkeys(taken, 3), what: 2}
+    assert bench.worker.counters.undelivered == 1
+    assert bench.worker.last_undelivered == f"{what} of /robot_1: OSError: no space left"
+
+
+def test_an_audit_that_fails_does_not_end_the_worker_over_a_request_without_an_answer():
+    bench = Bench(robots=1)
+    bench.worker._audit = lambda _: 1 / 0
+    for session_id in ("elsewhere", "s0"):
+        bench.put(0, session_id=session_id)
+        bench.serve()
+    assert len(bench.chunks) == 1
+    assert bench.worker.counters.undelivered == 2
+
+
 def test_a_request_for_another_server_is_never_answered_here():
     """Both hear the robot's topic: it would take our ERROR for the answer of the server that it has asked."""
     bench = Bench()

@@ -56,6 +56,11 @@ class ServerMetrics:
             buckets=BATCH_BUCKETS,
             registry=self._registry,
         )
+        self.undelivered = Counter(
+            "policy_server_undelivered",
+            "Chunks, audit records and captures that could not be handed over; the log says why.",
+            registry=self._registry,
+        )
         self._registry.register(_SnapshotCollector(snapshot, clock_s))
         ProcessCollector(registry=self._registry)
         self._robots: frozenset[str] = frozenset()

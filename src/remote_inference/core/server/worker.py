@@ -43,6 +43,7 @@ class WorkerCounters:
     requests: int = 0  # taken, whether answered with a chunk, an error or not at all
     errors: int = 0  # of them without a chunk
     superseded: int = 0  # replaced unserved by a newer one of the same session
+    undelivered: int = 0  # chunks, audit records and captures that nobody took
 
 
 class Worker:
@@ -75,6 +76,7 @@ class Worker:
         self._watch = watch
         self.busy = watch.busy
         self.counters = WorkerCounters()
+        self.last_undelivered = ""  # what it was and why nobody took it
         self.inference_ms: deque[float] = deque(maxlen=100)
         self.draining = False  # true: answers carry DRAINING
         self.wait_ns = 0  # for how long the scheduler waits for more requests; 0: until the next one
@@ -112,16 +114,16 @@ class Worker:
             request, message = self._decoder.request(letter.data)
         except Exception as error:
             session.last_request_ns = letter.arrival_ns  # by its topic it is this robot's
-            self._drop(letter, unreadable(session, letter, error))
+            self._drop(session, letter, unreadable(session, letter, error))
             return None
         if not session.note_request(request.session_id, letter.arrival_ns):
-            self._drop(letter, foreign(session, letter, request))
+            self._drop(session, letter, foreign(session, letter, request))
             return None
         return Job(session, letter, request, message, begin_ns)
 
-    def _drop(self, letter: Letter, record: AuditRecord) -> None:
+    def _drop(self, session: Session, letter: Letter, record: AuditRecord) -> None:
         self._count(letter, failed=True)
-        self._audit(record)
+        self._hand_over("audit record", session, lambda: self._audit(record))
 
     def _prepare(self, job: Job) -> None:
         """Decode and preprocess; the processors are the session's own."""
@@ -192,10 +194,20 @@ class Worker:
         self._count(job.letter, failed=bool(job.error))
         chunk = self._answer(job, ready_ns)
         self.inference_ms.append(chunk.inference_ms)
-        self._deliver(job.session, chunk)
-        self._audit(job.record(chunk, (ready_ns - job.letter.waiting_since_ns) / 1e6))
-        if self._capture and not job.error:
-            self._capture(Capture.of(job.session.offer, job.letter.data, chunk, job.batch_size))
+        self._hand_over("chunk", job.session, lambda: self._deliver(job.session, chunk))
+        staleness_ms = (ready_ns - job.letter.waiting_since_ns) / 1e6
+        self._hand_over("audit record", job.session, lambda: self._audit(job.record(chunk, staleness_ms)))
+        if (capture := self._capture) and not job.error:
+            taken = Capture.of(job.session.offer, job.letter.data, chunk, job.batch_size)
+            self._hand_over("capture", job.session, lambda: capture(taken))
+
+    def _hand_over(self, what: str, session: Session, hand_over: Callable[[], None]) -> None:
+        """Call what belongs to others. Its trouble must not become that of the other robots."""
+        try:
+            hand_over()
+        except Exception as error:
+            self.counters.undelivered += 1
+            self.last_undelivered = f"{what} of {session.offer.client}: {type(error).__name__}: {error}"
 
     def _answer(self, job: Job, ready_ns: int) -> Chunk:
         status = ChunkStatus.ERROR if job.error else ChunkStatus.OK
