@@ -8,6 +8,7 @@ import json
 import math
 import shutil
 import socket
+import threading
 from array import array
 from collections.abc import Callable, Iterator
 from http.client import HTTPConnection
@@ -164,6 +165,16 @@ def update(operations: Operations, serving: Serving) -> dict[str, float]:
     return {
         sample.name: sample.value for family in families for sample in family.samples if not sample.labels
     }
+
+
+def test_an_executor_that_comes_late_is_measured(rig: Rig, watched: tuple[Operations, Serving]) -> None:
+    lag = "policy_server_executor_lag_seconds"
+    rig.wait_for(lambda: 0.0 < update(*watched)[lag] < 0.3, "the lag of an executor with little to do")
+    never = threading.Event()
+    held = rig.node.create_timer(0.01, lambda: never.wait(0.5))  # a callback that takes its time
+    rig.wait_for(lambda: update(*watched)[lag] >= 0.3, "its lag when a callback holds it")
+    rig.node.destroy_timer(held)
+    rig.wait_for(lambda: update(*watched)[lag] < 0.3, "its lag when the window has passed")
 
 
 def test_what_could_not_be_handed_over_is_counted_across_policies(

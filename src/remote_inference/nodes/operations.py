@@ -19,6 +19,7 @@ from remote_inference.core.server.snapshot import SHOWN_LOADS, Journal, ServerSn
 from remote_inference.core.server.worker import Worker
 from remote_inference.msg import ServerStatus
 from remote_inference.nodes.diagnostics import Diagnostics, server_diagnostic
+from remote_inference.nodes.executor_lag import ExecutorLag
 from remote_inference.nodes.health import HealthServer
 from remote_inference.nodes.runtime import StartupError
 from remote_inference.nodes.serving import Serving
@@ -34,6 +35,7 @@ class Operations:
         self._instance_id = instance_id
         self._logger = node.get_logger()
         self._audit_logger = self._logger.get_child("audit")
+        self._lag = ExecutorLag(node)
         self._journal = Journal()
         self._loads: deque[float] = deque(maxlen=SHOWN_LOADS)
         self._last_load_s = 0.0
@@ -116,6 +118,7 @@ class Operations:
             sessions=self._journal.views(now_ns),
         )
         self._diagnostics.report(server_diagnostic(self._snapshot))
+        self._metrics.executor_lag_s.set(self._lag.longest_s)
         self._tell_undelivered(serving.worker if serving else None)
 
     def _tell_undelivered(self, worker: Worker | None) -> None:

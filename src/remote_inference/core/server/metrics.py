@@ -7,7 +7,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -59,6 +59,12 @@ class ServerMetrics:
         self.undelivered = Counter(
             "policy_server_undelivered",
             "Chunks, audit records and captures that could not be handed over; the log says why.",
+            registry=self._registry,
+        )
+        self.executor_lag_s = Gauge(
+            "policy_server_executor_lag_seconds",
+            "Longest delay of the last 5 s with which the executor came to what waited for it: so long may a "
+            "request have waited for its arrival.",
             registry=self._registry,
         )
         self._registry.register(_SnapshotCollector(snapshot, clock_s))
