@@ -213,6 +213,21 @@ def test_every_request_leaves_one_audit_line_that_joins_its_chunk(rig: Rig, tmp_
     assert '"seq_id":' not in log
 
 
+def test_the_log_has_one_warning_of_a_robot_whose_requests_all_fail(rig: Rig, tmp_path: Path) -> None:
+    rig.start_server(write_manifest(tmp_path))
+    for robot in (FleetRobot(rig, "/a"), FleetRobot(rig, "/b")):
+        for _ in range(5):
+            assert robot.request(state=array("f", [1.0])).status == ActionChunk.ERROR
+    log = tmp_path / "logs" / "policy_server.log"
+    rig.wait_for(lambda: "of /b/remote_inference failed" in log.read_text(), "the last robot's warning")
+    found = [
+        line.split("request ")[1].split(" failed")[0]
+        for line in log.read_text().splitlines()
+        if " failed: " in line
+    ]
+    assert found == ["1 of /a/remote_inference", "1 of /b/remote_inference"]
+
+
 def test_the_status_behind_the_page_is_the_server_s(rig: Rig, tmp_path: Path, port: int) -> None:
     rig.start_server(write_manifest(tmp_path, health_port=port))
     robot = FleetRobot(rig, "/rig")

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import statistics
 import sys
+import time
 import uuid
 from typing import Annotated
 
@@ -27,6 +28,7 @@ from remote_inference.core.policy import PolicyError
 from remote_inference.core.server.audit import AuditRecord
 from remote_inference.core.server.manifest import load_manifest
 from remote_inference.core.server.session import Session, SessionRegistry
+from remote_inference.core.server.throttle import Throttle
 from remote_inference.core.server.warmup import capacity, find_false_promises
 from remote_inference.msg import ServerStatus
 from remote_inference.nodes.operations import Operations
@@ -39,6 +41,7 @@ from remote_inference.wire import chunk_to_message
 from remote_inference.wire.qos import LATCHED_QOS
 
 STATUS_PERIOD_S = 1.0  # also of the search for sessions that nobody needs
+FAILURE_PERIOD_S = 10.0  # between two warnings of one robot's requests
 
 
 class ServerConfig(Document):
@@ -64,6 +67,7 @@ class PolicyServer(LifecycleNode):
         self._registry = SessionRegistry(self._instance_id)
         self._serving: Serving | None = None
         self._operations = Operations(self, self._instance_id)
+        self._failures = Throttle(FAILURE_PERIOD_S)
         self._status_publisher = self.create_publisher(ServerStatus, "~/status", LATCHED_QOS)
         self._sessions = SessionServices(self, self._registry, self._publish_status)
         self.create_service(GetStatus, "~/get_status", self._get_status)
@@ -163,7 +167,8 @@ class PolicyServer(LifecycleNode):
 
     def _audit(self, record: AuditRecord) -> None:
         self._operations.record(record)
-        if record.status != "ok":
+        # The inference thread logs it, and many robots may fail at once: the audit has every one.
+        if record.status != "ok" and self._failures.admits(record.robot, time.monotonic()):
             self.get_logger().warning(f"request {record.seq_id} of {record.client} failed: {record.outcome}")
 
     # -- status --------------------------------------------------------------------------------------------
