@@ -11,7 +11,7 @@ from remote_inference.core.server.mailbox import Letter, Mailbox
 
 def test_an_empty_mailbox_gives_nothing():
     mailbox = Mailbox()
-    assert mailbox.arrival_ns is None
+    assert mailbox.arrival_ns is mailbox.waiting_since_ns is None
     assert mailbox.take() is None
 
 
@@ -19,7 +19,7 @@ def test_the_newest_request_wins_and_says_how_many_it_replaced():
     mailbox = Mailbox()
     for number in range(4):
         mailbox.put(bytes([number]), arrival_ns=number)
-    assert mailbox.arrival_ns == 3
+    assert (mailbox.arrival_ns, mailbox.waiting_since_ns) == (3, 0)
     assert mailbox.take() == Letter(b"\x03", 3, superseded=3, waiting_since_ns=0)
     assert mailbox.take() is None
 

@@ -111,6 +111,14 @@ def test_the_window_counts_from_the_oldest_request():
     assert len(select(scheduler, sessions, 3, now_ns=WINDOW_NS)) == 2
 
 
+def test_a_session_that_asks_again_and_again_does_not_postpone_itself():
+    scheduler, (session,) = MicroBatch(MAX_BATCH, WINDOW_NS), make_sessions(1)
+    for now_ns in range(0, WINDOW_NS, WINDOW_NS // 10):
+        session.mailbox.put(b"", now_ns)
+        assert scheduler.select([session], 2, now_ns).wait_ns == WINDOW_NS - now_ns
+    assert select(scheduler, [session], 2, now_ns=WINDOW_NS) == [session]
+
+
 def test_nobody_waits_for_robots_that_are_not_there():
     scheduler = MicroBatch(MAX_BATCH, WINDOW_NS)
     assert len(select(scheduler, make_sessions(1), open_sessions=1)) == 1

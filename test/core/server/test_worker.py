@@ -63,6 +63,10 @@ def nan_rows(batch: Sequence[Any]) -> list[np.ndarray]:
     return [np.full((CHUNK_SIZE, 2), np.nan, np.float32) for _ in batch]
 
 
+def rows_too_large_for_the_wire(batch: Sequence[Any]) -> list[np.ndarray]:
+    return [np.full((CHUNK_SIZE, 2), 1e39) for _ in batch]
+
+
 def short_rows(batch: Sequence[Any]) -> list[np.ndarray]:
     return [np.zeros((3, 2), np.float32) for _ in batch]
 
@@ -83,6 +87,7 @@ def no_arrays(batch: Sequence[Any]) -> list[Any]:
     ("misbehave", "words"),
     [
         (nan_rows, ["non-finite"]),
+        (rows_too_large_for_the_wire, ["non-finite", "float32"]),
         (short_rows, ["[3, 2]", f"[{CHUNK_SIZE}, 2]"]),
         (out_of_memory, ["MemoryError", "no room on the device"]),
         (too_few, []),

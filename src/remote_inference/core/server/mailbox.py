@@ -38,6 +38,12 @@ class Mailbox:
             return letter
 
     @property
+    def waiting_since_ns(self) -> int | None:
+        """Arrival of the first request since the last one was taken, None when the slot is empty."""
+        letter = self._letter
+        return None if letter is None else letter.waiting_since_ns
+
+    @property
     def arrival_ns(self) -> int | None:
         """Arrival of the waiting request, None when the slot is empty."""
         letter = self._letter

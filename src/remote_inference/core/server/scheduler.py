@@ -61,8 +61,8 @@ class RoundRobin:
 class MicroBatch:
     """Up to `max_batch` requests in one call, the sessions served longest ago first.
 
-    The oldest request waits at most `window_ns` for others to join it, and not at all when nobody is left who
-    could.
+    The session that waits longest does so at most `window_ns` for others to join it, however often it asks
+    meanwhile, and not at all when nobody is left who could.
     """
 
     def __init__(self, max_batch: int, window_ns: int) -> None:
@@ -72,8 +72,8 @@ class MicroBatch:
 
     def select(self, ready: Sequence[Session], open_sessions: int, now_ns: int) -> Selection:
         if len(ready) < min(self._max_batch, open_sessions):
-            arrivals = [session.mailbox.arrival_ns for session in ready]
-            oldest_ns = min((arrival for arrival in arrivals if arrival is not None), default=now_ns)
+            begins = [session.mailbox.waiting_since_ns for session in ready]
+            oldest_ns = min((begin for begin in begins if begin is not None), default=now_ns)
             wait_ns = oldest_ns + self._window_ns - now_ns
             if not ready or wait_ns > 0:
                 return Selection(wait_ns=wait_ns if ready else 0)
