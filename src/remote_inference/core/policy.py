@@ -121,7 +121,7 @@ class Policy(Protocol):
 
         `len(batch)` is at most `spec.max_batch`; a policy that cannot batch says 1 there. Inputs have one
         shape, whatever the robots' cameras are: that is the processors' part. A chunk does not depend on what
-        else is in the batch. Raises PolicyError when it cannot answer, DeviceLostError when it never will again.
+        else is in the batch. Raises PolicyError when it cannot answer, DeviceLostError when it never will.
         """
 
     def reset(self) -> None:

@@ -42,8 +42,8 @@ def offer_from_request(request: OpenSession.Request) -> SessionOffer:
     """Read an offer.
 
     Raises WireError when the namespace is none or has no room for our topics, the image fields differ in
-    length, or an encoding is none of jpeg, png and raw, and its subclass ImageError when images would be larger
-    than is ever decoded.
+    length, or an encoding is none of jpeg, png and raw, and its subclass ImageError when images would be
+    larger than is ever decoded.
     """
     _require_namespace(request.robot_namespace)
     for field in ("image_encodings", "image_heights", "image_widths"):

@@ -140,9 +140,7 @@ class Worker:
 
     def _begin_episode(self, session: Session, episode_id: int) -> None:
         """Forget the old episode. The first request of a new one may have been lost, hence by its id."""
-        session.episode_id = (
-            None  # until both have forgotten: nothing is served on the remains of another one
-        )
+        session.episode_id = None  # until both have forgotten: nothing is served on another one's remains
         session.processors.reset()
         if self._policy.spec.serving_mode is ServingMode.EXCLUSIVE:
             self._policy.reset()
