@@ -7,9 +7,12 @@ from __future__ import annotations
 import datetime
 import json
 import stat
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import cryptography
 import pytest
 from cryptography import x509
 from cryptography.x509.oid import NameOID
@@ -175,7 +178,13 @@ def test_revoking_takes_rights_and_key_away(folder: Path, capsys: pytest.Capture
 def test_no_certificate_outlives_the_authority():
     authority = ca.create_authority("fleet", NOW, A_DAY)
     issued = x509.load_pem_x509_certificate(authority.issue("robot_1", NOW, 365 * A_DAY).certificate)
-    assert issued.not_valid_after_utc == authority.certificate.not_valid_after_utc
+    assert ca.valid_until(issued) == ca.valid_until(authority.certificate)
+
+
+def test_an_expiry_of_ubuntu_s_cryptography_which_has_no_time_zone_is_in_utc():
+    # The rest of the command does not tell the versions apart.
+    certificate = SimpleNamespace(not_valid_after=NOW.replace(tzinfo=None))  # as of 41.0.7
+    assert ca.valid_until(certificate) == NOW  # type: ignore[arg-type]
 
 
 def test_an_encrypted_authority_signs_with_its_passphrase(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -193,6 +202,21 @@ def test_a_passphrase_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 # -- what it refuses -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("package", ["cryptography", "json5"])
+def test_a_package_that_is_missing_is_named_before_anything_is_written(
+    tmp_path: Path, package: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setitem(sys.modules, package, None)
+    assert f"fleet: found no Python package {package}, expected" in refused(tmp_path, "init", capsys)
+
+
+def test_a_package_that_is_too_old_is_named_before_anything_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(cryptography, "__version__", "3.4.8")
+    assert "fleet: found cryptography 3.4.8, expected 41 or newer" in refused(tmp_path, "init", capsys)
 
 
 @pytest.mark.parametrize(

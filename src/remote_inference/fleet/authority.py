@@ -60,7 +60,7 @@ class Authority:
         hosts: names and addresses under which a router is dialled; empty for everyone else.
         """
         key = ec.generate_private_key(ec.SECP256R1())
-        until = min(now + lifetime, self.certificate.not_valid_after_utc)
+        until = min(now + lifetime, valid_until(self.certificate))
         usages = [ExtendedKeyUsageOID.CLIENT_AUTH, *([ExtendedKeyUsageOID.SERVER_AUTH] if hosts else [])]
         builder = (
             _builder(name, key, now, until)
@@ -109,8 +109,8 @@ def load_authority(folder: Path, ask_passphrase: Callable[[], bytes], now: datet
     key = _read_key(folder / KEY_FILE, ask_passphrase)
     if key.public_key() != certificate.public_key():
         raise AuthorityError(f"{folder / KEY_FILE}: found another key than that of {CERTIFICATE_FILE}")
-    if now >= certificate.not_valid_after_utc:
-        expired = f"{certificate.not_valid_after_utc:%Y-%m-%d}"
+    if now >= (until := valid_until(certificate)):
+        expired = f"{until:%Y-%m-%d}"
         raise AuthorityError(f"{folder / CERTIFICATE_FILE}: expired on {expired}, expected a valid authority")
     return Authority(key, certificate)
 
@@ -121,6 +121,13 @@ def read_certificate(path: Path) -> x509.Certificate:
         return x509.load_pem_x509_certificate(_read(path))
     except ValueError as error:
         raise AuthorityError(f"{path}: found no certificate, expected one in PEM") from error
+
+
+def valid_until(certificate: x509.Certificate) -> datetime.datetime:
+    """Return when a certificate expires, in UTC."""
+    if hasattr(certificate, "not_valid_after_utc"):
+        return certificate.not_valid_after_utc
+    return certificate.not_valid_after.replace(tzinfo=datetime.timezone.utc)  # cryptography below 42
 
 
 def _read_key(path: Path, ask_passphrase: Callable[[], bytes]) -> ec.EllipticCurvePrivateKey:

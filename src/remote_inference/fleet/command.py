@@ -8,6 +8,9 @@ import argparse
 import sys
 from pathlib import Path
 
+from remote_inference.core.document import DocumentError
+
+OLDEST_CRYPTOGRAPHY = 41  # of Ubuntu 24.04
 ROLES = ("router", "server", "trainer", "robot", "operator")
 
 
@@ -51,7 +54,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run one verb; return the exit code. Raises DocumentError for a bad description."""
+    """Run one verb; return the exit code.
+
+    Raises DocumentError for a bad description, and for a Python package that is missing or too old.
+    """
+    _require_packages()
     from remote_inference.fleet import verbs  # noqa: PLC0415  robots and servers need no cryptography
     from remote_inference.fleet.authority import AuthorityError  # noqa: PLC0415
 
@@ -81,3 +88,20 @@ def run(arguments: argparse.Namespace) -> int:
         )
         return 2
     return 0
+
+
+def _require_packages() -> None:
+    """Raise DocumentError unless what only this command needs is there."""
+    expected = (
+        "expected the packages of requirements/fleet.txt, or apt's python3-cryptography and pip's json5"
+    )
+    try:
+        import cryptography  # noqa: PLC0415
+        import json5  # noqa: F401, PLC0415
+    except ModuleNotFoundError as error:
+        raise DocumentError(f"fleet: found no Python package {error.name}, {expected}") from error
+    if int(cryptography.__version__.partition(".")[0]) < OLDEST_CRYPTOGRAPHY:
+        raise DocumentError(
+            f"fleet: found cryptography {cryptography.__version__}, "
+            f"expected {OLDEST_CRYPTOGRAPHY} or newer: {expected}"
+        )

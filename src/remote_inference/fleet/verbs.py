@@ -46,7 +46,7 @@ def init(folder: Path, *, with_passphrase: bool = False) -> None:
     except BaseException:
         shutil.rmtree(folder / "authority")
         raise
-    print(f"{folder}: authority valid until {_date(authority.certificate.not_valid_after_utc)}")
+    print(f"{folder}: authority valid until {_date(ca.valid_until(authority.certificate))}")
 
 
 def add(folder: Path, role: str, name: str, details: dict[str, Any]) -> None:
@@ -79,7 +79,8 @@ def revoke(folder: Path, name: str) -> None:
     """Strike a member off and delete its key here. Raises DocumentError for a stranger, or one in use."""
     fleet = description.load_fleet(folder)
     description.role_of(fleet, name, _source(folder))
-    until = ca.read_certificate(_member(folder, name) / render.CERTIFICATE_FILE).not_valid_after_utc.date()
+    certificate = ca.read_certificate(_member(folder, name) / render.CERTIFICATE_FILE)
+    until = ca.valid_until(certificate).date()
     description.save_fleet(folder, description.without_member(fleet, name, until, _source(folder)))
     shutil.rmtree(_member(folder, name))
     print(f"{name}: revoked in {_source(folder)}; now run `fleet render` and restart every router")
@@ -126,7 +127,7 @@ def _report(folder: Path, role: str, name: str) -> None:
 
 
 def _expiry(certificate: Path) -> str:
-    until = ca.read_certificate(certificate).not_valid_after_utc
+    until = ca.valid_until(ca.read_certificate(certificate))
     left = until - _now()
     remark = " (EXPIRED)" if left.total_seconds() <= 0 else ", renew it" if left < RENEW_BEFORE else ""
     return f"{_date(until)}{remark}"
