@@ -86,6 +86,17 @@ def put_until(put: Callable[[], None], condition: Callable[[], Any], what: str) 
 
 
 @contextmanager
+def listener() -> Iterator[socket.socket]:
+    """Listen as a router does that accepts connections and then says nothing."""
+    with socket.socket() as made:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a router may take its port over
+        made.bind(("127.0.0.1", 0))
+        made.listen()
+        made.settimeout(DEADLINE_S)
+        yield made
+
+
+@contextmanager
 def process(file: Path, **settings: str) -> Iterator[subprocess.Popen[str]]:
     """Run a session in a process of its own; killed at the end."""
     arguments = [f"{key}={value}" for key, value in settings.items()]

@@ -7,16 +7,20 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 import zenoh
 from engine import (
+    DEADLINE_S,
     ROUTER,
     SESSION,
     client,
     endpoints,
     free_port,
+    listener,
     opened,
     peer,
     process,
@@ -30,6 +34,7 @@ from remote_inference import bringup, zenoh_config
 from remote_inference.wire.qos import CHUNK_TOPIC, EXECUTED_TOPIC, OBSERVATION_TOPIC
 
 LEASE_DEADLINE_S = 20.0  # a lease of 2 s ends well before, rmw_zenoh's of 60 s well after
+SILENCE_DEADLINE_S = 20.0  # the same of open_timeout, 5 s against 60 s
 
 
 def data_key(namespace: str, topic: str, message: str) -> str:
@@ -127,6 +132,39 @@ def test_nodes_of_one_host_go_on_without_their_router() -> None:
         samples.clear()
         put_until(lambda: publisher.put(b"after"), lambda: samples, "a sample from peer to peer")
         subscriber.undeclare()
+
+
+def test_a_client_passes_over_a_router_that_is_silent() -> None:
+    port = free_port()
+    with listener() as silent, router(port) as answering:
+        both = endpoints(silent.getsockname()[1], port)
+        begin_s = time.monotonic()
+        with client(port, **{"connect/endpoints": both}) as node:
+            assert node.info.routers_zid() == [answering.zid()]
+            assert time.monotonic() - begin_s < SILENCE_DEADLINE_S
+
+
+def test_a_router_dials_again_when_the_other_one_was_silent() -> None:
+    with listener() as silent, router(free_port(), port := silent.getsockname()[1]) as dialling:
+        connection, _ = silent.accept()
+        silent.close()
+        with connection, router(port) as returned:
+            wait_for(lambda: dialling.info.routers_zid() == [returned.zid()], "the link", SILENCE_DEADLINE_S)
+
+
+def test_a_client_that_starts_before_its_router_waits_for_it() -> None:
+    port = free_port()
+
+    def meet(refusing: int) -> list[zenoh.ZenohId]:
+        with client(port, **{"connect/endpoints": endpoints(port, refusing)}) as node:
+            return node.info.routers_zid()
+
+    with listener() as tried, ThreadPoolExecutor() as threads:
+        met = threads.submit(meet, tried.getsockname()[1])
+        connection, _ = tried.accept()
+        connection.close()  # now it has tried both
+        with router(port) as late:
+            assert met.result(DEADLINE_S) == [late.zid()]
 
 
 def test_a_robot_behind_nat_and_a_server_meet_through_routers_that_only_the_robot_dials() -> None:
