@@ -14,10 +14,12 @@ import time
 from configparser import ConfigParser
 from pathlib import Path
 
+import json5
 from images import ROUTER
 from linters import ROOT, complaints
 
 from remote_inference import bringup, cli
+from remote_inference.nodes.runtime import EXIT_NO_MIDDLEWARE, EXIT_REFUSED
 from remote_inference.processes import STOP_TIMEOUT_S
 
 UNIT = ROOT / "systemd" / "remote-inference@.service"
@@ -95,22 +97,52 @@ def prevented() -> set[int]:
 def test_only_a_crash_is_answered_by_a_restart() -> None:
     """The codes of docs/safety.md: 0 is no failure, 1 a robot that gave up, 2 files that are wrong."""
     table = re.findall(r"^\| (\d) \| (.*) \|$", (ROOT / "docs" / "safety.md").read_text(), flags=re.MULTILINE)
-    assert [code for code, _ in table] == ["0", "1", "2"]
+    assert [code for code, _ in table] == ["0", "1", "2", "3"]
     assert SERVICE["Restart"] == "on-failure"
     assert prevented() == {1, 2}
 
 
-def test_the_node_s_exit_code_reaches_systemd(tmp_path: Path) -> None:
-    (tmp_path / "parameters.yaml").write_text("/**: {ros__parameters: {fallback: zero}}\n")
-    command = ["robot", "--namespace", "/robot_1", "--params-file", str(tmp_path / "parameters.yaml")]
+def test_a_client_whose_router_is_not_up_yet_is_started_again_without_end() -> None:
+    """Each try takes the client's timeout: they never come as fast as systemd's limit on starts."""
+    session = json5.loads((ROOT / "config" / "zenoh" / "session.json5").read_text())
+    try_s = session["connect"]["timeout_ms"]["client"] / 1000 + int(SERVICE["RestartSec"])
+    limit = read(UNIT)["Unit"]
+    assert try_s * int(limit["StartLimitBurst"]) > int(limit["StartLimitIntervalSec"])
+    assert EXIT_NO_MIDDLEWARE not in prevented()
+
+
+def run_robot(parameters: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run `remote-inference robot` to its end."""
     contract = str(bringup.share_path("config", "belt_arm.contract.yaml"))
-    ended = subprocess.run(
-        [sys.executable, "-m", "remote_inference.cli", *command, "--contract", contract],
+    arguments = ["--namespace", "/robot_1", "--params-file", str(parameters), "--contract", contract]
+    return subprocess.run(
+        [sys.executable, "-m", "remote_inference.cli", "robot", *arguments],
         capture_output=True,
         text=True,
         timeout=60.0,
+        env={**os.environ, **environment},
     )
-    assert ended.returncode == 2, ended.stderr
+
+
+def test_a_middleware_that_does_not_start_has_a_code_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "parameters.yaml").write_text("/**: {ros__parameters: {fallback: hold}}\n")
+    ended = run_robot(tmp_path / "parameters.yaml", ROS_DOMAIN_ID="none")
+    assert ended.returncode == EXIT_NO_MIDDLEWARE, ended.stderr
+    assert "cannot start: the middleware does not start: " in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_parameter_file_that_cannot_be_read_is_no_fault_of_the_middleware(tmp_path: Path) -> None:
+    (tmp_path / "parameters.yaml").write_text("/**: {ros__parameters: {fallback\n")
+    ended = run_robot(tmp_path / "parameters.yaml")
+    assert ended.returncode == EXIT_REFUSED, ended.stderr
+    assert "parameters.yaml" in ended.stderr
+
+
+def test_the_node_s_exit_code_reaches_systemd(tmp_path: Path) -> None:
+    (tmp_path / "parameters.yaml").write_text("/**: {ros__parameters: {fallback: zero}}\n")
+    ended = run_robot(tmp_path / "parameters.yaml")
+    assert ended.returncode == EXIT_REFUSED, ended.stderr
     assert "fallback" in ended.stderr
 
 

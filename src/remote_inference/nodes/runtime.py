@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import rclpy
-from rclpy._rclpy_pybind11 import RCLError
+from rclpy._rclpy_pybind11 import RCLError, RCLInvalidROSArgsError
 from rclpy.clock import Clock
 from rclpy.clock_type import ClockType
 from rclpy.exceptions import NameValidationException, ParameterException
@@ -19,10 +19,12 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.logging import get_logger
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
-from rclpy.utilities import try_shutdown
+from rclpy.utilities import remove_ros_args, try_shutdown
 
 from remote_inference.core.document import DocumentError
 
+EXIT_REFUSED = 2  # what the node was given is wrong: starting it again does not help
+EXIT_NO_MIDDLEWARE = 3  # it does here, once a client's Zenoh router is up
 STOP_POLL_S = 0.1  # longest time until a signal is noticed
 STEADY_CLOCK = Clock(clock_type=ClockType.STEADY_TIME)  # for timers: use_sim_time must not stop them
 
@@ -69,18 +71,24 @@ def run_node(make_node: Callable[[], RunningNode], args: list[str] | None) -> in
     """Start a node, spin it until SIGINT, SIGTERM or its own end, close it; return the exit code.
 
     The node is told before the context is shut down, so that it can still publish and call. A node that
-    cannot start prints why and exits with 2.
+    cannot start prints why and exits with 2, or with 3 if it is the middleware that cannot.
     """
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     try:
+        remove_ros_args(args)  # `init` does not tell bad arguments from a router that is not there
+    except RCLInvalidROSArgsError as error:
+        return _refuse(str(error), EXIT_REFUSED)
+    try:
         rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
+    except RCLError as error:
+        return _refuse(f"the middleware does not start: {error}", EXIT_NO_MIDDLEWARE)
+    try:
         node = make_node()
     except (StartupError, DocumentError, ParameterException, NameValidationException, RCLError) as error:
-        print(f"cannot start: {error}", file=sys.stderr)
         try_shutdown()
-        return 2
+        return _refuse(str(error), EXIT_REFUSED)
     assert isinstance(node, Node)
     executor = _TolerantExecutor()
     executor.add_node(node)
@@ -93,3 +101,8 @@ def run_node(make_node: Callable[[], RunningNode], args: list[str] | None) -> in
         node.destroy_node()
         try_shutdown()
     return node.exit_code or 0
+
+
+def _refuse(reason: str, code: int) -> int:
+    print(f"cannot start: {reason}", file=sys.stderr)
+    return code
