@@ -13,6 +13,8 @@ from remote_inference import __version__, bringup
 from remote_inference.core.document import DocumentError
 from remote_inference.fleet import command as fleet
 
+MIDDLEWARE = "on the middleware that RMW_IMPLEMENTATION names"
+
 
 def main(argv: list[str] | None = None) -> int:
     """Run one verb; return the exit code."""
@@ -48,7 +50,7 @@ def _add_demo(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def _add_robot(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = verbs.add_parser("robot", help="run one robot's node, as robot.launch.py does")
+    parser = verbs.add_parser("robot", help=f"run one robot's node, as robot.launch.py does, {MIDDLEWARE}")
     parser.add_argument("--contract", type=Path, required=True, help="YAML that maps topics to features")
     parser.add_argument("--namespace", required=True, help="the robot's namespace, for example /robot_1")
     parser.add_argument(
@@ -60,7 +62,7 @@ def _add_robot(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 
 
 def _add_server(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = verbs.add_parser("server", help="run a policy server, as server.launch.py does")
+    parser = verbs.add_parser("server", help=f"run a policy server, as server.launch.py does, {MIDDLEWARE}")
     parser.add_argument("--manifest", type=Path, required=True, help="YAML that says what to serve")
     parser.add_argument("--name", default="policy_server", help="node name (default policy_server)")
     parser.set_defaults(run=_run_server)
@@ -154,6 +156,8 @@ def _run(processes: list[bringup.Process]) -> int:
     """Run processes until one ends or the user interrupts; return the exit code."""
     from remote_inference.processes import ProcessGroup  # noqa: PLC0415
 
+    for warning in bringup.middleware_warnings(os.environ.get("RMW_IMPLEMENTATION", "")):
+        print(f"remote-inference: {warning}", file=sys.stderr)
     with ProcessGroup() as group:
         try:
             for process in processes:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,13 @@ sys.path.insert(0, str(ROOT / "test" / "core"))
 from builders import make_offer, make_spec, make_terms
 
 DOCS = ROOT / "docs"
-PAGES = [DOCS / name for name in ("two_machines.md", "deployment.md", "troubleshooting.md")]
+PAGES = [
+    *(
+        DOCS / name
+        for name in ("two_machines.md", "deployment.md", "troubleshooting.md", "fleet.md", "zenoh.md")
+    ),
+    ROOT / "README.md",
+]
 TROUBLESHOOTING = (DOCS / "troubleshooting.md").read_text()
 SOURCE = ROOT / "src" / "remote_inference"
 # Words of the pages that are nobody's parameter: programs, images, and values of the middleware.
@@ -53,17 +60,18 @@ def code_spans(page: str) -> list[str]:
     return re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", page, flags=re.DOTALL))
 
 
-def commands(page: Path) -> list[str]:
-    """Return a page's command lines, each whole, in blocks and in backticks."""
-    text = page.read_text()
-    blocks = [
-        b for kind, b in re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE) if not kind
-    ]
-    lines = [line for block in blocks for line in re.sub(r"\s*\\\n\s*", " ", block).splitlines()]
-    return [line.strip() for line in [*lines, *code_spans(text)]]
+def blocks(page: Path) -> list[list[str]]:
+    """Return a page's blocks of commands, each line whole and without its comment."""
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE)
+    whole = [re.sub(r"\s*\\\n\s*", " ", block) for kind, block in found if not kind]
+    return [[re.sub(r"\s+# .*", "", line).strip() for line in block.splitlines()] for block in whole]
 
 
-ALL_COMMANDS = [(page, line) for page in PAGES for line in commands(page)]
+BLOCK_LINES = [(page, line) for page in PAGES for block in blocks(page) for line in block]
+ALL_COMMANDS = [
+    *BLOCK_LINES,
+    *((page, span.strip()) for page in PAGES for span in code_spans(page.read_text())),
+]
 
 
 def metric_names() -> set[str]:
@@ -233,8 +241,27 @@ def test_services_and_topics_have_the_names_and_types_that_are_called() -> None:
 
 def test_verbs_of_the_command_line_are_the_package_s() -> None:
     verbs = cli._make_parser()._subparsers._group_actions[0].choices  # type: ignore[union-attr]
-    used = {verb for (verb,) in of(r"^remote-inference ([a-z]+)")}
-    assert used - {"fleet"} <= verbs.keys()
+    used = {verb for (verb,) in of(r"^remote-inference ([a-z-]+)")}
+    assert used <= verbs.keys()
+
+
+@pytest.mark.parametrize(
+    "line", sorted({line for _, line in BLOCK_LINES if line.startswith("remote-inference ")})
+)
+def test_a_line_of_the_command_line_is_accepted(line: str) -> None:
+    cli._make_parser().parse_args(shlex.split(line)[1:])
+
+
+SPEAKS = re.compile(r"^(remote-inference (robot|server) |ros2 (service|topic|node|param|lifecycle) )")
+WITHOUT_PREAMBLE = [page for page in PAGES if page.stem in {"fleet", "zenoh", "README"}]  # no common set-up
+
+
+@pytest.mark.parametrize("page", WITHOUT_PREAMBLE, ids=lambda page: page.stem)
+def test_a_block_that_speaks_to_nodes_says_on_which_middleware(page: Path) -> None:
+    """Nothing else does: on another one they wait for ever."""
+    for block in blocks(page):
+        if any(SPEAKS.match(line) for line in block):
+            assert "export RMW_IMPLEMENTATION=rmw_zenoh_cpp" in block, block
 
 
 def test_variables_set_keys_of_the_manifest() -> None:
@@ -245,7 +272,7 @@ def test_variables_set_keys_of_the_manifest() -> None:
 
 def test_files_that_are_named_exist() -> None:
     for (file,) in of(r"-[rc] (\S+\.txt)"):
-        assert (ROOT / "requirements" / file).is_file()
+        assert (ROOT / "requirements" / Path(file).name).is_file()
     for file, target in of(r"-f (\S+) --target (\S+)"):
         assert f" AS {target}" in (ROOT / file).read_text()
     for (files,) in of(r"^sudo cp ((?:systemd/\S+ )+)"):

@@ -1,0 +1,40 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""`remote-inference robot` and `server` say which middleware they run on: nothing else shows a wrong one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from linters import ROOT
+
+CONTRACT = ROOT / "config" / "belt_arm.contract.yaml"
+
+
+@pytest.fixture(params=["robot", "server"])
+def arguments(request: pytest.FixtureRequest, tmp_path: Path) -> list[str | Path]:
+    if request.param == "server":
+        return ["server", "--manifest", tmp_path / "none.yaml"]
+    (tmp_path / "parameters.yaml").write_text("/**: {ros__parameters: {fallback: nowhere}}\n")
+    parameters = tmp_path / "parameters.yaml"
+    return ["robot", "--namespace", "/robot_1", "--contract", CONTRACT, "--params-file", parameters]
+
+
+@pytest.mark.parametrize("rmw", [None, "rmw_fastrtps_cpp"])
+def test_another_middleware_than_zenoh_is_named(arguments: list[str | Path], rmw: str | None) -> None:
+    """The nodes themselves refuse to start."""
+    environment = {name: value for name, value in os.environ.items() if name != "RMW_IMPLEMENTATION"}
+    ended = subprocess.run(
+        [sys.executable, "-m", "remote_inference.cli", *arguments],
+        env={**environment, **({"RMW_IMPLEMENTATION": rmw} if rmw else {})},
+        capture_output=True,
+        text=True,
+        timeout=60.0,
+    )
+    assert ended.returncode == 2
+    in_use = rmw or "the default of this ROS 2 distribution"
+    assert f"the middleware in use is {in_use}, not rmw_zenoh_cpp" in ended.stderr
