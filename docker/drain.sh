@@ -4,9 +4,29 @@
 #   drain.sh NODE HEALTH_PORT SECONDS
 # A paused robot asks for nothing and so does not hear of it: after SECONDS the server need not wait any longer.
 set -euo pipefail
-node=$1 port=$2 deadline=$((SECONDS + $3))
+node=$1 port=$2 patience=$3
 
-timeout 10 "$(dirname "$0")/entrypoint.sh" ros2 lifecycle set --no-daemon --spin-time 2 "$node" deactivate
+timeout 25 "$(dirname "$0")/entrypoint.sh" ros2 lifecycle set --no-daemon --spin-time 1 "$node" deactivate
+
+readiness() {
+    python3 - "http://localhost:$port/readyz" <<'PYTHON'
+import sys, urllib.error, urllib.request
+try:
+    print(urllib.request.urlopen(sys.argv[1], timeout=5).status)
+except urllib.error.HTTPError as error:
+    print(error.code)
+PYTHON
+}
+
+# `ros2 lifecycle set` ends with 0 when the transition has failed, too.
+deadline=$((SECONDS + 5))
+until [[ $(readiness) == 503 ]]; do
+    if ((SECONDS >= deadline)); then
+        echo "drain.sh: $node: found it ready after deactivate, expected 503 of /readyz" >&2
+        exit 1
+    fi
+    sleep 0.5
+done
 
 count_sessions() {
     python3 - "http://localhost:$port/status.json" <<'PYTHON'
@@ -15,6 +35,7 @@ print(len(json.load(urllib.request.urlopen(sys.argv[1], timeout=5))["sessions"])
 PYTHON
 }
 
+deadline=$((SECONDS + patience))
 while ((SECONDS < deadline)) && [[ $(count_sessions) != 0 ]]; do
     sleep 0.5
 done

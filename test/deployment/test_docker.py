@@ -184,6 +184,10 @@ def test_the_entrypoint_becomes_the_command(tmp_path: Path) -> None:
 
 class _Status(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
+        if self.path == "/readyz":
+            self.send_response(503 if self.server.readiness.pop(0) == "drained" else 200)
+            self.end_headers()
+            return
         assert self.path == "/status.json"
         sessions = self.server.sessions.pop(0) if len(self.server.sessions) > 1 else self.server.sessions[0]
         body = json.dumps({"sessions": ["session"] * sessions}).encode()
@@ -196,7 +200,7 @@ class _Status(BaseHTTPRequestHandler):
 
 
 class Drain:
-    """drain.sh beside a stand-in for `ros2`, and a health port that tells the sessions of each look."""
+    """drain.sh beside a stand-in for `ros2`, and a health port that scripts readiness and sessions."""
 
     def __init__(self, folder: Path) -> None:
         shutil.copy(ROOT / "docker" / "drain.sh", folder)
@@ -205,6 +209,7 @@ class Drain:
         self._folder = folder
         self.server = HTTPServer(("localhost", 0), _Status)
         self.server.sessions = [0]
+        self.server.readiness = ["drained"]
         threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
 
     def run(self, seconds: float) -> int:
@@ -241,6 +246,18 @@ def test_draining_does_not_wait_for_a_paused_robot_without_end(drain: Drain) -> 
 def test_draining_that_fails_does_not_wait(drain: Drain) -> None:
     drain.server.sessions, drain.ros2_exit_code = [1, 1], 1
     assert drain.run(20) != 0
+    assert drain.server.sessions == [1, 1]
+
+
+def test_draining_waits_for_the_transition_to_show(drain: Drain) -> None:
+    drain.server.readiness = ["ready", "ready", "drained"]
+    assert drain.run(20) == 0
+    assert drain.server.readiness == []
+
+
+def test_a_transition_that_failed_with_exit_code_0_is_no_drain(drain: Drain) -> None:
+    drain.server.sessions, drain.server.readiness = [1, 1], ["ready"] * 100
+    assert drain.run(20) == 1
     assert drain.server.sessions == [1, 1]
 
 
