@@ -57,6 +57,22 @@ def test_an_operator_calls_every_service(rig: FleetRig, owner: str, name: str):
 
 
 @pytest.mark.parametrize(
+    ("caller", "name"),
+    [
+        ("robot_1", "gpu_1/open_session"),
+        ("alice", "gpu_1/change_state"),
+        ("alice", "robot_1/remote_inference/resume"),
+    ],
+)
+def test_a_client_of_a_service_calls_it_by_a_querier(rig: FleetRig, caller: str, name: str):
+    """As rmw_zenoh's clients do."""
+    key = topic(name, "srv")
+    Inbox(rig.connect(name.split("/", maxsplit=1)[0])).serve(key)
+    querier = declare_querier(rig.connect(caller), key)
+    wait_until(lambda: answers(querier) == ["ok"], f"an answer to {key}")
+
+
+@pytest.mark.parametrize(
     ("publisher", "reader", "name"),
     [
         ("gpu_1", "robot_1", "gpu_1/status"),
@@ -250,6 +266,23 @@ def test_a_robot_cannot_call_what_is_not_for_it(rig: FleetRig, mode: str, name: 
     assert not forged(victim.got)
 
 
+@pytest.mark.parametrize("mode", ["client", "router"])
+@pytest.mark.parametrize(
+    "name", ["robot_2/remote_inference/pause", "gpu_1/change_state", "gpu_2/open_session"]
+)
+def test_a_robot_s_querier_reaches_nothing_that_is_not_for_it(rig: FleetRig, mode: str, name: str):
+    key = topic(name, "srv")
+    victim = Inbox(rig.connect(name.split("/", maxsplit=1)[0])).serve(key)
+    Inbox(rig.connect("gpu_1")).serve(OPEN_1)
+    attacker, operator = rig.connect("robot_1", mode), rig.connect("alice")
+    ask_until(operator, key, "ready")
+    forging, allowed = declare_querier(attacker, key), declare_querier(attacker, OPEN_1)
+    wait_until(lambda: answers(allowed) == ["ok"], "an answer to what it may call")
+    assert answers(forging, "forged") == []
+    ask_until(operator, key, "marker")
+    assert not forged(victim.got)
+
+
 def test_a_server_cannot_call_a_robot_s_services(rig: FleetRig):
     victim, server = Inbox(rig.connect("robot_1")).serve(RESET_1), rig.connect("gpu_1")
     operator = rig.connect("alice")
@@ -384,6 +417,15 @@ def tokens_for(session: zenoh.Session) -> set[str]:
     """Ask for all tokens once."""
     replies = session.liveliness().get("@ros2_lv/0/**", timeout=5.0)
     return {str(reply.ok.key_expr) for reply in replies if reply.ok}
+
+
+def declare_querier(session: zenoh.Session, key: str) -> zenoh.Querier:
+    """A client's querier, as rmw_zenoh declares it; its timeout is shorter."""
+    return session.declare_querier(key, target=zenoh.QueryTarget.ALL_COMPLETE, timeout=2.0)
+
+
+def answers(querier: zenoh.Querier, payload: str = "") -> list[str]:
+    return [reply.ok.payload.to_string() for reply in querier.get(payload=payload) if reply.ok]
 
 
 def ask_until_served(rig: FleetRig, operator: zenoh.Session) -> None:
