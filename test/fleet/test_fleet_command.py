@@ -343,6 +343,33 @@ def test_a_wrong_or_missing_passphrase_is_refused(
     assert ("a key that this passphrase does not open" if given else verbs.PASSPHRASE_VARIABLE) in message
 
 
+def test_a_passphrase_that_nobody_can_type_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert f"expected it in {verbs.PASSPHRASE_VARIABLE}" in refused(tmp_path, "init --passphrase", capsys)
+
+
+def test_an_empty_answer_opens_no_encrypted_key(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    write_authority(folder, ca.create_authority("fleet", NOW, A_DAY), b"right")
+    monkeypatch.setattr("getpass.getpass", lambda prompt: "")
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    assert "a key that this passphrase does not open" in refused(folder, "add server gpu_2", capsys)
+
+
+@pytest.mark.parametrize("words", ["init --passphrase", "add server gpu_2"])
+def test_an_answer_that_ends_before_it_begins_is_refused(
+    folder: Path, words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    def end(prompt: str) -> str:
+        raise EOFError
+
+    write_authority(folder, ca.create_authority("fleet", NOW, A_DAY), b"right")
+    monkeypatch.setattr("getpass.getpass", end)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    place = folder / "another" if words.startswith("init") else folder
+    assert "found no passphrase, expected the authority's" in refused(place, words, capsys)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

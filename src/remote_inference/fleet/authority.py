@@ -134,7 +134,7 @@ def _read_key(path: Path, ask_passphrase: Callable[[], bytes]) -> ec.EllipticCur
     content = _read(path)
     try:
         key = _load_key(content, ask_passphrase)
-    except ValueError as error:
+    except (ValueError, TypeError) as error:  # TypeError: the passphrase is empty
         is_encrypted = b"ENCRYPTED" in content
         found = "a key that this passphrase does not open" if is_encrypted else "no key"
         raise AuthorityError(f"{path}: found {found}, expected a private key in PEM") from error

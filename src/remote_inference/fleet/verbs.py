@@ -136,18 +136,25 @@ def _expiry(certificate: Path) -> str:
 def _ask_passphrase() -> bytes:
     if passphrase := os.environ.get(PASSPHRASE_VARIABLE):
         return passphrase.encode()
-    if not sys.stdin.isatty():
-        raise ca.AuthorityError(
-            f"the authority's key is encrypted, expected its passphrase in {PASSPHRASE_VARIABLE}"
-        )
-    return getpass.getpass("Passphrase of the authority's key: ").encode()
+    return _ask("Passphrase of the authority's key: ").encode()
 
 
 def _new_passphrase() -> bytes:
-    passphrase = getpass.getpass("New passphrase for the authority's key: ")
-    if not passphrase or getpass.getpass("The same again: ") != passphrase:
+    passphrase = _ask("New passphrase for the authority's key: ")
+    if not passphrase or _ask("The same again: ") != passphrase:
         raise ca.AuthorityError("found two different passphrases or none, expected one twice")
     return passphrase.encode()
+
+
+def _ask(prompt: str) -> str:
+    if not sys.stdin.isatty():
+        raise ca.AuthorityError(
+            f"found no terminal to ask for the authority's passphrase, expected it in {PASSPHRASE_VARIABLE}"
+        )
+    try:
+        return getpass.getpass(prompt)
+    except EOFError as error:
+        raise ca.AuthorityError("found no passphrase, expected the authority's") from error
 
 
 def _source(folder: Path) -> str:
