@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import shutil
 import stat
 import sys
 from pathlib import Path
@@ -165,6 +166,21 @@ def test_renewing_exchanges_key_and_certificate_and_nothing_else(folder: Path):
     assert after.keys() == before.keys()
     changed = {path for path in after if after[path] != before[path]}
     assert changed == {f"members/robot_1/{name}" for name in (render.KEY_FILE, render.CERTIFICATE_FILE)}
+
+
+@pytest.mark.parametrize("killed_after", ["the copy", "the first move", "the second move"])
+@pytest.mark.parametrize("words", ["renew robot_1", "render", "revoke robot_1"])
+def test_a_renewal_that_was_killed_is_undone_by_the_next_command(folder: Path, words: str, killed_after: str):
+    assert fleet(folder, "render") == 0
+    member = folder / "members" / "robot_1"
+    new, old = member.with_name(".robot_1.new"), member.with_name(".robot_1.old")
+    shutil.copytree(member, old if killed_after == "the second move" else new)
+    if killed_after == "the first move":
+        member.rename(old)
+    assert fleet(folder, words) == 0
+    assert member.exists() == (words != "revoke robot_1")
+    assert not new.exists()
+    assert not old.exists()
 
 
 def test_revoking_takes_rights_and_key_away(folder: Path, capsys: pytest.CaptureFixture[str]):
@@ -397,12 +413,20 @@ def test_a_member_without_a_certificate_is_not_rendered(folder: Path, capsys: py
     assert "members/gpu_2/certificate.pem: cannot be read" in refused(folder, "render", capsys)
 
 
+@pytest.mark.parametrize("room_for", [0, 2])
 @pytest.mark.parametrize("words", ["add server gpu_2", "renew robot_1", "render"])
 def test_a_full_disk_leaves_everything_as_it_was(
-    folder: Path, words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    folder: Path,
+    words: str,
+    room_for: int,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ):
+    room = iter(range(room_for))
+
     def fail(*_: object) -> None:
-        raise OSError(28, "No space left on device")
+        if next(room, None) is None:
+            raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(files.os, "fsync", fail)
     assert "No space left on device" in refused(folder, words, capsys)

@@ -10,19 +10,34 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+NEW, OLD = ".new", ".old"  # of a hidden folder beside the one that is replaced
+
 
 def write_file(path: Path, content: bytes, mode: int) -> None:
     """Write a file beside its place, then move it there. Raises OSError; what was there then stays."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # 0600 from the start
+    write_files({path: (content, mode)})
+
+
+def write_files(files: Mapping[Path, tuple[bytes, int]]) -> None:
+    """Write files (content and mode) beside their places, and move them there once all are written.
+
+    Raises OSError; while not all could be written, what was there stays.
+    """
+    written: dict[Path, str] = {}
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, mode)
-        os.replace(name, path)
+        for path, (content, mode) in files.items():
+            handle, written[path] = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # 0600
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(written[path], mode)
+        for path in files:
+            os.replace(written[path], path)
+            del written[path]
     except BaseException:
-        os.unlink(name)
+        for name in written.values():
+            os.unlink(name)
         raise
 
 
@@ -42,12 +57,12 @@ def write_folder(folder: Path, files: Mapping[str, tuple[bytes, int]]) -> None:
 
 
 def replace_folder(folder: Path, files: Mapping[str, tuple[bytes, int]]) -> None:
-    """Change files of a folder all at once; its other files stay. Raises OSError, having changed nothing."""
+    """Change files of a folder all at once; its other files stay. Raises OSError, having changed nothing.
+
+    `restore_folders` mends what is left when the process is killed between the two moves.
+    """
     kept = {path.name: (path.read_bytes(), path.stat().st_mode & 0o777) for path in folder.iterdir()}
-    new, old = folder.with_name(f".{folder.name}.new"), folder.with_name(f".{folder.name}.old")
-    for leftover in (new, old):
-        if leftover.exists():
-            shutil.rmtree(leftover)
+    new, old = (folder.with_name(f".{folder.name}{suffix}") for suffix in (NEW, OLD))
     write_folder(new, {**kept, **files})
     folder.rename(old)
     try:
@@ -56,3 +71,15 @@ def replace_folder(folder: Path, files: Mapping[str, tuple[bytes, int]]) -> None
         old.rename(folder)
         raise
     shutil.rmtree(old)
+
+
+def restore_folders(parent: Path) -> None:
+    """Put back the folders whose replacement was interrupted, and remove what it left. Raises OSError."""
+    for old in parent.glob(f".*{OLD}"):
+        folder = old.with_name(old.name.removeprefix(".").removesuffix(OLD))
+        if folder.exists():
+            shutil.rmtree(old)
+        else:
+            old.rename(folder)
+    for new in parent.glob(f".*{NEW}"):
+        shutil.rmtree(new)

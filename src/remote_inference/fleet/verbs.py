@@ -18,7 +18,7 @@ from remote_inference.core.document import DocumentError
 from remote_inference.fleet import authority as ca
 from remote_inference.fleet import description, render
 from remote_inference.fleet.description import Fleet
-from remote_inference.fleet.files import replace_folder, write_file, write_folder
+from remote_inference.fleet.files import replace_folder, restore_folders, write_files, write_folder
 
 PASSPHRASE_VARIABLE = "REMOTE_INFERENCE_CA_PASSPHRASE"
 AUTHORITY_LIFETIME = datetime.timedelta(days=3650)
@@ -55,7 +55,7 @@ def add(folder: Path, role: str, name: str, details: dict[str, Any]) -> None:
     Raises DocumentError for a description that would be invalid, AuthorityError and OSError, having changed
     nothing.
     """
-    fleet = description.load_fleet(folder)
+    fleet = _load(folder)
     fleet = description.with_member(fleet, role, name, details, _source(folder))
     files = _issue(folder, fleet, name)
     write_folder(_member(folder, name), files)
@@ -69,7 +69,7 @@ def add(folder: Path, role: str, name: str, details: dict[str, Any]) -> None:
 
 def renew(folder: Path, name: str) -> None:
     """Give a member a new key and certificate. Raises as `add` does, having changed nothing."""
-    fleet = description.load_fleet(folder)
+    fleet = _load(folder)
     role = description.role_of(fleet, name, _source(folder))
     replace_folder(_member(folder, name), _issue(folder, fleet, name))
     _report(folder, role, name)
@@ -77,7 +77,7 @@ def renew(folder: Path, name: str) -> None:
 
 def revoke(folder: Path, name: str) -> None:
     """Strike a member off and delete its key here. Raises DocumentError for a stranger, or one in use."""
-    fleet = description.load_fleet(folder)
+    fleet = _load(folder)
     description.role_of(fleet, name, _source(folder))
     certificate = ca.read_certificate(_member(folder, name) / render.CERTIFICATE_FILE)
     until = ca.valid_until(certificate).date()
@@ -88,7 +88,7 @@ def revoke(folder: Path, name: str) -> None:
 
 def render_all(folder: Path) -> None:
     """Write every member's Zenoh configurations. Raises DocumentError, AuthorityError and OSError."""
-    fleet = description.load_fleet(folder)
+    fleet = _load(folder)
     bases = share_path("config", "zenoh")
     router_base, session_base = (
         render.load_base(bases / file) for file in (render.ROUTER_FILE, render.SESSION_FILE)
@@ -103,11 +103,21 @@ def render_all(folder: Path) -> None:
         else:
             configurations[place / render.ROUTER_FILE] = render.machine_router(router_base, fleet, name)
             configurations[place / render.SESSION_FILE] = render.session(session_base, fleet, name)
-    for path, configuration in configurations.items():
-        write_file(path, json.dumps(configuration, indent=2).encode(), 0o644)
+    write_files(
+        {
+            path: (json.dumps(configuration, indent=2).encode(), 0o644)
+            for path, configuration in configurations.items()
+        }
+    )
     print(f"authority: expires {_expiry(folder / 'authority' / ca.CERTIFICATE_FILE)}")
     for role, name in fleet.members():
         _report(folder, role, name)
+
+
+def _load(folder: Path) -> Fleet:
+    """Read the description, once a `renew` that was killed is undone. Raises DocumentError and OSError."""
+    restore_folders(folder / "members")
+    return description.load_fleet(folder)
 
 
 def _issue(folder: Path, fleet: Fleet, name: str) -> dict[str, tuple[bytes, int]]:
