@@ -171,6 +171,12 @@ def test_a_node_that_crashes_is_no_exit_code_of_its_own(tmp_path: Path) -> None:
     assert started.wait(30.0) not in prevented() | {0}
 
 
+def test_the_keys_belong_to_the_user_that_the_units_run_as() -> None:
+    page = (ROOT / "docs" / "deployment.md").read_text()
+    (owner,) = re.findall(r"^sudo chown -R (\w+):\w+ /etc/remote_inference/robot_1$", page, re.MULTILINE)
+    assert owner == SERVICE["User"] == read(ROUTER_UNIT)["Service"]["User"]
+
+
 def test_stopping_has_the_time_that_it_takes() -> None:
     assert SERVICE["KillSignal"] == "SIGINT"
     assert SERVICE["KillMode"] == "mixed"
