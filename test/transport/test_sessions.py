@@ -8,13 +8,11 @@ import json
 import os
 import signal
 import time
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 import zenoh
 from engine import (
-    DEADLINE_S,
     ROUTER,
     SESSION,
     client,
@@ -150,21 +148,6 @@ def test_a_router_dials_again_when_the_other_one_was_silent() -> None:
         silent.close()
         with connection, router(port) as returned:
             wait_for(lambda: dialling.info.routers_zid() == [returned.zid()], "the link", SILENCE_DEADLINE_S)
-
-
-def test_a_client_that_starts_before_its_router_waits_for_it() -> None:
-    port = free_port()
-
-    def meet(refusing: int) -> list[zenoh.ZenohId]:
-        with client(port, **{"connect/endpoints": endpoints(port, refusing)}) as node:
-            return node.info.routers_zid()
-
-    with listener() as tried, ThreadPoolExecutor() as threads:
-        met = threads.submit(meet, tried.getsockname()[1])
-        connection, _ = tried.accept()
-        connection.close()  # now it has tried both
-        with router(port) as late:
-            assert met.result(DEADLINE_S) == [late.zid()]
 
 
 def test_a_robot_behind_nat_and_a_server_meet_through_routers_that_only_the_robot_dials() -> None:
