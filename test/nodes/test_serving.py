@@ -209,5 +209,5 @@ def test_the_server_practises_on_what_a_robot_would_send(supports_rtc: bool) -> 
 
 def test_closing_ends_before_the_executor_counts_as_stuck() -> None:
     """However much hangs: the probes must not have the process killed meanwhile."""
-    longest_s = serving.JOIN_TIMEOUT_S + delay_line.JOIN_TIMEOUT_S + 2 * capture_writer.JOIN_TIMEOUT_S
+    longest_s = serving.JOIN_TIMEOUT_S + delay_line.JOIN_TIMEOUT_S + capture_writer.CLOSE_TIMEOUT_S
     assert longest_s < EXECUTOR_DEADLINE_S
