@@ -89,6 +89,13 @@ def _shared_memory_in_use() -> set[str]:
 
 
 @pytest.fixture
+def no_zenoh_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide the variables that a user, or a run of the tests on rmw_zenoh, has set: they win over defaults."""
+    for name in [name for name in os.environ if name.startswith("ZENOH_")]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture
 def node() -> Iterator[Node]:
     """An rclpy node with a context of its own."""
     context = rclpy.Context()

@@ -12,6 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+pytest.importorskip("selenium", reason="no selenium: pip install selenium, and run tools/ensure_chromium.sh")
+
 from browser import chromium, resize
 from fleet import FleetRobot
 from rig import DEADLINE_S, Rig, write_manifest

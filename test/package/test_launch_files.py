@@ -84,7 +84,7 @@ class Log:
 
 
 @pytest.fixture
-def log(monkeypatch: pytest.MonkeyPatch) -> Log:
+def log(monkeypatch: pytest.MonkeyPatch, no_zenoh_settings: None) -> Log:
     """Stand in for the packages of a full ROS 2 installation."""
     made = Log()
     contents: dict[str, dict[str, Any]] = {

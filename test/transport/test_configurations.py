@@ -78,7 +78,7 @@ def test_the_engine_refuses_a_key_that_it_does_not_know(tmp_path: Path) -> None:
         configuration(misspelt, {})
 
 
-def test_the_configurations_are_installed() -> None:
+def test_the_configurations_are_installed(no_zenoh_settings: None) -> None:
     variables = bringup.environment()
     for variable in (zenoh_config.SESSION_VARIABLE, zenoh_config.ROUTER_VARIABLE):
         assert json5.loads(Path(variables[variable]).read_text())["mode"] in {"peer", "router"}
