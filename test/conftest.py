@@ -34,7 +34,7 @@ import rclpy  # noqa: E402
 import zenoh_router  # noqa: E402
 from rclpy.node import Node  # noqa: E402
 
-if zenoh_router.is_needed(os.environ):
+if rclpy.get_rmw_implementation_identifier() == zenoh_router.RMW:
     zenoh_router.start()
 
 
