@@ -14,7 +14,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from rcl_interfaces.srv import GetParameters
 from rclpy.duration import Duration
+from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.publisher import Publisher
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
@@ -94,8 +96,24 @@ def wait_for_subscriber(publisher: Publisher) -> None:
     wait_until(lambda: publisher.get_subscription_count() > 0, f"subscription of {publisher.topic_name}")
 
 
-def acknowledged(publisher: Publisher) -> bool:
-    return bool(publisher.wait_for_all_acked(Duration(seconds=DEADLINE_S)))
+def wait_for_arrival(node: Node, *publishers: Publisher) -> None:
+    """Wait until all that was published has reached the recorder.
+
+    rmw_zenoh acknowledges nothing and says yes at once; there, a request that is sent later arrives later.
+    """
+    assert all(publisher.wait_for_all_acked(Duration(seconds=DEADLINE_S)) for publisher in publishers)
+    client = node.create_client(GetParameters, "/bag_recorder/get_parameters")
+    assert client.wait_for_service(DEADLINE_S)
+    executor = SingleThreadedExecutor(context=node.context)
+    executor.add_node(node)
+
+    def answered() -> bool:
+        future = client.call_async(GetParameters.Request())  # again when the answer is lost: it only reads
+        executor.spin_until_future_complete(future, timeout_sec=2.0)
+        return future.done()
+
+    wait_until(answered, "the recorder's answer")
+    executor.shutdown()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -116,7 +134,7 @@ def test_messages_are_in_the_bag_after_a_signal(
     wait_for_subscriber(state)
     for i in range(20):
         joints.publish(JointState(name=["pan"], position=[float(i)]))
-    assert all(acknowledged(publisher) for publisher in (joints, latched, state))
+    wait_for_arrival(node, joints, latched, state)
     assert recorder.stop(number) == 0
 
     assert recorder.log.count(f"recording 4 topics to {tmp_path / 'bags' / 'run'}") == 1
