@@ -17,14 +17,24 @@ from array import array
 from pathlib import Path
 from typing import Any
 
-from judge import FPS, LIMITS, MAX_ACTION_AGE_S, MAX_VELOCITY, Capture, Command, OperatorCall, Record
+from judge import (
+    FPS,
+    GAP_S,
+    LIMITS,
+    MAX_ACTION_AGE_S,
+    MAX_VELOCITY,
+    Capture,
+    Command,
+    OperatorCall,
+    Record,
+    number_by_arrival,
+)
 from rig import CONTRACT, DEADLINE_S, Rig, write_contract, write_manifest
 from sensor_msgs.msg import Image, JointState
 from std_msgs.msg import Float64MultiArray
 
 MARKERS = ("capture", "episode")
 NAMES = (*LIMITS, *MARKERS)
-GAP_S = 0.5  # without a command: a hold, and no late tick
 COUNT_MAX = 2.0**24  # a float32 counts exactly up to here
 OVERSHOOT = 1.03  # less than one step beyond a limit, so that the first command can lie within it
 JUMP_CAPTURES = {"shoulder": 45, "elbow": 25}  # captures between two jumps of the measured position
@@ -113,14 +123,18 @@ class Arm(Rig):
         self.expected_exit = code
         assert self.robot.wait(DEADLINE_S) == code
 
-    def _on_command(self, message: Float64MultiArray, info: dict[str, int]) -> None:
+    def _on_command(self, message: Float64MultiArray, info: dict[str, int | None]) -> None:
         super()._on_command(message, info)
         values = dict(zip(reversed(NAMES), message.data, strict=True))
+        # The middleware's own thread has stamped it: this process may have been late to look.
+        time_ns = info["received_timestamp"] or now_ns()
+        number = info["publication_sequence_number"]
+        if number is None:
+            number = number_by_arrival(self.record.commands, time_ns)
         self.record.commands.append(
             Command(
-                # The middleware's own thread has stamped it: this process may have been late to look.
-                time_ns=info["received_timestamp"] or now_ns(),
-                number=info["publication_sequence_number"],
+                time_ns=time_ns,
+                number=number,
                 positions=tuple(values[joint] for joint in LIMITS),
                 capture=values["capture"],
                 episode=values["episode"],

@@ -9,11 +9,12 @@ the node says of itself is needed.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 FPS = 30.0
 PERIOD_S = 1.0 / FPS
+GAP_S = 0.5  # without a command: a hold, and no late tick
 LIMITS = {"shoulder": (-2.0, 2.0), "elbow": (-1.0, 1.0)}  # [rad]
 MAX_VELOCITY = {"shoulder": 3.0, "elbow": 6.0}  # [rad/s]
 MAX_ACTION_AGE_S = 1.5
@@ -39,7 +40,7 @@ class Command:
     """One received command."""
 
     time_ns: int  # arrival
-    number: int  # of its publisher's messages, from 1: shows lost ones
+    number: int  # of its publisher's messages, rising: shows lost ones
     positions: tuple[float, ...]  # order of LIMITS
     capture: float  # number of the capture behind it
     episode: float  # of that capture, as it came back
@@ -62,6 +63,19 @@ class Record:
     captures: list[Capture] = field(default_factory=list)
     commands: list[Command] = field(default_factory=list)
     calls: list[OperatorCall] = field(default_factory=list)
+
+
+def number_by_arrival(commands: Sequence[Command], time_ns: int) -> int:
+    """Return the number of the command after `commands`, for middlewares that do not number messages.
+
+    Each period of the last GAP_S without a command counts as a lost one: which one was late is not known.
+    Such numbers always rise, so they do not show a second publisher.
+    """
+    if not commands:
+        return 1
+    recent_ns = [command.time_ns for command in commands if time_ns - command.time_ns <= GAP_S * 1e9]
+    periods = round((time_ns - recent_ns[0]) / 1e9 / PERIOD_S) if recent_ns else 0
+    return commands[-1].number + max(1, periods - len(recent_ns) + 1)
 
 
 def find_violations(record: Record) -> list[str]:

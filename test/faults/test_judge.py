@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from judge import PERIOD_S, Capture, Command, OperatorCall, Record, find_violations
+from judge import PERIOD_S, Capture, Command, OperatorCall, Record, find_violations, number_by_arrival
 
 PERIOD_NS = round(PERIOD_S * 1e9)
 DELAY_S = 0.1  # of each command behind its capture in a good run
@@ -59,7 +59,29 @@ def test_a_hold_passes() -> None:
 
 def test_lost_commands_are_known_by_their_numbers_and_allow_more_way() -> None:
     record = good_run()
-    del record.commands[30:33]
+    del record.commands[40:43]
+    assert find_violations(record) == []
+
+
+def renumber(record: Record) -> None:
+    """Number the commands as for a middleware that does not."""
+    for index, command in enumerate(record.commands):
+        change(record, index, number=number_by_arrival(record.commands[:index], command.time_ns))
+
+
+def test_commands_in_time_are_numbered_one_by_one_where_the_middleware_does_not() -> None:
+    record = good_run()
+    renumber(record)
+    assert [command.number for command in record.commands] == list(range(1, COUNT + 1))
+
+
+@pytest.mark.parametrize("late_s", [0.0, 0.06])
+def test_lost_commands_are_known_by_their_arrivals_where_nothing_numbers_them(late_s: float) -> None:
+    """Also when the one before them came late."""
+    record = good_run()
+    change(record, 39, time_ns=at(record, 39) + round(late_s * 1e9))
+    del record.commands[40:42]
+    renumber(record)
     assert find_violations(record) == []
 
 
@@ -135,6 +157,14 @@ def a_command_in_a_pause(record: Record) -> None:
 
 def a_second_publisher(record: Record) -> None:
     change(record, 80, number=1)
+
+
+@pytest.mark.parametrize("doctor", [a_jump, a_jump_after_a_hold])
+def test_a_jump_is_flagged_where_nothing_numbers_the_commands(doctor: Callable[[Record], None]) -> None:
+    record = good_run()
+    doctor(record)
+    renumber(record)
+    assert "steps" in rules(record)
 
 
 @pytest.mark.parametrize(
