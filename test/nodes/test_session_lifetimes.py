@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,12 @@ from rig import CONTRACT, FEATURE, JOINTS, Rig, write_contract, write_manifest
 
 from remote_inference.msg import Observation, ServerStatus
 from remote_inference.srv import CloseSession, OpenSession
-from remote_inference.wire.qos import EXCHANGE_QOS, LATCHED_QOS, OBSERVATION_TOPIC
+from remote_inference.wire.qos import CHUNK_TOPIC, EXCHANGE_QOS, LATCHED_QOS, OBSERVATION_TOPIC
 
 SERVER = "/policy_server"
 CYCLES = 1_000
 MIB = 1024 * 1024
+SLACK = 4  # threads or files that a middleware opens and closes as it likes; a leak is one per session
 
 
 @pytest.fixture
@@ -32,8 +32,8 @@ def has_sessions(statuses: list[ServerStatus], count: int) -> Any:
     return lambda: bool(statuses) and len(statuses[-1].sessions) == count
 
 
-def offer(rig: Rig, **changes: Any) -> OpenSession.Request:
-    fields: dict[str, Any] = {
+def offer(rig: Rig) -> dict[str, Any]:
+    return {
         "client": rig.node.get_fully_qualified_name(),
         "robot_namespace": rig.namespace,
         "robot_type": "rig",
@@ -47,7 +47,6 @@ def offer(rig: Rig, **changes: Any) -> OpenSession.Request:
         "image_widths": [64],
         "fps": CONTRACT["fps"],
     }
-    return OpenSession.Request(**{**fields, **changes})
 
 
 def test_a_killed_robot_s_session_is_given_to_others_after_the_grace_period(
@@ -80,9 +79,7 @@ def test_a_robot_that_is_there_and_asks_nothing_loses_it(
 ) -> None:
     rig.start_server(write_manifest(tmp_path, session_idle_timeout_s=1.0))
     rig.node.create_publisher(Observation, OBSERVATION_TOPIC, EXCHANGE_QOS)
-    client = rig.node.create_client(OpenSession, f"{SERVER}/open_session")
-    assert client.wait_for_service(30.0)
-    client.call_async(offer(rig))
+    assert rig.call(OpenSession, f"{SERVER}/open_session", **offer(rig)).accepted
     rig.wait_for(has_sessions(statuses, 1), "a session")
     rig.wait_for(has_sessions(statuses, 0), "the session's end")
     assert "no request for" in (tmp_path / "logs" / "policy_server.log").read_text()
@@ -113,27 +110,10 @@ def footprint(pid: int) -> tuple[int, int, int]:
 
 def open_and_close(rig: Rig, cycles: int) -> None:
     """Open and close sessions of one robot, one after the other."""
-    opening = rig.node.create_client(OpenSession, f"{SERVER}/open_session")
-    closing = rig.node.create_client(CloseSession, f"{SERVER}/close_session")
-    assert opening.wait_for_service(30.0)
-    assert closing.wait_for_service(30.0)
-    done = threading.Event()
-    left = [cycles]
-
-    def opened(future: Any) -> None:
-        assert future.result().accepted, future.result().message
-        request = CloseSession.Request(session_id=future.result().session_id)
-        closing.call_async(request).add_done_callback(closed)
-
-    def closed(_: Any) -> None:
-        left[0] -= 1
-        if left[0]:
-            opening.call_async(offer(rig)).add_done_callback(opened)
-        else:
-            done.set()
-
-    opening.call_async(offer(rig)).add_done_callback(opened)
-    assert done.wait(120.0), f"{left[0]} of {cycles} cycles left"
+    for _ in range(cycles):
+        opened = rig.call(OpenSession, f"{SERVER}/open_session", **offer(rig))
+        assert opened.accepted, opened.message
+        assert rig.call(CloseSession, f"{SERVER}/close_session", session_id=opened.session_id).closed
 
 
 def test_a_thousand_sessions_leave_nothing_behind(
@@ -144,9 +124,9 @@ def test_a_thousand_sessions_leave_nothing_behind(
     threads, files, resident = footprint(rig.server.pid)
     open_and_close(rig, CYCLES)
     after_threads, after_files, after_resident = footprint(rig.server.pid)
-    assert after_threads <= threads
-    assert after_files <= files
+    assert after_threads <= threads + SLACK
+    assert after_files <= files + SLACK
     assert after_resident - resident < 8 * MIB
     rig.wait_for(has_sessions(statuses, 0), "no session")
-    endpoints = rig.node.get_publishers_info_by_topic(f"{rig.namespace}/remote_inference/chunk")
-    assert not endpoints
+    chunk_topic = f"{rig.namespace}/{CHUNK_TOPIC}"
+    rig.wait_for(lambda: rig.node.count_publishers(chunk_topic) == 0, "no publisher of chunks")
