@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 import time
 from array import array
@@ -15,6 +16,8 @@ from typing import Any
 
 import rclpy
 import yaml
+from lifecycle_msgs.srv import GetState
+from rcl_interfaces.srv import GetParameters
 from rclpy.client import Client
 from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
@@ -27,9 +30,12 @@ from std_srvs.srv import Trigger
 from remote_inference import bringup
 from remote_inference.msg import ClientState, ExecutedAction
 from remote_inference.processes import ProcessGroup
+from remote_inference.srv import GetStatus
 from remote_inference.wire.qos import EXECUTED_QOS, EXECUTED_TOPIC, SENSOR_QOS, STATE_TOPIC
 
 DEADLINE_S = 30.0
+RETRY_S = 2.0  # after which a message that may have been lost is sent again
+READ_ONLY = (GetParameters, GetState, GetStatus)  # services that may be asked twice
 # Deeper than the publishers': the test's own process may be slow, and every message counts.
 DEEP_QOS = QoSProfile(depth=1000)
 DEEP_LATCHED_QOS = QoSProfile(depth=1000, durability=DurabilityPolicy.TRANSIENT_LOCAL)
@@ -98,7 +104,7 @@ class Rig:
         self.states: list[ClientState] = []
         self.executed: list[ExecutedAction] = []
         self._changed = threading.Condition()
-        self._clients: dict[str, Client] = {}
+        self._clients: dict[str, tuple[Client, Client]] = {}
         self._nodes: list[Node] = []
         self._context = Context()
         rclpy.init(context=self._context)
@@ -147,8 +153,7 @@ class Rig:
     def subscribe(self, kind: type, topic: str, take: Callable[[Any], None], qos: QoSProfile) -> None:
         def receive(message: Any) -> None:
             take(message)
-            with self._changed:
-                self._changed.notify_all()
+            self._notify()
 
         self.node.create_subscription(kind, topic, receive, qos)
 
@@ -159,6 +164,21 @@ class Rig:
                 left_s = end_s - time.monotonic()
                 assert left_s > 0, f"{what}: not within {deadline_s} s; last state: {self.describe()}"
                 self._changed.wait(min(left_s, 0.2))
+
+    def send_until(
+        self, send: Callable[[], Any], condition: Callable[[], Any], what: str, retry_s: float = RETRY_S
+    ) -> None:
+        """Send, and again every `retry_s`, until a condition holds: any one message may be lost."""
+        next_s = -math.inf
+
+        def send_and_look() -> Any:
+            nonlocal next_s
+            if time.monotonic() >= next_s:
+                next_s = time.monotonic() + retry_s
+                send()
+            return condition()
+
+        self.wait_for(send_and_look, what)
 
     def publish_until(self, publisher: Any, message: Any, condition: Callable[[], Any], what: str) -> None:
         """Publish a message again and again: with a depth of 1, the server's own may take its place."""
@@ -179,16 +199,37 @@ class Rig:
         self.wait_for(lambda: len(self.commands) >= target, f"{count} commands")
 
     def call(self, kind: Any, name: str, **request: Any) -> Any:
-        """Call a service as a plain rclpy script would; relative names are in the robot's namespace."""
-        if name not in self._clients:
-            self._clients[name] = self.node.create_client(kind, name)
-        client = self._clients[name]
+        """Call a service as a plain rclpy script would; relative names are in the robot's namespace.
+
+        A server just discovered may answer before it knows the client, into nothing. What only reads is asked
+        again; anything else waits for the answer to a client of the same node that was announced later.
+        """
+        path = self.node.resolve_service_name(name)
+        if path not in self._clients:
+            parameters = f"{path.rpartition('/')[0]}/get_parameters"
+            self._clients[path] = (
+                self.node.create_client(kind, path),
+                self.node.create_client(GetParameters, parameters),
+            )
+        client, witness = self._clients[path]
+        if kind in READ_ONLY:
+            return self._ask(client, kind.Request(**request), RETRY_S)
+        self._ask(witness, GetParameters.Request(), RETRY_S)
+        return self._ask(client, kind.Request(**request), math.inf)
+
+    def _ask(self, client: Client, request: Any, retry_s: float) -> Any:
         assert client.wait_for_service(DEADLINE_S), f"no service {client.srv_name}"
-        done = threading.Event()
-        future = client.call_async(kind.Request(**request))
-        future.add_done_callback(lambda _: done.set())
-        assert done.wait(DEADLINE_S), f"no answer from {client.srv_name}"
-        return future.result()
+        answers: list[Any] = []
+
+        def answered(future: Any) -> None:
+            answers.append(future)
+            self._notify()
+
+        def send() -> None:
+            client.call_async(request).add_done_callback(answered)
+
+        self.send_until(send, lambda: answers, f"answer from {client.srv_name}", retry_s)
+        return answers[0].result()
 
     def trigger(self, name: str) -> Trigger.Response:
         return self.call(Trigger, f"remote_inference/{name}")
@@ -200,16 +241,19 @@ class Rig:
         stale = list(state.stale_sources)
         return f"{state.state_name} ({state.cause}), stale {stale}, {len(self.commands)} commands"
 
+    def _notify(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
     def _spin(self) -> None:
         while not self._stop.is_set():
             self._executor.spin_once(timeout_sec=0.1)
 
-    def _receive_command(self, message: Float64MultiArray, info: dict[str, int]) -> None:
+    def _receive_command(self, message: Float64MultiArray, info: dict[str, int | None]) -> None:
         self._on_command(message, info)
-        with self._changed:
-            self._changed.notify_all()
+        self._notify()
 
-    def _on_command(self, message: Float64MultiArray, info: dict[str, int]) -> None:
+    def _on_command(self, message: Float64MultiArray, info: dict[str, int | None]) -> None:
         self.commands.append((time.monotonic(), tuple(message.data)))
 
     def _publish_sensors(self) -> None:
