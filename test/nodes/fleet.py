@@ -4,12 +4,14 @@
 
 from __future__ import annotations
 
+import time
 from array import array
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from rig import FEATURE, JOINTS, Rig
+from rclpy.publisher import Publisher
+from rig import FEATURE, JOINTS, RETRY_S, Rig
 from sensor_msgs.msg import CompressedImage
 
 from remote_inference.msg import ActionChunk, Observation
@@ -21,10 +23,7 @@ SERVER = "/policy_server"
 
 
 class FleetRobot:
-    """One robot's half of a session: a request every `period_s`, or only when told to.
-
-    While `eager` is set, it asks again as soon as it is answered.
-    """
+    """One robot's half of a session: a request every `period_s`, or only when told to."""
 
     def __init__(
         self,
@@ -37,7 +36,8 @@ class FleetRobot:
         self._rig = rig
         self.namespace = namespace
         self.chunks: list[ActionChunk] = []
-        self.eager = False
+        self._eager = False
+        self._sent_s = 0.0
         rig.subscribe(ActionChunk, f"{namespace}/{CHUNK_TOPIC}", self._take, EXCHANGE_QOS)
         topic = f"{namespace}/{OBSERVATION_TOPIC}"
         self._publisher = rig.node.create_publisher(Observation, topic, EXCHANGE_QOS)
@@ -78,28 +78,57 @@ class FleetRobot:
 
     def _take(self, chunk: ActionChunk) -> None:
         self.chunks.append(chunk)
-        if self.eager:
+        if self._eager:
             self.send()
+
+    def ask_all_the_time(self) -> None:
+        """Ask again as soon as each request is answered, and when one has not been for RETRY_S."""
+
+        def send_when_silent() -> None:
+            if self._eager and time.monotonic() - self._sent_s > RETRY_S:
+                self.send()
+
+        self._eager = True
+        self.send()
+        self._rig.node.create_timer(RETRY_S / 4, send_when_silent)
+
+    def rest(self) -> None:
+        """Stop asking all the time."""
+        self._eager = False
 
     def send(self, **changes: Any) -> int:
         """Publish one observation; return its seq_id."""
-        self._seq_id += 1
-        self._publisher.publish(Observation(**{**self.fields, "seq_id": self._seq_id, **changes}))
-        return self._seq_id
+        message = self._next(**changes)
+        self._publisher.publish(message)
+        return message.seq_id
 
     def publish(self, message: Observation | bytes) -> None:
         """Publish whatever it is, in place of an observation of this robot's own."""
         self._publisher.publish(message)
 
     def request(self, **changes: Any) -> ActionChunk:
-        """Publish one observation and return its chunk."""
-        seq_id = self.send(**changes)
-        self._rig.wait_for(lambda: any(chunk.seq_id == seq_id for chunk in self.chunks), f"chunk {seq_id}")
-        return self.chunks[-1]
+        """Publish one observation until its chunk arrives; return that."""
+        message = self._next(**changes)
+        return answer_to(message, self._rig, self._publisher, self.chunks)
+
+    def _next(self, **changes: Any) -> Observation:
+        self._seq_id += 1
+        self._sent_s = time.monotonic()
+        return Observation(**{**self.fields, "seq_id": self._seq_id, **changes})
 
     def close(self) -> None:
         session_id = self.session.session_id
         assert self._rig.call(CloseSession, f"{SERVER}/close_session", session_id=session_id).closed
+
+
+def answer_to(message: Observation, rig: Rig, publisher: Publisher, chunks: list[ActionChunk]) -> ActionChunk:
+    """Publish an observation until its chunk is among `chunks`; return that."""
+
+    def found() -> list[ActionChunk]:
+        return [chunk for chunk in chunks if chunk.seq_id == message.seq_id]
+
+    rig.send_until(lambda: publisher.publish(message), found, f"chunk {message.seq_id}")
+    return found()[0]
 
 
 def _grey_jpeg() -> bytes:

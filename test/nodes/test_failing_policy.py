@@ -102,8 +102,7 @@ def test_an_inference_that_hangs_turns_robots_away_and_then_asks_for_a_restart(
     robot = FleetRobot(rig, "/robot_1")
     assert robot.request().status == ActionChunk.OK
     fault.begin("hang")
-    robot.send()
-    rig.wait_for(answers(port, "/readyz", 503, "an inference has not ended for"), "not ready")
+    rig.send_until(robot.send, answers(port, "/readyz", 503, "an inference has not ended for"), "not ready")
     assert answers(port, "/healthz", 200)()
     assert not is_accepting(rig)
     refused = open_session(rig)

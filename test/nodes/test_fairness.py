@@ -22,12 +22,11 @@ def test_robots_that_ask_all_the_time_are_served_alike(rig: Rig, tmp_path: Path,
     rig.start_server(write_manifest(tmp_path, max_sessions=ROBOTS, scheduler=scheduler))
     fleet = [FleetRobot(rig, f"/robot_{index}") for index in range(ROBOTS)]
     for robot in fleet:
-        robot.eager = True
-        robot.send()
+        robot.ask_all_the_time()
     rig.wait_for(lambda: all(len(robot.chunks) >= ANSWERS for robot in fleet), f"{ANSWERS} answers for each")
     answers = [len(robot.chunks) for robot in fleet]
     for robot in fleet:
-        robot.eager = False
+        robot.rest()
     # The first ones began while the last ones were still silent: a few answers more are theirs.
     assert max(answers) <= 1.5 * ANSWERS, answers
     assert {chunk.status for robot in fleet for chunk in robot.chunks} == {ActionChunk.OK}

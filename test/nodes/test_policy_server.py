@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fleet import answer_to
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState, GetState
 from rig import FEATURE, JOINTS, Rig, write_manifest
@@ -58,7 +59,7 @@ class Client:
         self._rig = rig
         self.chunks: list[ActionChunk] = []
         rig.subscribe(ActionChunk, CHUNK_TOPIC, self.chunks.append, EXCHANGE_QOS)
-        self._publisher = rig.node.create_publisher(Observation, OBSERVATION_TOPIC, EXCHANGE_QOS)
+        self.publisher = rig.node.create_publisher(Observation, OBSERVATION_TOPIC, EXCHANGE_QOS)
         self.session = open_session(rig)
         assert self.session.accepted, self.session.message
         rig.wait_for(self._matched, "endpoints matched")
@@ -67,11 +68,11 @@ class Client:
     def _matched(self) -> bool:
         chunk_topic = self._rig.node.resolve_topic_name(CHUNK_TOPIC)
         return (
-            self._publisher.get_subscription_count() > 0 and self._rig.node.count_publishers(chunk_topic) > 0
+            self.publisher.get_subscription_count() > 0 and self._rig.node.count_publishers(chunk_topic) > 0
         )
 
-    def send(self, **changes: Any) -> None:
-        """Publish one observation."""
+    def observe(self, **changes: Any) -> Observation:
+        """Return the next observation."""
         self._seq_id += 1
         fields: dict[str, Any] = {
             "schema_version": 1,
@@ -83,15 +84,11 @@ class Client:
             "state": array("f", [0.5, -0.25]),
             "images": [CompressedImage(format="jpeg", data=array("B", encode_jpeg(GREY, 90)))],
         }
-        self._publisher.publish(Observation(**{**fields, **changes}))
+        return Observation(**{**fields, **changes})
 
     def request(self, **changes: Any) -> ActionChunk:
-        """Publish one observation and return its chunk."""
-        self.send(**changes)
-        self._rig.wait_for(
-            lambda: any(c.seq_id == self._seq_id for c in self.chunks), f"chunk {self._seq_id}"
-        )
-        return self.chunks[-1]
+        """Publish one observation until its chunk arrives; return that."""
+        return answer_to(self.observe(**changes), self._rig, self.publisher, self.chunks)
 
 
 def _grey() -> Any:
@@ -177,9 +174,11 @@ def test_a_malformed_observation_costs_one_error_chunk(client: Client, changes: 
 
 def test_a_request_that_names_another_server_s_session_is_not_answered(client: Client, rig: Rig) -> None:
     """Whoever holds that session hears the same topic, and answers."""
-    client.send(session_id="another server's")
-    rig.wait_for(
-        lambda: rig.call(GetStatus, f"{SERVER}/get_status").status.requests == 1, "the request taken"
+    foreign = client.observe(session_id="another server's")
+    rig.send_until(
+        lambda: client.publisher.publish(foreign),
+        lambda: rig.call(GetStatus, f"{SERVER}/get_status").status.requests > 0,
+        "the request taken",
     )
     assert client.request().status == ActionChunk.OK
     assert [chunk.session_id for chunk in client.chunks] == [client.session.session_id]
