@@ -14,7 +14,7 @@ import pytest
 from linters import ROOT
 
 from remote_inference import cli
-from remote_inference.core.compatibility import FATAL_REJECTIONS, RULES, judge
+from remote_inference.core.compatibility import FATAL_REJECTIONS, INTERNAL_REJECTION, RULES, judge
 from remote_inference.core.contract import Actions, Contract
 from remote_inference.core.robot import guard
 from remote_inference.core.robot.config import RobotConfig
@@ -104,6 +104,7 @@ def known_names() -> set[str]:
         *("min", "max", "max_velocity", "jpeg_quality", "pause", "resume", "reset", "record"),
         *guard.RULES,
         *RULES,
+        INTERNAL_REJECTION,
         *(state.name for state in State),
         *metric_names(),
         *values,
@@ -168,6 +169,7 @@ def rows(heading: str) -> list[str]:
 
 
 def test_every_rejection_is_explained() -> None:
+    assert rows("The server refuses the robot") == [*RULES, INTERNAL_REJECTION]
     assert [name for name, _ in REJECTIONS] == list(RULES)
 
 

@@ -18,6 +18,7 @@ from remote_inference.core.policy import PolicySpec, ServingMode
 # Rejections that violate the robot's contract; after any other, the next server may accept.
 FATAL_REJECTIONS = frozenset({"actions", "cameras", "state", "schema"})
 NAME_REJECTION = "name"  # somebody else has the robot's session
+INTERNAL_REJECTION = "internal"  # not a rule: the server itself failed
 ASPECT_RATIO_TOLERANCE = 0.05  # relative
 
 

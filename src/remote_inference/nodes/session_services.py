@@ -16,7 +16,7 @@ from rclpy.node import Node
 from rclpy.publisher import Publisher
 from rclpy.subscription import Subscription
 
-from remote_inference.core.compatibility import ServerTerms
+from remote_inference.core.compatibility import INTERNAL_REJECTION, ServerTerms
 from remote_inference.core.exchange import SessionOffer, SessionReply, in_namespace
 from remote_inference.core.server.collection import Collector
 from remote_inference.core.server.session import Session, SessionRegistry
@@ -112,7 +112,8 @@ class SessionServices:
             response.rejection, response.message = "schema", f"malformed offer: {error}"
             return response
         except Exception as error:  # raised out of a callback, it would end the node and every session
-            response.rejection, response.message = "internal", f"{type(error).__name__}: {error}"
+            response.rejection = INTERNAL_REJECTION
+            response.message = f"{type(error).__name__}: {error}"
             self._node.get_logger().error(f"{request.client} refused: {response.message}")
             return response
         self._node.get_logger().info(
