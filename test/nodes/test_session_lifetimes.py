@@ -65,8 +65,9 @@ def test_a_killed_robot_s_session_is_given_to_others_after_the_grace_period(
 def test_a_robot_that_is_there_and_asks_keeps_its_session(
     rig: Rig, statuses: list[ServerStatus], tmp_path: Path
 ) -> None:
-    rig.start_server(write_manifest(tmp_path, session_grace_s=0.5, session_idle_timeout_s=1.0))
+    rig.start_server(write_manifest(tmp_path, session_grace_s=0.5, session_idle_timeout_s=3.0))
     rig.start_robot(write_contract(tmp_path))
+    rig.wait_for_state("STREAMING")  # the first request may be lost while endpoints match
     rig.wait_for(has_sessions(statuses, 1), "a session")
     seen = len(statuses)
     rig.wait_for(lambda: len(statuses) >= seen + 5, "five more statuses")
