@@ -13,7 +13,7 @@ from fault import Fault
 from faulty_server import PolicyFault
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
-from rig import FEATURE, write_manifest
+from rig import write_manifest
 from scripted_server import ScriptedServer
 
 from remote_inference import bringup
@@ -28,22 +28,7 @@ WRONG_ANSWER_FIRST_MS = 200.0  # added to the right server's answers
 
 def open_session(arm: Arm, server: str, client: str) -> OpenSession.Response:
     """Ask for a session of the arm's robot in the name of a node."""
-    return arm.call(
-        OpenSession,
-        f"{server}/open_session",
-        client=client,
-        robot_namespace=arm.namespace,
-        robot_type="rig",
-        session_epoch=1,
-        schema_version=1,
-        action_names=list(NAMES),
-        state_names=list(NAMES),
-        image_features=[FEATURE],
-        image_encodings=["jpeg"],
-        image_heights=[48],
-        image_widths=[64],
-        fps=30.0,
-    )
+    return arm.open_session(server, joints=NAMES, client=client)
 
 
 @pytest.fixture

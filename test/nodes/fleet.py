@@ -15,7 +15,7 @@ from rig import FEATURE, JOINTS, RETRY_S, Rig
 from sensor_msgs.msg import CompressedImage
 
 from remote_inference.msg import ActionChunk, Observation
-from remote_inference.srv import CloseSession, OpenSession
+from remote_inference.srv import CloseSession
 from remote_inference.wire import encode_jpeg
 from remote_inference.wire.qos import CHUNK_TOPIC, EXCHANGE_QOS, OBSERVATION_TOPIC
 
@@ -41,21 +41,12 @@ class FleetRobot:
         rig.subscribe(ActionChunk, f"{namespace}/{CHUNK_TOPIC}", self._take, EXCHANGE_QOS)
         topic = f"{namespace}/{OBSERVATION_TOPIC}"
         self._publisher = rig.node.create_publisher(Observation, topic, EXCHANGE_QOS)
-        self.session = rig.call(
-            OpenSession,
-            f"{SERVER}/open_session",
+        self.session = rig.open_session(
+            SERVER,
+            joints=joints,
+            cameras=cameras,
             client=f"{namespace}/remote_inference",
             robot_namespace=namespace,
-            robot_type="rig",
-            session_epoch=1,
-            schema_version=1,
-            action_names=list(joints),
-            state_names=list(joints),
-            image_features=list(cameras),
-            image_encodings=["jpeg"] * len(cameras),
-            image_heights=[48] * len(cameras),
-            image_widths=[64] * len(cameras),
-            fps=30.0,
         )
         assert self.session.accepted, self.session.message
         chunk_topic = f"{namespace}/{CHUNK_TOPIC}"

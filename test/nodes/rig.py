@@ -9,7 +9,7 @@ import math
 import threading
 import time
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from std_srvs.srv import Trigger
 from remote_inference import bringup
 from remote_inference.msg import ClientState, ExecutedAction
 from remote_inference.processes import ProcessGroup
-from remote_inference.srv import GetStatus
+from remote_inference.srv import GetStatus, OpenSession
 from remote_inference.wire.qos import EXECUTED_QOS, EXECUTED_TOPIC, SENSOR_QOS, STATE_TOPIC
 
 DEADLINE_S = 30.0
@@ -230,6 +230,31 @@ class Rig:
 
         self.send_until(send, lambda: answers, f"answer from {client.srv_name}", retry_s)
         return answers[0].result()
+
+    def open_session(
+        self,
+        server: str,
+        *,
+        joints: Sequence[str] = JOINTS,
+        cameras: Sequence[str] = (FEATURE,),
+        **changes: Any,
+    ) -> OpenSession.Response:
+        """Ask for a session as a robot of this rig's namespace would, but for the changes."""
+        offer: dict[str, Any] = {
+            "client": f"{self.namespace}/test",
+            "robot_namespace": self.namespace,
+            "robot_type": "rig",
+            "session_epoch": 1,
+            "schema_version": 1,
+            "action_names": list(joints),
+            "state_names": list(joints),
+            "image_features": list(cameras),
+            "image_encodings": ["jpeg"] * len(cameras),
+            "image_heights": [48] * len(cameras),
+            "image_widths": [64] * len(cameras),
+            "fps": 30.0,
+        }
+        return self.call(OpenSession, f"{server}/open_session", **{**offer, **changes})
 
     def trigger(self, name: str) -> Trigger.Response:
         return self.call(Trigger, f"remote_inference/{name}")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from faulty_server import PolicyFault
 from fleet import SERVER, FleetRobot
-from rig import DEADLINE_S, FEATURE, JOINTS, Rig, write_manifest
+from rig import DEADLINE_S, Rig, write_manifest
 
 from remote_inference.msg import ActionChunk
 from remote_inference.srv import GetStatus, OpenSession
@@ -44,22 +44,7 @@ def is_accepting(rig: Rig) -> bool:
 
 
 def open_session(rig: Rig) -> OpenSession.Response:
-    return rig.call(
-        OpenSession,
-        f"{SERVER}/open_session",
-        client="/newcomer/remote_inference",
-        robot_namespace="/newcomer",
-        robot_type="rig",
-        session_epoch=1,
-        schema_version=1,
-        action_names=list(JOINTS),
-        state_names=list(JOINTS),
-        image_features=[FEATURE],
-        image_encodings=["jpeg"],
-        image_heights=[48],
-        image_widths=[64],
-        fps=30.0,
-    )
+    return rig.open_session(SERVER, client="/newcomer/remote_inference", robot_namespace="/newcomer")
 
 
 def test_a_policy_that_fails_sends_its_robots_away_and_admits_them_again_when_it_answers(

@@ -13,7 +13,7 @@ import pytest
 from fleet import answer_to
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState, GetState
-from rig import FEATURE, JOINTS, Rig, write_manifest
+from rig import FEATURE, Rig, write_manifest
 from sensor_msgs.msg import CompressedImage
 
 from remote_inference import bringup
@@ -35,21 +35,7 @@ def state_of(rig: Rig) -> str:
 
 
 def open_session(rig: Rig, **changes: Any) -> OpenSession.Response:
-    offer: dict[str, Any] = {
-        "client": "/rig/test",
-        "robot_namespace": rig.namespace,
-        "robot_type": "rig",
-        "session_epoch": 1,
-        "schema_version": 1,
-        "action_names": list(JOINTS),
-        "state_names": list(JOINTS),
-        "image_features": [FEATURE],
-        "image_encodings": ["jpeg"],
-        "image_heights": [48],
-        "image_widths": [64],
-        "fps": 30.0,
-    }
-    return rig.call(OpenSession, f"{SERVER}/open_session", **{**offer, **changes})
+    return rig.open_session(SERVER, **changes)
 
 
 class Client:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from fleet import FleetRobot
-from rig import CONTRACT, FEATURE, JOINTS, Rig, write_contract, write_manifest
+from rig import Rig, write_contract, write_manifest
 
 from remote_inference.msg import Observation, ServerStatus
-from remote_inference.srv import CloseSession, OpenSession
+from remote_inference.srv import CloseSession
 from remote_inference.wire.qos import CHUNK_TOPIC, EXCHANGE_QOS, LATCHED_QOS, OBSERVATION_TOPIC
 
 SERVER = "/policy_server"
@@ -30,23 +30,6 @@ def statuses(rig: Rig) -> list[ServerStatus]:
 
 def has_sessions(statuses: list[ServerStatus], count: int) -> Any:
     return lambda: bool(statuses) and len(statuses[-1].sessions) == count
-
-
-def offer(rig: Rig) -> dict[str, Any]:
-    return {
-        "client": rig.node.get_fully_qualified_name(),
-        "robot_namespace": rig.namespace,
-        "robot_type": "rig",
-        "session_epoch": 1,
-        "schema_version": 1,
-        "action_names": list(JOINTS),
-        "state_names": list(JOINTS),
-        "image_features": [FEATURE],
-        "image_encodings": ["jpeg"],
-        "image_heights": [48],
-        "image_widths": [64],
-        "fps": CONTRACT["fps"],
-    }
 
 
 def test_a_killed_robot_s_session_is_given_to_others_after_the_grace_period(
@@ -80,7 +63,7 @@ def test_a_robot_that_is_there_and_asks_nothing_loses_it(
 ) -> None:
     rig.start_server(write_manifest(tmp_path, session_idle_timeout_s=1.0))
     rig.node.create_publisher(Observation, OBSERVATION_TOPIC, EXCHANGE_QOS)
-    assert rig.call(OpenSession, f"{SERVER}/open_session", **offer(rig)).accepted
+    assert rig.open_session(SERVER, client=rig.node.get_fully_qualified_name()).accepted
     rig.wait_for(has_sessions(statuses, 1), "a session")
     rig.wait_for(has_sessions(statuses, 0), "the session's end")
     assert "no request for" in (tmp_path / "logs" / "policy_server.log").read_text()
@@ -112,7 +95,7 @@ def footprint(pid: int) -> tuple[int, int, int]:
 def open_and_close(rig: Rig, cycles: int) -> None:
     """Open and close sessions of one robot, one after the other."""
     for _ in range(cycles):
-        opened = rig.call(OpenSession, f"{SERVER}/open_session", **offer(rig))
+        opened = rig.open_session(SERVER, client=rig.node.get_fully_qualified_name())
         assert opened.accepted, opened.message
         assert rig.call(CloseSession, f"{SERVER}/close_session", session_id=opened.session_id).closed
 

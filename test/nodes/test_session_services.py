@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rig import FEATURE, JOINTS, Rig, write_manifest
+from rig import Rig, write_manifest
 
 from remote_inference.core.server.manifest import load_manifest
 from remote_inference.core.server.session import SessionRegistry
@@ -33,22 +33,7 @@ class Door:
         services.accepting = True
 
     def open(self) -> OpenSession.Response:
-        return self._rig.call(
-            OpenSession,
-            "/door/open_session",
-            client="/rig/test",
-            robot_namespace=self._rig.namespace,
-            robot_type="rig",
-            session_epoch=1,
-            schema_version=1,
-            action_names=list(JOINTS),
-            state_names=list(JOINTS),
-            image_features=[FEATURE],
-            image_encodings=["jpeg"],
-            image_heights=[48],
-            image_widths=[64],
-            fps=30.0,
-        )
+        return self._rig.open_session("/door")
 
 
 @pytest.fixture
