@@ -19,7 +19,7 @@ def complaints(*command: str | Path) -> str:
     name, *arguments = map(str, command)
     found = shutil.which(name, path=str(Path(sys.executable).parent)) or shutil.which(name)
     if found is None:
-        pytest.skip(f"needs {name}")
+        pytest.skip(f"needs {name}: of requirements/dev.txt, or of systemd")
     ended = subprocess.run([found, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=60.0)
     said = ended.stdout + ended.stderr
     return said if ended.returncode or "ok --" not in said else ""
