@@ -121,13 +121,15 @@ def _steps(record: Record) -> Iterator[str]:
     before: Command | None = None
     for command in record.commands:
         references = [] if before is None else [before.positions]
+        # Commands before the first one received were published to nobody: an arm is discovered late.
+        periods = max(1, command.number - (before.number if before else 0))
         if before is None or _may_have_forgotten(record, before, command):
+            oldest_ns = command.time_ns - round((FRESH_S + periods * PERIOD_S) * 1e9)
             references += [
                 capture.positions
                 for capture in record.captures
-                if 0 <= command.time_ns - capture.time_ns <= FRESH_S * 1e9
+                if oldest_ns <= capture.time_ns <= command.time_ns
             ]
-        periods = 1 if before is None else max(1, command.number - before.number)
         if not any(_is_reachable(command.positions, reference, periods) for reference in references):
             yield f"{command} is more than {periods} steps away from {before}"
         before = command

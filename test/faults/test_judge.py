@@ -63,6 +63,17 @@ def test_lost_commands_are_known_by_their_numbers_and_allow_more_way() -> None:
     assert find_violations(record) == []
 
 
+def test_an_arm_that_listens_late_gets_as_far_as_the_commands_have_that_it_did_not_hear() -> None:
+    record = good_run()
+    for index, capture in enumerate(record.captures):
+        record.captures[index] = replace(capture, positions=(0.0, -0.5))  # it did not move meanwhile
+    del record.commands[:20]
+    assert find_violations(record) == []
+    for index in range(len(record.commands)):
+        change(record, index, number=index + 1)
+    assert rules(record) == {"steps"}
+
+
 def renumber(record: Record) -> None:
     """Number the commands as for a middleware that does not."""
     for index, command in enumerate(record.commands):
