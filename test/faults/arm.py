@@ -118,6 +118,15 @@ class Arm(Rig):
         assert response.success, response.message
         return str(response.message)
 
+    def stop_controller(self) -> None:
+        """Let nobody subscribe to the commands any more; return when the robot's node has noticed."""
+        self._executor.create_task(lambda: self.node.destroy_subscription(self._controller))
+        log = self.folder / "logs" / "remote_inference.log"
+        self.wait_for(lambda: "no controller subscribes" in log.read_text(), "the node's warning")
+
+    def start_controller(self) -> None:
+        self._executor.create_task(self._start_controller)
+
     def wait_for_exit(self, code: int) -> None:
         """Wait until the robot's process gives up by itself."""
         self.expected_exit = code

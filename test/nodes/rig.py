@@ -111,7 +111,7 @@ class Rig:
         self.node = rclpy.create_node("rig", namespace=namespace, context=self._context)
         self._joints = self.node.create_publisher(JointState, "joint_states", SENSOR_QOS)
         self._camera = self.node.create_publisher(Image, "camera/image_raw", SENSOR_QOS)
-        self.node.create_subscription(Float64MultiArray, "commands", self._receive_command, DEEP_QOS)
+        self._start_controller()
         self.subscribe(ClientState, STATE_TOPIC, self.states.append, DEEP_LATCHED_QOS)
         self.subscribe(ExecutedAction, EXECUTED_TOPIC, self.executed.append, EXECUTED_QOS)
         self.node.create_timer(1.0 / 30.0, self._publish_sensors)
@@ -258,6 +258,11 @@ class Rig:
 
     def trigger(self, name: str) -> Trigger.Response:
         return self.call(Trigger, f"remote_inference/{name}")
+
+    def _start_controller(self) -> None:
+        self._controller = self.node.create_subscription(
+            Float64MultiArray, "commands", self._receive_command, DEEP_QOS
+        )
 
     def describe(self) -> str:
         if not self.states:

@@ -21,7 +21,7 @@ from rclpy.node import Node
 from rclpy.publisher import Publisher
 from rclpy.serialization import deserialize_message
 
-from remote_inference.core.contract import load_contract
+from remote_inference.core.contract import CommandSink, load_contract
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.effects import (
     CloseSession,
@@ -70,6 +70,7 @@ WORKER_PERIOD_S = 0.02  # longest time between two looks at the clock
 PRESENCE_PERIOD_S = 0.1
 STATE_PERIOD_S = 0.5
 WARNING_PERIOD_S = 1.0  # at most one warning of a kind in this time
+UNHEARD_WARNING_PERIOD_S = 10.0
 CLOSE_TIMEOUT_S = 1.0
 ANSWER_SPINS = 5  # of the executor, in which the operator's calls that wait are answered
 EXECUTED_BUFFER = 1_000  # ticks that may wait for the worker to publish them
@@ -206,12 +207,25 @@ class RemoteInference(Node):
             self._sensors.prepare_images(snapshot)
 
     def _look_around(self) -> None:
-        """Look who is there: a second node of our name, and the server in use."""
+        """Look who is there: controllers, a second node of our name, and the server in use."""
+        unheard = self._unheard_commands()
+        self._engine.playback.listen(unheard)
+        if unheard and self._engine.link.open and not self._engine.playback.paused:
+            topics = ", ".join(sink.topic for sink in unheard)
+            problem = f"{topics}: no controller subscribes, the arm does not follow"
+            self.get_logger().warning(problem, throttle_duration_sec=UNHEARD_WARNING_PERIOD_S)
         if not self._engine.connection.established:
             self._carry_out(self._engine.rival(self._presence.has_rival(), time.monotonic_ns()))
         if self._engine.link.session is not None:
             matched = self._presence.check(self._engine.link.server)
             self._carry_out(self._engine.presence(matched, time.monotonic_ns()))
+
+    def _unheard_commands(self) -> list[CommandSink]:
+        return [
+            sink
+            for sink, (publisher, _) in zip(self._contract.commands, self._commands, strict=True)
+            if not publisher.get_subscription_count()
+        ]
 
     def _take_chunk(self, data: bytes, now_ns: int) -> list[Effect]:
         try:

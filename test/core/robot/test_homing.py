@@ -134,6 +134,17 @@ def test_after_a_reset_the_way_home_begins_where_the_arm_is_measured():
     assert homing_ticks(world)[0] == pytest.approx([0.9, 0.9], abs=0.01)
 
 
+def test_a_robot_that_does_not_hear_is_not_sent_home():
+    """Its controller could come back in the middle of the way."""
+    world = die(home_world(duration_s=10.0))
+    world.run_until(lambda: bool(homing_ticks(world)))
+    world.engine.playback.listen(contract_with_home().commands)
+    count = len(homing_ticks(world))
+    world.run(3)
+    assert len(homing_ticks(world)) == count
+    assert world.engine.playback.finished
+
+
 def test_an_arm_whose_place_is_unknown_is_not_moved():
     world = streaming(home_world())
     world.server.up = False

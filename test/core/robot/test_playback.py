@@ -8,10 +8,21 @@ import math
 
 import numpy as np
 import pytest
-from builders import MAX_STEP, PERIOD_NS, make_contract, make_rows, make_source, ns
+from builders import (
+    JOINTS,
+    MAX_STEP,
+    PERIOD_NS,
+    contract_document,
+    make_contract,
+    make_rows,
+    make_source,
+    ns,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
+from remote_inference.core.contract import Contract
+from remote_inference.core.document import parse_document
 from remote_inference.core.robot.action_queue import ActionQueue, MergeMode
 from remote_inference.core.robot.guard import AGE, JOINT_LIMIT, NON_FINITE, SENSOR_AGE, VELOCITY_LIMIT, Guard
 from remote_inference.core.robot.playback import STOP_TICKS, CommandSource, Playback
@@ -22,11 +33,18 @@ MAX_AGE_NS = ns(3.0)
 class Arm:
     """A playback with its queue, unpaused, at zero."""
 
-    def __init__(self, fallback: str = "hold", kind: str = "position", queue: ActionQueue | None = None):
+    def __init__(
+        self,
+        fallback: str = "hold",
+        kind: str = "position",
+        queue: ActionQueue | None = None,
+        contract: Contract | None = None,
+    ):
+        contract = contract or make_contract(kind)
         self.queue = ActionQueue() if queue is None else queue
-        self.guard = Guard(make_contract(kind).actions, PERIOD_NS / 1e9)
+        self.guard = Guard(contract.actions, PERIOD_NS / 1e9)
         self.playback = Playback(
-            self.queue, self.guard, make_contract(kind), fallback=fallback, max_action_age_ns=MAX_AGE_NS
+            self.queue, self.guard, contract, fallback=fallback, max_action_age_ns=MAX_AGE_NS
         )
         self.playback.paused = False
         self.playback.measured = np.zeros(2)
@@ -338,6 +356,51 @@ def test_after_a_long_silence_the_step_is_taken_from_where_the_arm_is():
     arm.feed(np.full((1, 2), 0.05, np.float32), capture_ns=2 * MAX_AGE_NS)
     command = arm.playback.tick(2 * MAX_AGE_NS).command
     assert command == pytest.approx([-0.8 + MAX_STEP, 0.8 - MAX_STEP])
+
+
+TWO_CONTROLLERS = [
+    {"topic": f"{joint}/commands", "type": "std_msgs/msg/Float64MultiArray", "names": [joint]}
+    for joint in JOINTS
+]
+
+
+def half_heard(kind: str = "position") -> Arm:
+    """An arm far from its commands, whose shoulder has no controller that listens."""
+    contract = parse_document(contract_document(kind) | {"commands": TWO_CONTROLLERS}, Contract, "test.yaml")
+    arm = Arm("zero" if kind == "effort" else "hold", kind, contract=contract)
+    arm.feed(np.full((20, 2), 0.9, np.float32))
+    for index in range(5):
+        arm.playback.tick(index * PERIOD_NS)
+    arm.playback.measured = np.array([-0.3, -0.3])
+    arm.playback.listen(contract.commands[:1])
+    return arm
+
+
+def test_joints_that_hear_nothing_step_from_where_they_are_and_the_others_go_on():
+    arm = half_heard()
+    commands = [arm.playback.tick(index * PERIOD_NS).command for index in (5, 6)]
+    assert commands[0] == pytest.approx([-0.3 + MAX_STEP, 6 * MAX_STEP])
+    assert commands[1] == pytest.approx([-0.3 + MAX_STEP, 7 * MAX_STEP])
+
+
+def test_a_controller_that_comes_back_is_led_on_from_where_its_joints_are():
+    arm = half_heard()
+    arm.playback.tick(5 * PERIOD_NS)
+    arm.playback.listen([])
+    assert arm.playback.tick(6 * PERIOD_NS).command == pytest.approx([-0.3 + 2 * MAX_STEP, 7 * MAX_STEP])
+
+
+def test_joints_that_hear_nothing_and_whose_place_is_unknown_are_not_commanded():
+    arm = half_heard()
+    arm.playback.measured = None
+    tick = arm.playback.tick(5 * PERIOD_NS)
+    assert tick.command is None
+    assert tick.interventions == (SENSOR_AGE,)
+
+
+def test_efforts_that_nobody_hears_stay_a_step_from_zero():
+    arm = half_heard("effort")
+    assert arm.playback.tick(5 * PERIOD_NS).command == pytest.approx([MAX_STEP, 6 * MAX_STEP])
 
 
 def test_a_node_that_slept_does_not_repeat_an_old_command():

@@ -5,12 +5,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
 
-from remote_inference.core.contract import JOINT_TRAJECTORY, Contract
+from remote_inference.core.contract import JOINT_TRAJECTORY, CommandSink, Contract
 from remote_inference.core.robot.action_queue import ActionQueue, QueuedAction
 from remote_inference.core.robot.guard import AGE, SENSOR_AGE, Float64Array, Guard
 from remote_inference.core.robot.homing import Homing
@@ -57,7 +58,11 @@ class Playback:
         self._action_dim = contract.action_dim
         self._period_ns = round(contract.period_s * 1e9)
         self._home = contract.home
-        self._handed_over = _handed_over(contract)
+        self._contract = contract
+        self._handed_over = _taken_by(
+            contract, (sink for sink in contract.commands if sink.type == JOINT_TRAJECTORY)
+        )
+        self._unheard = _taken_by(contract, ())  # actions that no controller listens to
         self._fallback = fallback
         self._max_action_age_ns = max_action_age_ns
         self._last_command: Float64Array | None = None
@@ -83,6 +88,14 @@ class Playback:
         """Take the measured position as reference of the next step: the robot was moved by somebody else."""
         self._forget = True  # carried out by the next tick: the one under way may still set its command
 
+    def listen(self, unheard: Iterable[CommandSink]) -> None:
+        """Take the commands that no controller subscribes to.
+
+        An arm that hears nothing stays where it is. Each step of its joints begins there, so that a
+        controller that starts late or comes back is not sent to where the commands have got meanwhile.
+        """
+        self._unheard = _taken_by(self._contract, unheard)
+
     def tick(self, now_ns: int) -> Tick:
         """Decide one control period."""
         self._catch_up(now_ns)
@@ -99,9 +112,7 @@ class Playback:
             return self._go_home(now_ns) if self.wants_home and not self.paused else self._stop()
         expired = self._queue.drop_captured_before(now_ns - self._max_action_age_ns)
         self._guard.refuse(AGE, expired)
-        reference = self._reference
-        if reference is None and self._guard.needs_position:
-            reference = self.measured
+        reference = self._step_from()
         if reference is None and self._guard.needs_position and len(self._queue):
             self._guard.refuse(SENSOR_AGE)
             self.starved = "no fresh joint positions to step from"
@@ -123,6 +134,15 @@ class Playback:
         self._last_command = self._reference = guarded.action
         age_s = (now_ns - queued.source.capture_ns) / 1e9
         return Tick(guarded.action, CommandSource.CHUNK, queued, age_s, guarded.interventions, horizon)
+
+    def _step_from(self) -> Float64Array | None:
+        """Return what the next step is limited against, None when a position robot's own is not known."""
+        if self._reference is not None and not self._unheard.any():
+            return self._reference
+        start = self.measured if self._guard.needs_position else np.zeros(self._action_dim)
+        if self._reference is None or start is None:
+            return start
+        return np.where(self._unheard, start, self._reference)
 
     # -- trajectory controllers ----------------------------------------------------------------------------
 
@@ -191,8 +211,8 @@ class Playback:
         return Tick(zeros, CommandSource.ZERO, interventions=interventions, horizon=zeros[np.newaxis])
 
     def _go_home(self, now_ns: int) -> Tick:
-        """Command the next point of the way home, or stop when there is none or the robot was never moved."""
-        if self._home is None or self._last_command is None:
+        """Command the next point of the way home, or stop when there is none or the robot does not follow."""
+        if self._home is None or self._last_command is None or self._unheard.any():
             self.wants_home = False
             return self._stop()
         if self._homing is None:
@@ -215,7 +235,7 @@ class Playback:
         )
 
 
-def _handed_over(contract: Contract) -> np.ndarray:
-    """Mark the actions `[action_dim]` that go to trajectory controllers."""
-    names = {name for sink in contract.commands if sink.type == JOINT_TRAJECTORY for name in sink.names}
+def _taken_by(contract: Contract, sinks: Iterable[CommandSink]) -> np.ndarray:
+    """Mark the actions `[action_dim]` that go to some of the contract's controllers."""
+    names = {name for sink in sinks for name in sink.names}
     return np.array([name in names for name in contract.actions.names])
