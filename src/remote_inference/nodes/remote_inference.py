@@ -99,6 +99,7 @@ class RemoteInference(Node):
         self._stop = threading.Event()
         self._executed: deque[ExecutedTick] = deque(maxlen=EXECUTED_BUFFER)
         self._sent_snapshot = Snapshot({}, {})
+        self._unheard: list[CommandSink] = []  # commands that no controller subscribes to
         self._create_entities()
         self._worker = threading.Thread(target=self._run_worker, name="requests", daemon=True)
         self._control = ControlLoop(self._contract.period_s, self._tick)
@@ -208,10 +209,8 @@ class RemoteInference(Node):
 
     def _look_around(self) -> None:
         """Look who is there: controllers, a second node of our name, and the server in use."""
-        unheard = self._unheard_commands()
-        self._engine.playback.listen(unheard)
-        if unheard and self._engine.link.open and not self._engine.playback.paused:
-            topics = ", ".join(sink.topic for sink in unheard)
+        if self._unheard and self._engine.link.open and not self._engine.playback.paused:
+            topics = ", ".join(sink.topic for sink in self._unheard)
             problem = f"{topics}: no controller subscribes, the arm does not follow"
             self.get_logger().warning(problem, throttle_duration_sec=UNHEARD_WARNING_PERIOD_S)
         if not self._engine.connection.established:
@@ -219,13 +218,6 @@ class RemoteInference(Node):
         if self._engine.link.session is not None:
             matched = self._presence.check(self._engine.link.server)
             self._carry_out(self._engine.presence(matched, time.monotonic_ns()))
-
-    def _unheard_commands(self) -> list[CommandSink]:
-        return [
-            sink
-            for sink, (publisher, _) in zip(self._contract.commands, self._commands, strict=True)
-            if not publisher.get_subscription_count()
-        ]
 
     def _take_chunk(self, data: bytes, now_ns: int) -> list[Effect]:
         try:
@@ -293,6 +285,7 @@ class RemoteInference(Node):
     # -- control thread ------------------------------------------------------------------------------------
 
     def _tick(self, now_ns: int, index: int) -> None:
+        self._look_for_controllers()
         tick: Tick = self._engine.playback.tick(now_ns)
         stamp_ns = time.time_ns()
         if tick.horizon is not None:
@@ -302,6 +295,17 @@ class RemoteInference(Node):
                     publisher.publish(writer.message(tick.horizon, stamp))
         episode_id = tick.queued.source.episode_id if tick.queued else self._engine.episode_id
         self._executed.append(ExecutedTick(index, stamp_ns, episode_id, tick))
+
+    def _look_for_controllers(self) -> None:
+        # In each tick: what one of them hears first must be the step that the next tick goes on from.
+        unheard = [
+            sink
+            for sink, (publisher, _) in zip(self._contract.commands, self._commands, strict=True)
+            if not publisher.get_subscription_count()
+        ]
+        if unheard != self._unheard:
+            self._engine.playback.listen(unheard)
+            self._unheard = unheard
 
 
 def main(args: list[str] | None = None) -> int:

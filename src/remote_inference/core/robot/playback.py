@@ -89,7 +89,7 @@ class Playback:
         self._forget = True  # carried out by the next tick: the one under way may still set its command
 
     def listen(self, unheard: Iterable[CommandSink]) -> None:
-        """Take the commands that no controller subscribes to.
+        """Take the commands that no controller subscribes to. The control thread's, before a tick.
 
         An arm that hears nothing stays where it is. Each step of its joints begins there, so that a
         controller that starts late or comes back is not sent to where the commands have got meanwhile.
