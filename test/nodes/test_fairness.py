@@ -34,7 +34,8 @@ def test_robots_that_ask_all_the_time_are_served_alike(rig: Rig, tmp_path: Path,
     counted = answers()
     for robot in fleet:
         robot.rest()
-    assert max(counted) <= 1.5 * ANSWERS, counted
+    # A request that just misses its turn, or a batch, waits for the next: all others pass it by at most once.
+    assert max(counted) <= 2 * (ANSWERS + 1), counted
     assert {chunk.status for robot in fleet for chunk in robot.chunks} == {ActionChunk.OK}
     sessions = rig.call(GetStatus, f"{SERVER}/get_status").status.sessions
     assert sorted(sessions) == sorted(robot.session.session_id for robot in fleet)
