@@ -216,7 +216,7 @@ class Playback:
             self.wants_home = False
             return self._stop()
         if self._homing is None:
-            start = self._last_command if self._reference is not None else self.measured
+            start = self._step_from()
             if start is None:  # moved by somebody else, and nobody knows where to
                 self._guard.refuse(SENSOR_AGE)
                 self.wants_home = False
