@@ -59,6 +59,14 @@ class PolicySpec:
         return len(self.action_names)
 
 
+def predict_all(policy: Policy, batch: Sequence[Any]) -> Sequence[Float32Array]:
+    """Return `policy.predict(batch)`. Raises what that raises, and PolicyError for too few or many chunks."""
+    chunks = policy.predict(batch)
+    if len(chunks) != len(batch):
+        raise PolicyError(f"policy returned {len(chunks)} chunks, expected {len(batch)}")
+    return chunks
+
+
 def find_chunk_problem(spec: PolicySpec, chunk_model: Float32Array, chunk_robot: Float32Array) -> str:
     """Return what is wrong with a policy's answer, or an empty string."""
     expected = (spec.chunk_size, spec.action_dim)

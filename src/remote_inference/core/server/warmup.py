@@ -20,6 +20,7 @@ from remote_inference.core.policy import (
     Processors,
     ServingMode,
     find_chunk_problem,
+    predict_all,
 )
 from remote_inference.core.server.manifest import Manifest
 from remote_inference.core.server.worker import Decoder
@@ -52,9 +53,7 @@ class Rehearsal:
         spec = self._policy.spec
         try:
             prepared = [self._prepare() for _ in range(batch_size)]
-            chunks = self._policy.predict([model_input for _, model_input in prepared])
-            if len(chunks) != batch_size:
-                raise PolicyError(f"policy returned {len(chunks)} chunks, expected {batch_size}")
+            chunks = predict_all(self._policy, [model_input for _, model_input in prepared])
             for (processors, _), chunk_model in zip(prepared, chunks, strict=True):
                 _require_chunk(spec, chunk_model, processors.post(chunk_model))
         finally:

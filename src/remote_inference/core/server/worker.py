@@ -12,10 +12,10 @@ from typing import Any, Protocol
 from remote_inference.core.exchange import Chunk, ChunkStatus, Request, SessionOffer
 from remote_inference.core.policy import (
     Policy,
-    PolicyError,
     PolicyObservation,
     ServingMode,
     find_chunk_problem,
+    predict_all,
 )
 from remote_inference.core.server.audit import AuditRecord
 from remote_inference.core.server.capture import Capture
@@ -160,9 +160,7 @@ class Worker:
     def _try_to_predict(self, jobs: list[Job]) -> str:
         """Return what went wrong: in words, for the exception holds what the batch has left on the device."""
         try:
-            chunks = self._policy.predict([job.model_input for job in jobs])
-            if len(chunks) != len(jobs):
-                raise PolicyError(f"policy returned {len(chunks)} chunks, expected {len(jobs)}")
+            chunks = predict_all(self._policy, [job.model_input for job in jobs])
         except Exception as error:  # whatever a policy raises must reach the robots, not kill the server
             return f"{type(error).__name__}: {error}"
         for job, chunk_model in zip(jobs, chunks, strict=True):
