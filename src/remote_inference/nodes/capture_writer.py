@@ -14,6 +14,7 @@ from remote_inference.core.document import DocumentError
 from remote_inference.core.server.background_writer import BackgroundWriter
 from remote_inference.core.server.capture import Capture
 from remote_inference.core.server.manifest import Manifest
+from remote_inference.core.server.throttle import Throttle
 
 WAITING_MAX = 16  # captures; more are dropped, the newest first
 CLOSE_TIMEOUT_S = 5.0
@@ -29,7 +30,7 @@ class CaptureWriter:
         except (OSError, ValueError) as error:
             raise DocumentError(f"capture_dir: cannot use {manifest.capture_dir}: {error}") from error
         self._logger = get_logger("captures")
-        self._next_warning_s = 0.0
+        self._warnings = Throttle(WARNING_PERIOD_S)
         self._writer = BackgroundWriter("captures", ring.put, WAITING_MAX, self._warn)
 
     @property
@@ -48,7 +49,5 @@ class CaptureWriter:
 
     def _warn(self, reason: str) -> None:
         """Say at most once in a while what is lost; rclpy's own throttle costs the inference thread more."""
-        now_s = time.monotonic()
-        if now_s >= self._next_warning_s:
-            self._next_warning_s = now_s + WARNING_PERIOD_S
+        if self._warnings.admits("lost", time.monotonic()):
             self._logger.warning(f"a capture is lost, {self.dropped} so far: {reason}")
