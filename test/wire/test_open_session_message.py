@@ -81,15 +81,19 @@ def test_a_reply_survives(reply):
     assert reply_from_response(response) == reply
 
 
-@pytest.mark.parametrize("field", ["image_encodings", "image_heights", "image_widths"])
-def test_image_fields_of_different_lengths_are_refused(field):
-    request = OpenSession.Request(
+def offer_of_a_camera(height: int = 480, width: int = 640, encoding: str = "jpeg") -> OpenSession.Request:
+    return OpenSession.Request(
         robot_namespace="/robot_1",
         image_features=["images.front"],
-        image_encodings=["jpeg"],
-        image_heights=[480],
-        image_widths=[640],
+        image_encodings=[encoding],
+        image_heights=[height],
+        image_widths=[width],
     )
+
+
+@pytest.mark.parametrize("field", ["image_encodings", "image_heights", "image_widths"])
+def test_image_fields_of_different_lengths_are_refused(field):
+    request = offer_of_a_camera()
     setattr(request, field, [])
     with pytest.raises(
         WireError, match=f"{field}: found 0 entries, expected 1, one for each of image_features"
@@ -98,25 +102,8 @@ def test_image_fields_of_different_lengths_are_refused(field):
 
 
 def test_an_unknown_encoding_is_refused_naming_the_feature():
-    request = OpenSession.Request(
-        robot_namespace="/robot_1",
-        image_features=["images.front"],
-        image_encodings=["webp"],
-        image_heights=[0],
-        image_widths=[0],
-    )
     with pytest.raises(WireError, match=r"found 'webp' for images\.front, expected one of jpeg, png, raw"):
-        offer_from_request(request)
-
-
-def offer_of_a_camera(height: int, width: int) -> OpenSession.Request:
-    return OpenSession.Request(
-        robot_namespace="/robot_1",
-        image_features=["images.front"],
-        image_encodings=["jpeg"],
-        image_heights=[height],
-        image_widths=[width],
-    )
+        offer_from_request(offer_of_a_camera(encoding="webp"))
 
 
 @pytest.mark.parametrize(("height", "width"), [(3073, 4096), (8191, 8191), (1, 8193)])
