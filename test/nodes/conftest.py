@@ -10,6 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from health_port import free_port
 from rig import Rig
 
 
@@ -18,3 +19,9 @@ def rig(tmp_path: Path) -> Iterator[Rig]:
     made = Rig(tmp_path)
     yield made
     made.close()
+
+
+@pytest.fixture
+def port() -> int:
+    """A server's `health_port`."""
+    return free_port()

@@ -4,39 +4,15 @@
 
 from __future__ import annotations
 
-import socket
-from collections.abc import Callable
-from http.client import HTTPConnection
 from pathlib import Path
 
-import pytest
 from faulty_server import PolicyFault
 from fleet import SERVER, FleetRobot
-from rig import DEADLINE_S, Rig, write_manifest
+from health_port import answers
+from rig import Rig, write_manifest
 
 from remote_inference.msg import ActionChunk
 from remote_inference.srv import GetStatus, OpenSession
-
-
-@pytest.fixture
-def port() -> int:
-    with socket.create_server(("", 0)) as probe:
-        return probe.getsockname()[1]
-
-
-def answers(port: int, path: str, status: int, words: str = "") -> Callable[[], bool]:
-    """Return a check of what the health port says."""
-
-    def check() -> bool:
-        connection = HTTPConnection("127.0.0.1", port, timeout=DEADLINE_S)
-        try:
-            connection.request("GET", path)
-            answer = connection.getresponse()
-            return answer.status == status and words in answer.read().decode()
-        finally:
-            connection.close()
-
-    return check
 
 
 def is_accepting(rig: Rig) -> bool:

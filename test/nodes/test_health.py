@@ -14,6 +14,7 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse
 from typing import Any
 
 import pytest
+from health_port import free_port
 
 from remote_inference.core.server.metrics import ServerMetrics
 from remote_inference.core.server.snapshot import EXECUTOR_DEADLINE_S, ServerSnapshot
@@ -23,11 +24,6 @@ from remote_inference.nodes.runtime import StartupError
 
 DEADLINE_S = 30.0
 PATHS = ("/", "/healthz", "/readyz", "/metrics", "/status.json")
-
-
-def free_port() -> int:
-    with socket.create_server(("", 0)) as probe:
-        return probe.getsockname()[1]
 
 
 class Port:

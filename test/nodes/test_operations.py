@@ -10,16 +10,16 @@ import shutil
 import socket
 import threading
 from array import array
-from collections.abc import Callable, Iterator
-from http.client import HTTPConnection
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from fleet import SERVER, FleetRobot
+from health_port import answers, ask
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
 from prometheus_client.parser import text_string_to_metric_families
-from rig import DEADLINE_S, Rig, write_manifest
+from rig import Rig, write_manifest
 
 from remote_inference.core.server.audit import DESCRIPTIONS
 from remote_inference.core.server.manifest import load_manifest
@@ -34,37 +34,10 @@ def change_state(rig: Rig, transition: int) -> bool:
     return rig.call(ChangeState, f"{SERVER}/change_state", transition=request).success
 
 
-@pytest.fixture
-def port() -> int:
-    with socket.create_server(("", 0)) as probe:
-        return probe.getsockname()[1]
-
-
-def ask(port: int, path: str) -> tuple[int, str]:
-    """Return status and body; 0 when nobody listens."""
-    connection = HTTPConnection("127.0.0.1", port, timeout=DEADLINE_S)
-    try:
-        connection.request("GET", path)
-        answer = connection.getresponse()
-        return answer.status, answer.read().decode()
-    except ConnectionError:
-        return 0, ""
-    finally:
-        connection.close()
-
-
 def samples(port: int) -> dict[tuple[str, str], float]:
     """Return the metrics by name and robot."""
     families = text_string_to_metric_families(ask(port, "/metrics")[1])
     return {(s.name, s.labels.get("robot", "")): s.value for family in families for s in family.samples}
-
-
-def answers(port: int, path: str, status: int, words: str = "") -> Callable[[], bool]:
-    def check() -> bool:
-        found, body = ask(port, path)
-        return found == status and words in body
-
-    return check
 
 
 def test_the_probes_follow_the_lifecycle(rig: Rig, tmp_path: Path, port: int) -> None:

@@ -17,6 +17,7 @@ pytest.importorskip("selenium", reason="no selenium: pip install selenium, and r
 
 from browser import chromium, resize
 from fleet import FleetRobot
+from health_port import free_port
 from rig import DEADLINE_S, Rig, write_manifest
 from selenium.webdriver.chrome.webdriver import WebDriver
 from selenium.webdriver.common.by import By
@@ -27,11 +28,6 @@ from remote_inference.core.server.snapshot import ServerSnapshot, SessionView
 from remote_inference.nodes.health import PAGE, HealthServer
 
 WIDTH, HEIGHT = 900, 900
-
-
-def free_port() -> int:
-    with socket.create_server(("", 0)) as probe:
-        return probe.getsockname()[1]
 
 
 @pytest.fixture

@@ -1,0 +1,40 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A server's health port, asked as a probe asks it."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from http.client import HTTPConnection
+
+from rig import DEADLINE_S
+
+
+def free_port() -> int:
+    """Return a port that nobody uses."""
+    with socket.create_server(("", 0)) as probe:
+        return probe.getsockname()[1]
+
+
+def ask(port: int, path: str) -> tuple[int, str]:
+    """Return status and body; 0 when nobody listens."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=DEADLINE_S)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    except ConnectionError:
+        return 0, ""
+    finally:
+        connection.close()
+
+
+def answers(port: int, path: str, status: int, words: str = "") -> Callable[[], bool]:
+    """Return a check of what the port says."""
+
+    def check() -> bool:
+        found, body = ask(port, path)
+        return found == status and words in body
+
+    return check
