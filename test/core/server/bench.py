@@ -93,6 +93,16 @@ class Bench:
         self.now_ns += self.each_send_takes_ns
         self.chunks.append((session, chunk))
 
+    def let_inference_take(self, duration_ns: int) -> None:
+        """Let every call of the policy last so long from now on."""
+        answer = self.policy.answer
+
+        def slow(batch: Sequence[Any]) -> Any:
+            self.now_ns += duration_ns
+            return answer(batch)
+
+        self.policy.answer = slow
+
     def put(self, index: int, state: Sequence[float] = (0.5, -0.5), **changes: Any) -> Request:
         request = make_request(**{"session_id": f"s{index}", **changes})
         self.sessions[index].mailbox.put(serialize(request, state), self.now_ns)

@@ -56,13 +56,7 @@ def test_the_worker_tells_when_a_step_begins_and_ends():
 
 def test_load_never_leaves_zero_to_one():
     bench = Bench()
-    healthy = bench.policy.answer
-
-    def hog(batch: Sequence[Any]) -> Any:
-        bench.now_ns += LOAD_WINDOW_NS // 4
-        return healthy(batch)
-
-    bench.policy.answer = hog
+    bench.let_inference_take(LOAD_WINDOW_NS // 4)
     for seq_id in range(9):
         bench.put(0, seq_id=seq_id)
         (chunk,) = bench.serve()
@@ -73,13 +67,7 @@ def test_load_never_leaves_zero_to_one():
 def test_the_load_in_a_chunk_counts_the_work_that_made_it():
     """A worker that is busy all the time with slow inferences must not call itself idle."""
     bench = Bench()
-    healthy = bench.policy.answer
-
-    def hog(batch: Sequence[Any]) -> Any:
-        bench.now_ns += LOAD_WINDOW_NS // 2
-        return healthy(batch)
-
-    bench.policy.answer = hog
+    bench.let_inference_take(LOAD_WINDOW_NS // 2)
     bench.put(0)
     (chunk,) = bench.serve()
     assert chunk.server_load == pytest.approx(0.5)
@@ -88,13 +76,7 @@ def test_the_load_in_a_chunk_counts_the_work_that_made_it():
 def test_a_worker_that_is_never_idle_is_fully_loaded_by_what_it_does_with_its_chunks_too():
     """Publishing is its work: a server near its end must not look as if it had room."""
     bench = Bench(SteadyPolicy(max_batch=8), WholeHouse(), robots=8)
-    healthy = bench.policy.answer
-
-    def take_2_ms(batch: Sequence[Any]) -> Any:
-        bench.now_ns += 2 * MS
-        return healthy(batch)
-
-    bench.policy.answer = take_2_ms
+    bench.let_inference_take(2 * MS)
     bench.each_send_takes_ns = MS
     while bench.now_ns < 3 * LOAD_WINDOW_NS:
         for index in range(8):

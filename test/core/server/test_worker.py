@@ -311,13 +311,7 @@ def test_durations_are_measured_on_the_servers_clock():
     bench = Bench()
     bench.put(0)
     bench.now_ns += 30 * MS
-    healthy = bench.policy.answer
-
-    def slow(batch: Sequence[Any]) -> Any:
-        bench.now_ns += 20 * MS
-        return healthy(batch)
-
-    bench.policy.answer = slow
+    bench.let_inference_take(20 * MS)
     (chunk,) = bench.serve()
     assert chunk.queue_wait_ms == pytest.approx(30)
     assert chunk.inference_ms == pytest.approx(20)
@@ -325,13 +319,7 @@ def test_durations_are_measured_on_the_servers_clock():
 
 def test_the_durations_of_a_batch_are_those_of_its_inference_and_not_of_the_sends_before():
     bench = Bench(SteadyPolicy(max_batch=3), WholeHouse(), robots=3)
-    healthy = bench.policy.answer
-
-    def slow(batch: Sequence[Any]) -> Any:
-        bench.now_ns += 20 * MS
-        return healthy(batch)
-
-    bench.policy.answer = slow
+    bench.let_inference_take(20 * MS)
     bench.each_send_takes_ns = 5 * MS
     for index in range(3):
         bench.put(index)
