@@ -80,7 +80,7 @@ bench-peers: setup $(PEERS)/.packages  ## measure the same observation through o
 	@$(RUN) python benchmarks/peers.py $(ARGS)
 
 train-demo: setup  ## collect data and train the demo's two policies again (about a quarter of an hour on two cores)
-	@$(RUN) python -m remote_inference.sim.train_demo --out config/models $(ARGS)
+	@$(RUN) python -m remote_inference.environments.belt_arm.train_demo --out config/models $(ARGS)
 
 clean:  ## remove build products and virtual environments; runs/ stays
 	rm -rf build install log .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

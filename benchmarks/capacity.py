@@ -30,12 +30,12 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from remote_inference import bringup
 from remote_inference.core.policy import PolicySpec
 from remote_inference.core.server.manifest import load_manifest
 from remote_inference.core.server.warmup import Rehearsal, capacity, warm_up
-from remote_inference.nodes.request_decoder import RequestDecoder, sample_request
+from remote_inference.deployment import bringup
 from remote_inference.policies import load_policy
+from remote_inference.wire.request_decoder import RequestDecoder, sample_request
 
 SESSIONS = (1, 2, 4, 8, 16, 32, 64)
 POLICIES = ("hold", "belt_arm")

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from request_cycle_rig import Case, Echo, Pinger
 from typing_extensions import Self
 
-from remote_inference import bringup
-from remote_inference.processes import ProcessGroup
+from remote_inference.deployment import bringup
+from remote_inference.deployment.process_group import ProcessGroup
+from remote_inference.paths import share_path
 
 CASE = Case(cameras=2, quality=90)
 RATE_HZ = 5.0  # of each robot: three times the demo's, so that 64 of them are too many for two cores
@@ -32,7 +33,7 @@ def write_manifest(folder: Path, policy: str, scheduler: str) -> Path:
     if policy == "hold":
         model = {"backend": "hold", "path": "policy"}
     else:
-        model = {"backend": "chunk_network", "path": str(bringup.share_path("config", "models", policy))}
+        model = {"backend": "chunk_network", "path": str(share_path("config", "models", policy))}
     path = folder / f"{policy}_{scheduler}.yaml"
     path.write_text(yaml.safe_dump({"model": model, "scheduler": scheduler, "max_sessions": MAX_SESSIONS}))
     return path

@@ -31,8 +31,8 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from remote_inference import bringup
-from remote_inference.processes import ProcessGroup
+from remote_inference.deployment import bringup
+from remote_inference.deployment.process_group import ProcessGroup
 
 IDLE, NETWORK, KILLED = SCENARIOS = ("idle", "network", "server killed")
 RATES_HZ = (30.0, 100.0, 200.0)

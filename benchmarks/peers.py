@@ -33,8 +33,8 @@ from rich.console import Console
 from rich.table import Table
 from sensor_msgs.msg import CompressedImage, Image
 
-from remote_inference import bringup
 from remote_inference.core.exchange import SCHEMA_VERSION_MAX, Request
+from remote_inference.deployment import bringup
 from remote_inference.msg import ActionChunk, Observation
 from remote_inference.srv import OpenSession
 from remote_inference.wire import (

@@ -24,7 +24,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from remote_inference import bringup
+from remote_inference.deployment import bringup
 
 PAUSES_S = {"back to back": 0.0, "paced": 0.02}  # between a chunk and the next set of sensors
 QUALITY = 90

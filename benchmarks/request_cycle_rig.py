@@ -29,11 +29,11 @@ from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import Image, JointState
 
-from remote_inference import bringup
 from remote_inference.core.contract import load_contract
 from remote_inference.core.exchange import Chunk, Request
+from remote_inference.deployment import bringup
+from remote_inference.deployment.process_group import ProcessGroup
 from remote_inference.msg import ActionChunk, ClientState, Observation
-from remote_inference.processes import ProcessGroup
 from remote_inference.wire import (
     CameraReader,
     chunk_to_message,

@@ -13,8 +13,8 @@ from launch import LaunchContext, LaunchDescription
 from launch.actions import DeclareLaunchArgument, OpaqueFunction
 from launch.substitutions import LaunchConfiguration
 
-from remote_inference import bringup
-from remote_inference.launch_actions import node_actions
+from remote_inference.deployment import bringup
+from remote_inference.deployment.launch_actions import node_actions
 
 
 def generate_launch_description() -> LaunchDescription:

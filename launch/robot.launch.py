@@ -9,8 +9,9 @@ from launch import LaunchContext, LaunchDescription
 from launch.actions import DeclareLaunchArgument, OpaqueFunction
 from launch.substitutions import LaunchConfiguration
 
-from remote_inference import bringup
-from remote_inference.launch_actions import middleware_arguments, node_actions, warn_of_middleware
+from remote_inference.deployment import bringup
+from remote_inference.deployment.launch_actions import middleware_arguments, node_actions, warn_of_middleware
+from remote_inference.paths import share_path
 
 
 def generate_launch_description() -> LaunchDescription:
@@ -21,7 +22,7 @@ def generate_launch_description() -> LaunchDescription:
             ),
             DeclareLaunchArgument(
                 "contract",
-                default_value=str(bringup.share_path("config", "belt_arm.contract.yaml")),
+                default_value=str(share_path("config", "belt_arm.contract.yaml")),
                 description="YAML file that maps the robot's topics to the policy's features",
             ),
             DeclareLaunchArgument(

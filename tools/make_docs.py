@@ -23,11 +23,11 @@ from pydantic.fields import FieldInfo
 
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.state_machine import DESCRIPTIONS, TRANSITIONS, Event, State
-from remote_inference.core.server import audit
-from remote_inference.core.server.audit import AuditRecord
 from remote_inference.core.server.manifest import Manifest, ModelSource
-from remote_inference.core.server.metrics import ServerMetrics
-from remote_inference.core.server.snapshot import ServerSnapshot
+from remote_inference.core.server.request_record import RequestRecord
+from remote_inference.monitoring.metrics import ServerMetrics
+from remote_inference.monitoring.snapshot import ServerSnapshot
+from remote_inference.recording import request_log
 
 DOCS = Path(__file__).parents[1] / "docs"
 RTC_PICTURE = DOCS / "images" / "rtc_weights.png"
@@ -154,12 +154,12 @@ def metrics_table() -> str:
     )
 
 
-def audit_table() -> str:
-    """Return the fields of an audit line, in order."""
-    types = {field.name: _json_type(field.type) for field in fields(AuditRecord)}
+def request_log_table() -> str:
+    """Return the fields of a line of the request log, in order."""
+    types = {field.name: _json_type(field.type) for field in fields(RequestRecord)}
     return _table(
         ("field", "type", "meaning"),
-        ((f"`{name}`", types.get(name, "string"), text) for name, text in audit.DESCRIPTIONS.items()),
+        ((f"`{name}`", types.get(name, "string"), text) for name, text in request_log.DESCRIPTIONS.items()),
     )
 
 
@@ -184,7 +184,7 @@ TABLES = {
     "parameters": parameters_table,
     "manifest": manifest_table,
     "metrics": metrics_table,
-    "audit": audit_table,
+    "request_log": request_log_table,
     "seams": seams_table,
 }
 

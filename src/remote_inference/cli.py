@@ -9,9 +9,10 @@ import os
 import sys
 from pathlib import Path
 
-from remote_inference import __version__, bringup
+from remote_inference import __version__
 from remote_inference.core.document import DocumentError
-from remote_inference.fleet import command as fleet
+from remote_inference.deployment import bringup
+from remote_inference.keys import command as fleet
 
 MIDDLEWARE = "on the middleware that RMW_IMPLEMENTATION names"
 
@@ -111,8 +112,8 @@ def _run_server(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from remote_inference.check import check  # noqa: PLC0415  loads policies
     from remote_inference.core.policy import PolicyError  # noqa: PLC0415
+    from remote_inference.deployment.check import check  # noqa: PLC0415  loads policies
 
     try:
         lines, fits = check(arguments.files)
@@ -124,7 +125,7 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _explain(arguments: argparse.Namespace) -> int:
-    from remote_inference.audit import BagError, draw_report, load_timeline  # noqa: PLC0415  needs matplotlib
+    from remote_inference.recording import BagError, draw_report, load_timeline  # noqa: PLC0415  needs matplotlib
 
     try:
         timeline = load_timeline(arguments.bag, arguments.namespace)
@@ -137,10 +138,10 @@ def _explain(arguments: argparse.Namespace) -> int:
 
 
 def _replay(arguments: argparse.Namespace) -> int:
-    from remote_inference.captures import CaptureError  # noqa: PLC0415
     from remote_inference.core.policy import PolicyError  # noqa: PLC0415  the rest loads policies
     from remote_inference.core.server.manifest import load_manifest  # noqa: PLC0415
-    from remote_inference.replay import replay  # noqa: PLC0415
+    from remote_inference.recording.captures import CaptureError  # noqa: PLC0415
+    from remote_inference.recording.replay import replay  # noqa: PLC0415
 
     try:
         replays = replay(arguments.captures, load_manifest(arguments.manifest, os.environ))
@@ -154,7 +155,7 @@ def _replay(arguments: argparse.Namespace) -> int:
 
 def _run(processes: list[bringup.Process]) -> int:
     """Run processes until one ends or the user interrupts; return the exit code."""
-    from remote_inference.processes import ProcessGroup  # noqa: PLC0415
+    from remote_inference.deployment.process_group import ProcessGroup  # noqa: PLC0415
 
     for warning in bringup.middleware_warnings(os.environ.get("RMW_IMPLEMENTATION", "")):
         print(f"remote-inference: {warning}", file=sys.stderr)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from remote_inference.core.compatibility import ServerTerms
+from remote_inference.core.admission import ServerTerms
 from remote_inference.core.contract import Contract
 from remote_inference.core.document import parse_document
 from remote_inference.core.exchange import Chunk, Request, SessionOffer

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of the core's property tests. Its presence puts this folder on the path, for `builders`."""
+"""Settings of the core's property tests."""
 
 from hypothesis import HealthCheck, settings
 

@@ -12,7 +12,7 @@ from linters import ROOT
 
 from remote_inference import cli
 
-DOCKERFILE = ROOT / "docker" / "Dockerfile"
+DOCKERFILE = ROOT / "deploy" / "docker" / "Dockerfile"
 INSTALLED = "/opt/remote_inference/"
 ROUTER = "/opt/ros/jazzy/lib/rmw_zenoh_cpp/rmw_zenohd"
 

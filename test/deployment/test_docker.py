@@ -28,10 +28,10 @@ from remote_inference.core.contract import load_contract
 from remote_inference.core.document import load_document
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.server.manifest import Manifest, load_manifest
-from remote_inference.processes import STOP_TIMEOUT_S
+from remote_inference.deployment.process_group import STOP_TIMEOUT_S
 
-COMPOSE = ROOT / "docker" / "compose.yaml"
-GPU = ROOT / "docker" / "compose.gpu.yaml"
+COMPOSE = ROOT / "deploy" / "docker" / "compose.yaml"
+GPU = ROOT / "deploy" / "docker" / "compose.gpu.yaml"
 # Of package.xml: what ros:jazzy-ros-base has, and what comes from pip because Ubuntu's is too old.
 IN_ROS_BASE = {
     *(
@@ -66,7 +66,7 @@ def test_the_dockerfile_has_no_findings() -> None:
     assert complaints("hadolint", DOCKERFILE) == ""
 
 
-@pytest.mark.parametrize("script", sorted(ROOT.glob("docker/*.sh")), ids=lambda path: path.name)
+@pytest.mark.parametrize("script", sorted(ROOT.glob("deploy/docker/*.sh")), ids=lambda path: path.name)
 def test_the_scripts_have_no_findings(script: Path) -> None:
     assert complaints("shellcheck", script) == ""
     assert os.access(script, os.X_OK)
@@ -172,7 +172,9 @@ def test_the_entrypoint_becomes_the_command(tmp_path: Path) -> None:
     (tmp_path / "setup.bash").write_text('export FROM_SETUP=1; : "$NOT_SET"\n')
     script = tmp_path / "entrypoint.sh"
     script.write_text(
-        (ROOT / "docker" / "entrypoint.sh").read_text().replace("/opt/remote_inference", str(tmp_path))
+        (ROOT / "deploy" / "docker" / "entrypoint.sh")
+        .read_text()
+        .replace("/opt/remote_inference", str(tmp_path))
     )
     started = subprocess.Popen(
         ["bash", script, sys.executable, "-c", "import os; print(os.getpid(), os.environ['FROM_SETUP'])"],
@@ -203,7 +205,7 @@ class Drain:
     """drain.sh beside a stand-in for `ros2`, and a health port that scripts readiness and sessions."""
 
     def __init__(self, folder: Path) -> None:
-        shutil.copy(ROOT / "docker" / "drain.sh", folder)
+        shutil.copy(ROOT / "deploy" / "docker" / "drain.sh", folder)
         self.calls = folder / "calls"
         self.ros2_exit_code = 0
         self._folder = folder

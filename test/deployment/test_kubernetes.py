@@ -16,10 +16,10 @@ from linters import ROOT
 from remote_inference import __version__
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.server.manifest import Manifest, load_manifest
-from remote_inference.nodes.health import HealthServer
-from remote_inference.processes import STOP_TIMEOUT_S
+from remote_inference.deployment.process_group import STOP_TIMEOUT_S
+from remote_inference.monitoring.health import HealthServer
 
-FOLDER = ROOT / "kubernetes"
+FOLDER = ROOT / "deploy" / "kubernetes"
 KUSTOMIZATION = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())
 VERSIONS = ("1.28", "1.37")  # the oldest with a pod's index as a label, and the newest schema at hand
 
@@ -150,8 +150,10 @@ def test_a_pod_drains_before_it_stops_and_has_the_time() -> None:
     )
     assert found is not None
     assert found[1].rsplit("/", 1)[0] in mounts(SERVER)
-    assert "COPY --chmod=755 docker/drain.sh docker/entrypoint.sh /usr/local/bin/" in stage("server")
-    script = (ROOT / "docker" / "drain.sh").read_text()
+    assert "COPY --chmod=755 deploy/docker/drain.sh deploy/docker/entrypoint.sh /usr/local/bin/" in stage(
+        "server"
+    )
+    script = (ROOT / "deploy" / "docker" / "drain.sh").read_text()
     waits_s = [int(text) for text in re.findall(r"(?:^timeout|SECONDS \+) (\d+)", script, re.MULTILINE)]
     assert len(waits_s) == 2
     needed_s = int(found[2]) + sum(waits_s) + 2 * STOP_TIMEOUT_S

@@ -6,26 +6,23 @@ from __future__ import annotations
 
 import re
 import shlex
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import make_offer, make_spec, make_terms
 from linters import ROOT
 
 from remote_inference import cli
-from remote_inference.core.compatibility import FATAL_REJECTIONS, INTERNAL_REJECTION, RULES, judge
+from remote_inference.core.admission import FATAL_REJECTIONS, INTERNAL_REJECTION, RULES, judge
 from remote_inference.core.contract import Actions, Contract
 from remote_inference.core.robot import guard
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.state_machine import State
 from remote_inference.core.server.manifest import Manifest, ModelSource
-from remote_inference.core.server.metrics import ServerMetrics
-from remote_inference.core.server.snapshot import ServerSnapshot
+from remote_inference.monitoring.metrics import ServerMetrics
+from remote_inference.monitoring.snapshot import ServerSnapshot
 from remote_inference.msg import ActionChunk, ClientState, ExecutedAction, Observation, ServerStatus
-
-sys.path.insert(0, str(ROOT / "test" / "core"))
-from builders import make_offer, make_spec, make_terms
 
 DOCS = ROOT / "docs"
 PAGES = [
@@ -198,8 +195,8 @@ def test_every_rule_of_the_guard_is_explained() -> None:
 def test_every_reason_of_the_health_port_is_explained() -> None:
     section = TROUBLESHOOTING.split("## The server is not ready")[1]
     reasons = []
-    for name in ("snapshot.py", "watch.py"):
-        source = (SOURCE / "core" / "server" / name).read_text()
+    for name in ("monitoring/snapshot.py", "core/server/policy_watch.py"):
+        source = (SOURCE / name).read_text()
         code = source.split("def unhealthy_reason")[1].split("def to_json")[0]
         reasons += re.findall(r'return f?"([^"]+)"', code)
     assert len(reasons) == 7
@@ -211,7 +208,7 @@ def test_every_reason_of_the_health_port_is_explained() -> None:
 
 
 def launch_arguments(name: str) -> set[str]:
-    files = [ROOT / "launch" / name, SOURCE / "launch_actions.py"]
+    files = [ROOT / "launch" / name, SOURCE / "deployment" / "launch_actions.py"]
     return {a for file in files for a in re.findall(r'DeclareLaunchArgument\(\s*"(\w+)"', file.read_text())}
 
 
@@ -232,7 +229,7 @@ def test_executables_that_are_run_are_installed() -> None:
 
 
 def test_services_and_topics_have_the_names_and_types_that_are_called() -> None:
-    nodes = {"remote_inference": "operator_services.py", "belt_arm": "belt_arm.py"}
+    nodes = {"remote_inference": "robot/operator_services.py", "belt_arm": "belt_arm.py"}
     for node, service, type_name in of(r"ros2 service call /\w+/(\w+)/(\w+) (\S+)"):
         source = (SOURCE / "nodes" / nodes[node]).read_text()
         assert f'({type_name.rsplit("/", 1)[1]}, "~/{service}"' in source, service
@@ -277,7 +274,7 @@ def test_files_that_are_named_exist() -> None:
         assert (ROOT / "requirements" / Path(file).name).is_file()
     for file, target in of(r"-f (\S+) --target (\S+)"):
         assert f" AS {target}" in (ROOT / file).read_text()
-    for (files,) in of(r"^sudo cp ((?:systemd/\S+ )+)"):
+    for (files,) in of(r"^sudo cp ((?:deploy/systemd/\S+ )+)"):
         assert all((ROOT / file).is_file() for file in files.split())
     assert all((ROOT / folder).is_dir() for (folder,) in of(r"kubectl apply -k (\S+)"))
 
@@ -286,7 +283,7 @@ def test_the_secrets_that_the_pods_mount_are_made() -> None:
     made = {name for (name,) in of(r"kubectl create secret generic (\S+)")}
     mounted = {
         name
-        for path in (ROOT / "kubernetes").glob("*.yaml")
+        for path in (ROOT / "deploy" / "kubernetes").glob("*.yaml")
         for name in re.findall(r"secretName: ([\w-]+)", path.read_text())
     }
     assert made == mounted
@@ -294,7 +291,7 @@ def test_the_secrets_that_the_pods_mount_are_made() -> None:
     for name, folder in of(r"secret generic (\S+) --from-file fleet/members/(\S+)"):
         assert folder in members
         assert f"mountPath: /etc/remote_inference/{folder}," in "".join(
-            path.read_text() for path in (ROOT / "kubernetes").glob("*.yaml")
+            path.read_text() for path in (ROOT / "deploy" / "kubernetes").glob("*.yaml")
         ), name
 
 

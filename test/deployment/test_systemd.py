@@ -17,13 +17,14 @@ from pathlib import Path
 from images import ROUTER
 from linters import ROOT, complaints
 
-from remote_inference import bringup, cli
+from remote_inference import cli
+from remote_inference.deployment.process_group import STOP_TIMEOUT_S
 from remote_inference.nodes.runtime import EXIT_NO_MIDDLEWARE, EXIT_REFUSED
-from remote_inference.processes import STOP_TIMEOUT_S
+from remote_inference.paths import share_path
 
-UNIT = ROOT / "systemd" / "remote-inference@.service"
-ROUTER_UNIT = ROOT / "systemd" / "zenoh-router.service"
-ENVIRONMENT = ROOT / "systemd" / "robot_1.env"
+UNIT = ROOT / "deploy" / "systemd" / "remote-inference@.service"
+ROUTER_UNIT = ROOT / "deploy" / "systemd" / "zenoh-router.service"
+ENVIRONMENT = ROOT / "deploy" / "systemd" / "robot_1.env"
 
 
 def read(unit: Path) -> ConfigParser:
@@ -108,7 +109,7 @@ def test_a_client_whose_router_is_not_up_yet_is_started_again_without_end() -> N
 
 def run_robot(parameters: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run `remote-inference robot` to its end."""
-    contract = str(bringup.share_path("config", "belt_arm.contract.yaml"))
+    contract = str(share_path("config", "belt_arm.contract.yaml"))
     arguments = ["--namespace", "/robot_1", "--params-file", str(parameters), "--contract", contract]
     return subprocess.run(
         [sys.executable, "-m", "remote_inference.cli", "robot", *arguments],
@@ -142,7 +143,7 @@ def test_the_node_s_exit_code_reaches_systemd(tmp_path: Path) -> None:
 
 
 def test_a_node_that_crashes_is_no_exit_code_of_its_own(tmp_path: Path) -> None:
-    contract = str(bringup.share_path("config", "belt_arm.contract.yaml"))
+    contract = str(share_path("config", "belt_arm.contract.yaml"))
     started = subprocess.Popen(
         [
             sys.executable,

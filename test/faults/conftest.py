@@ -4,14 +4,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "nodes"))  # for the rig
-
 from arm import Arm
 from fault import Fault
 from fault_table import PROPERTY, Row, write_table

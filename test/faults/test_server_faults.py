@@ -16,7 +16,7 @@ from lifecycle_msgs.srv import ChangeState
 from rig import write_manifest
 from scripted_server import ScriptedServer
 
-from remote_inference import bringup
+from remote_inference.deployment import bringup
 from remote_inference.msg import ServerStatus
 from remote_inference.srv import GetStatus, OpenSession
 from remote_inference.wire.qos import LATCHED_QOS, STATE_TOPIC

@@ -2,14 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fixtures of the tests that start nodes."""
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from health_port import free_port
 from rig import Rig
 

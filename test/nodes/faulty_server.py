@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from remote_inference import bringup
 from remote_inference.core.policy import DeviceLostError, Float32Array
+from remote_inference.deployment import bringup
 from remote_inference.policies.hold import HoldPolicy
 
 FAULT_FILE = "FAULT_FILE"  # environment variable: path of the file that names the present fault

@@ -23,9 +23,9 @@ from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rosbags.interfaces import QosDurability, QosReliability
 from sensor_msgs.msg import JointState
 
-from remote_inference.audit.bag import open_bag
 from remote_inference.msg import ClientState, ExecutedAction
 from remote_inference.nodes.bag_recorder import RecorderError, message_class, parse_topics, subscription_qos
+from remote_inference.recording.bag import open_bag
 
 DEADLINE_S = 30.0
 

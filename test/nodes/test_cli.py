@@ -12,7 +12,7 @@ from typing import Any
 
 from rig import DEADLINE_S, Rig, write_contract, write_manifest
 
-from remote_inference.audit import open_bag
+from remote_inference.recording import open_bag
 
 
 def start(*arguments: Any) -> subprocess.Popen[str]:

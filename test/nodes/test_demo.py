@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from remote_inference.audit import open_bag
 from remote_inference.cli import main
 from remote_inference.demo.sweep import Cell, write_sweep
+from remote_inference.recording import open_bag
 
 DEADLINE_S = 180.0
 

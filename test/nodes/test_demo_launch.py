@@ -19,8 +19,8 @@ import rclpy  # noqa: E402
 from launch.actions import IncludeLaunchDescription  # noqa: E402
 from launch.launch_description_sources import PythonLaunchDescriptionSource  # noqa: E402
 
-from remote_inference.bringup import share_path  # noqa: E402
 from remote_inference.msg import ClientState  # noqa: E402
+from remote_inference.paths import share_path  # noqa: E402
 from remote_inference.wire.qos import LATCHED_QOS  # noqa: E402
 
 DEADLINE_S = 60.0

@@ -21,12 +21,12 @@ from lifecycle_msgs.srv import ChangeState
 from prometheus_client.parser import text_string_to_metric_families
 from rig import Rig, write_manifest
 
-from remote_inference.core.server.audit import DESCRIPTIONS
 from remote_inference.core.server.manifest import load_manifest
 from remote_inference.core.server.session import SessionRegistry
 from remote_inference.msg import ActionChunk, ServerStatus
-from remote_inference.nodes.operations import Operations
-from remote_inference.nodes.serving import Serving
+from remote_inference.nodes.server.operations import Operations
+from remote_inference.nodes.server.serving import Serving
+from remote_inference.recording.request_log import DESCRIPTIONS
 
 
 def change_state(rig: Rig, transition: int) -> bool:

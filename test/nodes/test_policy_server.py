@@ -16,7 +16,7 @@ from lifecycle_msgs.srv import ChangeState, GetState
 from rig import FEATURE, Rig, write_manifest
 from sensor_msgs.msg import CompressedImage
 
-from remote_inference import bringup
+from remote_inference.deployment import bringup
 from remote_inference.msg import ActionChunk, Observation
 from remote_inference.srv import CloseSession, GetStatus, OpenSession, ResetSession
 from remote_inference.wire import encode_jpeg

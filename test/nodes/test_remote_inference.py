@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rig import JOINTS, Rig, write_contract, write_manifest
 
-from remote_inference import bringup
+from remote_inference.deployment import bringup
 from remote_inference.msg import ActionChunk, ExecutedAction
 from remote_inference.srv import StartEpisode
 from remote_inference.wire.qos import CHUNK_TOPIC, EXCHANGE_QOS

@@ -12,7 +12,7 @@ from rig import write_contract
 from sensor_msgs.msg import CompressedImage, Image, JointState
 
 from remote_inference.core.contract import load_contract
-from remote_inference.nodes.sensor_hub import SensorHub, Snapshot
+from remote_inference.nodes.robot.sensor_hub import SensorHub, Snapshot
 from remote_inference.wire import SensorError, decode_jpeg
 
 IMAGE_TYPE = "sensor_msgs/msg/Image"

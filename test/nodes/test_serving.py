@@ -14,17 +14,18 @@ from builtin_interfaces.msg import Time
 from rclpy.serialization import serialize_message
 from rig import DEADLINE_S, JOINTS, write_manifest
 
-from remote_inference.core.compatibility import ServerTerms, judge
+from remote_inference.core.admission import ServerTerms, judge
 from remote_inference.core.exchange import Chunk, Request, SessionOffer
 from remote_inference.core.policy import Float32Array, PolicyError, PolicySpec
 from remote_inference.core.server.manifest import Manifest, ModelSource, load_manifest
 from remote_inference.core.server.session import Session, SessionRegistry
-from remote_inference.core.server.snapshot import EXECUTOR_DEADLINE_S
-from remote_inference.nodes import capture_writer, delay_line, serving
-from remote_inference.nodes.request_decoder import RequestDecoder, sample_request
-from remote_inference.nodes.serving import Serving
+from remote_inference.monitoring.snapshot import EXECUTOR_DEADLINE_S
+from remote_inference.nodes.server import delay_line, serving
+from remote_inference.nodes.server.serving import Serving
 from remote_inference.policies.hold import HoldPolicy
+from remote_inference.recording import captures
 from remote_inference.wire import observation_to_message
+from remote_inference.wire.request_decoder import RequestDecoder, sample_request
 
 OFFER = SessionOffer(
     client="/rig/test",
@@ -209,5 +210,5 @@ def test_the_server_practises_on_what_a_robot_would_send(supports_rtc: bool) -> 
 
 def test_closing_ends_before_the_executor_counts_as_stuck() -> None:
     """However much hangs: the probes must not have the process killed meanwhile."""
-    longest_s = serving.JOIN_TIMEOUT_S + delay_line.JOIN_TIMEOUT_S + capture_writer.CLOSE_TIMEOUT_S
+    longest_s = serving.JOIN_TIMEOUT_S + delay_line.JOIN_TIMEOUT_S + captures.CLOSE_TIMEOUT_S
     assert longest_s < EXECUTOR_DEADLINE_S

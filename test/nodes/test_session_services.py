@@ -13,8 +13,8 @@ from rig import Rig, write_manifest
 
 from remote_inference.core.server.manifest import load_manifest
 from remote_inference.core.server.session import SessionRegistry
-from remote_inference.nodes.serving import Serving
-from remote_inference.nodes.session_services import SessionServices
+from remote_inference.nodes.server.serving import Serving
+from remote_inference.nodes.server.session_services import SessionServices
 from remote_inference.srv import OpenSession
 from remote_inference.wire.qos import CHUNK_TOPIC
 

@@ -23,9 +23,9 @@ from selenium.webdriver.chrome.webdriver import WebDriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
-from remote_inference.core.server.metrics import ServerMetrics
-from remote_inference.core.server.snapshot import ServerSnapshot, SessionView
-from remote_inference.nodes.health import PAGE, HealthServer
+from remote_inference.monitoring.health import PAGE, HealthServer
+from remote_inference.monitoring.metrics import ServerMetrics
+from remote_inference.monitoring.snapshot import ServerSnapshot, SessionView
 
 WIDTH, HEIGHT = 900, 900
 

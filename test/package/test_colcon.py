@@ -60,7 +60,7 @@ def test_colcon_installs_modules_interfaces_executables_and_data(install: Path) 
     for name in ("policy_server", "remote_inference", "belt_arm", "bag_recorder"):
         assert os.access(install / "lib" / "remote_inference" / name, os.X_OK)
     assert os.access(install / "bin" / "remote-inference", os.X_OK)
-    assert (site_packages / "remote_inference" / "nodes" / "status_page.html").is_file()
+    assert (site_packages / "remote_inference" / "monitoring" / "status_page.html").is_file()
     share = install / "share" / "remote_inference"
     for name in (
         "launch/robot.launch.py",

@@ -5,21 +5,19 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import make_docs
 import pytest
+import rtc_picture
+import state_picture
 from PIL import Image
 
 from remote_inference.core.robot.guard import RULES
 from remote_inference.core.robot.state_machine import DESCRIPTIONS, TRANSITIONS, Event, State
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-import make_docs  # noqa: E402
-import rtc_picture  # noqa: E402
-import state_picture  # noqa: E402
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 

@@ -15,11 +15,11 @@ from remote_inference.core.policy import PolicyError, PolicyObservation, Serving
 from remote_inference.core.rtc import prefix_weights
 from remote_inference.core.server.manifest import ModelSource
 from remote_inference.core.server.warmup import find_serving_mode
+from remote_inference.environments.belt_arm.evaluate import SHIPPED_FLOW_POLICY, Strategy, evaluate
 from remote_inference.policies import load_policy
 from remote_inference.policies.chunk_config import ChunkPolicyConfig, FlowConfig
 from remote_inference.policies.flow_network import FlowNetwork
 from remote_inference.policies.torch_chunk import CONFIG_FILE, TorchChunkPolicy, save_policy
-from remote_inference.sim.evaluate import SHIPPED_FLOW_POLICY, Strategy, evaluate
 
 CAMERA = "observation.images.front"
 SIZE, JOINTS, HORIZON = 12, ("shoulder", "elbow"), 9

@@ -14,9 +14,9 @@ from safetensors.torch import load_file, save_file
 
 from remote_inference.core.document import DocumentError
 from remote_inference.core.policy import DeviceLostError, PolicyError, PolicyObservation, ServingMode
+from remote_inference.environments.belt_arm.evaluate import SHIPPED_POLICY, Strategy, evaluate
+from remote_inference.environments.belt_arm.scene import CONTROL_HZ, IMAGE_FEATURES, JOINT_NAMES
 from remote_inference.policies.torch_chunk import CONFIG_FILE, WEIGHTS_FILE, TorchChunkPolicy
-from remote_inference.sim.evaluate import SHIPPED_POLICY, Strategy, evaluate
-from remote_inference.sim.scene import CONTROL_HZ, IMAGE_FEATURES, JOINT_NAMES
 
 UNSEEN_SEEDS = range(300, 310)
 STATE_KEY = "head.0.weight"

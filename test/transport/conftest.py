@@ -2,11 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The folder's own modules; `eclipse-zenoh` is the engine of rmw_zenoh in another version (docs/zenoh.md)."""
 
-import sys
 from importlib.util import find_spec
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 if find_spec("zenoh") is None:  # an installed ROS 2 has no Python binding of it
     collect_ignore_glob = ["test_*.py"]

@@ -16,7 +16,7 @@ import zenoh
 import zenoh_router
 from engine import CONFIG, configuration, free_port, opened
 
-from remote_inference import bringup, zenoh_config
+from remote_inference.deployment import bringup, zenoh_config
 
 FILES = ("session", "router")
 # Key paths and values of rmw_zenoh_cpp 0.6.7's two default files.

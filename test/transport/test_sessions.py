@@ -28,7 +28,8 @@ from engine import (
 )
 from zenoh import CongestionControl, Priority
 
-from remote_inference import bringup, zenoh_config
+from remote_inference.deployment import zenoh_config
+from remote_inference.paths import share_path
 from remote_inference.wire.qos import CHUNK_TOPIC, EXECUTED_TOPIC, OBSERVATION_TOPIC
 
 LEASE_DEADLINE_S = 20.0  # a lease of 2 s ends well before, rmw_zenoh's of 60 s well after
@@ -37,7 +38,7 @@ SILENCE_DEADLINE_S = 20.0  # the same of open_timeout, 5 s against 60 s
 
 def data_key(namespace: str, topic: str, message: str) -> str:
     """Write the key that rmw_zenoh publishes a topic of ours on."""
-    generated = json.loads(bringup.share_path("msg", f"{message}.json").read_text())
+    generated = json.loads(share_path("msg", f"{message}.json").read_text())
     hashes = {entry["type_name"]: entry["hash_string"] for entry in generated["type_hashes"]}
     type_hash = hashes[f"remote_inference/msg/{message}"]
     name = f"{namespace}/{topic}".strip("/")

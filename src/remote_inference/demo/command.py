@@ -15,7 +15,7 @@ from remote_inference.demo.operator import OperatorError
 from remote_inference.demo.results import link_latest, write_results
 from remote_inference.demo.run import POLICIES, STRATEGIES, DemoOptions, run_episodes
 from remote_inference.demo.sweep import LATENCIES_MS, Cell, write_sweep
-from remote_inference.processes import ProcessError
+from remote_inference.deployment.process_group import ProcessError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

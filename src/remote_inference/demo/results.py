@@ -17,11 +17,11 @@ import numpy as np
 from rclpy.utilities import get_rmw_implementation_identifier
 
 import remote_inference
-from remote_inference.audit.frames import draw_film_strip
-from remote_inference.audit.report import draw_report
-from remote_inference.audit.summary import summarise
-from remote_inference.audit.timeline import Timeline, load_timeline
 from remote_inference.demo.run import NAMESPACE, DemoOptions, Episode
+from remote_inference.recording.frames import draw_film_strip
+from remote_inference.recording.report import draw_report
+from remote_inference.recording.summary import summarise
+from remote_inference.recording.timeline import Timeline, load_timeline
 
 LIBRARIES = ("mujoco", "numpy", "rosbags", "torch")
 

@@ -11,13 +11,14 @@ from pathlib import Path
 
 import yaml
 
-from remote_inference import bringup
 from remote_inference.core.contract import COMPRESSED_IMAGE
 from remote_inference.demo.operator import Operator
-from remote_inference.processes import ProcessGroup
+from remote_inference.deployment import bringup
+from remote_inference.deployment.process_group import ProcessGroup
+from remote_inference.paths import share_path
 
 NAMESPACE = "/belt_arm_1"
-CONTRACT = bringup.share_path("config", "belt_arm.contract.yaml")
+CONTRACT = share_path("config", "belt_arm.contract.yaml")
 CAMERA_TOPICS = {f"{camera}/image_raw/compressed": COMPRESSED_IMAGE for camera in ("front", "wrist")}
 EPISODE_LIMIT_S = 5.0  # the belt has carried the cube out of reach by then
 STARTUP_TIMEOUT_S = 60.0
@@ -120,7 +121,7 @@ def _state_name(operator: Operator) -> str:
 
 def _write_manifest(options: DemoOptions, folder: Path) -> Path:
     """Write the shipped manifest with the policy to serve and the latency to inject."""
-    shipped = bringup.share_path("config", "belt_arm.manifest.yaml")
+    shipped = share_path("config", "belt_arm.manifest.yaml")
     manifest = yaml.safe_load(shipped.read_text(encoding="utf-8"))
     manifest["model"]["path"] = str(shipped.parent / "models" / options.policy)
     manifest["inject_latency_ms"] = options.latency_ms
@@ -133,6 +134,6 @@ def _robot(options: DemoOptions) -> bringup.Process:
     return bringup.robot(
         CONTRACT,
         namespace=NAMESPACE,
-        parameter_files=[bringup.share_path("config", "belt_arm.params.yaml")],
+        parameter_files=[share_path("config", "belt_arm.params.yaml")],
         parameters={**STRATEGIES[options.strategy], **POLICIES[options.policy]},
     )

@@ -28,8 +28,8 @@ from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rosbags.interfaces import Qos, QosDurability, QosHistory, QosLiveliness, QosReliability, QosTime
 
-from remote_inference.audit.bag import BagError, BagTopic, BagWriter
 from remote_inference.nodes.runtime import STEADY_CLOCK, StartupError, run_node
+from remote_inference.recording.bag import BagError, BagTopic, BagWriter
 from remote_inference.wire.qos import EXCHANGE_QOS, EXECUTED_QOS, LATCHED_QOS
 
 GRAPH_POLL_S = 0.5  # how often the graph is searched for topics named without a type

@@ -20,14 +20,14 @@ from rclpy.node import Node
 from sensor_msgs.msg import CompressedImage, Image, JointState
 from std_msgs.msg import Float64MultiArray, Header
 
-from remote_inference.nodes.runtime import STEADY_CLOCK, StartupError, run_node
-from remote_inference.sim.scene import (
+from remote_inference.environments.belt_arm.scene import (
     CAMERA_NAMES,
     CONTROL_HZ,
     JOINT_NAMES,
     BeltArm,
     RenderingUnavailableError,
 )
+from remote_inference.nodes.runtime import STEADY_CLOCK, StartupError, run_node
 from remote_inference.srv import BeltArmOutcome, BeltArmReset
 from remote_inference.wire import bytes_field, encode_jpeg, float64_field, image_to_message
 from remote_inference.wire.qos import COMMAND_QOS, SENSOR_QOS

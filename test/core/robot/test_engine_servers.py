@@ -17,7 +17,7 @@ from remote_inference.core.contract import Contract
 from remote_inference.core.document import parse_document
 from remote_inference.core.exchange import ChunkStatus, SessionReply
 from remote_inference.core.robot.effects import CloseSession, GetStatus, OpenSession, Stop
-from remote_inference.core.robot.link import Phase
+from remote_inference.core.robot.handshake import Phase
 from remote_inference.core.robot.state_machine import State
 
 EMPTY = np.empty((0, 0), np.float32)

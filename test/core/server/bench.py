@@ -13,12 +13,11 @@ from builders import SteadyPolicy, make_offer, make_request
 
 from remote_inference.core.exchange import Chunk, Request, SessionOffer
 from remote_inference.core.policy import PolicyObservation
-from remote_inference.core.server.audit import AuditRecord
-from remote_inference.core.server.capture import Capture
+from remote_inference.core.server.policy_watch import PolicyWatch
+from remote_inference.core.server.request_record import RequestRecord
 from remote_inference.core.server.scheduler import RoundRobin, Scheduler, Selection
 from remote_inference.core.server.session import Session
 from remote_inference.core.server.warmup import Rehearsal
-from remote_inference.core.server.watch import PolicyWatch
 from remote_inference.core.server.worker import Worker
 
 MS = 1_000_000
@@ -57,14 +56,14 @@ class Bench:
         policy: SteadyPolicy | None = None,
         scheduler: Scheduler | None = None,
         robots: int = 2,
-        capture: Callable[[Capture], None] | None = None,
+        capture: Callable[[SessionOffer, bytes, Chunk, int], None] | None = None,
         max_consecutive_failures: int = 10,
     ):
         self.policy = policy or SteadyPolicy()
         self.now_ns = 1_000 * MS
         self.each_send_takes_ns = 0
         self.chunks: list[tuple[Session, Chunk]] = []
-        self.records: list[AuditRecord] = []
+        self.records: list[RequestRecord] = []
         self.sessions = [
             Session(
                 f"s{index}",
@@ -84,7 +83,7 @@ class Bench:
             JsonDecoder(),
             deliver=self._deliver,
             clock_ns=lambda: self.now_ns,
-            audit=self.records.append,
+            log_request=self.records.append,
             watch=self.watch,
             capture=capture,
         )

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from builders import CAMERA, ShiftProcessors, make_offer, make_spec, make_terms
 
-from remote_inference.core.compatibility import FatalMismatch, check_reply, judge
+from remote_inference.core.admission import FatalMismatch, check_reply, judge
 from remote_inference.core.exchange import ImageFeature, SessionReply
 from remote_inference.core.policy import ServingMode
 from remote_inference.core.server.session import Session, SessionRegistry

@@ -17,10 +17,9 @@ from builders import CHUNK_SIZE, ShiftProcessors, SteadyPolicy
 
 from remote_inference.core.exchange import ChunkStatus
 from remote_inference.core.policy import PolicyError, PolicyObservation, ServingMode
-from remote_inference.core.server.capture import Capture
+from remote_inference.core.server.policy_watch import CHECK_PERIOD_NS
 from remote_inference.core.server.scheduler import Selection
 from remote_inference.core.server.session import Session
-from remote_inference.core.server.watch import CHECK_PERIOD_NS
 
 
 def test_nothing_waiting_is_nothing_done():
@@ -215,12 +214,14 @@ def test_nothing_of_a_batch_that_failed_is_held_while_its_requests_are_tried_one
     assert alive == [False] * 3
 
 
-@pytest.mark.parametrize("what", ["chunk", "audit record", "capture"])
+@pytest.mark.parametrize("what", ["chunk", "request record", "capture"])
 def test_what_nobody_takes_is_counted_and_costs_no_other_robot_anything(what: str):
     """A robot's publisher may fail, a disk may be full, and the worker serves everybody."""
-    captured: list[Capture] = []
-    bench = Bench(SteadyPolicy(max_batch=3), WholeHouse(), robots=3, capture=captured.append)
-    takers = {"chunk": "_deliver", "audit record": "_audit", "capture": "_capture"}
+    captured: list[Any] = []
+    bench = Bench(
+        SteadyPolicy(max_batch=3), WholeHouse(), robots=3, capture=lambda *taken: captured.append(taken)
+    )
+    takers = {"chunk": "_deliver", "request record": "_log_request", "capture": "_capture"}
     healthy = getattr(bench.worker, takers[what])
 
     def refuse_the_second(*taken: Any) -> None:
@@ -232,15 +233,15 @@ def test_what_nobody_takes_is_counted_and_costs_no_other_robot_anything(what: st
     for index in range(3):
         bench.put(index)
     bench.serve()
-    taken = {"chunk": bench.chunks, "audit record": bench.records, "capture": captured}
+    taken = {"chunk": bench.chunks, "request record": bench.records, "capture": captured}
     assert {name: len(those) for name, those in taken.items()} == {**dict.fromkeys(taken, 3), what: 2}
     assert bench.worker.counters.undelivered == 1
     assert bench.worker.last_undelivered == f"{what} of /robot_1: OSError: no space left"
 
 
-def test_an_audit_that_fails_does_not_end_the_worker_over_a_request_without_an_answer():
+def test_a_request_log_that_fails_does_not_end_the_worker_over_a_request_without_an_answer():
     bench = Bench(robots=1)
-    bench.worker._audit = lambda _: 1 / 0
+    bench.worker._log_request = lambda _: 1 / 0
     for session_id in ("elsewhere", "s0"):
         bench.put(0, session_id=session_id)
         bench.serve()
@@ -536,13 +537,13 @@ def test_malformed_observations_are_not_counted_against_the_policy():
 
 
 def test_the_worker_captures_what_it_answers_and_nothing_that_fails():
-    captured: list[Capture] = []
-    bench = Bench(capture=captured.append)
+    captured: list[Any] = []
+    bench = Bench(capture=lambda *taken: captured.append(taken))
     bench.put(0, seq_id=7)
     (chunk,) = bench.serve()
-    assert [capture.seq_id for capture in captured] == [7]
-    assert captured[0].robot is chunk.robot
-    assert captured[0].offer is bench.sessions[0].offer
+    ((offer, _, answer, _),) = captured
+    assert answer is chunk
+    assert offer is bench.sessions[0].offer
     bench.put(0, state=(1.0,))
     bench.serve()
     assert len(captured) == 1

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import random
 
-from remote_inference.core.compatibility import NAME_REJECTION, FatalMismatch, check_reply
+from remote_inference.core.admission import NAME_REJECTION, FatalMismatch, check_reply
 from remote_inference.core.contract import Contract
 from remote_inference.core.exchange import SCHEMA_VERSION_MAX, SessionOffer, SessionReply
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.effects import CloseSession, Effect, GetStatus, OpenSession, Warn
-from remote_inference.core.robot.link import Backoff, Link, Phase
+from remote_inference.core.robot.handshake import Backoff, Link, Phase
 
 UNLISTED_MAX = 3  # a status from before the session does not list it either
 RIVAL_WARNING_NS = 10_000_000_000  # between two warnings of it

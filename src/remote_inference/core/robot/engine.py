@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from remote_inference.core.compatibility import NAME_REJECTION, FatalMismatch
+from remote_inference.core.admission import NAME_REJECTION, FatalMismatch
 from remote_inference.core.contract import Contract
 from remote_inference.core.exchange import Chunk, ChunkStatus, SessionReply
 from remote_inference.core.robot.action_queue import ActionQueue, DelayPolicy

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""One request on its way through the worker, and the audit record that it leaves."""
+"""One request on its way through the worker, and the record that it leaves."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 
 from remote_inference.core.exchange import Chunk, Request
 from remote_inference.core.policy import Float32Array
-from remote_inference.core.server.audit import AuditRecord
 from remote_inference.core.server.mailbox import Letter
+from remote_inference.core.server.request_record import RequestRecord
 from remote_inference.core.server.session import Session
 
 
@@ -35,9 +35,9 @@ class Job:
     chunk_robot: Float32Array = field(default_factory=no_rows)
     error: str = ""
 
-    def record(self, chunk: Chunk, staleness_ms: float) -> AuditRecord:
+    def record(self, chunk: Chunk, staleness_ms: float) -> RequestRecord:
         """Return the record of the job, answered with a chunk."""
-        return AuditRecord(
+        return RequestRecord(
             session_id=chunk.session_id,
             robot=self.session.offer.robot_namespace,
             client=self.session.offer.client,
@@ -53,9 +53,9 @@ class Job:
         )
 
 
-def unreadable(session: Session, letter: Letter, error: Exception) -> AuditRecord:
+def unreadable(session: Session, letter: Letter, error: Exception) -> RequestRecord:
     """Return the record of a request that cannot be parsed. Without its ids nobody can be answered."""
-    return AuditRecord(
+    return RequestRecord(
         session_id=session.session_id,
         robot=session.offer.robot_namespace,
         client=session.offer.client,
@@ -65,12 +65,12 @@ def unreadable(session: Session, letter: Letter, error: Exception) -> AuditRecor
     )
 
 
-def foreign(session: Session, letter: Letter, request: Request) -> AuditRecord:
+def foreign(session: Session, letter: Letter, request: Request) -> RequestRecord:
     """Return the record of a request for another server; all that have a session hear the robot's one topic.
 
     It must not be answered: the robot would take that for the answer of the server which it has asked.
     """
-    return AuditRecord(
+    return RequestRecord(
         session_id=request.session_id,
         robot=session.offer.robot_namespace,
         client=session.offer.client,

@@ -8,7 +8,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import Any
 
-from remote_inference.core.compatibility import ServerTerms, judge
+from remote_inference.core.admission import ServerTerms, judge
 from remote_inference.core.exchange import SessionOffer, SessionReply
 from remote_inference.core.policy import PolicySpec, Processors
 from remote_inference.core.server.mailbox import Mailbox

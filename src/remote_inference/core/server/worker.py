@@ -17,13 +17,12 @@ from remote_inference.core.policy import (
     find_chunk_problem,
     predict_all,
 )
-from remote_inference.core.server.audit import AuditRecord
-from remote_inference.core.server.capture import Capture
 from remote_inference.core.server.job import Job, foreign, no_rows, unreadable
 from remote_inference.core.server.mailbox import Letter
+from remote_inference.core.server.policy_watch import PolicyWatch
+from remote_inference.core.server.request_record import RequestRecord
 from remote_inference.core.server.scheduler import Scheduler
 from remote_inference.core.server.session import Session
-from remote_inference.core.server.watch import PolicyWatch
 
 
 class Decoder(Protocol):
@@ -43,7 +42,7 @@ class WorkerCounters:
     requests: int = 0  # taken, whether answered with a chunk, an error or not at all
     errors: int = 0  # of them without a chunk
     superseded: int = 0  # replaced unserved by a newer one of the same session
-    undelivered: int = 0  # chunks, audit records and captures that nobody took
+    undelivered: int = 0  # chunks, request records and captures that nobody took
 
 
 class Worker:
@@ -57,21 +56,22 @@ class Worker:
         *,
         deliver: Callable[[Session, Chunk], None],
         clock_ns: Callable[[], int],
-        audit: Callable[[AuditRecord], None],
+        log_request: Callable[[RequestRecord], None],
         watch: PolicyWatch,
-        capture: Callable[[Capture], None] | None = None,
+        capture: Callable[[SessionOffer, bytes, Chunk, int], None] | None = None,
     ) -> None:
-        """deliver: sends a chunk to a session's robot. clock_ns: monotonic. audit: takes each record.
+        """deliver: sends a chunk to a session's robot. clock_ns: monotonic. log_request: takes each record.
 
         watch: told of what decides whether the policy still answers.
-        capture: takes each request that was answered with a chunk, and must not block.
+        capture: takes each request that was answered with a chunk: the robot's offer, the serialized request,
+        the chunk and the size of its batch. It must not block.
         """
         self._policy = policy
         self._scheduler = scheduler
         self._decoder = decoder
         self._deliver = deliver
         self._clock_ns = clock_ns
-        self._audit = audit
+        self._log_request = log_request
         self._capture = capture
         self._watch = watch
         self.busy = watch.busy
@@ -121,9 +121,9 @@ class Worker:
             return None
         return Job(session, letter, request, message, begin_ns)
 
-    def _drop(self, session: Session, letter: Letter, record: AuditRecord) -> None:
+    def _drop(self, session: Session, letter: Letter, record: RequestRecord) -> None:
         self._count(letter, failed=True)
-        self._hand_over("audit record", session, lambda: self._audit(record))
+        self._hand_over("request record", session, lambda: self._log_request(record))
 
     def _prepare(self, job: Job) -> None:
         """Decode and preprocess; the processors are the session's own."""
@@ -192,10 +192,12 @@ class Worker:
         self.inference_ms.append(chunk.inference_ms)
         self._hand_over("chunk", job.session, lambda: self._deliver(job.session, chunk))
         staleness_ms = (ready_ns - job.letter.waiting_since_ns) / 1e6
-        self._hand_over("audit record", job.session, lambda: self._audit(job.record(chunk, staleness_ms)))
+        self._hand_over(
+            "request record", job.session, lambda: self._log_request(job.record(chunk, staleness_ms))
+        )
         if (capture := self._capture) and not job.error:
-            taken = Capture.of(job.session.offer, job.letter.data, chunk, job.batch_size)
-            self._hand_over("capture", job.session, lambda: capture(taken))
+            taken = (job.session.offer, job.letter.data, chunk, job.batch_size)
+            self._hand_over("capture", job.session, lambda: capture(*taken))
 
     def _hand_over(self, what: str, session: Session, hand_over: Callable[[], None]) -> None:
         """Call what belongs to others. Its trouble must not become that of the other robots."""

@@ -1,0 +1,267 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Which processes, parameters and environment make up a deployment.
+
+The launch files and the command line both read it: what the tests start is what `ros2 launch` starts.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ament_index_python.packages import PackageNotFoundError, get_package_prefix
+from ament_index_python.resources import get_resources
+
+from remote_inference.core.contract import load_contract
+from remote_inference.core.document import DocumentError
+from remote_inference.core.exchange import in_namespace
+from remote_inference.deployment import zenoh_config
+from remote_inference.paths import share_path
+
+# Messages near 1 MB drown in page faults under glibc's defaults, which give such blocks back at once.
+MALLOC_ENVIRONMENT = {
+    "MALLOC_MMAP_THRESHOLD_": "33554432",
+    "MALLOC_TRIM_THRESHOLD_": "268435456",
+    "MALLOC_TOP_PAD_": "16777216",
+}
+RECORDED_TOPICS = {
+    "remote_inference/observation": "remote_inference/msg/Observation",
+    "remote_inference/chunk": "remote_inference/msg/ActionChunk",
+    "remote_inference/state": "remote_inference/msg/ClientState",
+    "remote_inference/executed": "remote_inference/msg/ExecutedAction",
+}
+
+
+# The module of each executable.
+MODULES = {
+    "policy_server": "remote_inference.nodes.server.policy_server",
+    "remote_inference": "remote_inference.nodes.robot.remote_inference",
+    "belt_arm": "remote_inference.nodes.belt_arm",
+    "bag_recorder": "remote_inference.nodes.bag_recorder",
+}
+
+
+class MiddlewareError(Exception):
+    """The middleware that was asked for is not installed."""
+
+
+@dataclass(frozen=True)
+class Process:
+    """One node process: executable of this package, name, namespace, parameters and environment.
+
+    The namespace may be given with or without slashes. Raises DocumentError for a missing parameter file.
+    """
+
+    executable: str
+    name: str
+    namespace: str = "/"
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    parameter_files: Sequence[str | Path] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    required: bool = True  # the deployment ends with this process
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "namespace", "/" + self.namespace.strip("/"))
+        for path in self.parameter_files:
+            if not Path(path).is_file():
+                raise DocumentError(f"{path}: cannot be read: No such file")
+
+    def command(self) -> list[str]:
+        """Return the command line that starts the process without `ros2 run`."""
+        command = [sys.executable, "-m", MODULES[self.executable], "--ros-args"]
+        command += ["-r", f"__node:={self.name}", "-r", f"__ns:={self.namespace}"]
+        for path in self.parameter_files:
+            command += ["--params-file", str(path)]
+        for name, value in self.parameters.items():
+            command += ["-p", f"{name}:={_yaml(value)}"]
+        return command
+
+
+def environment(rmw: str = "", router: str = "") -> dict[str, str]:
+    """Return the environment variables that every process of a deployment gets; what is set already wins.
+
+    rmw: RMW_IMPLEMENTATION, empty to keep the one in force. router: endpoint of the Zenoh router that the
+    nodes connect to, such as tls/host:7447; empty: the configuration's. Raises EndpointError.
+    """
+    profiles = str(share_path("config", "fastdds.xml"))
+    # Fast DDS 3 has renamed the variable; other middlewares read neither.
+    defaults = {
+        **MALLOC_ENVIRONMENT,
+        "FASTRTPS_DEFAULT_PROFILES_FILE": profiles,
+        "FASTDDS_DEFAULT_PROFILES_FILE": profiles,
+    }
+    variables = {name: value for name, value in defaults.items() if name not in os.environ}
+    variables |= zenoh_config.environment(share_path("config", "zenoh"), router, os.environ)
+    if rmw:
+        variables["RMW_IMPLEMENTATION"] = rmw
+    return variables
+
+
+def middleware_warnings(rmw: str, router: str = "") -> list[str]:
+    """Return what to tell a user whose middleware is not Zenoh.
+
+    rmw: RMW_IMPLEMENTATION, empty for the distribution's default. router: as given to `environment`. Raises
+    MiddlewareError when `rmw` is not installed.
+    """
+    if rmw:
+        _require_middleware(rmw)
+    if rmw == zenoh_config.RMW:
+        return []
+    in_use = rmw or "the default of this ROS 2 distribution"
+    warnings = [
+        f"the middleware in use is {in_use}, not {zenoh_config.RMW}: this package is made for Zenoh, and "
+        "robots and servers meet only when all use the same one"
+    ]
+    if router:
+        warnings.append(f"router:={router} has no effect with {in_use}")
+    return warnings
+
+
+def _require_middleware(rmw: str) -> None:
+    try:
+        get_package_prefix(rmw)
+    except PackageNotFoundError:
+        installed = sorted(set(get_resources("rmw_typesupport")) - {"rmw_implementation"})
+        package = f"ros-{os.environ.get('ROS_DISTRO', '<distro>')}-{rmw.replace('_', '-')}"
+        raise MiddlewareError(
+            f"rmw:={rmw}: this package is not installed, found {', '.join(installed) or 'no middleware'}; "
+            f"install it (apt install {package}), or choose another with rmw:="
+        ) from None
+
+
+def server(
+    manifest: str | Path,
+    *,
+    name: str = "policy_server",
+    namespace: str = "/",
+    autostart: bool = True,
+    rmw: str = "",
+    router: str = "",
+) -> Process:
+    """Describe one policy server."""
+    return Process(
+        "policy_server",
+        name,
+        namespace,
+        {"manifest": str(manifest), "autostart": autostart},
+        environment=environment(rmw, router),
+    )
+
+
+def robot(
+    contract: str | Path,
+    *,
+    namespace: str,
+    servers: Sequence[str] = (),
+    parameter_files: Sequence[str | Path] = (),
+    parameters: Mapping[str, Any] | None = None,
+    rmw: str = "",
+    router: str = "",
+) -> Process:
+    """Describe one robot's remote_inference node.
+
+    `servers` and `parameters` win over `parameter_files`; without any, the node's defaults hold.
+    """
+    named = {"servers": list(servers)} if servers else {}
+    return Process(
+        "remote_inference",
+        "remote_inference",
+        namespace,
+        {"contract": str(contract), **named, **(parameters or {})},
+        parameter_files,
+        environment(rmw, router),
+    )
+
+
+def belt_arm(*, namespace: str, rmw: str = "") -> Process:
+    """Describe the simulated arm."""
+    return Process("belt_arm", "belt_arm", namespace, environment=environment(rmw))
+
+
+def recorder(
+    bag: str | Path,
+    contract: str | Path,
+    *,
+    namespace: str,
+    extra_topics: Mapping[str, str] | None = None,
+    rmw: str = "",
+    router: str = "",
+) -> Process:
+    """Describe the recorder of one robot: the package's topics, its joints and its commands.
+
+    It is not required: a full disk must not end control.
+
+    Camera images are in the observations. extra_topics: message type by topic relative to the namespace. The
+    bag's folder must not exist. Raises DocumentError for a bad contract.
+    """
+    wiring = load_contract(contract)
+    types = {**RECORDED_TOPICS, **(extra_topics or {})}
+    types |= {source.topic: source.type for source in wiring.joint_sources}
+    types |= {sink.topic: sink.type for sink in wiring.commands}
+    topics = [f"{in_namespace(namespace, topic)}:{type_name}" for topic, type_name in types.items()]
+    return Process(
+        "bag_recorder",
+        "bag_recorder",
+        namespace,
+        {"path": str(bag), "topics": topics},
+        environment=environment(rmw, router),
+        required=False,
+    )
+
+
+def robot_processes(
+    contract: str | Path,
+    *,
+    namespace: str,
+    servers: Sequence[str] = (),
+    parameter_files: Sequence[str | Path] = (),
+    bag: str | Path | None = None,
+    rmw: str = "",
+    router: str = "",
+) -> list[Process]:
+    """Describe everything that runs on a robot: the node and, with `bag`, its recorder."""
+    processes = [
+        robot(
+            contract,
+            namespace=namespace,
+            servers=servers,
+            parameter_files=parameter_files,
+            rmw=rmw,
+            router=router,
+        )
+    ]
+    if bag:
+        processes.insert(0, recorder(bag, contract, namespace=namespace, rmw=rmw, router=router))
+    return processes
+
+
+def demo_processes(*, namespace: str = "/belt_arm_1", rmw: str = "") -> list[Process]:
+    """Describe the demo: the shipped policy's server, the simulated arm and its robot node, autostarted."""
+    config = share_path("config")
+    return [
+        server(config / "belt_arm.manifest.yaml", rmw=rmw),
+        belt_arm(namespace=namespace, rmw=rmw),
+        robot(
+            config / "belt_arm.contract.yaml",
+            namespace=namespace,
+            parameter_files=[config / "belt_arm.params.yaml"],
+            parameters={"autostart": True},
+            rmw=rmw,
+        ),
+    ]
+
+
+def _yaml(value: Any) -> str:
+    """Write a parameter's value as `--ros-args -p` reads it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_yaml(item) for item in value) + "]"
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return repr(value)

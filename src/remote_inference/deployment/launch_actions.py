@@ -1,0 +1,57 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Launch actions and arguments that the launch files share; imported by them only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import launch.logging
+from launch.actions import DeclareLaunchArgument, Shutdown
+from launch.substitutions import EnvironmentVariable
+from launch_ros.actions import Node
+
+from remote_inference.deployment import bringup, zenoh_config
+
+
+def middleware_arguments() -> list[Any]:
+    """Declare `rmw` and `router`. The environment wins over the default, an argument over both."""
+    return [
+        DeclareLaunchArgument(
+            "rmw",
+            default_value=EnvironmentVariable("RMW_IMPLEMENTATION", default_value=zenoh_config.RMW),
+            description="RMW_IMPLEMENTATION of the nodes",
+        ),
+        DeclareLaunchArgument(
+            "router",
+            default_value="",
+            description="endpoint of the Zenoh router, such as tcp/host:7447; empty: this host's, or what "
+            "ZENOH_CONFIG_OVERRIDE or ZENOH_SESSION_CONFIG_URI name. With a router on another host, every "
+            "node of this one that is to be seen must name it, and over a slow link large observations are "
+            "lost: a robot far away runs a router of its own",
+        ),
+    ]
+
+
+def warn_of_middleware(rmw: str, router: str) -> None:
+    """Log what `bringup.middleware_warnings` returns, and raise what it raises."""
+    for warning in bringup.middleware_warnings(rmw, router):
+        launch.logging.get_logger("remote_inference").warning(warning)
+
+
+def node_actions(processes: Iterable[bringup.Process]) -> list[Any]:
+    """Return one Node action per process. When a required one ends, the launch ends."""
+    return [
+        Node(
+            package="remote_inference",
+            executable=process.executable,
+            name=process.name,
+            namespace=process.namespace,
+            parameters=[*map(str, process.parameter_files), dict(process.parameters)],
+            additional_env=dict(process.environment),
+            output="both",
+            on_exit=Shutdown(reason=f"{process.name} ended") if process.required else None,
+        )
+        for process in processes
+    ]

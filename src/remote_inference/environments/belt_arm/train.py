@@ -1,0 +1,138 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Trains the belt arm's networks on the expert's chunks: one by regression, one by flow matching."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from remote_inference.environments.belt_arm.collect import Dataset
+from remote_inference.policies.chunk_config import FlowConfig, RegressionConfig
+from remote_inference.policies.chunk_network import ChunkNetwork
+from remote_inference.policies.flow_network import FlowNetwork
+
+_WARMUP_STEPS = 100
+_LOWEST_LEARNING_RATE_SHARE = 0.02
+_TIME_MARGIN = 0.1  # keeps the flow's loss finite at time 1
+_STATE_NOISE = (0.005, 0.005, 0.005, 0.005, 0.005, 0.0005)
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """One training run; equal values and data give equal weights on one machine."""
+
+    steps: int = 2000
+    batch_size: int = 64
+    learning_rate: float = 1e-3
+    weight_decay: float = 1e-4
+    seed: int = 0
+
+
+def train(
+    dataset: Dataset,
+    policy: RegressionConfig,
+    config: TrainingConfig,
+    progress: Callable[[str], None] = print,
+) -> ChunkNetwork:
+    """Return a network trained for `config.steps` steps on one CPU thread."""
+    torch.set_num_threads(1)
+    torch.manual_seed(config.seed)
+    images = torch.from_numpy(dataset.images)
+    states = torch.from_numpy(dataset.states)
+    chunks = torch.from_numpy(dataset.chunks)
+    network = policy.make_network()
+    network.state_mean.copy_(states.mean(0))
+    network.state_std.copy_(states.std(0) + 1e-3)
+    network.action_mean.copy_(chunks.mean((0, 1)))
+    network.action_std.copy_(chunks.std((0, 1)) + 1e-2)
+
+    def loss() -> torch.Tensor:
+        frames = torch.randint(len(states), (config.batch_size,))
+        targets = (chunks[frames] - network.action_mean) / network.action_std
+        prediction = network(images[frames].unbind(1), _with_noise(states[frames]))
+        distance: torch.Tensor = (prediction - targets).abs().mean()
+        return distance
+
+    _minimise(loss, network, config, lambda step, value: progress(f"train: step {step}, L1 {value:.4f}"))
+    return network.eval()
+
+
+def train_flow(
+    dataset: Dataset,
+    policy: FlowConfig,
+    teacher: ChunkNetwork,
+    config: TrainingConfig,
+    progress: Callable[[str], None] = print,
+) -> FlowNetwork:
+    """Return a flow network with the trained encoders of `teacher`; only its head is trained."""
+    torch.set_num_threads(1)
+    torch.manual_seed(config.seed)
+    network = policy.make_network()
+    shared = {name: value for name, value in teacher.state_dict().items() if not name.startswith("head.")}
+    network.load_state_dict(shared, strict=False)
+    network.encoders.requires_grad_(False)
+    states = torch.from_numpy(dataset.states)
+    views = _views(network, dataset)
+    targets = (torch.from_numpy(dataset.chunks) - network.action_mean) / network.action_std
+
+    def loss() -> torch.Tensor:
+        frames = torch.randint(len(states), (config.batch_size,))
+        state = (_with_noise(states[frames]) - network.state_mean) / network.state_std
+        features = torch.cat([views[frames], state], dim=1)
+        chunk = targets[frames]
+        time = torch.rand(len(frames))
+        noisy = torch.lerp(torch.randn_like(chunk), chunk, time[:, None, None])
+        error = (network(features, noisy, time) - chunk).square().mean((1, 2))
+        mean: torch.Tensor = (error / (1.0 - time + _TIME_MARGIN)).mean()
+        return mean
+
+    _minimise(loss, network, config, lambda step, value: progress(f"flow: step {step}, loss {value:.4f}"))
+    return network.eval()
+
+
+@torch.no_grad()
+def _views(network: FlowNetwork, dataset: Dataset) -> torch.Tensor:
+    """Return what the encoders see `[frames, cameras * features]`, without the joint state."""
+    states = torch.from_numpy(dataset.states)
+    features = [
+        network.observe(images.unbind(1), state)[:, : -states.shape[1]]
+        for images, state in zip(torch.from_numpy(dataset.images).split(256), states.split(256), strict=True)
+    ]
+    return torch.cat(features)
+
+
+def _with_noise(states: torch.Tensor) -> torch.Tensor:
+    return states + torch.randn(*states.shape) * torch.tensor(_STATE_NOISE)
+
+
+def _minimise(
+    loss: Callable[[], torch.Tensor],
+    network: nn.Module,
+    config: TrainingConfig,
+    progress: Callable[[int, float], None],
+) -> None:
+    """Take `config.steps` steps down a loss drawn anew in each; `progress` gets its running mean."""
+    trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
+    optimizer = torch.optim.AdamW(trained, lr=config.learning_rate, weight_decay=config.weight_decay)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate_share(step, config.steps))
+    running = 0.0
+    for step in range(1, config.steps + 1):
+        value = loss()
+        optimizer.zero_grad()
+        value.backward()
+        optimizer.step()
+        schedule.step()
+        running = 0.99 * running + 0.01 * value.item() if step > 1 else value.item()
+        if step % 500 == 0:
+            progress(step, running)
+
+
+def _rate_share(step: int, steps: int) -> float:
+    """Linear warm-up, then a cosine."""
+    cosine = 0.5 * (1.0 + math.cos(math.pi * step / steps))
+    return max(_LOWEST_LEARNING_RATE_SHARE, cosine) * min(1.0, (step + 1) / _WARMUP_STEPS)

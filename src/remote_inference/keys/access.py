@@ -1,0 +1,231 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Who may say what on a router: the fleet's description as Zenoh's access control list.
+
+A rule holds on the link between a router and one member, known by its certificate's common name: ingress is
+what the member sends, egress what it is sent. The other end of an exchange is granted the same with the two
+swapped, so both sides come from one list. What no rule allows is denied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from remote_inference.keys.description import Fleet
+
+INGRESS, EGRESS = "ingress", "egress"
+NODE = "remote_inference"  # of every robot, in its namespace
+SESSION_SERVICES = ("open_session", "close_session", "reset_session", "get_status")
+MESSAGES = (
+    "put",
+    "delete",
+    "declare_subscriber",
+    "query",
+    "reply",
+    "declare_queryable",
+    "liveliness_token",
+    "liveliness_query",
+    "declare_liveliness_subscriber",
+)
+# `*` and `**` match no chunk that begins with @: such keys are named.
+EVERY_KEY = ("**", "@ros2_lv/**", "**/@adv/**")
+GRAPH = "@ros2_lv/*/**"
+
+
+class Grant(NamedTuple):
+    """One kind of message in one direction on the keys of one expression."""
+
+    flow: str
+    message: str
+    key: str
+
+
+def access_control(fleet: Fleet) -> dict[str, Any]:
+    """Return the `access_control` section of every router of a fleet."""
+    rules, subjects, policies = [], [], []
+    for role, name in fleet.members():
+        own = [*_rules(name, _GRANTS[role](fleet, name))]
+        rules += own
+        subjects.append({"id": name, "cert_common_names": [name]})
+        policies.append({"id": name, "rules": [rule["id"] for rule in own], "subjects": [name]})
+    return {
+        "enabled": True,
+        "default_permission": "deny",
+        "rules": rules,
+        "subjects": subjects,
+        "policies": policies,
+    }
+
+
+def _rules(name: str, grants: Iterable[Grant]) -> Iterator[dict[str, Any]]:
+    keys: dict[tuple[str, str], list[str]] = {}
+    for flow, message, key in grants:
+        keys.setdefault((flow, message), []).append(key)
+    for (flow, message), key_exprs in keys.items():
+        yield {
+            "id": f"{name} {flow} {message}",
+            "messages": [message],
+            "flows": [flow],
+            "permission": "allow",
+            "key_exprs": sorted(set(key_exprs)),
+        }
+
+
+def _router(_fleet: Fleet, _name: str) -> Iterator[Grant]:
+    """Let routers pass on everything: each has judged what its own members said."""
+    for flow in (INGRESS, EGRESS):
+        for message in MESSAGES:
+            for key in EVERY_KEY:
+                yield Grant(flow, message, key)
+
+
+def _robot(fleet: Fleet, robot: str) -> Iterator[Grant]:
+    yield from _graph()
+    yield from _robot_topics(robot)
+    yield from _service(f"*/{robot}/{NODE}/**")
+    yield from _tokens("SS", _robot_node(robot), f"%{robot}%{NODE}%$*")
+    # A second node of its name must be noticed.
+    yield from _swap(_tokens("MP", _robot_node(robot), f"%{robot}%{NODE}%observation"))
+    for server in fleet.robots[robot].servers:
+        yield from _session(robot, server)
+
+
+def _server(fleet: Fleet, server: str) -> Iterator[Grant]:
+    yield from _graph()
+    yield from _status(server)
+    yield from _service(f"*/{server}/**")
+    yield from _tokens("SS", _server_node(server), f"%{server}%$*")
+    for robot in fleet.robots_of(server):
+        yield from _swap(_robot_topics(robot))
+        yield from _swap(_session(robot, server))
+    for trainer in fleet.trainers_of(server):
+        yield from _swap(_trainer_topics(trainer))
+
+
+def _trainer(fleet: Fleet, trainer: str) -> Iterator[Grant]:
+    yield from _graph()
+    yield from _trainer_topics(trainer)
+    for server in fleet.trainers[trainer].servers:
+        yield from _swap(_status(server))
+
+
+def _operator(fleet: Fleet, _name: str) -> Iterator[Grant]:
+    """Let operators read everything and call every service; they publish and serve nothing."""
+    yield from _graph()
+    for robot in fleet.robots:
+        yield from _swap(_robot_topics(robot))
+        yield from _swap(_topic(f"*/{robot}/{NODE}/chunk/**"))
+        yield from _swap(_service(f"*/{robot}/{NODE}/**"))
+        yield from _swap(_tokens("SS", _robot_node(robot), f"%{robot}%{NODE}%$*"))
+    for server in fleet.servers:
+        yield from _swap(_status(server))
+        yield from _swap(_service(f"*/{server}/**"))
+        yield from _swap(_tokens("SS", _server_node(server), f"%{server}%$*"))
+
+
+_GRANTS: dict[str, Callable[[Fleet, str], Iterator[Grant]]] = {
+    "routers": _router,
+    "servers": _server,
+    "trainers": _trainer,
+    "robots": _robot,
+    "operators": _operator,
+}
+
+
+# -- what two members share, as the first one's grants ------------------------------------------------------
+
+
+def _robot_topics(robot: str) -> Iterator[Grant]:
+    """Publish a robot's topics, and that it is there."""
+    node, names = _robot_node(robot), f"%{robot}%{NODE}"
+    for topic, is_latched in (("observation", False), ("state", True), ("executed", False)):
+        yield from _topic(f"*/{robot}/{NODE}/{topic}/**", is_latched)
+        yield from _tokens("MP", node, f"{names}%{topic}")
+    yield from _tokens("MS", node, f"{names}%chunk")
+    yield from _node_token(node)
+
+
+def _session(robot: str, server: str) -> Iterator[Grant]:
+    """Deal with a server as a robot does, beyond publishing its topics."""
+    yield from _swap(_topic(f"*/{robot}/{NODE}/chunk/**"))
+    yield from _swap(_tokens("MP", _server_node(server), f"%{robot}%{NODE}%chunk"))
+    for topic in ("observation", "state", "executed"):
+        yield from _swap(_tokens("MS", _server_node(server), f"%{robot}%{NODE}%{topic}"))
+    yield from _swap(_status(server))
+    yield from _tokens("MS", _robot_node(robot), f"%{server}%status")
+    for service in SESSION_SERVICES:
+        yield from _swap(_service(f"*/{server}/{service}/**"))
+        yield from _swap(_tokens("SS", _server_node(server), f"%{server}%{service}"))
+        yield from _tokens("SC", _robot_node(robot), f"%{server}%{service}")
+
+
+def _status(server: str) -> Iterator[Grant]:
+    """Publish a server's status, and that it is there."""
+    yield from _topic(f"*/{server}/status/**", is_latched=True)
+    yield from _tokens("MP", _server_node(server), f"%{server}%status")
+    yield from _node_token(_server_node(server))
+
+
+def _trainer_topics(trainer: str) -> Iterator[Grant]:
+    """Publish and serve whatever bears a trainer's name."""
+    yield from _topic(f"*/{trainer}/**", is_latched=True)
+    yield from _service(f"*/{trainer}/**")
+    for kind in ("MP", "SS"):
+        yield from _tokens(kind, f"%/{trainer}", f"%{trainer}%$*")
+    yield from _node_token(f"%/{trainer}")
+
+
+# -- ROS entities in Zenoh's words, as the grants of who declares them ---------------------------------------
+
+
+def _topic(key: str, is_latched: bool = False) -> Iterator[Grant]:
+    """Publish on a topic. is_latched: transient local, whose cache late subscribers query."""
+    yield Grant(INGRESS, "put", key)
+    yield Grant(EGRESS, "declare_subscriber", key)
+    if is_latched:
+        publisher, subscriber = f"{key}/@adv/pub/**", f"{key}/@adv/sub/**"
+        yield Grant(INGRESS, "declare_queryable", publisher)
+        yield Grant(EGRESS, "query", f"{key}/@adv/**")
+        yield Grant(INGRESS, "reply", key)
+        yield Grant(INGRESS, "put", publisher)  # heartbeats
+        yield Grant(EGRESS, "declare_subscriber", publisher)
+        yield Grant(INGRESS, "liveliness_token", publisher)
+        yield Grant(EGRESS, "declare_liveliness_subscriber", publisher)
+        yield Grant(EGRESS, "liveliness_query", publisher)
+        yield Grant(EGRESS, "liveliness_token", subscriber)
+
+
+def _service(key: str) -> Iterator[Grant]:
+    yield Grant(INGRESS, "declare_queryable", key)
+    yield Grant(EGRESS, "query", key)
+    yield Grant(INGRESS, "reply", key)
+
+
+def _tokens(kind: str, node: str, name: str) -> Iterator[Grant]:
+    """Declare endpoints of a node: kind MP, MS, SS or SC, on a mangled topic or service name."""
+    yield Grant(INGRESS, "liveliness_token", f"@ros2_lv/*/*/*/*/{kind}/*/{node}/{name}/**")
+
+
+def _node_token(node: str) -> Iterator[Grant]:
+    yield Grant(INGRESS, "liveliness_token", f"@ros2_lv/*/*/*/*/NN/*/{node}")
+
+
+def _graph() -> Iterator[Grant]:
+    """Ask for tokens; which ones come back is granted apart."""
+    yield Grant(INGRESS, "declare_liveliness_subscriber", GRAPH)
+    yield Grant(INGRESS, "liveliness_query", GRAPH)
+
+
+def _swap(grants: Iterable[Grant]) -> Iterator[Grant]:
+    """Turn what a member may do into what whoever it deals with may do."""
+    for flow, message, key in grants:
+        yield Grant(EGRESS if flow == INGRESS else INGRESS, message, key)
+
+
+def _robot_node(robot: str) -> str:
+    return f"%{robot}/{NODE}"  # namespace and name, as tokens have them
+
+
+def _server_node(server: str) -> str:
+    return f"%/{server}"

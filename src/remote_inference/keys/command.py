@@ -1,0 +1,107 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""`remote-inference fleet`: its options."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from remote_inference.core.document import DocumentError
+
+OLDEST_CRYPTOGRAPHY = 41  # of Ubuntu 24.04
+ROLES = ("router", "server", "trainer", "robot", "operator")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verbs of `fleet`."""
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument(
+        "--folder", type=Path, default=Path("fleet"), help="the fleet's folder (default fleet)"
+    )
+    verbs = parser.add_subparsers(required=True, metavar="VERB")
+    init = verbs.add_parser("init", parents=[common], help="make the folder and the certificate authority")
+    init.add_argument(
+        "--passphrase",
+        action="store_true",
+        help="encrypt the authority's key; asks, unless REMOTE_INFERENCE_CA_PASSPHRASE is set",
+    )
+    init.set_defaults(verb="init")
+    roles = verbs.add_parser("add", help="add a member and issue its certificate").add_subparsers(
+        required=True, metavar="ROLE"
+    )
+    for role in ROLES:
+        one = roles.add_parser(role, parents=[common])
+        one.add_argument("name")
+        if role == "router":
+            one.add_argument(
+                "--endpoints", nargs="+", required=True, help="tls/<host>:<port>, as others dial it"
+            )
+        if role in {"robot", "trainer"}:
+            one.add_argument("--servers", nargs="+", required=True, help="the servers it works with")
+        one.set_defaults(verb="add", role=role)
+    for verb, text in (
+        ("renew", "give a member a new key and certificate"),
+        ("revoke", "take a member's rights away"),
+    ):
+        one = verbs.add_parser(verb, parents=[common], help=text)
+        one.add_argument("name")
+        one.set_defaults(verb=verb)
+    verbs.add_parser(
+        "render", parents=[common], help="write every member's Zenoh configuration"
+    ).set_defaults(verb="render")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run one verb; return the exit code.
+
+    Raises DocumentError for a bad description, and for a Python package that is missing or too old.
+    """
+    _require_packages()
+    from remote_inference.keys import verbs  # noqa: PLC0415  robots and servers need no cryptography
+    from remote_inference.keys.authority import AuthorityError  # noqa: PLC0415
+
+    folder: Path = arguments.folder
+    try:
+        if arguments.verb == "init":
+            verbs.init(folder, with_passphrase=arguments.passphrase)
+        elif arguments.verb == "add":
+            details = {
+                key: tuple(value)
+                for key in ("endpoints", "servers")
+                if (value := getattr(arguments, key, None))
+            }
+            verbs.add(folder, f"{arguments.role}s", arguments.name, details)
+        elif arguments.verb == "renew":
+            verbs.renew(folder, arguments.name)
+        elif arguments.verb == "revoke":
+            verbs.revoke(folder, arguments.name)
+        else:
+            verbs.render_all(folder)
+    except AuthorityError as error:
+        print(f"remote-inference fleet: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(
+            f"remote-inference fleet: {error.filename or folder}: {error.strerror or error}", file=sys.stderr
+        )
+        return 2
+    return 0
+
+
+def _require_packages() -> None:
+    """Raise DocumentError unless what only this command needs is there."""
+    expected = (
+        "expected the packages of requirements/fleet.txt, or apt's python3-cryptography and pip's json5"
+    )
+    try:
+        import cryptography  # noqa: PLC0415
+        import json5  # noqa: F401, PLC0415
+    except ModuleNotFoundError as error:
+        raise DocumentError(f"fleet: found no Python package {error.name}, {expected}") from error
+    if int(cryptography.__version__.partition(".")[0]) < OLDEST_CRYPTOGRAPHY:
+        raise DocumentError(
+            f"fleet: found cryptography {cryptography.__version__}, "
+            f"expected {OLDEST_CRYPTOGRAPHY} or newer: {expected}"
+        )

@@ -1,0 +1,189 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The fleet's description: who belongs to it, and who works with whom."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import AfterValidator, Field, model_validator
+from typing_extensions import Self
+
+from remote_inference.core.document import Document, DocumentError, load_document, parse_document
+from remote_inference.keys.files import write_file
+
+FILE_NAME = "fleet.yaml"
+MAX_NAME_LENGTH = 64  # of a certificate's common name
+# First chunks of keys that every ROS system shares: a member of such a name would own them.
+SHARED_NAMES = frozenset(
+    {"rosout", "parameter_events", "diagnostics", "diagnostics_agg", "tf", "tf_static", "clock"}
+)
+HEADER = "# Kept by `remote-inference fleet`, which rewrites this file: comments do not last.\n"
+ENDPOINT = re.compile(r"tls/(?P<host>[A-Za-z0-9.-]+|\[[0-9a-fA-F:.]+\]):(?P<port>[0-9]{1,5})")
+
+
+def check_name(name: str) -> str:
+    """Return a name that is a ROS name, one Zenoh chunk and a common name. Raises ValueError."""
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or len(name) > MAX_NAME_LENGTH:
+        raise ValueError(
+            f"found name {name!r}, expected a letter, then letters, digits and _, "
+            f"{MAX_NAME_LENGTH} characters at most"
+        )
+    if name in SHARED_NAMES:
+        raise ValueError(f"found name {name!r}, expected none that all ROS nodes share")
+    return name
+
+
+def check_endpoint(endpoint: str) -> str:
+    """Return an endpoint of a router. Raises ValueError for another protocol than TLS, or none."""
+    match = ENDPOINT.fullmatch(endpoint)
+    if match is None or not 0 < int(match["port"]) < 65536:
+        raise ValueError(f"found endpoint {endpoint!r}, expected tls/<host>:<port>")
+    return endpoint
+
+
+def _check_directory(directory: str) -> str:
+    if not Path(directory).is_absolute():
+        raise ValueError(f"found {directory!r}, expected an absolute path")
+    return directory
+
+
+Name = Annotated[str, AfterValidator(check_name)]
+Endpoint = Annotated[str, AfterValidator(check_endpoint)]
+
+
+class Router(Document):
+    """A router of the fleet: where it listens, as members and other routers dial it."""
+
+    endpoints: tuple[Endpoint, ...] = Field(min_length=1)
+
+    @property
+    def hosts(self) -> list[str]:
+        """Host names and addresses of the endpoints, each once."""
+        matches = [ENDPOINT.fullmatch(endpoint) for endpoint in self.endpoints]
+        return list(dict.fromkeys(match["host"].strip("[]") for match in matches if match))
+
+    @property
+    def ports(self) -> list[int]:
+        """Ports of the endpoints, each once."""
+        return list(dict.fromkeys(int(endpoint.rpartition(":")[2]) for endpoint in self.endpoints))
+
+
+class Assigned(Document):
+    """A robot or a trainer: the servers it works with."""
+
+    servers: tuple[Name, ...] = Field(min_length=1)
+
+
+class Fleet(Document):
+    """All members by role. A name is given once, whatever the role."""
+
+    directory: Annotated[str, AfterValidator(_check_directory)] = "/etc/remote_inference"
+    routers: dict[Name, Router] = Field(default={})
+    servers: tuple[Name, ...] = ()
+    trainers: dict[Name, Assigned] = Field(default={})
+    robots: dict[Name, Assigned] = Field(default={})
+    operators: tuple[Name, ...] = ()
+    revoked: dict[Name, datetime.date] = Field(default={})
+
+    @model_validator(mode="after")
+    def _check_references(self) -> Self:
+        seen: dict[str, str] = {}
+        for role, name in [*self.members(), *(("revoked", name) for name in self.revoked)]:
+            if name in seen:
+                raise ValueError(
+                    f"{role}: found {name!r}, which is in {seen[name]}, expected a name given once"
+                )
+            seen[name] = role
+        for role, assigned in (("robots", self.robots), ("trainers", self.trainers)):
+            for name, member in assigned.items():
+                for server in member.servers:
+                    if server not in self.servers:
+                        known = ", ".join(self.servers) or "none yet"
+                        raise ValueError(
+                            f"{role}.{name}.servers: found {server!r}, expected one of the servers ({known})"
+                        )
+        return self
+
+    def members(self) -> Iterator[tuple[str, str]]:
+        """Yield role and name of everyone who holds a certificate."""
+        for role in ("routers", "servers", "trainers", "robots", "operators"):
+            for name in getattr(self, role):
+                yield role, name
+
+    def robots_of(self, server: str) -> list[str]:
+        """Return the robots assigned to a server."""
+        return [name for name, robot in self.robots.items() if server in robot.servers]
+
+    def trainers_of(self, server: str) -> list[str]:
+        """Return the trainers assigned to a server."""
+        return [name for name, trainer in self.trainers.items() if server in trainer.servers]
+
+
+def load_fleet(folder: Path) -> Fleet:
+    """Read a fleet's description. Raises DocumentError."""
+    return load_document(folder / FILE_NAME, Fleet)
+
+
+def save_fleet(folder: Path, fleet: Fleet) -> None:
+    """Write a fleet's description, whole or not at all. Raises OSError."""
+    content = fleet.model_dump(mode="python")
+    text = HEADER + yaml.safe_dump(_plain(content), sort_keys=False)
+    write_file(folder / FILE_NAME, text.encode(), 0o644)
+
+
+def with_member(fleet: Fleet, role: str, name: str, details: dict[str, Any], source: str) -> Fleet:
+    """Return a fleet with one more member. details: of a router, robot or trainer. Raises DocumentError."""
+    if name in (known for _, known in fleet.members()):
+        raise DocumentError(f"{source}: {role}: found {name!r}, a member already, expected a new name")
+    if name in fleet.revoked:
+        until = fleet.revoked[name]
+        raise DocumentError(
+            f"{source}: {role}: found {name!r}, expected another: its revoked certificate lives to {until}"
+        )
+    content = fleet.model_dump()
+    content[role] = (
+        {**content[role], name: details} if isinstance(content[role], dict) else (*content[role], name)
+    )
+    return parse_document(content, Fleet, source)
+
+
+def without_member(fleet: Fleet, name: str, until: datetime.date, source: str) -> Fleet:
+    """Return a fleet that has revoked a member. until: end of its certificate. Raises DocumentError."""
+    role = role_of(fleet, name, source)
+    for user_role, assigned in (("robots", fleet.robots), ("trainers", fleet.trainers)):
+        for user, member in assigned.items():
+            if name in member.servers:
+                raise DocumentError(
+                    f"{source}: {user_role}.{user}.servers: found {name!r}, expected it unused"
+                )
+    content = fleet.model_dump()
+    if isinstance(content[role], dict):
+        del content[role][name]
+    else:
+        content[role] = tuple(other for other in content[role] if other != name)
+    content["revoked"][name] = until
+    return parse_document(content, Fleet, source)
+
+
+def role_of(fleet: Fleet, name: str, source: str) -> str:
+    """Return the key under which a member stands. Raises DocumentError for a stranger."""
+    for role, known in fleet.members():
+        if known == name:
+            return role
+    names = ", ".join(known for _, known in fleet.members()) or "none yet"
+    raise DocumentError(f"{source}: found no member {name!r}, expected one of {names}")
+
+
+def _plain(value: object) -> object:
+    """Replace tuples, which YAML's safe writer does not know, by lists."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return value

@@ -1,0 +1,183 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What `remote-inference fleet` does: keep the description, issue certificates, write configurations."""
+
+from __future__ import annotations
+
+import datetime
+import getpass
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from remote_inference.core.document import DocumentError
+from remote_inference.keys import authority as ca
+from remote_inference.keys import description, render
+from remote_inference.keys.description import Fleet
+from remote_inference.keys.files import replace_folder, restore_folders, write_files, write_folder
+from remote_inference.paths import share_path
+
+PASSPHRASE_VARIABLE = "REMOTE_INFERENCE_CA_PASSPHRASE"
+AUTHORITY_LIFETIME = datetime.timedelta(days=3650)
+MEMBER_LIFETIME = datetime.timedelta(days=365)
+RENEW_BEFORE = datetime.timedelta(days=30)
+
+
+def init(folder: Path, *, with_passphrase: bool = False) -> None:
+    """Make a fleet's folder, its authority and an empty description. Raises DocumentError if there is one."""
+    if (folder / description.FILE_NAME).exists():
+        raise DocumentError(f"{folder / description.FILE_NAME}: exists, expected a folder without a fleet")
+    passphrase = os.environ.get(PASSPHRASE_VARIABLE, "").encode()
+    if with_passphrase and not passphrase:
+        passphrase = _new_passphrase()
+    authority = ca.create_authority("remote_inference fleet", _now(), AUTHORITY_LIFETIME)
+    write_folder(
+        folder / "authority",
+        {
+            ca.KEY_FILE: (authority.key_pem(passphrase or None), 0o600),
+            ca.CERTIFICATE_FILE: (authority.certificate_pem, 0o644),
+        },
+    )
+    try:
+        description.save_fleet(folder, Fleet())
+    except BaseException:
+        shutil.rmtree(folder / "authority")
+        raise
+    print(f"{folder}: authority valid until {_date(ca.valid_until(authority.certificate))}")
+
+
+def add(folder: Path, role: str, name: str, details: dict[str, Any]) -> None:
+    """Add a member and issue its certificate. role: a key of the description; details: what stands there.
+
+    Raises DocumentError for a description that would be invalid, AuthorityError and OSError, having changed
+    nothing.
+    """
+    fleet = _load(folder)
+    fleet = description.with_member(fleet, role, name, details, _source(folder))
+    files = _issue(folder, fleet, name)
+    write_folder(_member(folder, name), files)
+    try:
+        description.save_fleet(folder, fleet)
+    except BaseException:
+        shutil.rmtree(_member(folder, name))
+        raise
+    _report(folder, role, name)
+
+
+def renew(folder: Path, name: str) -> None:
+    """Give a member a new key and certificate. Raises as `add` does, having changed nothing."""
+    fleet = _load(folder)
+    role = description.role_of(fleet, name, _source(folder))
+    replace_folder(_member(folder, name), _issue(folder, fleet, name))
+    _report(folder, role, name)
+
+
+def revoke(folder: Path, name: str) -> None:
+    """Strike a member off and delete its key here. Raises DocumentError for a stranger, or one in use."""
+    fleet = _load(folder)
+    description.role_of(fleet, name, _source(folder))
+    certificate = ca.read_certificate(_member(folder, name) / render.CERTIFICATE_FILE)
+    until = ca.valid_until(certificate).date()
+    description.save_fleet(folder, description.without_member(fleet, name, until, _source(folder)))
+    shutil.rmtree(_member(folder, name))
+    print(f"{name}: revoked in {_source(folder)}; now run `fleet render` and restart every router")
+
+
+def render_all(folder: Path) -> None:
+    """Write every member's Zenoh configurations. Raises DocumentError, AuthorityError and OSError."""
+    fleet = _load(folder)
+    bases = share_path("config", "zenoh")
+    router_base, session_base = (
+        render.load_base(bases / file) for file in (render.ROUTER_FILE, render.SESSION_FILE)
+    )
+    for _, name in fleet.members():
+        ca.read_certificate(_member(folder, name) / render.CERTIFICATE_FILE)
+    configurations: dict[Path, dict[str, Any]] = {}
+    for role, name in fleet.members():
+        place = _member(folder, name)
+        if role == "routers":
+            configurations[place / render.ROUTER_FILE] = render.fleet_router(router_base, fleet, name)
+        else:
+            configurations[place / render.ROUTER_FILE] = render.machine_router(router_base, fleet, name)
+            configurations[place / render.SESSION_FILE] = render.session(session_base, fleet, name)
+    write_files(
+        {
+            path: (json.dumps(configuration, indent=2).encode(), 0o644)
+            for path, configuration in configurations.items()
+        }
+    )
+    print(f"authority: expires {_expiry(folder / 'authority' / ca.CERTIFICATE_FILE)}")
+    for role, name in fleet.members():
+        _report(folder, role, name)
+
+
+def _load(folder: Path) -> Fleet:
+    """Read the description, once a `renew` that was killed is undone. Raises DocumentError and OSError."""
+    restore_folders(folder / "members")
+    return description.load_fleet(folder)
+
+
+def _issue(folder: Path, fleet: Fleet, name: str) -> dict[str, tuple[bytes, int]]:
+    """Return the files of a member's new identity with their modes."""
+    authority = ca.load_authority(folder / "authority", _ask_passphrase, _now())
+    hosts = fleet.routers[name].hosts if name in fleet.routers else ()
+    credential = authority.issue(name, _now(), MEMBER_LIFETIME, hosts)
+    return {
+        render.CA_FILE: (authority.certificate_pem, 0o644),
+        render.CERTIFICATE_FILE: (credential.certificate, 0o644),
+        render.KEY_FILE: (credential.key, 0o600),
+    }
+
+
+def _report(folder: Path, role: str, name: str) -> None:
+    print(f"{role}.{name}: expires {_expiry(_member(folder, name) / render.CERTIFICATE_FILE)}")
+
+
+def _expiry(certificate: Path) -> str:
+    until = ca.valid_until(ca.read_certificate(certificate))
+    left = until - _now()
+    remark = " (EXPIRED)" if left.total_seconds() <= 0 else ", renew it" if left < RENEW_BEFORE else ""
+    return f"{_date(until)}{remark}"
+
+
+def _ask_passphrase() -> bytes:
+    if passphrase := os.environ.get(PASSPHRASE_VARIABLE):
+        return passphrase.encode()
+    return _ask("Passphrase of the authority's key: ").encode()
+
+
+def _new_passphrase() -> bytes:
+    passphrase = _ask("New passphrase for the authority's key: ")
+    if not passphrase or _ask("The same again: ") != passphrase:
+        raise ca.AuthorityError("found two different passphrases or none, expected one twice")
+    return passphrase.encode()
+
+
+def _ask(prompt: str) -> str:
+    if not sys.stdin.isatty():
+        raise ca.AuthorityError(
+            f"found no terminal to ask for the authority's passphrase, expected it in {PASSPHRASE_VARIABLE}"
+        )
+    try:
+        return getpass.getpass(prompt)
+    except EOFError as error:
+        raise ca.AuthorityError("found no passphrase, expected the authority's") from error
+
+
+def _source(folder: Path) -> str:
+    return str(folder / description.FILE_NAME)
+
+
+def _member(folder: Path, name: str) -> Path:
+    return folder / "members" / name
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.timezone.utc)
+
+
+def _date(moment: datetime.datetime) -> str:
+    return f"{moment:%Y-%m-%d}"

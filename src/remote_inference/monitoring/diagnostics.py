@@ -1,0 +1,140 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What both nodes say on /diagnostics, where ROS tools look for trouble first."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from rclpy.node import Node
+from std_msgs.msg import Header
+
+from remote_inference.monitoring.snapshot import ServerSnapshot
+from remote_inference.msg import ClientState
+from remote_inference.wire.qos import DIAGNOSTICS_QOS, DIAGNOSTICS_TOPIC
+
+PERIOD_S = 0.9  # a little less than a second, the reports' own period or a multiple of it
+HIGH_LOAD = 0.8  # the share that `warmup.capacity` plans with
+
+
+class Diagnostics:
+    """Publishes a node's one status: once a second, and at once when level or message change."""
+
+    def __init__(self, node: Node, task: str) -> None:
+        """task: what the status is about; the node's name goes before it."""
+        self._clock = node.get_clock()
+        self._name = f"{node.get_fully_qualified_name().lstrip('/')}: {task}"
+        self._publisher = node.create_publisher(DiagnosticArray, DIAGNOSTICS_TOPIC, DIAGNOSTICS_QOS)
+        self._last: tuple[bytes, str] | None = None
+        self._last_s = 0.0
+
+    def report(self, status: DiagnosticStatus) -> None:
+        """Take the status as it is now. Called by one thread."""
+        now_s, key = time.monotonic(), (status.level, status.message)
+        if key == self._last and now_s - self._last_s < PERIOD_S:
+            return
+        self._last, self._last_s = key, now_s
+        status.name = self._name
+        header = Header(stamp=self._clock.now().to_msg())
+        self._publisher.publish(DiagnosticArray(header=header, status=[status]))
+
+
+def server_diagnostic(snapshot: ServerSnapshot) -> DiagnosticStatus:
+    """Judge the server: ERROR when it fails, WARN when robots are refused, badly served or near its limit."""
+    failing = sum(session.state == "failing" for session in snapshot.sessions)
+    if not snapshot.worker_alive:
+        level, message = DiagnosticStatus.ERROR, "the inference thread has ended"
+    elif snapshot.policy_unready:
+        level, message = DiagnosticStatus.ERROR, snapshot.policy_unready
+    elif not snapshot.accepting:
+        level, message = DiagnosticStatus.WARN, f"{snapshot.lifecycle_state}, no robot is admitted"
+    elif failing:
+        level, message = DiagnosticStatus.WARN, f"{failing} of {len(snapshot.sessions)} sessions get errors"
+    elif snapshot.load >= HIGH_LOAD:
+        level, message = DiagnosticStatus.WARN, f"load is above {HIGH_LOAD:.0%}"
+    elif snapshot.audit_lines_dropped:
+        level, message = DiagnosticStatus.WARN, "lines of the request log have been dropped"
+    elif snapshot.captures_dropped:
+        level, message = DiagnosticStatus.WARN, "captures have been dropped"
+    else:
+        level, message = DiagnosticStatus.OK, "serving"
+    values = {
+        "lifecycle_state": snapshot.lifecycle_state,
+        "policy": snapshot.policy,
+        "policy_fingerprint": snapshot.policy_fingerprint,
+        "device": snapshot.device,
+        "sessions": f"{len(snapshot.sessions)} of {snapshot.max_sessions}",
+        "load": f"{snapshot.load:.2f}",
+        "inference_ms": _milliseconds(snapshot.inference_ms),
+        "requests": str(snapshot.requests),
+        "errors": str(snapshot.errors),
+        "superseded": str(snapshot.superseded),
+        "failed_batches_in_a_row": str(snapshot.failed_batches),
+        "audit_lines_dropped": str(snapshot.audit_lines_dropped),
+        "captures_dropped": str(snapshot.captures_dropped),
+    }
+    return _status(level, message, snapshot.server, values)
+
+
+# RECONNECTING is an error only once there is nothing left to play.
+ROBOT_LEVELS: Mapping[int, bytes] = {
+    ClientState.CONNECTING: DiagnosticStatus.WARN,
+    ClientState.STREAMING: DiagnosticStatus.OK,
+    ClientState.DEGRADED: DiagnosticStatus.WARN,
+    ClientState.STALLED: DiagnosticStatus.ERROR,
+    ClientState.RECONNECTING: DiagnosticStatus.ERROR,
+    ClientState.DEAD: DiagnosticStatus.ERROR,
+}
+
+
+def robot_diagnostic(state: ClientState, hardware_id: str) -> DiagnosticStatus:
+    """Judge the robot by its safety state; paused or short of a sensor it is at least WARN.
+
+    A robot that an operator has paused lacks nothing, so it is no ERROR unless DEAD.
+    """
+    level, message = ROBOT_LEVELS[state.state], f"{state.state_name}: {state.cause}"
+    if state.state == ClientState.RECONNECTING and state.queue_length:
+        level = DiagnosticStatus.WARN
+    if state.stale_sources:
+        level = max(level, DiagnosticStatus.WARN)
+        message += f"; waits for {', '.join(state.stale_sources)}"
+    if state.paused and state.state != ClientState.DEAD:
+        level, message = DiagnosticStatus.WARN, f"paused; {message}"
+    guard_counts = zip(state.guard_names, state.guard_counts, strict=True)
+    values = {
+        "state": state.state_name,
+        "cause": state.cause,
+        "paused": str(state.paused).lower(),
+        "server": state.server,
+        "session_id": state.session_id,
+        "policy_version": state.policy_version,
+        "latency_p50_ms": _milliseconds(state.latency_p50_ms),
+        "latency_p95_ms": _milliseconds(state.latency_p95_ms),
+        "playback_left_s": f"{state.playback_left_s:.2f}",
+        "stale_sources": ", ".join(state.stale_sources),
+        "requests": str(state.requests),
+        "request_timeouts": str(state.request_timeouts),
+        "chunks_rejected": str(state.chunks_rejected),
+        "reconnects": str(state.reconnects),
+        "control_ticks": str(state.control_ticks),
+        "late_ticks": str(state.late_ticks),
+        **{f"guard_{name}": str(count) for name, count in guard_counts},
+    }
+    return _status(level, message, hardware_id, values)
+
+
+def _status(level: bytes, message: str, hardware_id: str, values: Mapping[str, str]) -> DiagnosticStatus:
+    return DiagnosticStatus(
+        level=level,
+        message=message,
+        hardware_id=hardware_id,
+        values=[KeyValue(key=key, value=value) for key, value in values.items()],
+    )
+
+
+def _milliseconds(duration_ms: float | None) -> str:
+    """Write a duration; it is None or NaN before the first request."""
+    return "" if duration_ms is None or math.isnan(duration_ms) else f"{duration_ms:.1f}"

@@ -1,0 +1,168 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The health port: /healthz, /readyz, /metrics, /status.json and the status page at /. Read-only."""
+
+from __future__ import annotations
+
+import errno
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from socketserver import TCPServer
+from typing import Any
+
+from remote_inference.monitoring.snapshot import ServerSnapshot
+
+HOST = "0.0.0.0"
+REQUEST_DEADLINE_S = 5.0  # from accepting a connection to closing it
+MAX_CONNECTIONS = 32
+SWEEP_PERIOD_S = 0.5
+JSON = "application/json"
+PAGE = Path(__file__).with_name("status_page.html")
+# Names come from robots: what they contain is shown, never run, and nothing is fetched from elsewhere.
+CONTENT_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; "
+    "img-src data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+)
+
+Answer = tuple[HTTPStatus, bytes, str]  # status, body, content type
+
+
+class HealthPortError(Exception):
+    """The health port cannot be had; the message says what was found and expected."""
+
+
+class HealthServer:
+    """Answers HTTP on threads of its own, from what `snapshot` and `metrics` return; touches no ROS entity.
+
+    Raises HealthPortError when the port cannot be had.
+    """
+
+    def __init__(
+        self,
+        port: int,
+        snapshot: Callable[[], ServerSnapshot],
+        metrics: Callable[[str], tuple[bytes, str]],
+    ) -> None:
+        """metrics: exposition and content type for an Accept header. Both are called on our threads."""
+        self._snapshot = snapshot
+        self._metrics = metrics
+        self._page = PAGE.read_bytes()
+        try:
+            self._server = _Server(port, self.answer)
+        except OSError as error:
+            found = f"{port} in use" if error.errno == errno.EADDRINUSE else f"{port}: {error.strerror}"
+            raise HealthPortError(f"health_port: found {found}, expected a port that is free") from error
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(SWEEP_PERIOD_S,), name="health", daemon=True
+        )
+        self._thread.start()
+
+    def answer(self, path: str, accept: str) -> Answer | None:
+        """Return the answer for a path without its query, or None when there is nothing there."""
+        now_s = time.monotonic()
+        match path:
+            case "/":
+                return HTTPStatus.OK, self._page, "text/html; charset=utf-8"
+            case "/healthz":
+                return _verdict("healthy", self._snapshot().unhealthy_reason(now_s))
+            case "/readyz":
+                return _verdict("ready", self._snapshot().unready_reason(now_s))
+            case "/status.json":
+                return HTTPStatus.OK, self._snapshot().to_json(now_s).encode(), JSON
+            case "/metrics":
+                body, content_type = self._metrics(accept)
+                return HTTPStatus.OK, body, content_type
+        return None
+
+    def close(self) -> None:
+        """Free the port."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(REQUEST_DEADLINE_S)
+
+
+def _verdict(name: str, reason: str) -> Answer:
+    status = HTTPStatus.SERVICE_UNAVAILABLE if reason else HTTPStatus.OK
+    return status, json.dumps({name: not reason, "reason": reason}).encode(), JSON
+
+
+class _Server(ThreadingHTTPServer):
+    """Closes connections at their deadline, so that slow clients cannot use up its threads."""
+
+    request_queue_size = MAX_CONNECTIONS
+
+    def __init__(self, port: int, answer: Callable[[str, str], Answer | None]) -> None:
+        self.answer = answer
+        self._begun_s: dict[Any, float] = {}  # by connection
+        super().__init__((HOST, port), _Handler)
+
+    def server_bind(self) -> None:
+        TCPServer.server_bind(self)  # HTTPServer's also looks the host up in DNS, which may take long
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if len(self._begun_s) >= MAX_CONNECTIONS:
+            self.shutdown_request(request)
+            return
+        self._begun_s[request] = time.monotonic()
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        self._begun_s.pop(request, None)
+        super().shutdown_request(request)
+
+    def service_actions(self) -> None:
+        now_s = time.monotonic()
+        for request, begun_s in self._begun_s.copy().items():
+            if now_s - begun_s > REQUEST_DEADLINE_S:
+                with suppress(OSError):  # it has just ended by itself
+                    request.shutdown(socket.SHUT_RDWR)  # wakes the thread that reads or writes
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: what ends here are connections that broke or ran out of time."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    server_version = "remote_inference"
+    sys_version = ""
+
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        try:
+            answer = self.server.answer(path, self.headers.get("Accept", ""))
+        except Exception as error:  # a probe must hear of it; the connection would just end
+            answer = _refusal(HTTPStatus.INTERNAL_SERVER_ERROR, f"{type(error).__name__}: {error}")
+        if answer is None:
+            answer = _refusal(HTTPStatus.NOT_FOUND, f"{path}: nothing here")
+        elif self.command not in {"GET", "HEAD"}:
+            answer = _refusal(HTTPStatus.METHOD_NOT_ALLOWED, f"found {self.command}, expected GET or HEAD")
+        self._send(*answer)
+
+    do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_TRACE = do_GET  # noqa: N815
+
+    def _send(self, status: HTTPStatus, body: bytes, content_type: str) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("Content-Security-Policy", CONTENT_POLICY)
+        if status is HTTPStatus.METHOD_NOT_ALLOWED:
+            self.send_header("Allow", "GET, HEAD")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the base class's name
+        """Keep probes and scrapes out of the node's output."""
+
+
+def _refusal(status: HTTPStatus, reason: str) -> Answer:
+    return status, json.dumps({"reason": reason}).encode(), JSON

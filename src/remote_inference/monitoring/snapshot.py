@@ -1,0 +1,162 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The server at one moment, as plain data for any thread: what health, metrics and the page show."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, replace
+
+from remote_inference.core.server.request_record import RequestRecord
+from remote_inference.core.server.session import Session
+
+SHOWN_REQUESTS = 60  # of each session
+SHOWN_LOADS = 120  # one a second
+QUIET_AFTER_S = 5.0
+EXECUTOR_DEADLINE_S = 20.0  # above the longest call that may block the executor: `Serving.close`
+
+
+@dataclass(frozen=True)
+class SessionView:
+    """One session as a person wants to see it."""
+
+    session_id: str
+    robot: str
+    client: str
+    state: str  # "new" before the first request, then "serving", "quiet" or "failing"
+    requests: int = 0
+    errors: int = 0
+    superseded: int = 0
+    last_outcome: str = ""
+    last_request_age_s: float | None = None
+    queue_wait_ms: float | None = None  # of the last request
+    inference_ms: float | None = None  # of the last request
+    latencies_ms: tuple[float, ...] = ()  # queue wait and inference of the last requests, oldest first
+
+
+@dataclass(frozen=True)
+class ServerSnapshot:
+    """The server at one moment. Counts are since the last configure."""
+
+    server: str
+    instance_id: str
+    lifecycle_state: str
+    made_s: float  # monotonic clock of the executor's thread
+    loading: bool = False  # the policy is being loaded, which keeps the executor busy
+    accepting: bool = False
+    worker_alive: bool = True
+    policy_unready: str = ""  # why the policy answers nobody
+    policy_unhealthy: str = ""  # why that will not pass
+    failed_batches: int = 0  # in a row
+    policy: str = ""
+    policy_fingerprint: str = ""
+    device: str = ""
+    serving_mode: str = ""
+    max_sessions: int = 0
+    load: float = 0.0  # 0 to 1
+    loads: tuple[float, ...] = ()  # of the last seconds, oldest first
+    inference_ms: float | None = None  # median of the last requests
+    requests: int = 0
+    errors: int = 0
+    superseded: int = 0
+    audit_lines_dropped: int = 0
+    captures_dropped: int = 0
+    sessions: tuple[SessionView, ...] = field(default=())
+
+    def unhealthy_reason(self, now_s: float) -> str:
+        """Return why the process should be restarted, or an empty string."""
+        if not self.worker_alive:
+            return "the inference thread has ended"
+        if self.policy_unhealthy:
+            return self.policy_unhealthy
+        silent_s = now_s - self.made_s
+        if silent_s > EXECUTOR_DEADLINE_S and not self.loading:
+            return f"the executor has not come round for {silent_s:.0f} s"
+        return ""
+
+    def unready_reason(self, now_s: float) -> str:
+        """Return why no robot should be sent here, or an empty string."""
+        if reason := self.unhealthy_reason(now_s):
+            return reason
+        if self.loading:
+            return "the policy is being loaded"
+        if self.policy_unready:
+            return self.policy_unready
+        if not self.accepting:
+            return f"the node is {self.lifecycle_state}, expected active"
+        return ""
+
+    def to_json(self, now_s: float) -> str:
+        """Return everything for the page, with `ready` and `reason`."""
+        reason = self.unready_reason(now_s)
+        return json.dumps({**asdict(self), "ready": not reason, "reason": reason}, allow_nan=False)
+
+
+@dataclass
+class _History:
+    """What one session's requests were like."""
+
+    view: SessionView
+    last_ns: int | None = None
+    latencies_ms: deque[float] = field(default_factory=lambda: deque(maxlen=SHOWN_REQUESTS))
+
+
+class Journal:
+    """The open sessions' histories by robot: the worker's thread records, the executor's reads."""
+
+    def __init__(self) -> None:
+        self._histories: dict[str, _History] = {}
+        self._lock = threading.Lock()
+
+    def keep(self, sessions: Iterable[Session]) -> None:
+        """Begin the histories of new sessions, forget those of closed ones."""
+        with self._lock:
+            old = {history.view.session_id: history for history in self._histories.values()}
+            self._histories = {
+                s.offer.robot_namespace: old.get(s.session_id) or _History(_new_view(s)) for s in sessions
+            }
+
+    def record(self, record: RequestRecord, now_ns: int) -> None:
+        """Take one request; that of a robot whose session is closed is ignored."""
+        with self._lock:
+            history = self._histories.get(record.robot)
+            if history is None:
+                return
+            history.last_ns = now_ns
+            history.latencies_ms.append(record.queue_wait_ms + record.inference_ms)
+            history.view = replace(
+                history.view,
+                state="serving" if record.status == "ok" else "failing",
+                requests=history.view.requests + 1,
+                errors=history.view.errors + (record.status == "error"),
+                superseded=history.view.superseded + record.superseded,
+                last_outcome=record.outcome,
+                queue_wait_ms=record.queue_wait_ms,
+                inference_ms=record.inference_ms,
+            )
+
+    def views(self, now_ns: int) -> tuple[SessionView, ...]:
+        """Return the sessions in order of the robots' names."""
+        with self._lock:
+            views = [_age(history, now_ns) for history in self._histories.values()]
+        return tuple(sorted(views, key=lambda view: view.robot))
+
+
+def _new_view(session: Session) -> SessionView:
+    offer = session.offer
+    return SessionView(session.session_id, offer.robot_namespace, offer.client, "new")
+
+
+def _age(history: _History, now_ns: int) -> SessionView:
+    if history.last_ns is None:
+        return history.view
+    age_s = (now_ns - history.last_ns) / 1e9
+    return replace(
+        history.view,
+        state="quiet" if age_s > QUIET_AFTER_S else history.view.state,
+        last_request_age_s=round(age_s, 3),
+        latencies_ms=tuple(round(latency_ms, 3) for latency_ms in history.latencies_ms),
+    )

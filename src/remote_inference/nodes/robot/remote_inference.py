@@ -1,0 +1,317 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Node `remote_inference`: drives one robot with a policy that runs on a server.
+
+    remote_inference --ros-args -r __ns:=/robot_1 -p contract:=belt_arm.contract.yaml -p autostart:=true
+
+Three threads: the executor's deposits messages, the worker owns the engine and the network cycle, the control
+thread publishes one command per period.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections import deque
+from contextlib import suppress
+from dataclasses import replace
+
+from rclpy.node import Node
+from rclpy.publisher import Publisher
+from rclpy.serialization import deserialize_message
+
+from remote_inference.core.contract import CommandSink, load_contract
+from remote_inference.core.robot.config import RobotConfig
+from remote_inference.core.robot.effects import (
+    CloseSession,
+    Effect,
+    GetStatus,
+    OpenSession,
+    Report,
+    ResetEnded,
+    ResetSession,
+    SendRequest,
+    Stop,
+    Warn,
+)
+from remote_inference.core.robot.engine import Engine
+from remote_inference.core.robot.playback import CommandSource, Tick
+from remote_inference.monitoring.diagnostics import Diagnostics, robot_diagnostic
+from remote_inference.msg import ActionChunk, ClientState, ExecutedAction, Observation, ServerStatus
+from remote_inference.nodes.parameters import declare_parameters, require_parameter
+from remote_inference.nodes.robot.control_loop import ControlLoop
+from remote_inference.nodes.robot.operator_services import OperatorServices, Work
+from remote_inference.nodes.robot.sensor_hub import SensorHub, Snapshot
+from remote_inference.nodes.robot.server_calls import Presence, ServerCalls
+from remote_inference.nodes.robot.session_client import SessionClient
+from remote_inference.nodes.robot.telemetry import ExecutedTick, executed_message, state_message, time_message
+from remote_inference.nodes.runtime import StartupError, run_node
+from remote_inference.wire import (
+    CommandWriter,
+    SensorError,
+    WireError,
+    chunk_from_message,
+    make_command_writer,
+    observation_to_message,
+)
+from remote_inference.wire.qos import (
+    CHUNK_TOPIC,
+    COMMAND_QOS,
+    EXCHANGE_QOS,
+    EXECUTED_QOS,
+    EXECUTED_TOPIC,
+    LATCHED_QOS,
+    OBSERVATION_TOPIC,
+    STATE_TOPIC,
+)
+
+WORKER_PERIOD_S = 0.02  # longest time between two looks at the clock
+PRESENCE_PERIOD_S = 0.1
+STATE_PERIOD_S = 0.5
+WARNING_PERIOD_S = 1.0  # at most one warning of a kind in this time
+UNHEARD_WARNING_PERIOD_S = 10.0
+CLOSE_TIMEOUT_S = 1.0
+ANSWER_SPINS = 5  # of the executor, in which the operator's calls that wait are answered
+EXECUTED_BUFFER = 1_000  # ticks that may wait for the worker to publish them
+
+
+class RemoteInference(Node):
+    """The node around Engine and Playback. Raises StartupError or DocumentError for a bad contract."""
+
+    def __init__(self) -> None:
+        super().__init__("remote_inference")
+        self.exit_code: int | None = None
+        path = require_parameter(self, "contract", "YAML file that maps this robot's topics to the policy")
+        if not path:
+            raise StartupError("parameter contract: found nothing, expected the path of a contract")
+        self._contract = load_contract(path)
+        self._config = declare_parameters(self, RobotConfig)
+        try:
+            self._config.check_fallback(self._contract.actions.kind)
+        except ValueError as error:
+            raise StartupError(f"parameter {error}") from error
+        self._engine = Engine(
+            self._contract, self._config, self.get_fully_qualified_name(), self.get_namespace()
+        )
+        self._inbox: deque[Work] = deque()
+        self._wake = threading.Event()
+        self._stop = threading.Event()
+        self._executed: deque[ExecutedTick] = deque(maxlen=EXECUTED_BUFFER)
+        self._sent_snapshot = Snapshot({}, {})
+        self._unheard: list[CommandSink] = []  # commands that no controller subscribes to
+        self._create_entities()
+        self._worker = threading.Thread(target=self._run_worker, name="requests", daemon=True)
+        self._control = ControlLoop(self._contract.period_s, self._tick)
+        self._worker.start()
+        self._control.start()
+
+    def _create_entities(self) -> None:
+        self._observation_publisher = self.create_publisher(Observation, OBSERVATION_TOPIC, EXCHANGE_QOS)
+        self._state_publisher = self.create_publisher(ClientState, STATE_TOPIC, LATCHED_QOS)
+        self._diagnostics = Diagnostics(self, "policy control")
+        self._executed_publisher = self.create_publisher(ExecutedAction, EXECUTED_TOPIC, EXECUTED_QOS)
+        writers = [make_command_writer(sink, self._contract) for sink in self._contract.commands]
+        self._commands: list[tuple[Publisher, CommandWriter]] = [
+            (self.create_publisher(writer.message_type, sink.topic, COMMAND_QOS), writer)
+            for sink, writer in zip(self._contract.commands, writers, strict=True)
+        ]
+        self.create_subscription(ActionChunk, CHUNK_TOPIC, self._on_chunk, EXCHANGE_QOS, raw=True)
+        self._sensors = SensorHub(self, self._contract, self._wake.set)
+        self._servers = ServerCalls(
+            self, self._config.servers, self._config.service_timeout_s, self._on_server_status
+        )
+        self._sessions = SessionClient(self._engine, self._servers, self._submit)
+        self._presence = Presence(self)
+        self._operator = OperatorServices(self, self._engine, self._operate)
+
+    def close(self) -> None:
+        """Stop commanding, end the session and give the server a moment to hear of it."""
+        self._engine.playback.wants_home = False
+        self._engine.playback.halted = True
+        deadline_s = time.monotonic() + CLOSE_TIMEOUT_S
+        while not self._engine.playback.finished and time.monotonic() < deadline_s:
+            if self._control.error is not None:  # the thread that would say it has ended
+                with suppress(Exception):
+                    self._tick(time.monotonic_ns(), self._control.ticks)
+            time.sleep(self._contract.period_s)  # a robot that goes on in silence is told to stop
+        self._control.stop()
+        self._stop.set()
+        self._wake.set()
+        self._worker.join(CLOSE_TIMEOUT_S)
+        self._carry_out(self._engine.close())
+        assert self.executor is not None, "run_node spins this node until it closes it"
+        deadline_s = time.monotonic() + CLOSE_TIMEOUT_S
+        for _ in range(ANSWER_SPINS):
+            self.executor.spin_once(timeout_sec=0.0)
+        while self._servers.waiting and time.monotonic() < deadline_s:
+            self.executor.spin_once(timeout_sec=0.05)
+
+    # -- executor's thread: deposit ------------------------------------------------------------------------
+
+    def _submit(self, work: Work) -> None:
+        self._inbox.append(work)
+        self._wake.set()
+
+    def _operate(self, command: Work) -> None:
+        self._submit(command)
+        self._submit(self._report_state)
+
+    def _on_chunk(self, data: bytes) -> None:
+        now_ns = time.monotonic_ns()
+        self._submit(lambda: self._take_chunk(data, now_ns))
+
+    def _on_server_status(self, server: str, status: ServerStatus) -> None:
+        sessions = tuple(status.sessions)
+        self._submit(
+            lambda: self._engine.server_status(server, status.instance_id, sessions, time.monotonic_ns())
+        )
+
+    # -- worker thread -------------------------------------------------------------------------------------
+
+    def _run_worker(self) -> None:
+        try:
+            next_state_s = next_presence_s = 0.0
+            while not self._stop.is_set():
+                self._wake.wait(WORKER_PERIOD_S)
+                self._wake.clear()
+                while self._inbox:
+                    self._carry_out(self._inbox.popleft()())
+                self._look_at_sensors()
+                now_s = time.monotonic()
+                if now_s >= next_presence_s:
+                    next_presence_s = now_s + PRESENCE_PERIOD_S
+                    self._look_around()
+                self._publish_executed()
+                if now_s >= next_state_s:
+                    next_state_s = now_s + STATE_PERIOD_S
+                    self._report_state()
+                if self._control.error is not None:
+                    raise self._control.error
+                if self._engine.dead and self._engine.playback.finished:
+                    self._report_state()
+                    self.exit_code = 1
+        except Exception as error:  # a robot without its engine must stop, and say why
+            self._engine.playback.halted = True
+            self.get_logger().fatal(f"stopped by an internal error: {type(error).__name__}: {error}")
+            self.exit_code = 1
+            raise
+        finally:
+            self._operator.close()
+
+    def _look_at_sensors(self) -> None:
+        snapshot = self._sensors.snapshot()
+        measured = self._sensors.measured_positions(snapshot)
+        self._sent_snapshot = snapshot
+        self._carry_out(self._engine.sensors(snapshot.arrivals, measured, time.monotonic_ns()))
+        if self._engine.awaits_observation:
+            self._sensors.prepare_images(snapshot)
+
+    def _look_around(self) -> None:
+        """Look who is there: controllers, a second node of our name, and the server in use."""
+        if self._unheard and self._engine.link.open and not self._engine.playback.paused:
+            topics = ", ".join(sink.topic for sink in self._unheard)
+            problem = f"{topics}: no controller subscribes, the arm does not follow"
+            self.get_logger().warning(problem, throttle_duration_sec=UNHEARD_WARNING_PERIOD_S)
+        if not self._engine.connection.established:
+            self._carry_out(self._engine.rival(self._presence.has_rival(), time.monotonic_ns()))
+        if self._engine.link.session is not None:
+            matched = self._presence.check(self._engine.link.server)
+            self._carry_out(self._engine.presence(matched, time.monotonic_ns()))
+
+    def _take_chunk(self, data: bytes, now_ns: int) -> list[Effect]:
+        try:
+            chunk = chunk_from_message(deserialize_message(data, ActionChunk))
+        except WireError as error:
+            return self._engine.malformed_chunk(str(error))
+        except Exception as error:  # what rclpy raises for bytes that are no ActionChunk
+            return self._engine.malformed_chunk(f"{type(error).__name__}: {error}")
+        return self._engine.chunk(chunk, now_ns)
+
+    def _report_state(self) -> list[Effect]:
+        state = state_message(self._engine, self._control, self.get_clock().now().to_msg())
+        self._state_publisher.publish(state)
+        self._diagnostics.report(robot_diagnostic(state, self.get_namespace()))
+        return []
+
+    def _publish_executed(self) -> None:
+        while self._executed:
+            executed = self._executed.popleft()
+            self._executed_publisher.publish(executed_message(executed, self._contract.actions.names))
+
+    # -- effects -------------------------------------------------------------------------------------------
+
+    def _carry_out(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            self._perform(effect)
+
+    def _perform(self, effect: Effect) -> None:
+        match effect:
+            case SendRequest():
+                self._send(effect)
+            case GetStatus(server):
+                self._sessions.get_status(server)
+            case OpenSession(server, offer):
+                self._presence.expect()
+                self._sessions.open(server, replace(offer, images=self._sensors.image_features()))
+            case CloseSession(server, session_id):
+                self._sessions.close(server, session_id)
+            case ResetSession(server, session_id, episode_id):
+                self._sessions.reset(server, session_id, episode_id)
+            case Report(transition):
+                self.get_logger().info(f"transition {transition.to_json()}")
+                self._report_state()
+            case ResetEnded(episode_id, acknowledged, outcome):
+                if not acknowledged:
+                    self.get_logger().warning(f"reset of episode {episode_id}: {outcome}")
+                self._operator.end_reset(effect)
+            case Warn(text):
+                self.get_logger().warning(text)
+            case Stop(cause):
+                self.get_logger().fatal(f"stopped: {cause}")
+
+    def _send(self, effect: SendRequest) -> None:
+        try:
+            state = self._sensors.read_state(self._sent_snapshot)
+            images = self._sensors.read_images(self._sent_snapshot)
+        except SensorError as error:
+            problem = f"request {effect.request.seq_id} not sent: {error}"
+            self.get_logger().warning(problem, throttle_duration_sec=WARNING_PERIOD_S)
+            self._engine.not_sent()
+            return
+        stamp = self.get_clock().now().to_msg()
+        self._observation_publisher.publish(observation_to_message(effect.request, state, images, stamp))
+
+    # -- control thread ------------------------------------------------------------------------------------
+
+    def _tick(self, now_ns: int, index: int) -> None:
+        self._look_for_controllers()
+        tick: Tick = self._engine.playback.tick(now_ns)
+        stamp_ns = time.time_ns()
+        if tick.horizon is not None:
+            stamp = time_message(stamp_ns)
+            for publisher, writer in self._commands:
+                if writer.takes_horizon or tick.source is not CommandSource.HOLD:
+                    publisher.publish(writer.message(tick.horizon, stamp))
+        episode_id = tick.queued.source.episode_id if tick.queued else self._engine.episode_id
+        self._executed.append(ExecutedTick(index, stamp_ns, episode_id, tick))
+
+    def _look_for_controllers(self) -> None:
+        # In each tick: what one of them hears first must be the step that the next tick goes on from.
+        unheard = [
+            sink
+            for sink, (publisher, _) in zip(self._contract.commands, self._commands, strict=True)
+            if not publisher.get_subscription_count()
+        ]
+        if unheard != self._unheard:
+            self._engine.playback.listen(unheard)
+            self._unheard = unheard
+
+
+def main(args: list[str] | None = None) -> int:
+    """Drive the robot until SIGINT, SIGTERM or State.DEAD; return the exit code."""
+    return run_node(RemoteInference, args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

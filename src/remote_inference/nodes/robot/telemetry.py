@@ -1,0 +1,97 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What the robot says of itself: ClientState and ExecutedAction from the engine's data."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from builtin_interfaces.msg import Time
+from std_msgs.msg import Header
+
+from remote_inference.core.robot.engine import Engine
+from remote_inference.core.robot.playback import Tick
+from remote_inference.msg import ClientState, ExecutedAction
+from remote_inference.nodes.robot.control_loop import ControlLoop
+from remote_inference.wire import float64_field
+
+
+@dataclass(frozen=True)
+class ExecutedTick:
+    """One control tick on its way from the control thread to the topic."""
+
+    index: int
+    stamp_ns: int  # wall clock
+    episode_id: int
+    tick: Tick
+
+
+def executed_message(executed: ExecutedTick, joint_names: Sequence[str]) -> ExecutedAction:
+    """Write one tick. The age is NaN and the ids are empty when no chunk is behind it."""
+    tick = executed.tick
+    message = ExecutedAction(
+        header=Header(stamp=time_message(executed.stamp_ns)),
+        tick=executed.index,
+        source=int(tick.source),
+        joint_names=list(joint_names),
+        episode_id=executed.episode_id,
+        action_age_s=tick.age_s,
+        interventions=list(tick.interventions),
+    )
+    if tick.command is not None:
+        message.action = float64_field(tick.command)
+    if tick.queued is not None:
+        source = tick.queued.source
+        message.session_id = source.session_id
+        message.seq_id = source.seq_id
+        message.step_index = tick.queued.step_index
+        message.policy_version = source.policy_version
+    return message
+
+
+def state_message(engine: Engine, control: ControlLoop, stamp: Time) -> ClientState:
+    """Write the engine's state and counters."""
+    session, latency, counters = engine.link.session, engine.cycle.latency, engine.counters
+    guard_counts = dict(engine.guard.counts)
+    return ClientState(
+        header=Header(stamp=stamp),
+        state=int(engine.machine.state),
+        state_name=engine.machine.state.name,
+        cause=engine.machine.cause,
+        paused=engine.playback.paused,
+        server=engine.link.server if session else "",
+        session_id=session.session_id if session else "",
+        session_epoch=engine.link.epoch,
+        episode_id=engine.episode_id,
+        task=engine.task,
+        policy_version=session.policy_fingerprint if session else "",
+        queue_length=len(engine.queue),
+        playback_left_s=engine.cycle.playback_left_s,
+        latency_p50_ms=_milliseconds(latency.quantile_s(0.5)),
+        latency_p95_ms=_milliseconds(latency.quantile_s(0.95)),
+        delay_steps=engine.cycle.delay_steps,
+        stale_sources=list(engine.cycle.stale_sources),
+        requests=counters.requests,
+        chunks_merged=counters.chunks_merged,
+        chunks_dropped=counters.chunks_dropped,
+        chunks_rejected=counters.chunks_rejected,
+        request_timeouts=counters.request_timeouts,
+        reconnects=counters.reconnects,
+        guard_names=list(guard_counts),
+        guard_counts=array("Q", guard_counts.values()),
+        control_ticks=control.ticks,
+        late_ticks=control.late_ticks,
+    )
+
+
+def _milliseconds(duration_s: float | None) -> float:
+    return math.nan if duration_s is None else duration_s * 1e3
+
+
+def time_message(stamp_ns: int) -> Time:
+    """Return nanoseconds since the epoch as a message."""
+    seconds, nanoseconds = divmod(stamp_ns, 1_000_000_000)
+    return Time(sec=seconds, nanosec=nanoseconds)

@@ -1,0 +1,236 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Node `policy_server`: serves one policy to the robots it admits.
+
+    policy_server --ros-args -p manifest:=belt_arm.manifest.yaml -p autostart:=true
+
+A managed node: configure loads and warms the policy up, activate admits robots, deactivate drains, cleanup
+frees the device. The executor deposits requests and answers services; one worker thread owns the policy.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import time
+import uuid
+from typing import Annotated
+
+from pydantic import Field
+from rclpy._rclpy_pybind11 import InvalidHandle
+from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from std_msgs.msg import Header
+
+from remote_inference.core.document import Document, DocumentError
+from remote_inference.core.exchange import SCHEMA_VERSION_MAX, SCHEMA_VERSION_MIN, Chunk
+from remote_inference.core.policy import PolicyError
+from remote_inference.core.server.manifest import load_manifest
+from remote_inference.core.server.request_record import RequestRecord
+from remote_inference.core.server.session import Session, SessionRegistry
+from remote_inference.core.server.throttle import Throttle
+from remote_inference.core.server.warmup import capacity, find_false_promises
+from remote_inference.monitoring.health import HealthPortError
+from remote_inference.msg import ServerStatus
+from remote_inference.nodes.parameters import declare_parameters, require_parameter
+from remote_inference.nodes.runtime import STEADY_CLOCK, StartupError, run_node
+from remote_inference.nodes.server.operations import Operations
+from remote_inference.nodes.server.serving import Serving
+from remote_inference.nodes.server.session_services import SessionServices
+from remote_inference.srv import GetStatus
+from remote_inference.wire import chunk_to_message
+from remote_inference.wire.qos import LATCHED_QOS
+
+STATUS_PERIOD_S = 1.0  # also of the search for sessions that nobody needs
+FAILURE_PERIOD_S = 10.0  # between two warnings of one robot's requests
+
+
+class ServerConfig(Document):
+    """The server's parameters; what it serves is the manifest's."""
+
+    autostart: Annotated[bool, Field(description="configure and activate at start-up")] = False
+
+
+class PolicyServer(LifecycleNode):
+    """The lifecycle node around SessionRegistry and Worker.
+
+    Raises StartupError or DocumentError when the manifest cannot be used.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("policy_server")
+        self.exit_code: int | None = None
+        self._manifest_path = require_parameter(self, "manifest", "YAML file that says which policy to serve")
+        if not self._manifest_path:
+            raise StartupError("parameter manifest: found nothing, expected the path of a manifest")
+        load_manifest(self._manifest_path, os.environ)
+        self._instance_id = uuid.uuid4().hex[:12]
+        self._registry = SessionRegistry(self._instance_id)
+        self._serving: Serving | None = None
+        self._operations = Operations(self, self._instance_id)
+        self._failures = Throttle(FAILURE_PERIOD_S)
+        self._status_publisher = self.create_publisher(ServerStatus, "~/status", LATCHED_QOS)
+        self._sessions = SessionServices(self, self._registry, self._publish_status)
+        self.create_service(GetStatus, "~/get_status", self._get_status)
+        self.create_timer(STATUS_PERIOD_S, self._look_around, clock=STEADY_CLOCK)
+        if declare_parameters(self, ServerConfig).autostart:
+            self._autostart()
+
+    # -- lifecycle -----------------------------------------------------------------------------------------
+
+    def on_configure(self, _: LifecycleState) -> TransitionCallbackReturn:
+        try:
+            manifest = load_manifest(self._manifest_path, os.environ)
+            self._operations.open(manifest)
+            self._serving = Serving(manifest, self._registry, self._send, self._log_request, self._on_failure)
+        except (DocumentError, PolicyError, StartupError, HealthPortError) as error:
+            return self._refuse_to_configure(str(error))
+        except Exception as error:  # rclpy would swallow it
+            return self._refuse_to_configure(f"{type(error).__name__}: {error}")
+        self._sessions.start(self._serving)
+        self._publish_status()
+        self._log_capacity(self._serving)
+        return TransitionCallbackReturn.SUCCESS
+
+    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        self._require_serving().worker.draining = False
+        self._sessions.accepting = True
+        self._publish_status()
+        return super().on_activate(state)
+
+    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        self._sessions.accepting = False
+        self._require_serving().worker.draining = True
+        self._publish_status()
+        return super().on_deactivate(state)
+
+    def on_cleanup(self, _: LifecycleState) -> TransitionCallbackReturn:
+        self._unload()
+        return TransitionCallbackReturn.SUCCESS
+
+    def on_shutdown(self, _: LifecycleState) -> TransitionCallbackReturn:
+        self._unload()
+        return TransitionCallbackReturn.SUCCESS
+
+    def close(self) -> None:
+        """Free everything; called before the context shuts down."""
+        self._unload()
+        self._publish_status()
+
+    def _refuse_to_configure(self, reason: str) -> TransitionCallbackReturn:
+        self._operations.close()
+        self.get_logger().error(f"cannot configure: {reason}")
+        return TransitionCallbackReturn.FAILURE
+
+    def _autostart(self) -> None:
+        for trigger in (self.trigger_configure, self.trigger_activate):
+            if trigger() != TransitionCallbackReturn.SUCCESS:
+                self._unload()
+                raise StartupError("autostart failed; the log says why")
+        self._publish_status()
+
+    def _log_capacity(self, serving: Serving) -> None:
+        spec, manifest, request_s = serving.policy.spec, serving.manifest, serving.request_s
+        period_s = 1.0 / spec.trained_fps
+        rate_hz = 2.0 / (spec.chunk_size * period_s)  # robots that ask when half a chunk is left
+        robots = capacity(request_s, rate_hz, spec.chunk_size, period_s, rtt_s=0.0)
+        self.get_logger().info(
+            f"{spec.name} {spec.revision} ({spec.fingerprint}) on {manifest.model.device}: "
+            f"{request_s * 1e3:.1f} ms a request with images as in training, {spec.serving_mode.value}, fast "
+            f"enough for {robots} robots at {rate_hz:.2g} requests/s each"
+        )
+        for problem in find_false_promises(manifest, spec, robots):
+            self.get_logger().warning(problem)
+
+    def _unload(self) -> None:
+        serving, self._serving = self._serving, None
+        if serving is not None and not serving.close():
+            self.get_logger().error("an inference does not end: the device is not freed before it does")
+        self._sessions.stop()
+        self._operations.close()
+
+    def _require_serving(self) -> Serving:
+        assert self._serving is not None, "the lifecycle allows this transition only when configured"
+        return self._serving
+
+    # -- requests ------------------------------------------------------------------------------------------
+
+    def _send(self, session: Session, chunk: Chunk) -> None:
+        message = chunk_to_message(chunk, self.get_clock().now().to_msg())
+        try:
+            session.entities.publisher.publish(message)
+        except InvalidHandle:
+            self.get_logger().debug(f"session {session.session_id} closed before its chunk was sent")
+
+    def _on_failure(self, error: Exception) -> None:
+        self.get_logger().fatal(f"stopped by an internal error: {type(error).__name__}: {error}")
+        self.exit_code = 1
+
+    def _log_request(self, record: RequestRecord) -> None:
+        self._operations.record(record)
+        # The inference thread logs it, and many robots may fail at once: the request log has every one.
+        if record.status != "ok" and self._failures.admits(record.robot, time.monotonic()):
+            self.get_logger().warning(f"request {record.seq_id} of {record.client} failed: {record.outcome}")
+
+    # -- status --------------------------------------------------------------------------------------------
+
+    def _get_status(self, _: GetStatus.Request, response: GetStatus.Response) -> GetStatus.Response:
+        response.status = self._status()
+        return response
+
+    def _look_around(self) -> None:
+        self._sessions.look_around()
+        self._publish_status()
+
+    def _publish_status(self) -> None:
+        status = self._status()
+        self._status_publisher.publish(status)
+        self._operations.update(status, self._registry.all(), self._serving)
+
+    def _status(self) -> ServerStatus:
+        sessions = self._registry.all()
+        status = ServerStatus(
+            header=Header(stamp=self.get_clock().now().to_msg()),
+            server=self.get_fully_qualified_name(),
+            instance_id=self._instance_id,
+            lifecycle_state=self._state_machine.current_state[1],
+            accepting=False,
+            schema_version_min=SCHEMA_VERSION_MIN,
+            schema_version_max=SCHEMA_VERSION_MAX,
+            inference_ms=float("nan"),
+            sessions=[session.session_id for session in sessions],
+        )
+        if self._serving is not None:
+            self._describe_policy(status, self._serving)
+        return status
+
+    def _describe_policy(self, status: ServerStatus, serving: Serving) -> None:
+        spec, worker = serving.policy.spec, serving.worker
+        status.policy_name = spec.name
+        status.policy_revision = spec.revision
+        status.policy_fingerprint = spec.fingerprint
+        status.action_names = list(spec.action_names)
+        status.state_names = list(spec.state_names)
+        status.image_features = list(spec.image_shapes)
+        status.chunk_size = spec.chunk_size
+        status.trained_fps = spec.trained_fps
+        status.supports_rtc = spec.supports_rtc
+        status.serving_mode = spec.serving_mode.value
+        terms = self._sessions.terms(serving)
+        status.accepting = terms.accepting and not terms.failing
+        status.max_sessions = terms.capacity(spec)
+        status.load = terms.load
+        status.requests = worker.counters.requests
+        status.errors = worker.counters.errors
+        status.superseded = worker.counters.superseded
+        if samples := tuple(worker.inference_ms):
+            status.inference_ms = statistics.median(samples)
+
+
+def main(args: list[str] | None = None) -> int:
+    """Serve until SIGINT or SIGTERM; return the exit code."""
+    return run_node(PolicyServer, args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

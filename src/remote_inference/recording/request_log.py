@@ -1,0 +1,126 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The request log: one JSON line per request that a server has taken, in a file that rotates."""
+
+from __future__ import annotations
+
+import io
+import os
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import datetime, timezone
+from pathlib import Path
+
+from remote_inference.core.server.request_record import RequestRecord
+from remote_inference.recording.background_writer import BackgroundWriter
+
+MAX_FILE_BYTES = 64 * 1024 * 1024
+OLD_FILES = 4  # kept beside the newest as <file>.1 to <file>.4
+MAX_WAITING = 10_000  # lines on their way to a slow disk; more are dropped and counted
+CLOSE_TIMEOUT_S = 2.0  # for what waits when the server ends
+
+# Of a line in the file, in this order. `make docs` shows them to people.
+DESCRIPTIONS: Mapping[str, str] = {
+    "time": "when the answer was ready, by the server's wall clock: UTC, ISO 8601 with milliseconds",
+    "server": "fully qualified name of the server's node",
+    "instance": "id of the server's process, as in ServerStatus",
+    "session_id": "session that the request named; with seq_id, the key to the robot's bag",
+    "robot": "the robot's namespace",
+    "client": "fully qualified name of the robot's node",
+    "seq_id": "request number, counted by the robot; 0 when the request was unreadable",
+    "episode_id": "episode of the request; 0 when it was unreadable",
+    "batch_size": "requests that were served together, this one included; 0 when it was not answered",
+    "queue_wait_ms": "arrival of the request until the worker took it [ms]",
+    "inference_ms": "from there until the chunks of its batch were ready: decoding, policy, processors [ms]",
+    "staleness_ms": "how long the robot had been waiting here when its chunk was ready [ms]: from the first "
+    "request since its last chunk, superseded ones included",
+    "superseded": "requests of this robot that this one replaced unserved",
+    "status": "`ok` or `error`",
+    "outcome": "`ok`, or what went wrong, in the words of the ERROR chunk if there is one",
+}
+
+
+class RequestLog:
+    """The audit file. Writing happens on a thread of its own: a slow disk costs lines, never inference time.
+
+    Raises OSError when the file cannot be opened.
+    """
+
+    def __init__(self, path: str | Path, server: str, instance: str) -> None:
+        self._file = _RotatingFile(Path(path))
+        self._head = {"server": server, "instance": instance}
+        self._writer = BackgroundWriter("audit", self._append, MAX_WAITING)
+
+    @property
+    def dropped(self) -> int:
+        """Lines lost to a full queue or a file that could not be written."""
+        return self._writer.dropped
+
+    def write(self, record: RequestRecord) -> None:
+        """Hand over one record; never blocks."""
+        self._writer.put((time.time(), record))
+
+    def close(self) -> bool:
+        """Write what is waiting and close the file; return False when the disk does not end in time."""
+        if not self._writer.close(CLOSE_TIMEOUT_S):
+            return False  # the file is still being written to
+        self._file.close()
+        return True
+
+    def _append(self, entry: tuple[float, RequestRecord]) -> None:
+        time_s, record = entry
+        utc = datetime.fromtimestamp(time_s, timezone.utc).isoformat(timespec="milliseconds")
+        line = record.to_json(time=utc.replace("+00:00", "Z"), **self._head)
+        self._file.append(f"{line}\n".encode())
+
+
+class _RotatingFile:
+    """Appends lines. A full file becomes `<file>.1`, older ones move on, the oldest goes.
+
+    The standard library's handler would do, but logging closes every handler when the process ends, and so
+    waits for a disk that does not answer.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = self._open()
+
+    def append(self, line: bytes) -> None:
+        """Write a whole line or nothing. Raises OSError."""
+        if self._file.closed:  # could not be opened anew when the last one was full
+            self._file = self._open()
+        size = self._size()
+        if size and size + len(line) > MAX_FILE_BYTES:
+            self._rotate()
+            size = self._size()
+        try:
+            rest = memoryview(line)
+            while rest:
+                rest = rest[self._file.write(rest) :]
+        except OSError:
+            with suppress(OSError):  # no file that could be cut, such as a pipe
+                self._file.truncate(size)
+            raise
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _open(self) -> io.FileIO:
+        return self._path.open("ab", buffering=0)
+
+    def _size(self) -> int:
+        return os.fstat(self._file.fileno()).st_size
+
+    def _rotate(self) -> None:
+        self._file.close()
+        try:
+            for number in range(OLD_FILES, 1, -1):
+                with suppress(FileNotFoundError):
+                    self._old(number - 1).replace(self._old(number))
+            self._path.replace(self._old(1))
+        finally:
+            self._file = self._open()
+
+    def _old(self, number: int) -> Path:
+        return self._path.with_name(f"{self._path.name}.{number}")

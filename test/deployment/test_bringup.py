@@ -1,0 +1,73 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What a deployment consists of: command lines, environment, recorded topics."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from remote_inference.core.document import DocumentError
+from remote_inference.deployment import bringup
+from remote_inference.paths import share_path
+
+CONTRACT = share_path("config", "belt_arm.contract.yaml")
+
+
+def test_a_command_names_node_namespace_and_parameters() -> None:
+    process = bringup.robot(
+        CONTRACT, namespace="/robot_1", servers=["/a", "/b"], parameters={"autostart": True}
+    )
+    command = process.command()
+    assert command[:4] == [
+        sys.executable,
+        "-m",
+        "remote_inference.nodes.robot.remote_inference",
+        "--ros-args",
+    ]
+    assert "__ns:=/robot_1" in command
+    assert 'servers:=["/a", "/b"]' in command
+    assert "autostart:=true" in command
+
+
+@pytest.mark.parametrize("value", [True, 3, 0.25, "two words", 'say "hi" \\', ["/a", "/b: c"], [1.5, 2.5]])
+def test_parameter_values_are_written_so_that_yaml_reads_them_back(value: object) -> None:
+    process = bringup.Process("remote_inference", "node", parameters={"p": value})
+    argument = next(word for word in process.command() if word.startswith("p:="))
+    assert yaml.safe_load(argument.removeprefix("p:=")) == value
+
+
+def test_variables_that_the_user_has_set_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "MALLOC_TOP_PAD_" in bringup.environment()
+    assert "RMW_IMPLEMENTATION" not in bringup.environment()
+    assert bringup.environment("rmw_zenoh_cpp")["RMW_IMPLEMENTATION"] == "rmw_zenoh_cpp"
+    monkeypatch.setenv("MALLOC_TOP_PAD_", "1")
+    assert "MALLOC_TOP_PAD_" not in bringup.environment()
+
+
+def test_the_recorder_takes_the_exchange_the_joints_and_the_commands(tmp_path: Path) -> None:
+    recorder = bringup.recorder(tmp_path / "bag", CONTRACT, namespace="/robot_1")
+    topics = recorder.parameters["topics"]
+    assert "/robot_1/remote_inference/observation:remote_inference/msg/Observation" in topics
+    assert "/robot_1/joint_states:sensor_msgs/msg/JointState" in topics
+    assert "/robot_1/forward_position_controller/commands:std_msgs/msg/Float64MultiArray" in topics
+
+
+def test_recording_comes_up_first_and_only_on_request(tmp_path: Path) -> None:
+    without = bringup.robot_processes(CONTRACT, namespace="/robot_1")
+    assert [process.executable for process in without] == ["remote_inference"]
+    recorded = bringup.robot_processes(CONTRACT, namespace="/robot_1", bag=tmp_path / "bag")
+    assert [process.executable for process in recorded] == ["bag_recorder", "remote_inference"]
+
+
+def test_a_bad_contract_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    with pytest.raises(DocumentError, match=r"none\.yaml"):
+        bringup.robot_processes(tmp_path / "none.yaml", namespace="/robot_1", bag=tmp_path / "bag")
+
+
+def test_servers_that_nobody_names_are_left_to_the_parameter_file() -> None:
+    command = " ".join(bringup.robot(CONTRACT, namespace="/robot_1").command())
+    assert "servers" not in command

@@ -1,0 +1,165 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What the launch files start, with stand-ins for the part of launch and launch_ros that they use."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from remote_inference.deployment import bringup, zenoh_config
+
+LAUNCH = Path(__file__).parents[2] / "launch"
+ROUTED = ("robot", "server")
+
+
+@dataclass
+class LaunchContext:
+    configurations: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class EnvironmentVariable:
+    name: str
+    default_value: str
+
+    def perform(self, context: LaunchContext) -> str:
+        return os.environ.get(self.name, self.default_value)
+
+
+@dataclass
+class LaunchConfiguration:
+    name: str
+
+    def perform(self, context: LaunchContext) -> str:
+        return context.configurations[self.name]
+
+
+@dataclass
+class DeclareLaunchArgument:
+    name: str
+    default_value: Any
+    description: str
+    choices: list[str] | None = None
+
+
+@dataclass
+class OpaqueFunction:
+    function: Callable[[LaunchContext], list[Any]]
+
+
+@dataclass
+class Shutdown:
+    reason: str
+
+
+@dataclass
+class Node:
+    package: str
+    executable: str
+    name: str
+    namespace: str
+    parameters: list[Any]
+    additional_env: dict[str, str]
+    output: str
+    on_exit: Shutdown | None
+
+
+class Log:
+    warnings: list[str]
+
+    def __init__(self) -> None:
+        self.warnings = []
+
+    def warning(self, text: str) -> None:
+        self.warnings.append(text)
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch, no_zenoh_settings: None) -> Log:
+    """Stand in for the packages of a full ROS 2 installation."""
+    made = Log()
+    contents: dict[str, dict[str, Any]] = {
+        "launch": {"LaunchContext": LaunchContext, "LaunchDescription": list},
+        "launch.actions": {kind.__name__: kind for kind in (DeclareLaunchArgument, OpaqueFunction, Shutdown)},
+        "launch.substitutions": {kind.__name__: kind for kind in (EnvironmentVariable, LaunchConfiguration)},
+        "launch.logging": {"get_logger": lambda name: made},
+        "launch_ros": {},
+        "launch_ros.actions": {"Node": Node},
+    }
+    for name, content in contents.items():
+        module = ModuleType(name)
+        vars(module).update(content)
+        monkeypatch.setitem(sys.modules, name, module)
+        parent, _, child = name.rpartition(".")
+        if parent:
+            monkeypatch.setattr(sys.modules[parent], child, module, raising=False)
+    monkeypatch.delitem(sys.modules, "remote_inference.deployment.launch_actions", raising=False)
+    monkeypatch.delenv("RMW_IMPLEMENTATION", raising=False)
+    monkeypatch.setattr(bringup, "get_package_prefix", lambda _: "/opt/ros")
+    return made
+
+
+def start(name: str, **arguments: str) -> list[Node]:
+    """Perform a launch file as `ros2 launch` would: arguments, or their defaults, then the function."""
+    entities = runpy.run_path(str(LAUNCH / f"{name}.launch.py"))["generate_launch_description"]()
+    context = LaunchContext()
+    for entity in entities:
+        if isinstance(entity, DeclareLaunchArgument):
+            default = entity.default_value
+            value = default.perform(context) if isinstance(default, EnvironmentVariable) else default
+            context.configurations[entity.name] = arguments.get(entity.name, value)
+    (function,) = (entity.function for entity in entities if isinstance(entity, OpaqueFunction))
+    assert set(arguments) <= set(context.configurations)
+    return function(context)
+
+
+@pytest.mark.parametrize("name", ROUTED)
+def test_robot_and_server_run_on_zenoh_with_the_package_s_configuration(name: str, log: Log) -> None:
+    for node in start(name):
+        assert node.additional_env["RMW_IMPLEMENTATION"] == zenoh_config.RMW
+        assert node.additional_env[zenoh_config.SESSION_VARIABLE].endswith("config/zenoh/session.json5")
+        assert zenoh_config.OVERRIDE_VARIABLE not in node.additional_env
+    assert log.warnings == []
+
+
+@pytest.mark.parametrize("name", ROUTED)
+def test_the_environment_s_middleware_wins_over_the_default_and_is_warned_of(
+    name: str, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RMW_IMPLEMENTATION", "rmw_cyclonedds_cpp")
+    assert start(name)[0].additional_env["RMW_IMPLEMENTATION"] == "rmw_cyclonedds_cpp"
+    assert len(log.warnings) == 1
+    assert "rmw_cyclonedds_cpp" in log.warnings[0]
+
+
+@pytest.mark.parametrize("name", ROUTED)
+def test_an_argument_wins_over_the_environment(name: str, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RMW_IMPLEMENTATION", "rmw_cyclonedds_cpp")
+    monkeypatch.setenv(zenoh_config.OVERRIDE_VARIABLE, 'connect/endpoints=["tcp/old:7447"]')
+    (node,) = start(name, rmw=zenoh_config.RMW, router="tls/host:7447")
+    assert node.additional_env["RMW_IMPLEMENTATION"] == zenoh_config.RMW
+    assert node.additional_env[zenoh_config.OVERRIDE_VARIABLE] == (
+        'connect/endpoints=["tls/host:7447"];mode="client"'
+    )
+    assert log.warnings == []
+
+
+@pytest.mark.parametrize("name", ROUTED)
+def test_a_router_without_a_protocol_starts_nothing(name: str, log: Log) -> None:
+    with pytest.raises(zenoh_config.EndpointError, match="found no protocol in 'host:7447', expected"):
+        start(name, router="host:7447")
+
+
+def test_the_demo_runs_on_the_middleware_in_force(log: Log) -> None:
+    assert len(start("demo")) == 3
+    assert all("RMW_IMPLEMENTATION" not in node.additional_env for node in start("demo"))
+    assert log.warnings == []

@@ -1,0 +1,89 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The evaluation: what a strategy asks of a policy, and where the arm is asked to jump."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from remote_inference.core.policy import PolicyObservation, PolicySpec
+from remote_inference.environments.belt_arm.evaluate import REQUEST_EVERY_TICKS, Strategy, evaluate
+from remote_inference.environments.belt_arm.scene import CONTROL_HZ, IMAGE_FEATURES, JOINT_NAMES
+
+SIZE = 40
+JUMP, SLOPE = 0.02, 0.001  # rad, below the velocity limit
+
+
+class Ramps:
+    """Each chunk rises by SLOPE a row, and a new one jumps by JUMP; model space is twice robot space."""
+
+    spec = PolicySpec(
+        name="ramps",
+        revision="1",
+        fingerprint="",
+        state_names=JOINT_NAMES,
+        action_names=JOINT_NAMES,
+        image_shapes=dict.fromkeys(IMAGE_FEATURES.values(), (8, 12, 3)),
+        chunk_size=SIZE,
+        trained_fps=CONTROL_HZ,
+    )
+
+    def __init__(self) -> None:
+        self.asked: list[PolicyObservation] = []
+        self.answers: list[np.ndarray] = []
+
+    def make_processors(self) -> Ramps:
+        return self
+
+    def pre(self, observation: PolicyObservation) -> PolicyObservation:
+        self.asked.append(observation)
+        return observation
+
+    def post(self, chunk_model: np.ndarray) -> np.ndarray:
+        return chunk_model / 2
+
+    def predict(self, batch: list[PolicyObservation]) -> list[np.ndarray]:
+        jumps = (-1) ** len(self.answers) * JUMP / 2
+        rows = np.tile(2 * self.asked[0].state, (SIZE, 1))
+        rows[:, 0] += 2 * (jumps + SLOPE * np.arange(SIZE))
+        self.answers.append(rows)
+        return [rows]
+
+    def reset(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def run(strategy: Strategy, latency_ticks: int) -> tuple[Ramps, object]:
+    policy = Ramps()
+    result = evaluate(
+        policy, [0], latency_s=latency_ticks / CONTROL_HZ, strategy=strategy, cameras_black=True
+    )
+    return policy, result
+
+
+@pytest.mark.parametrize("strategy", [Strategy.TRIM, Strategy.RTC])
+def test_steps_at_seams_and_within_chunks_are_told_apart(strategy: Strategy):
+    _, result = run(strategy, 4)
+    # Rows overlap: from row 13 of one chunk to row 4 of the next.
+    down, up = JUMP + (REQUEST_EVERY_TICKS - 1) * SLOPE, JUMP - (REQUEST_EVERY_TICKS - 1) * SLOPE
+    assert result.at_seams.max == pytest.approx(down, rel=1e-3)
+    assert result.at_seams.mean == pytest.approx((down + up) / 2, rel=0.1)
+    assert result.within_chunks.mean == pytest.approx(SLOPE, rel=1e-2)
+    assert result.within_chunks.max == pytest.approx(SLOPE, rel=1e-2)
+
+
+def test_rtc_sends_the_rows_still_to_execute_in_model_space_and_the_delay():
+    policy, _ = run(Strategy.RTC, 4)
+    first, second, third = policy.asked[:3]
+    assert first.prefix_model is None
+    assert {asked.inference_delay_steps for asked in policy.asked} == {4}
+    # The first chunk came to a standing arm and was not trimmed: ten ticks after asking, six rows are gone.
+    np.testing.assert_array_equal(second.prefix_model, policy.answers[0][6:])
+    np.testing.assert_array_equal(third.prefix_model, policy.answers[1][10:])
+
+
+def test_other_strategies_send_no_prefix():
+    policy, _ = run(Strategy.TRIM, 4)
+    assert all(asked.prefix_model is None for asked in policy.asked)

@@ -1,0 +1,455 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What members may and may not say, on a real router."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import zenoh
+from keys_rig import FleetRig, Inbox, ask, ask_until, put_until, token, topic, wait_until
+from zenoh import ext
+
+ROBOT_TOPICS = ("observation", "state", "executed")
+ROBOT_1, ROBOT_2 = "/robot_1/remote_inference", "/robot_2/remote_inference"
+OBSERVATION_1 = topic("robot_1/remote_inference/observation")
+CHUNK_1 = topic("robot_1/remote_inference/chunk")
+RESET_1 = topic("robot_1/remote_inference/reset", "srv")
+OPEN_1 = topic("gpu_1/open_session", "srv")
+
+
+# -- what must pass ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ROBOT_TOPICS)
+@pytest.mark.parametrize("reader", ["gpu_1", "alice"])
+def test_a_robot_s_topics_reach_its_server_and_operators(rig: FleetRig, name: str, reader: str):
+    key = topic(f"robot_1/remote_inference/{name}")
+    inbox = Inbox(rig.connect(reader)).subscribe(key)
+    put_until(rig.connect("robot_1"), key, "mine", inbox)
+
+
+def test_a_server_s_chunks_reach_its_robot(rig: FleetRig):
+    inbox = Inbox(rig.connect("robot_1")).subscribe(CHUNK_1)
+    put_until(rig.connect("gpu_1"), CHUNK_1, "chunk", inbox)
+
+
+@pytest.mark.parametrize("service", ["open_session", "close_session", "reset_session", "get_status"])
+def test_a_robot_calls_its_server(rig: FleetRig, service: str):
+    key = topic(f"gpu_1/{service}", "srv")
+    Inbox(rig.connect("gpu_1")).serve(key)
+    assert ask_until(rig.connect("robot_1"), key) == ["ok"]
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        ("robot_1", "robot_1/remote_inference/resume"),
+        ("robot_1", "robot_1/remote_inference/set_parameters"),
+        ("gpu_1", "gpu_1/change_state"),
+    ],
+)
+def test_an_operator_calls_every_service(rig: FleetRig, owner: str, name: str):
+    key = topic(name, "srv")
+    Inbox(rig.connect(owner)).serve(key)
+    assert ask_until(rig.connect("alice"), key) == ["ok"]
+
+
+@pytest.mark.parametrize(
+    ("caller", "name"),
+    [
+        ("robot_1", "gpu_1/open_session"),
+        ("alice", "gpu_1/change_state"),
+        ("alice", "robot_1/remote_inference/resume"),
+    ],
+)
+def test_a_client_of_a_service_calls_it_by_a_querier(rig: FleetRig, caller: str, name: str):
+    """As rmw_zenoh's clients do."""
+    key = topic(name, "srv")
+    Inbox(rig.connect(name.split("/", maxsplit=1)[0])).serve(key)
+    querier = declare_querier(rig.connect(caller), key)
+    wait_until(lambda: answers(querier) == ["ok"], f"an answer to {key}")
+
+
+@pytest.mark.parametrize(
+    ("publisher", "reader", "name"),
+    [
+        ("gpu_1", "robot_1", "gpu_1/status"),
+        ("gpu_1", "alice", "gpu_1/status"),
+        ("gpu_1", "trainer_1", "gpu_1/status"),
+        ("robot_1", "alice", "robot_1/remote_inference/state"),
+        ("trainer_1", "gpu_1", "trainer_1/weights"),
+    ],
+)
+def test_late_readers_get_the_latched_message_and_later_ones(
+    rig: FleetRig, publisher: str, reader: str, name: str
+):
+    key = topic(name)
+    latched = advanced_publisher(rig.connect(publisher), key)
+    latched.put("early")
+    got: list[str] = []
+    session = rig.connect(reader)
+    subscriber = advanced_subscriber(session, key, got)
+    wait_until(lambda: "early" in got, f"the latched message of {key}")
+    latched.put("late")
+    wait_until(lambda: "late" in got, f"the next message of {key}")
+    assert got == ["early", "late"]
+    subscriber.undeclare()
+
+
+def test_a_publisher_that_comes_late_is_noticed(rig: FleetRig):
+    key, got = topic("gpu_1/status"), list[str]()
+    subscriber = advanced_subscriber(rig.connect("robot_1"), key, got)
+    latched = advanced_publisher(rig.connect("gpu_1"), key)
+    latched.put("first")
+    wait_until(lambda: got == ["first"], "the first message")
+    subscriber.undeclare()
+
+
+def test_a_robot_and_its_server_see_each_other_s_tokens(rig: FleetRig):
+    robot, server = Inbox(rig.connect("robot_1")), Inbox(rig.connect("gpu_1"))
+    of_robot = [
+        token("NN", ROBOT_1),
+        *(token("MP", ROBOT_1, f"{ROBOT_1}/{name}") for name in ROBOT_TOPICS),
+        token("MS", ROBOT_1, f"{ROBOT_1}/chunk"),
+        token("MS", ROBOT_1, "/gpu_1/status"),
+        token("SC", ROBOT_1, "/gpu_1/open_session"),
+    ]
+    of_server = [
+        token("NN", "/gpu_1"),
+        token("MP", "/gpu_1", "/gpu_1/status"),
+        token("SS", "/gpu_1", "/gpu_1/open_session"),
+        token("MP", "/gpu_1", f"{ROBOT_1}/chunk"),
+        token("MS", "/gpu_1", f"{ROBOT_1}/observation"),
+    ]
+    robot.watch_tokens().show(*of_robot)
+    server.watch_tokens().show(*of_server)
+    wait_until(lambda: set(of_server) <= set(robot.got), f"the server's tokens; got {robot.got}")
+    wait_until(lambda: set(of_robot) <= set(server.got), f"the robot's tokens; got {server.got}")
+    wait_until(lambda: set(of_robot) <= tokens_for(server.session), "the robot's tokens on request")
+
+
+def test_a_robot_that_leaves_is_missed(rig: FleetRig):
+    server = Inbox(rig.connect("gpu_1")).watch_tokens()
+    session = rig.connect("robot_1")
+    Inbox(session).show(token("NN", ROBOT_1))
+    server.wait_for(token("NN", ROBOT_1))
+    rig.stop(session)
+    server.wait_for("gone " + token("NN", ROBOT_1))
+
+
+def test_a_second_robot_of_the_same_name_is_noticed(rig: FleetRig):
+    """Two machines with one card: each must see the other's publisher."""
+    first = Inbox(rig.connect("robot_1")).watch_tokens()
+    publisher = token("MP", ROBOT_1, f"{ROBOT_1}/observation").replace("c0ffee", "decaf")
+    Inbox(rig.connect("robot_1")).show(publisher)
+    first.wait_for(publisher)
+
+
+# -- what must not -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["client", "router"])
+@pytest.mark.parametrize(
+    ("victim", "key"),
+    [
+        *(("robot_2", topic(f"robot_2/remote_inference/{name}")) for name in ROBOT_TOPICS),
+        *(("robot_10", topic(f"robot_10/remote_inference/{name}")) for name in ROBOT_TOPICS),
+        ("robot_2", topic("*/remote_inference/observation")),
+        ("robot_2", topic("robot_2/remote_inference/state") + "/@adv/pub/c0ffee/1/_"),
+    ],
+)
+def test_a_robot_cannot_publish_as_another(rig: FleetRig, mode: str, victim: str, key: str):
+    server = {"robot_2": "gpu_1", "robot_10": "gpu_2"}[victim]
+    inbox = Inbox(rig.connect(server)).subscribe(
+        *(topic(f"{victim}/remote_inference/{name}") for name in ROBOT_TOPICS),
+        topic(f"{victim}/remote_inference/state") + "/@adv/pub/**",
+    )
+    marked = Inbox(rig.connect("gpu_1")).subscribe(OBSERVATION_1)
+    owner, attacker = rig.connect(victim), rig.connect("robot_1", mode)
+    put_until(owner, topic(f"{victim}/remote_inference/observation"), "ready", inbox)
+    attacker.put(key, "forged")
+    attacker.delete(key)
+    put_until(attacker, OBSERVATION_1, "marker", marked)
+    assert not forged(put_until(owner, topic(f"{victim}/remote_inference/observation"), "marker", inbox))
+
+
+@pytest.mark.parametrize(
+    ("attacker", "victim", "key", "marker"),
+    [
+        ("robot_1", "robot_2", topic("robot_2/remote_inference/chunk"), OBSERVATION_1),
+        ("robot_1", "robot_2", topic("gpu_1/status"), OBSERVATION_1),
+        ("gpu_2", "robot_1", CHUNK_1, topic("robot_10/remote_inference/chunk")),
+        ("alice", "robot_1", CHUNK_1, ""),
+        ("trainer_1", "robot_1", CHUNK_1, topic("trainer_1/weights")),
+        ("trainer_1", "robot_1", topic("gpu_1/status"), topic("trainer_1/weights")),
+    ],
+)
+def test_only_its_server_speaks_to_a_robot(rig: FleetRig, attacker: str, victim: str, key: str, marker: str):
+    inbox = Inbox(rig.connect(victim)).subscribe(key)
+    owner = rig.connect("gpu_1")
+    put_until(owner, key, "ready", inbox)
+    session = rig.connect(attacker)
+    session.put(key, "forged")
+    if marker:  # what the attacker may say comes after what it may not
+        reader = {"robot_1": "gpu_1", "gpu_2": "robot_10", "trainer_1": "gpu_1"}[attacker]
+        put_until(session, marker, "marker", Inbox(rig.connect(reader)).subscribe(marker))
+    else:
+        ask_until_served(rig, session)
+    assert not forged(put_until(owner, key, "marker", inbox))
+
+
+@pytest.mark.parametrize("mode", ["client", "router"])
+@pytest.mark.parametrize("pattern", ["**", "0/**", topic("robot_2/remote_inference/chunk"), "*/robot_2/**"])
+def test_a_robot_hears_nothing_of_another(rig: FleetRig, mode: str, pattern: str):
+    spy = Inbox(rig.connect("robot_1", mode)).subscribe(pattern, CHUNK_1)
+    server, victim = rig.connect("gpu_1"), rig.connect("robot_2")
+    put_until(server, CHUNK_1, "ready", spy)
+    for name in ROBOT_TOPICS:
+        key = topic(f"robot_2/remote_inference/{name}")
+        put_until(victim, key, "secret", Inbox(server).subscribe(key))
+    other = topic("robot_2/remote_inference/chunk")
+    put_until(server, other, "secret", Inbox(victim).subscribe(other))
+    assert not any("secret" in item for item in put_until(server, CHUNK_1, "marker", spy))
+
+
+def test_a_server_hears_nothing_of_a_robot_that_is_not_its_own(rig: FleetRig):
+    key = topic("robot_10/remote_inference/observation")
+    spy = Inbox(rig.connect("gpu_1")).subscribe(
+        "**", "*/*/remote_inference/observation/**", key, OBSERVATION_1
+    )
+    put_until(rig.connect("robot_10"), key, "secret", Inbox(rig.connect("gpu_2")).subscribe(key))
+    assert not any(
+        "secret" in item for item in put_until(rig.connect("robot_1"), OBSERVATION_1, "marker", spy)
+    )
+
+
+def test_a_late_spy_gets_no_latched_state(rig: FleetRig):
+    key = topic("robot_2/remote_inference/state")
+    latched = advanced_publisher(rig.connect("robot_2"), key)
+    latched.put("secret")
+    spied, seen = list[str](), list[str]()
+    spy = rig.connect("robot_1")
+    spying = advanced_subscriber(spy, key, spied)
+    for cache in (key + "/@adv/**", "**/@adv/**"):
+        assert ask(spy, cache, timeout_s=1.0, target=zenoh.QueryTarget.ALL) == []
+    reading = advanced_subscriber(rig.connect("alice"), key, seen)
+    wait_until(lambda: seen == ["secret"], "the operator's copy")
+    put_until(rig.connect("gpu_1"), CHUNK_1, "marker", Inbox(spy).subscribe(CHUNK_1))
+    assert spied == []
+    spying.undeclare()
+    reading.undeclare()
+
+
+@pytest.mark.parametrize("mode", ["client", "router"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "robot_2/remote_inference/pause",
+        "robot_10/remote_inference/pause",
+        "gpu_1/change_state",
+        "gpu_1/set_parameters",
+        "gpu_2/open_session",
+    ],
+)
+def test_a_robot_cannot_call_what_is_not_for_it(rig: FleetRig, mode: str, name: str):
+    key = topic(name, "srv")
+    victim = Inbox(rig.connect(name.split("/", maxsplit=1)[0])).serve(key)
+    Inbox(rig.connect("gpu_1")).serve(OPEN_1)
+    attacker, operator = rig.connect("robot_1", mode), rig.connect("alice")
+    ask_until(operator, key, "ready")
+    for selector in (key, "**", f"*/{name}/**"):
+        attacker.get(selector, payload="forged", timeout=2.0)
+    ask_until(attacker, OPEN_1)
+    ask_until(operator, key, "marker")
+    assert not forged(victim.got)
+
+
+@pytest.mark.parametrize("mode", ["client", "router"])
+@pytest.mark.parametrize(
+    "name", ["robot_2/remote_inference/pause", "gpu_1/change_state", "gpu_2/open_session"]
+)
+def test_a_robot_s_querier_reaches_nothing_that_is_not_for_it(rig: FleetRig, mode: str, name: str):
+    key = topic(name, "srv")
+    victim = Inbox(rig.connect(name.split("/", maxsplit=1)[0])).serve(key)
+    Inbox(rig.connect("gpu_1")).serve(OPEN_1)
+    attacker, operator = rig.connect("robot_1", mode), rig.connect("alice")
+    ask_until(operator, key, "ready")
+    forging, allowed = declare_querier(attacker, key), declare_querier(attacker, OPEN_1)
+    wait_until(lambda: answers(allowed) == ["ok"], "an answer to what it may call")
+    assert answers(forging, "forged") == []
+    ask_until(operator, key, "marker")
+    assert not forged(victim.got)
+
+
+def test_a_server_cannot_call_a_robot_s_services(rig: FleetRig):
+    victim, server = Inbox(rig.connect("robot_1")).serve(RESET_1), rig.connect("gpu_1")
+    operator = rig.connect("alice")
+    ask_until(operator, RESET_1, "ready")
+    server.get(RESET_1, payload="forged", timeout=2.0)
+    put_until(server, CHUNK_1, "marker", Inbox(victim.session).subscribe(CHUNK_1))
+    ask_until(operator, RESET_1, "marker")
+    assert not forged(victim.got)
+
+
+@pytest.mark.parametrize("mode", ["client", "router"])
+@pytest.mark.parametrize(
+    "pattern", ["**", OPEN_1, "*/gpu_1/**", topic("robot_2/remote_inference/pause", "srv")]
+)
+def test_a_robot_cannot_serve_for_another(rig: FleetRig, mode: str, pattern: str):
+    attacker = Inbox(rig.connect("robot_1", mode)).serve(pattern, answer="forged")
+    put_until(attacker.session, OBSERVATION_1, "marker", Inbox(rig.connect("gpu_1")).subscribe(OBSERVATION_1))
+    pause = topic("robot_2/remote_inference/pause", "srv")
+    Inbox(rig.connect("gpu_1")).serve(OPEN_1)
+    victim = Inbox(rig.connect("robot_2")).serve(pause)
+    assert ask_until(victim.session, OPEN_1) == ["ok"]
+    assert ask_until(rig.connect("alice"), pause) == ["ok"]
+    for _ in range(3):  # a query for one server only must not get lost at the attacker
+        assert ask(victim.session, OPEN_1, target=zenoh.QueryTarget.BEST_MATCHING) == ["ok"]
+    assert attacker.got == []
+
+
+def test_a_robot_cannot_answer_in_another_s_name(rig: FleetRig):
+    robot = rig.connect("robot_1")
+    victim = topic("robot_2/remote_inference/reset", "srv")
+
+    def answer(query: zenoh.Query) -> None:
+        query.reply(victim, "forged")
+        query.reply(RESET_1, "ok")
+
+    served = robot.declare_queryable(RESET_1, answer)
+    operator = rig.connect("alice")
+    answers: list[str] = []
+
+    def answered() -> bool:
+        replies = operator.get(f"{RESET_1}?_anyke", timeout=2.0)
+        answers[:] = [reply.ok.payload.to_string() for reply in replies if reply.ok]
+        return bool(answers)
+
+    wait_until(answered, "an answer")
+    assert answers == ["ok"]
+    served.undeclare()
+
+
+FORGED_TOKENS = [
+    token("NN", ROBOT_2),
+    token("NN", "/robot_10/remote_inference"),
+    token("NN", "/robot_1/sub/remote_inference"),
+    token("NN", "/robot_1/another"),
+    token("NN", "/gpu_1"),
+    token("NN", "/robot_1"),
+    token("MP", ROBOT_2, f"{ROBOT_2}/observation"),
+    token("MP", ROBOT_1, f"{ROBOT_2}/observation"),
+    token("MP", ROBOT_1, f"{ROBOT_2}/chunk"),
+    token("MS", ROBOT_1, f"{ROBOT_2}/observation"),
+    token("MP", ROBOT_1, "/gpu_1/status"),
+    token("SS", ROBOT_1, "/gpu_1/open_session"),
+    token("SS", "/gpu_1", "/gpu_1/open_session"),
+    token("SS", ROBOT_1, f"{ROBOT_2}/reset"),
+    token("SC", ROBOT_1, "/gpu_1/change_state"),
+    "@ros2_lv/0/c0ffee/0/1/MP/%/%robot_1/remote_inference/%robot_10%remote_inference%observation/T/H/Q",
+    "@ros2_lv/0/c0ffee/0/1/NN/%/%robot_1/%/%robot_2/remote_inference",
+    topic("robot_2/remote_inference/state") + "/@adv/pub/c0ffee/1/_",
+]
+
+
+@pytest.mark.parametrize("mode", ["client", "router"])
+def test_a_robot_cannot_claim_another_s_names(rig: FleetRig, mode: str):
+    watches = [Inbox(rig.connect(name)).watch_tokens() for name in ("gpu_1", "robot_2", "alice")]
+    server, victim, operator = watches
+    operator.watch_tokens(topic("robot_2/remote_inference/state") + "/@adv/pub/**")
+    attacker = Inbox(rig.connect("robot_1", mode)).show(*FORGED_TOKENS, token("NN", ROBOT_1))
+    for watch in (server, operator):
+        watch.wait_for(token("NN", ROBOT_1))
+    Inbox(server.session).show(token("NN", "/gpu_1").replace("c0ffee", "beef"))
+    victim.wait_for(token("NN", "/gpu_1").replace("c0ffee", "beef"))
+    seen = [item for watch in watches for item in watch.got]
+    assert not set(FORGED_TOKENS) & set(seen)
+    assert attacker.got == []
+
+
+@pytest.mark.parametrize("mode", ["client", "router"])
+def test_a_robot_sees_no_token_of_another(rig: FleetRig, mode: str):
+    secrets = [
+        token("NN", ROBOT_2),
+        token("MP", ROBOT_2, f"{ROBOT_2}/observation"),
+        token("SC", ROBOT_2, "/gpu_1/open_session"),
+    ]
+    of_server = token("MP", "/gpu_1", f"{ROBOT_2}/chunk")
+    server = Inbox(rig.connect("gpu_1")).watch_tokens().show(of_server)
+    spy = Inbox(rig.connect("robot_1", mode)).watch_tokens()
+    Inbox(rig.connect("robot_2")).show(*secrets)
+    wait_until(lambda: set(secrets) <= set(server.got), "robot_2's tokens at its server")
+    server.show(token("NN", "/gpu_1"))
+    assert spy.wait_for(token("NN", "/gpu_1")) == [token("NN", "/gpu_1")]
+    wait_until(lambda: tokens_for(spy.session) == {token("NN", "/gpu_1")}, "the server's token on request")
+
+
+@pytest.mark.parametrize("name", ["robot_1", "gpu_1", "alice"])
+def test_nobody_reads_the_router_s_administration(rig: FleetRig, name: str):
+    session = rig.connect(name)
+    (router,) = session.info.routers_zid()
+    for rest in ("**", "router", "*/config/**"):
+        assert ask(session, f"@/{router}/{rest}", timeout_s=1.0, target=zenoh.QueryTarget.ALL) == []
+
+
+@pytest.mark.parametrize("name", ["rosout", "parameter_events", "diagnostics", "robot_1/joint_states"])
+def test_what_all_nodes_share_stays_on_its_machine(rig: FleetRig, name: str):
+    key = topic(name)
+    inboxes = [Inbox(rig.connect(reader)).subscribe(key) for reader in ("gpu_1", "alice")]
+    inboxes[0].subscribe(OBSERVATION_1)
+    robot = rig.connect("robot_1")
+    put_until(robot, OBSERVATION_1, "ready", inboxes[0])
+    robot.put(key, "local")
+    put_until(robot, OBSERVATION_1, "marker", inboxes[0])
+    assert not any("local" in item for inbox in inboxes for item in inbox.got)
+
+
+# -- helpers -------------------------------------------------------------------------------------------------
+
+
+def forged(items: list[str]) -> list[str]:
+    return [item for item in items if "forged" in item or " " not in item]  # a deletion has no payload
+
+
+def tokens_for(session: zenoh.Session) -> set[str]:
+    """Ask for all tokens once."""
+    replies = session.liveliness().get("@ros2_lv/0/**", timeout=5.0)
+    return {str(reply.ok.key_expr) for reply in replies if reply.ok}
+
+
+def declare_querier(session: zenoh.Session, key: str) -> zenoh.Querier:
+    """A client's querier, as rmw_zenoh declares it; its timeout is shorter."""
+    return session.declare_querier(key, target=zenoh.QueryTarget.ALL_COMPLETE, timeout=2.0)
+
+
+def answers(querier: zenoh.Querier, payload: str = "") -> list[str]:
+    return [reply.ok.payload.to_string() for reply in querier.get(payload=payload) if reply.ok]
+
+
+def ask_until_served(rig: FleetRig, operator: zenoh.Session) -> None:
+    Inbox(rig.connect("gpu_1")).serve(OPEN_1)
+    ask_until(operator, OPEN_1)
+
+
+def advanced_publisher(session: zenoh.Session, key: str) -> Any:
+    """A publisher as rmw_zenoh makes it for TRANSIENT_LOCAL and RELIABLE."""
+    return ext.declare_advanced_publisher(
+        session,
+        key,
+        cache=ext.CacheConfig(max_samples=1),
+        publisher_detection=True,
+        sample_miss_detection=ext.MissDetectionConfig(sporadic_heartbeat=0.5),
+    )
+
+
+def advanced_subscriber(session: zenoh.Session, key: str, got: list[str]) -> Any:
+    return ext.declare_advanced_subscriber(
+        session,
+        key,
+        lambda sample: got.append(sample.payload.to_string()),
+        history=ext.HistoryConfig(detect_late_publishers=True, max_samples=1),
+        recovery=ext.RecoveryConfig(heartbeat=True),
+        subscriber_detection=True,
+    )

@@ -1,0 +1,131 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""`replay-capture` tells the rounding of a batch from another chunk, and one bad capture from the others."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from builders import CHUNK_SIZE, JOINTS, make_offer, make_request
+from builtin_interfaces.msg import Time
+from rclpy.serialization import serialize_message
+
+from remote_inference import cli
+from remote_inference.core.server.manifest import ModelSource
+from remote_inference.policies import load_policy
+from remote_inference.recording.captures import Capture, CaptureRing
+from remote_inference.wire import observation_to_message
+
+STATE = np.array([0.25, -0.5], np.float32)
+
+
+@pytest.fixture
+def manifest(tmp_path: Path) -> Path:
+    policy = {
+        "name": "hold",
+        "revision": "1",
+        "state_names": JOINTS,
+        "action_names": JOINTS,
+        "chunk_size": CHUNK_SIZE,
+        "trained_fps": 20.0,
+    }
+    (tmp_path / "policy.json").write_text(json.dumps(policy))
+    return write_manifest(tmp_path)
+
+
+def write_manifest(folder: Path, **changes: Any) -> Path:
+    path = folder / "manifest.yaml"
+    path.write_text(yaml.safe_dump({"model": {"backend": "hold", "path": "."}, **changes}))
+    return path
+
+
+class Ring:
+    """Writes captures of what the policy answers."""
+
+    def __init__(self, manifest: Path) -> None:
+        self._ring = CaptureRing(manifest.parent / "captures", 100)
+        request = make_request(task="wave")
+        self.capture = Capture(
+            make_offer(images=()),
+            serialize_message(observation_to_message(request, STATE, [], Time())),
+            np.tile(STATE, (CHUNK_SIZE, 1)),
+            np.tile(STATE, (CHUNK_SIZE, 1)),
+            load_policy(ModelSource(backend="hold", path=str(manifest.parent))).spec.fingerprint,
+            request.seq_id,
+            batch_size=1,
+        )
+
+    def put(self, off: float = 0.0, **changes: Any) -> str:
+        """Write one capture; off: by how much its chunk differs in one value of robot space."""
+        capture = replace(self.capture, **changes)
+        capture.robot[-1, 0] += off
+        path = str(self._ring.put(capture))
+        capture.robot[-1, 0] = STATE[0]
+        return path
+
+
+@pytest.fixture
+def ring(manifest: Path) -> Ring:
+    return Ring(manifest)
+
+
+def test_a_request_that_was_served_alone_must_give_the_same_bytes(
+    ring: Ring, manifest: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["replay-capture", ring.put(), "--manifest", str(manifest)]) == 0
+    assert capsys.readouterr().out.endswith(": equal\n")
+    assert cli.main(["replay-capture", ring.put(off=1e-6), "--manifest", str(manifest)]) == 1
+    assert "differs by 1e-06\n" in capsys.readouterr().out
+
+
+def test_a_request_that_was_served_in_a_batch_may_differ_in_its_last_digits(
+    ring: Ring, manifest: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["replay-capture", ring.put(off=1e-6, batch_size=8), "--manifest", str(manifest)]) == 0
+    expected = ": equal within tolerance, differs by 1e-06 (served in a batch of 8)\n"
+    assert capsys.readouterr().out.endswith(expected)
+
+
+def test_another_chunk_is_no_rounding_in_whatever_batch(
+    ring: Ring, manifest: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["replay-capture", ring.put(off=0.01, batch_size=8), "--manifest", str(manifest)]) == 1
+    assert ": differs by 0.01 (served in a batch of 8)\n" in capsys.readouterr().out
+
+
+def test_captures_that_cannot_be_served_are_named_and_the_others_served(
+    ring: Ring, manifest: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pinned = write_manifest(manifest.parent, default_task="clap", pin_task=True)
+    unpinned = serialize_message(observation_to_message(make_request(task=""), STATE, [], Time()))
+    files = [ring.put(), ring.put(data=b"no message"), ring.put(data=unpinned)]
+    assert cli.main(["replay-capture", *files, "--manifest", str(pinned)]) == 1
+    first, second, third = capsys.readouterr().out.splitlines()
+    assert "cannot be compared: WireError: task: found 'wave', expected 'clap', which is pinned" in first
+    assert f"{files[1]}: request 1: cannot be compared: " in second
+    assert third == f"{files[2]}: request 1: equal"
+
+
+def test_a_robot_of_another_policy_is_named(
+    ring: Ring, manifest: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one_joint = np.array([0.25], np.float32)
+    data = serialize_message(observation_to_message(make_request(), one_joint, [], Time()))
+    file = ring.put(data=data, offer=make_offer(images=(), state_names=("shoulder",)))
+    assert cli.main(["replay-capture", file, "--manifest", str(manifest)]) == 1
+    assert "cannot be compared: IndexError: " in capsys.readouterr().out
+
+
+def test_a_chunk_of_another_shape_is_named_with_both(
+    ring: Ring, manifest: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    short = ring.capture.model[:5]
+    file = ring.put(model=short, robot=short.copy(), policy_version="older")
+    assert cli.main(["replay-capture", file, "--manifest", str(manifest)]) == 1
+    assert "found a chunk of shape [20, 2], expected [5, 2], another policy\n" in capsys.readouterr().out
