@@ -41,8 +41,8 @@ from remote_inference.core.robot.effects import (
     Warn,
 )
 from remote_inference.core.robot.engine import Engine
-from remote_inference.core.robot.playback import CommandSource, Tick
 from remote_inference.core.robot.state_machine import State
+from remote_inference.core.robot.tick import CommandSource, Tick
 
 E = TypeVar("E", bound=Effect)
 

@@ -17,8 +17,8 @@ from remote_inference.core.robot.effects import (
     SendRequest,
 )
 from remote_inference.core.robot.engine import Engine
-from remote_inference.core.robot.playback import CommandSource
 from remote_inference.core.robot.state_machine import State
+from remote_inference.core.robot.tick import CommandSource
 
 
 def first_steps(world: World) -> dict[int, int]:

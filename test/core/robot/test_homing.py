@@ -15,8 +15,8 @@ from remote_inference.core.contract import Contract, Home
 from remote_inference.core.document import parse_document
 from remote_inference.core.robot.guard import SENSOR_AGE
 from remote_inference.core.robot.homing import Homing
-from remote_inference.core.robot.playback import CommandSource
 from remote_inference.core.robot.state_machine import State
+from remote_inference.core.robot.tick import CommandSource
 
 HOME = (0.5, -0.25)
 

@@ -25,7 +25,8 @@ from remote_inference.core.contract import Contract
 from remote_inference.core.document import parse_document
 from remote_inference.core.robot.action_queue import ActionQueue, MergeMode
 from remote_inference.core.robot.guard import AGE, JOINT_LIMIT, NON_FINITE, SENSOR_AGE, VELOCITY_LIMIT, Guard
-from remote_inference.core.robot.playback import STOP_TICKS, CommandSource, Playback
+from remote_inference.core.robot.playback import STOP_TICKS, Playback
+from remote_inference.core.robot.tick import CommandSource
 
 MAX_AGE_NS = ns(3.0)
 

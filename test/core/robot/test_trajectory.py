@@ -14,7 +14,8 @@ from remote_inference.core.contract import FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY
 from remote_inference.core.document import parse_document
 from remote_inference.core.robot.action_queue import ActionQueue, MergeMode
 from remote_inference.core.robot.guard import VELOCITY_LIMIT, Guard
-from remote_inference.core.robot.playback import STOP_TICKS, CommandSource, Playback, Tick
+from remote_inference.core.robot.playback import STOP_TICKS, Playback
+from remote_inference.core.robot.tick import CommandSource, Tick
 
 MAX_AGE_NS = ns(3.0)
 

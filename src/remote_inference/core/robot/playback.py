@@ -4,47 +4,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
-from dataclasses import dataclass
-from enum import IntEnum
 
 import numpy as np
 
 from remote_inference.core.contract import JOINT_TRAJECTORY, CommandSink, Contract
-from remote_inference.core.robot.action_queue import ActionQueue, QueuedAction
+from remote_inference.core.robot.action_queue import ActionQueue
 from remote_inference.core.robot.guard import AGE, SENSOR_AGE, Float64Array, Guard
 from remote_inference.core.robot.homing import Homing
+from remote_inference.core.robot.tick import CommandSource, Tick
 
 EARLY_TICK = 0.1  # of a period: a tick may come so much too early
 STOP_TICKS = 10  # a single stop may be lost on its way to the controller
-
-
-class CommandSource(IntEnum):
-    """The values are those of ExecutedAction.msg."""
-
-    NONE = 0
-    CHUNK = 1
-    REPEAT_LAST = 2
-    ZERO = 3
-    HOMING = 4
-    HOLD = 5  # the last command, for trajectory controllers alone: ends what they were handed
-
-
-@dataclass(frozen=True)
-class Tick:
-    """The outcome of one control tick. `command` is `[action_dim]`, None when nothing is to be published.
-
-    `horizon` `[rows, action_dim]` begins with the command; the other rows are what the next ticks will
-    command if nothing new arrives, none of them beyond the age bound.
-    """
-
-    command: Float64Array | None
-    source: CommandSource
-    queued: QueuedAction | None = None
-    age_s: float = math.nan
-    interventions: tuple[str, ...] = ()
-    horizon: Float64Array | None = None
 
 
 class Playback:

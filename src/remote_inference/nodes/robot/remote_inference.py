@@ -36,7 +36,7 @@ from remote_inference.core.robot.effects import (
     Warn,
 )
 from remote_inference.core.robot.engine import Engine
-from remote_inference.core.robot.playback import CommandSource, Tick
+from remote_inference.core.robot.tick import CommandSource, Tick
 from remote_inference.monitoring.diagnostics import Diagnostics, robot_diagnostic
 from remote_inference.msg import ActionChunk, ClientState, ExecutedAction, Observation, ServerStatus
 from remote_inference.nodes.parameters import declare_parameters, require_parameter

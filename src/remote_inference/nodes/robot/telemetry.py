@@ -13,7 +13,7 @@ from builtin_interfaces.msg import Time
 from std_msgs.msg import Header
 
 from remote_inference.core.robot.engine import Engine
-from remote_inference.core.robot.playback import Tick
+from remote_inference.core.robot.tick import Tick
 from remote_inference.msg import ClientState, ExecutedAction
 from remote_inference.nodes.robot.control_loop import ControlLoop
 from remote_inference.wire import float64_field

@@ -1,0 +1,39 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The outcome of one control tick: what is commanded and where it comes from."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import IntEnum
+
+from remote_inference.core.robot.action_queue import QueuedAction
+from remote_inference.core.robot.guard import Float64Array
+
+
+class CommandSource(IntEnum):
+    """The values are those of ExecutedAction.msg."""
+
+    NONE = 0
+    CHUNK = 1
+    REPEAT_LAST = 2
+    ZERO = 3
+    HOMING = 4
+    HOLD = 5  # the last command, for trajectory controllers alone: ends what they were handed
+
+
+@dataclass(frozen=True)
+class Tick:
+    """The outcome of one control tick. `command` is `[action_dim]`, None when nothing is to be published.
+
+    `horizon` `[rows, action_dim]` begins with the command; the other rows are what the next ticks will
+    command if nothing new arrives, none of them beyond the age bound.
+    """
+
+    command: Float64Array | None
+    source: CommandSource
+    queued: QueuedAction | None = None
+    age_s: float = math.nan
+    interventions: tuple[str, ...] = ()
+    horizon: Float64Array | None = None
