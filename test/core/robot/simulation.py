@@ -87,7 +87,7 @@ class World:
         self._order = itertools.count()
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._every(SENSOR_NS, self._sense)
-        self._every(TIMER_NS, lambda: self.carry_out(self.engine.timer(self.now_ns)))
+        self._every(TIMER_NS, lambda: self.carry_out(self.engine.tick(self.now_ns)))
         self._every(PERIOD_NS, self._tick)
         self._every(ns(0.1), self._look_for_server)
         self._every(ns(1), self._publish_status)
@@ -146,7 +146,7 @@ class World:
 
     def _sense(self) -> None:
         self.arrivals |= {topic: self.now_ns for topic, delivers in self.sensors.items() if delivers}
-        self.carry_out(self.engine.sensors(dict(self.arrivals), self.position.copy(), self.now_ns))
+        self.carry_out(self.engine.take_sensors(dict(self.arrivals), self.position.copy(), self.now_ns))
 
     def _tick(self) -> None:
         tick = self.engine.playback.tick(self.now_ns)
@@ -193,12 +193,12 @@ class World:
         self.after(HOP_NS, arrive)
 
     def _status_answered(self, name: str, accepting: bool) -> None:
-        self.carry_out(self.engine.status_reply(name, accepting, self.now_ns))
+        self.carry_out(self.engine.take_status_reply(name, accepting, self.now_ns))
 
     def _open(self, server: SimulatedServer, offer: SessionOffer) -> Callable[[], None]:
         reply = server.open(offer)
         epoch = offer.session_epoch
-        return lambda: self.carry_out(self.engine.session_reply(server.name, epoch, reply, self.now_ns))
+        return lambda: self.carry_out(self.engine.take_session_reply(server.name, epoch, reply, self.now_ns))
 
     def _close(self, server: SimulatedServer, session_id: str) -> None:
         server.closed.append(session_id)
@@ -207,7 +207,7 @@ class World:
     def _reset(self, server: SimulatedServer, episode_id: int) -> Callable[[], None] | None:
         if not server.acknowledges_resets:
             return None
-        return lambda: self.carry_out(self.engine.reset_reply(episode_id, True, ""))
+        return lambda: self.carry_out(self.engine.take_reset_reply(episode_id, True, ""))
 
     def _infer(self, name: str, request: Request) -> None:
         server = self.servers[name]
@@ -221,7 +221,7 @@ class World:
         counters = self.engine.counters
         merged, ended = counters.chunks_merged, counters.chunks_merged + counters.chunks_rejected
         latest = self.sent[-1]
-        effects = self.engine.chunk(chunk, self.now_ns)
+        effects = self.engine.take_chunk(chunk, self.now_ns)
         if counters.chunks_merged + counters.chunks_rejected != ended:
             assert (chunk.session_id, chunk.session_epoch) == (latest.session_id, latest.session_epoch)
             assert (chunk.seq_id, chunk.episode_id) == (latest.seq_id, self.engine.episode_id)
@@ -255,14 +255,14 @@ class World:
         session, server = self.engine.link.session, self.servers[self.engine.link.server]
         if session is not None:
             matched = self.presence and server.up and server.registry.get(session.session_id) is not None
-            self.carry_out(self.engine.presence(matched, self.now_ns))
+            self.carry_out(self.engine.take_presence(matched, self.now_ns))
 
     def _publish_status(self) -> None:
         for server in self.servers.values():
             if server.up:
                 sessions = tuple(session.session_id for session in server.registry.all())
                 self.carry_out(
-                    self.engine.server_status(server.name, server.instance_id, sessions, self.now_ns)
+                    self.engine.take_server_status(server.name, server.instance_id, sessions, self.now_ns)
                 )
 
     # -- the operator --------------------------------------------------------------------------------------

@@ -218,9 +218,9 @@ def test_equal_seeds_and_events_give_equal_effects():
         effects = []
         for tick in range(400):
             now_ns = tick * PERIOD_NS
-            effects += [f"{now_ns} {effect}" for effect in engine.timer(now_ns)]
+            effects += [f"{now_ns} {effect}" for effect in engine.tick(now_ns)]
             if tick % (SENSOR_NS // PERIOD_NS + 1) == 0:
-                engine.sensors(dict.fromkeys(TOPICS, now_ns), np.zeros(2), now_ns)
+                engine.take_sensors(dict.fromkeys(TOPICS, now_ns), np.zeros(2), now_ns)
         return effects
 
     assert play() == play()

@@ -37,7 +37,7 @@ def test_a_chunk_that_answers_something_else_is_dropped_and_counted(change: dict
     world.fate = lose_chunks
     world.run(0.3)
     (request,) = world.sent
-    effects = world.engine.chunk(replace(answer(request), **change), world.now_ns)
+    effects = world.engine.take_chunk(replace(answer(request), **change), world.now_ns)
     assert effects == []
     assert world.engine.counters.chunks_dropped == 1
     assert len(world.engine.queue) == 0
@@ -121,7 +121,7 @@ def test_a_malformed_chunk_is_reported_and_its_request_times_out():
     world = World(make_config(request_timeout_s=0.5))
     world.fate = lose_chunks
     world.run(0.3)
-    world.carry_out(world.engine.malformed_chunk("chunk_model: found 3 values, expected 40"))
+    world.carry_out(world.engine.take_malformed_chunk("chunk_model: found 3 values, expected 40"))
     assert "found 3 values" in world.warnings()
     assert world.engine.counters.chunks_rejected == 1
     world.run(0.5)
@@ -204,7 +204,9 @@ def test_a_restarted_server_is_known_by_its_instance_id():
     restarted_ns = world.now_ns
     world.server.restart()
     world.carry_out(
-        world.engine.server_status("/server_a", world.server.instance_id, (first.session_id,), world.now_ns)
+        world.engine.take_server_status(
+            "/server_a", world.server.instance_id, (first.session_id,), world.now_ns
+        )
     )
     assert world.state is State.RECONNECTING
     assert "restarted" in world.engine.machine.cause
@@ -217,7 +219,7 @@ def test_a_restarted_server_is_known_by_its_instance_id():
 def test_a_session_that_the_server_dropped_is_opened_again():
     world = streaming(World())
     world.carry_out(
-        world.engine.server_status("/server_a", world.server.instance_id, ("another",), world.now_ns)
+        world.engine.take_server_status("/server_a", world.server.instance_id, ("another",), world.now_ns)
     )
     assert world.state is State.RECONNECTING
     world.run_until(lambda: world.state is State.STREAMING)
@@ -227,13 +229,13 @@ def test_a_status_from_before_the_session_does_not_lose_it():
     """Topic and service are not ordered: the answer to open_session may overtake an older status."""
     world = World()
     world.run_until(lambda: world.engine.link.open)
-    world.carry_out(world.engine.server_status("/server_a", world.server.instance_id, (), world.now_ns))
+    world.carry_out(world.engine.take_server_status("/server_a", world.server.instance_id, (), world.now_ns))
     assert world.engine.link.open
 
 
 def test_the_status_of_another_server_says_nothing_about_ours():
     world = streaming(World())
-    assert world.engine.server_status("/server_b", "b#1", (), world.now_ns) == []
+    assert world.engine.take_server_status("/server_b", "b#1", (), world.now_ns) == []
     assert world.state is State.STREAMING
 
 
@@ -255,10 +257,10 @@ def test_the_answer_of_the_lost_session_is_dropped_after_reconnecting():
     sent = len(world.sent)
     world.run_until(lambda: len(world.sent) > sent)
     old = world.sent[-1]
-    world.carry_out(world.engine.presence(False, world.now_ns))
+    world.carry_out(world.engine.take_presence(False, world.now_ns))
     world.run_until(lambda: world.engine.link.open)
     dropped = world.engine.counters.chunks_dropped
-    assert world.engine.chunk(answer(old), world.now_ns) == []
+    assert world.engine.take_chunk(answer(old), world.now_ns) == []
     assert world.engine.counters.chunks_dropped == dropped + 1
 
 
@@ -288,8 +290,8 @@ def test_a_dead_engine_emits_nothing_though_answers_still_arrive():
     world.server.up = False
     world.run_until(lambda: stopped(world))
     assert isinstance([e for _, e in world.effects if isinstance(e, GetStatus | SendRequest)][-1], GetStatus)
-    assert world.engine.status_reply("/server_a", True, world.now_ns) == []
-    assert world.engine.timer(world.now_ns + ns(100)) == []
+    assert world.engine.take_status_reply("/server_a", True, world.now_ns) == []
+    assert world.engine.tick(world.now_ns + ns(100)) == []
 
 
 def test_a_dead_engine_does_not_die_twice():
@@ -299,7 +301,7 @@ def test_a_dead_engine_does_not_die_twice():
     world.run_until(lambda: stopped(world))
     world.server.alter_reply = lambda reply: replace(reply, action_names=("other",))
     world.server.restart()
-    world.carry_out(world.engine.status_reply("/server_a", True, world.now_ns))
+    world.carry_out(world.engine.take_status_reply("/server_a", True, world.now_ns))
     world.run(5)
     assert len([effect for _, effect in world.effects if type(effect).__name__ == "Stop"]) == 1
 
@@ -333,5 +335,5 @@ def test_a_rejected_chunk_is_counted_by_the_guards_rule():
     world.run(1)
     counts = world.engine.guard.counts
     assert counts["non_finite"] == world.engine.counters.chunks_rejected > 0
-    world.carry_out(world.engine.malformed_chunk("no CDR"))
+    world.carry_out(world.engine.take_malformed_chunk("no CDR"))
     assert counts["shape"] == 1

@@ -137,7 +137,7 @@ def test_an_observation_captured_before_the_reset_is_not_used_when_it_is_announc
     sent = len(world.sent)
     world.now_ns += ns(0.005)
     world.arrivals = dict.fromkeys(TOPICS, arrived_ns)
-    world.carry_out(world.engine.sensors(dict(world.arrivals), world.position, world.now_ns))
+    world.carry_out(world.engine.take_sensors(dict(world.arrivals), world.position, world.now_ns))
     assert len(world.sent) == sent
 
 
@@ -158,7 +158,7 @@ def test_a_refused_reset_is_reported_with_the_servers_words():
     world = streaming(World())
     world.server.acknowledges_resets = False
     world.reset()
-    world.carry_out(world.engine.reset_reply(1, False, "session 'x' is not open"))
+    world.carry_out(world.engine.take_reset_reply(1, False, "session 'x' is not open"))
     world.run(2)
     assert world.all(ResetEnded) == [ResetEnded(1, False, "refused by /server_a: session 'x' is not open")]
 
@@ -175,7 +175,7 @@ def test_the_acknowledgement_of_an_earlier_reset_does_not_count():
     world.server.acknowledges_resets = False
     world.reset()
     world.reset()
-    world.carry_out(world.engine.reset_reply(1, True, ""))
+    world.carry_out(world.engine.take_reset_reply(1, True, ""))
     world.run(2)
     assert world.all(ResetEnded) == [
         ResetEnded(1, False, "overtaken by the next reset"),

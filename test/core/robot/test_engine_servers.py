@@ -82,7 +82,7 @@ def test_a_grant_that_comes_too_late_is_given_back_to_the_server_that_granted_it
     kill(a)
     world.run_until(lambda: world.engine.link.server == "/server_b")
     late = SessionReply(accepted=True, session_id="late", server_instance_id=a.instance_id)
-    effects = world.engine.session_reply("/server_a", epoch, late, world.now_ns)
+    effects = world.engine.take_session_reply("/server_a", epoch, late, world.now_ns)
     assert effects == [CloseSession("/server_a", "late")]
     world.run_until(lambda: world.state is State.STREAMING)
 
@@ -95,7 +95,7 @@ def test_a_grant_of_an_earlier_attempt_is_not_taken_for_the_current_one():
     world.server.restart()
     world.run_until(lambda: len(world.all(OpenSession)) == 2)
     late = SessionReply(accepted=True, session_id="late", action_names=("shoulder", "elbow"))
-    assert world.engine.session_reply("/server_a", 1, late, world.now_ns) == [
+    assert world.engine.take_session_reply("/server_a", 1, late, world.now_ns) == [
         CloseSession("/server_a", "late")
     ]
     assert world.engine.link.session is None
@@ -105,7 +105,7 @@ def test_a_grant_of_an_earlier_attempt_is_not_taken_for_the_current_one():
 def test_a_reconnect_waits_for_matched_endpoints_too():
     world = streaming(World())
     world.server.restart()
-    world.carry_out(world.engine.server_status("/server_a", "another instance", (), world.now_ns))
+    world.carry_out(world.engine.take_server_status("/server_a", "another instance", (), world.now_ns))
     world.presence = False
     sent = len(world.sent)
     world.run(1)
@@ -118,25 +118,25 @@ def test_a_reconnect_waits_for_matched_endpoints_too():
 def test_a_late_refusal_is_ignored():
     world = streaming(World())
     assert (
-        world.engine.session_reply(
+        world.engine.take_session_reply(
             "/server_a", 0, SessionReply(accepted=False, rejection="actions"), world.now_ns
         )
         == []
     )
-    assert world.engine.session_reply("/server_a", 0, None, world.now_ns) == []
+    assert world.engine.take_session_reply("/server_a", 0, None, world.now_ns) == []
     assert world.state is State.STREAMING
 
 
 def test_the_late_status_of_another_server_is_ignored():
     world = World(make_config(servers=TWO)).run(0.001)
-    assert world.engine.status_reply("/server_b", True, world.now_ns) == []
+    assert world.engine.take_status_reply("/server_b", True, world.now_ns) == []
 
 
 def test_silence_that_the_caller_notices_counts_as_silence():
     world = World(make_config(servers=TWO))
     kill(world.servers["/server_a"])
     world.run(0.1)
-    world.carry_out(world.engine.status_reply("/server_a", None, world.now_ns))
+    world.carry_out(world.engine.take_status_reply("/server_a", None, world.now_ns))
     world.run(0.5)
     assert world.state is State.STREAMING
     assert world.engine.link.server == "/server_b"
@@ -320,12 +320,12 @@ def test_an_error_while_draining_moves_the_robot_on_too():
 
 def test_a_newcomer_waits_while_another_node_of_its_name_is_alive():
     world = World()
-    world.carry_out(world.engine.rival(True, world.now_ns))
+    world.carry_out(world.engine.take_rival(True, world.now_ns))
     world.run(20)
     assert world.all(GetStatus) == []
     assert world.commands_since(0) == []
     assert world.warnings().count("another node is called /robot_1/client") == 1
-    world.carry_out(world.engine.rival(False, world.now_ns))
+    world.carry_out(world.engine.take_rival(False, world.now_ns))
     world.run_until(lambda: world.state is State.STREAMING)
 
 
@@ -333,7 +333,7 @@ def test_a_newcomer_that_finds_the_other_node_late_gives_its_session_back():
     world = World()
     world.presence = False
     world.run_until(lambda: world.engine.link.phase is Phase.MATCHING)
-    world.carry_out(world.engine.rival(True, world.now_ns))
+    world.carry_out(world.engine.take_rival(True, world.now_ns))
     world.run(1)
     assert world.server.closed
     assert world.engine.link.session is None
@@ -342,7 +342,7 @@ def test_a_newcomer_that_finds_the_other_node_late_gives_its_session_back():
 
 def test_a_robot_that_has_had_a_session_does_not_give_way_to_a_newcomer():
     world = streaming(World())
-    world.carry_out(world.engine.rival(True, world.now_ns))
+    world.carry_out(world.engine.take_rival(True, world.now_ns))
     world.run(2)
     assert world.state is State.STREAMING
     world.server.restart()
@@ -394,6 +394,6 @@ def test_a_session_that_no_status_ever_lists_is_lost():
 def test_a_warning_of_a_rival_is_repeated_now_and_then():
     world = World()
     for _ in range(250):
-        world.carry_out(world.engine.rival(True, world.now_ns))
+        world.carry_out(world.engine.take_rival(True, world.now_ns))
         world.run(0.1)
     assert world.warnings().count("another node is called") == 3

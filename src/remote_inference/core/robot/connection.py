@@ -45,7 +45,7 @@ class Connection:
 
     # -- what the node tells -------------------------------------------------------------------------------
 
-    def status_reply(self, server: str, accepting: bool | None, task: str, now_ns: int) -> list[Effect]:
+    def take_status_reply(self, server: str, accepting: bool | None, task: str, now_ns: int) -> list[Effect]:
         """Take the answer to GetStatus; None when the server is silent."""
         if self.link.phase is not Phase.CHECKING or server != self.link.server:
             return []
@@ -56,7 +56,7 @@ class Connection:
         self.link.advance(Phase.OPENING, now_ns)
         return [OpenSession(server, self._offer(task))]
 
-    def session_reply(
+    def take_session_reply(
         self, server: str, epoch: int, reply: SessionReply | None, task: str, now_ns: int
     ) -> list[Effect]:
         """Take a server's answer to the OpenSession of an epoch; None when the server is silent.
@@ -85,13 +85,13 @@ class Connection:
         """End a session that was granted and will not be used: do not occupy the server."""
         return [CloseSession(server, reply.session_id)] if reply is not None and reply.accepted else []
 
-    def presence(self, matched: bool) -> str:
+    def take_presence(self, matched: bool) -> str:
         """Take whether the server in use is matched with our endpoints both ways."""
         lost = self._matched and not matched and self.link.open
         self._matched = matched
         return "server's presence lost" if lost else ""
 
-    def server_status(self, server: str, instance_id: str, sessions: tuple[str, ...]) -> str:
+    def take_server_status(self, server: str, instance_id: str, sessions: tuple[str, ...]) -> str:
         """Take a ServerStatus: a restarted server, or one that dropped our session, has forgotten us."""
         session = self.link.session
         if session is None or not self.link.open or server != self.link.server:
@@ -107,7 +107,7 @@ class Connection:
             return "server closed the session"
         return ""
 
-    def rival(self, present: bool, now_ns: int) -> list[Effect]:
+    def take_rival(self, present: bool, now_ns: int) -> list[Effect]:
         """Take whether another node of this name is alive: two must never command one robot.
 
         The one that has had a session stays; a newcomer waits until the other is gone.

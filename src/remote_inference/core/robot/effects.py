@@ -12,14 +12,14 @@ from remote_inference.core.robot.state_machine import Transition
 
 @dataclass(frozen=True)
 class GetStatus:
-    """Call `<server>/get_status`; answer with `Engine.status_reply`."""
+    """Call `<server>/get_status`; answer with `Engine.take_status_reply`."""
 
     server: str
 
 
 @dataclass(frozen=True)
 class OpenSession:
-    """Call `<server>/open_session`; answer with `Engine.session_reply`."""
+    """Call `<server>/open_session`; answer with `Engine.take_session_reply`."""
 
     server: str
     offer: SessionOffer
@@ -35,7 +35,7 @@ class CloseSession:
 
 @dataclass(frozen=True)
 class ResetSession:
-    """Call `<server>/reset_session`; answer with `Engine.reset_reply`."""
+    """Call `<server>/reset_session`; answer with `Engine.take_reset_reply`."""
 
     server: str
     session_id: str
@@ -53,7 +53,7 @@ class ResetEnded:
 
 @dataclass(frozen=True)
 class SendRequest:
-    """Publish the observation last announced with `Engine.sensors`."""
+    """Publish the observation last announced with `Engine.take_sensors`."""
 
     request: Request
 

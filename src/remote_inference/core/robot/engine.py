@@ -85,7 +85,7 @@ class Engine:
 
     # -- what the node tells -------------------------------------------------------------------------------
 
-    def sensors(
+    def take_sensors(
         self, arrivals: Mapping[str, int], measured: Float64Array | None, now_ns: int
     ) -> list[Effect]:
         """Take the monotonic arrival times [ns] of the newest content of each topic received so far.
@@ -94,41 +94,43 @@ class Engine:
         """
         self.cycle.see(arrivals)
         self._measured = measured
-        return self.timer(now_ns)
+        return self.tick(now_ns)
 
-    def status_reply(self, server: str, accepting: bool | None, now_ns: int) -> list[Effect]:
+    def take_status_reply(self, server: str, accepting: bool | None, now_ns: int) -> list[Effect]:
         """Take the answer to GetStatus; None when the server is silent."""
-        return [] if self.dead else self.connection.status_reply(server, accepting, self.task, now_ns)
+        return [] if self.dead else self.connection.take_status_reply(server, accepting, self.task, now_ns)
 
-    def session_reply(self, server: str, epoch: int, reply: SessionReply | None, now_ns: int) -> list[Effect]:
+    def take_session_reply(
+        self, server: str, epoch: int, reply: SessionReply | None, now_ns: int
+    ) -> list[Effect]:
         """Take a server's answer to the OpenSession of an epoch; None when the server is silent."""
         if self.dead:
             return self.connection.close_unused(server, reply)
         try:
-            return self.connection.session_reply(server, epoch, reply, self.task, now_ns)
+            return self.connection.take_session_reply(server, epoch, reply, self.task, now_ns)
         except FatalMismatch as mismatch:
             close = self.connection.close_unused(server, reply)
             replaced = reply is not None and reply.rejection == NAME_REJECTION
             died = self._die(Event.CONTRACT_VIOLATED, f"{server}: {mismatch}", homing=not replaced)
             return [*close, *died]
 
-    def presence(self, matched: bool, now_ns: int) -> list[Effect]:
+    def take_presence(self, matched: bool, now_ns: int) -> list[Effect]:
         """Take whether the server in use is matched with our endpoints both ways."""
-        cause = self.connection.presence(matched)
-        return self._lose_session(cause, now_ns) if cause else self.timer(now_ns)
+        cause = self.connection.take_presence(matched)
+        return self._lose_session(cause, now_ns) if cause else self.tick(now_ns)
 
-    def server_status(
+    def take_server_status(
         self, server: str, instance_id: str, sessions: tuple[str, ...], now_ns: int
     ) -> list[Effect]:
         """Take a ServerStatus: a restarted server, or one that dropped our session, has forgotten us."""
-        cause = self.connection.server_status(server, instance_id, sessions)
+        cause = self.connection.take_server_status(server, instance_id, sessions)
         return self._lose_session(cause, now_ns) if cause else []
 
-    def rival(self, present: bool, now_ns: int) -> list[Effect]:
+    def take_rival(self, present: bool, now_ns: int) -> list[Effect]:
         """Take whether another node of this name is alive."""
-        return [] if self.dead else self.connection.rival(present, now_ns)
+        return [] if self.dead else self.connection.take_rival(present, now_ns)
 
-    def reset_reply(self, episode_id: int, acknowledged: bool, message: str) -> list[Effect]:
+    def take_reset_reply(self, episode_id: int, acknowledged: bool, message: str) -> list[Effect]:
         """Take the server's answer to ResetSession."""
         if episode_id != self.episode_id or self._reset_deadline_ns is None:
             return []
@@ -136,7 +138,7 @@ class Engine:
             return self._end_reset(f"acknowledged by {self.link.server}", acknowledged=True)
         return self._end_reset(f"refused by {self.link.server}: {message}")
 
-    def chunk(self, chunk: Chunk, now_ns: int) -> list[Effect]:
+    def take_chunk(self, chunk: Chunk, now_ns: int) -> list[Effect]:
         """Take a chunk; only the answer to the outstanding request counts."""
         session = self.link.session
         if self.dead or session is None or not self.cycle.is_answered_by(chunk):
@@ -157,14 +159,14 @@ class Engine:
             effects += self._apply(Event.CHUNK_MERGED, f"chunk {chunk.seq_id} merged")
         if chunk.status is ChunkStatus.DRAINING:
             effects += self._lose_session("server is draining", now_ns, move_on=True)
-        return effects + self.timer(now_ns)
+        return effects + self.tick(now_ns)
 
-    def not_sent(self) -> None:
+    def take_back_request(self) -> None:
         """Take back the request last emitted: its sensors could not be read."""
         self.cycle.abandon()
         self.counters.requests -= 1
 
-    def malformed_chunk(self, problem: str) -> list[Effect]:
+    def take_malformed_chunk(self, problem: str) -> list[Effect]:
         """Take a chunk message that cannot be read; its request runs into its timeout."""
         self.counters.chunks_rejected += 1
         self.guard.refuse(SHAPE)
@@ -184,7 +186,7 @@ class Engine:
         self.playback.forget_command()
         self.playback.paused = False
         self._timeouts_in_a_row = 0
-        return self.timer(now_ns)
+        return self.tick(now_ns)
 
     def reset(self, task: str, now_ns: int) -> list[Effect]:
         """Begin a new episode: empty queue, next episode_id, latency kept. An empty task keeps the old."""
@@ -214,7 +216,7 @@ class Engine:
 
     # -- time ----------------------------------------------------------------------------------------------
 
-    def timer(self, now_ns: int) -> list[Effect]:
+    def tick(self, now_ns: int) -> list[Effect]:
         """Do what is due. Call it at every event and at least every 20 ms."""
         if self.dead:
             return []

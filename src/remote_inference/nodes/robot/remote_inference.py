@@ -164,7 +164,7 @@ class RemoteInference(Node):
     def _on_server_status(self, server: str, status: ServerStatus) -> None:
         sessions = tuple(status.sessions)
         self._submit(
-            lambda: self._engine.server_status(server, status.instance_id, sessions, time.monotonic_ns())
+            lambda: self._engine.take_server_status(server, status.instance_id, sessions, time.monotonic_ns())
         )
 
     # -- worker thread -------------------------------------------------------------------------------------
@@ -203,7 +203,7 @@ class RemoteInference(Node):
         snapshot = self._sensors.snapshot()
         measured = self._sensors.measured_positions(snapshot)
         self._sent_snapshot = snapshot
-        self._carry_out(self._engine.sensors(snapshot.arrivals, measured, time.monotonic_ns()))
+        self._carry_out(self._engine.take_sensors(snapshot.arrivals, measured, time.monotonic_ns()))
         if self._engine.awaits_observation:
             self._sensors.prepare_images(snapshot)
 
@@ -214,19 +214,19 @@ class RemoteInference(Node):
             problem = f"{topics}: no controller subscribes, the arm does not follow"
             self.get_logger().warning(problem, throttle_duration_sec=UNHEARD_WARNING_PERIOD_S)
         if not self._engine.connection.established:
-            self._carry_out(self._engine.rival(self._presence.has_rival(), time.monotonic_ns()))
+            self._carry_out(self._engine.take_rival(self._presence.has_rival(), time.monotonic_ns()))
         if self._engine.link.session is not None:
             matched = self._presence.check(self._engine.link.server)
-            self._carry_out(self._engine.presence(matched, time.monotonic_ns()))
+            self._carry_out(self._engine.take_presence(matched, time.monotonic_ns()))
 
     def _take_chunk(self, data: bytes, now_ns: int) -> list[Effect]:
         try:
             chunk = chunk_from_message(deserialize_message(data, ActionChunk))
         except WireError as error:
-            return self._engine.malformed_chunk(str(error))
+            return self._engine.take_malformed_chunk(str(error))
         except Exception as error:  # what rclpy raises for bytes that are no ActionChunk
-            return self._engine.malformed_chunk(f"{type(error).__name__}: {error}")
-        return self._engine.chunk(chunk, now_ns)
+            return self._engine.take_malformed_chunk(f"{type(error).__name__}: {error}")
+        return self._engine.take_chunk(chunk, now_ns)
 
     def _report_state(self) -> list[Effect]:
         state = state_message(self._engine, self._control, self.get_clock().now().to_msg())
@@ -277,7 +277,7 @@ class RemoteInference(Node):
         except SensorError as error:
             problem = f"request {effect.request.seq_id} not sent: {error}"
             self.get_logger().warning(problem, throttle_duration_sec=WARNING_PERIOD_S)
-            self._engine.not_sent()
+            self._engine.take_back_request()
             return
         stamp = self.get_clock().now().to_msg()
         self._observation_publisher.publish(observation_to_message(effect.request, state, images, stamp))

@@ -29,14 +29,14 @@ class SessionClient:
     def get_status(self, server: str) -> None:
         def answered(answer: GetStatus.Response | None) -> list[Effect]:
             accepting = None if answer is None else answer.status.accepting
-            return self._engine.status_reply(server, accepting, time.monotonic_ns())
+            return self._engine.take_status_reply(server, accepting, time.monotonic_ns())
 
         self._call(server, "get_status", GetStatus.Request(), answered)
 
     def open(self, server: str, offer: SessionOffer) -> None:
         def answered(answer: OpenSession.Response | None) -> list[Effect]:
             reply = None if answer is None else reply_from_response(answer)
-            return self._engine.session_reply(server, offer.session_epoch, reply, time.monotonic_ns())
+            return self._engine.take_session_reply(server, offer.session_epoch, reply, time.monotonic_ns())
 
         self._call(server, "open_session", offer_to_request(offer), answered)
 
@@ -47,7 +47,7 @@ class SessionClient:
         def answered(answer: ResetSession.Response | None) -> list[Effect]:
             acknowledged = answer is not None and answer.reset
             message = "no answer" if answer is None else answer.message
-            return self._engine.reset_reply(episode_id, acknowledged, message)
+            return self._engine.take_reset_reply(episode_id, acknowledged, message)
 
         request = ResetSession.Request(session_id=session_id, episode_id=episode_id)
         self._call(server, "reset_session", request, answered)
