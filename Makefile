@@ -44,8 +44,8 @@ test: setup $(CHROMIUM)  ## run every test (ARGS="-k queue" selects)
 test-nodes: setup $(CHROMIUM)  ## run only the tests that start ROS nodes
 	@$(RUN) python -m pytest test/nodes test/faults $(ARGS)
 
-fault-table: setup  ## break things, judge what the arm was commanded, and write docs/faults.md (three minutes)
-	@$(RUN) python -m pytest test/faults -m fault -n 2 --fault-table docs/faults.md $(ARGS)
+fault-table: setup  ## break things, judge what the arm was commanded, and write docs/reference/faults.md (three minutes)
+	@$(RUN) python -m pytest test/faults -m fault -n 2 --fault-table docs/reference/faults.md $(ARGS)
 
 # test/conftest.py needs ROS 2, which this environment lacks. The import comes first: a test would skip itself.
 test-lerobot: $(LEROBOT)/.packages  ## compare the action queue with LeRobot's own, which needs Python 3.12

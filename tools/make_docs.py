@@ -32,7 +32,8 @@ from remote_inference.recording import request_log
 DOCS = Path(__file__).parents[1] / "docs"
 RTC_PICTURE = DOCS / "images" / "rtc_weights.png"
 FLOW_CARD = DOCS.parent / "config" / "models" / "belt_arm_flow" / "README.md"
-DOCUMENTS = tuple(DOCS / f"{name}.md" for name in ("safety", "parameters", "manifest", "operations", "rtc"))
+MARK = "<!-- generated: "
+DOCUMENTS = tuple(path for path in sorted(DOCS.rglob("*.md")) if MARK in path.read_text(encoding="utf-8"))
 
 
 def states_table() -> str:

@@ -26,13 +26,12 @@ from remote_inference.msg import ActionChunk, ClientState, ExecutedAction, Obser
 
 DOCS = ROOT / "docs"
 PAGES = [
-    *(
-        DOCS / name
-        for name in ("two_machines.md", "deployment.md", "troubleshooting.md", "fleet.md", "zenoh.md")
-    ),
+    DOCS / "tutorials" / "two_machines.md",
+    *(DOCS / "how-to" / name for name in ("deployment.md", "troubleshooting.md", "fleet_keys.md")),
+    DOCS / "explanation" / "zenoh.md",
     ROOT / "README.md",
 ]
-TROUBLESHOOTING = (DOCS / "troubleshooting.md").read_text()
+TROUBLESHOOTING = (DOCS / "how-to" / "troubleshooting.md").read_text()
 SOURCE = ROOT / "src" / "remote_inference"
 # Words of the pages that are nobody's parameter: programs, images, and values of the middleware.
 ELSEWHERE = {
@@ -252,7 +251,7 @@ def test_a_line_of_the_command_line_is_accepted(line: str) -> None:
 
 
 SPEAKS = re.compile(r"^(remote-inference (robot|server) |ros2 (service|topic|node|param|lifecycle) )")
-WITHOUT_PREAMBLE = [page for page in PAGES if page.stem in {"fleet", "zenoh", "README"}]  # no common set-up
+WITHOUT_PREAMBLE = [page for page in PAGES if page.stem in {"fleet_keys", "zenoh", "README"}]  # no common set-up
 
 
 @pytest.mark.parametrize("page", WITHOUT_PREAMBLE, ids=lambda page: page.stem)

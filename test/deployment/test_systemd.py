@@ -95,8 +95,8 @@ def prevented() -> set[int]:
 
 
 def test_only_a_crash_is_answered_by_a_restart() -> None:
-    """The codes of docs/safety.md: 0 is no failure, 1 a robot that gave up, 2 files that are wrong."""
-    table = re.findall(r"^\| (\d) \| (.*) \|$", (ROOT / "docs" / "safety.md").read_text(), flags=re.MULTILINE)
+    """The codes of docs/explanation/safety.md: 0 is no failure, 1 a robot that gave up, 2 files that are wrong."""
+    table = re.findall(r"^\| (\d) \| (.*) \|$", (ROOT / "docs" / "explanation" / "safety.md").read_text(), flags=re.MULTILINE)
     assert [code for code, _ in table] == ["0", "1", "2", "3"]
     assert SERVICE["Restart"] == "on-failure"
     assert prevented() == {1, 2}
@@ -168,7 +168,7 @@ def test_a_node_that_crashes_is_no_exit_code_of_its_own(tmp_path: Path) -> None:
 
 
 def test_the_keys_belong_to_the_user_that_the_units_run_as() -> None:
-    page = (ROOT / "docs" / "deployment.md").read_text()
+    page = (ROOT / "docs" / "how-to" / "deployment.md").read_text()
     (owner,) = re.findall(r"^sudo chown -R (\w+):\w+ /etc/remote_inference/robot_1$", page, re.MULTILINE)
     assert owner == SERVICE["User"] == read(ROUTER_UNIT)["Service"]["User"]
 

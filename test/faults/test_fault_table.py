@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""docs/faults.md and the suite list the same faults."""
+"""docs/reference/faults.md and the suite list the same faults."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fault_table import Row, read_names, write_table
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "faults.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "faults.md"
 
 
 def test_the_document_lists_the_faults_of_the_suite() -> None:

@@ -19,14 +19,13 @@ from remote_inference.core.robot.state_machine import DESCRIPTIONS, TRANSITIONS,
 
 ROOT = Path(__file__).parents[2]
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 @pytest.mark.parametrize("path", make_docs.DOCUMENTS, ids=lambda path: path.name)
 def test_the_generated_parts_are_what_the_code_says(path: Path):
     text = path.read_text()
-    assert "<!-- generated: " in text
-    assert make_docs.fill(text) == text, f"docs/{path.name} is stale: run make docs"
+    assert make_docs.fill(text) == text, f"{path.relative_to(ROOT)} is stale: run make docs"
 
 
 def test_every_table_stands_somewhere():
@@ -97,7 +96,7 @@ def test_the_picture_can_be_drawn(tmp_path: Path):
 
 
 def test_the_safety_page_explains_every_rule_of_the_guard():
-    text = (ROOT / "docs" / "safety.md").read_text()
+    text = (ROOT / "docs" / "explanation" / "safety.md").read_text()
     for rule in RULES:
         assert f"\n| `{rule}` |" in text, rule
 

@@ -17,7 +17,7 @@ from remote_inference.paths import share_path
 
 ROOT = Path(__file__).parents[2]
 DASHBOARD = ROOT / "config" / "grafana_dashboard.json"
-OPERATIONS = ROOT / "docs" / "operations.md"
+OPERATIONS = ROOT / "docs" / "how-to" / "watching.md"
 METRIC = re.compile(r"\b(?:policy_server|process)_[a-z_]*[a-z]\b")
 
 
