@@ -15,6 +15,7 @@ from remote_inference.core.contract import Contract, Home
 from remote_inference.core.document import parse_document
 from remote_inference.core.robot.guard import SENSOR_AGE
 from remote_inference.core.robot.homing import Homing
+from remote_inference.core.robot.playback import STOP_TICKS
 from remote_inference.core.robot.state_machine import State
 from remote_inference.core.robot.tick import CommandSource
 
@@ -67,9 +68,17 @@ def test_a_robot_that_was_driven_goes_home_when_it_gives_up_and_is_finished_ther
     world.run_until(lambda: world.engine.playback.finished)
     assert world.position == pytest.approx(HOME)
     count = len(homing_ticks(world))
-    assert 20 <= count <= 22  # one second at 20 Hz
+    assert 20 <= count - (STOP_TICKS - 1) <= 22  # one second at 20 Hz
     world.run(2)
     assert len(homing_ticks(world)) == count
+
+
+def test_home_is_commanded_several_times_because_the_last_command_may_be_lost():
+    world = die(home_world())
+    world.run_until(lambda: world.engine.playback.finished)
+    last = np.stack(homing_ticks(world)[-STOP_TICKS:])
+    assert len(last) == STOP_TICKS
+    assert last == pytest.approx(np.tile(HOME, (STOP_TICKS, 1)))
 
 
 def test_a_way_home_that_is_planned_too_fast_is_slowed_down_by_the_guard_and_still_ends_there():

@@ -15,7 +15,7 @@ from remote_inference.core.robot.homing import Homing
 from remote_inference.core.robot.tick import CommandSource, Tick
 
 EARLY_TICK = 0.1  # of a period: a tick may come so much too early
-STOP_TICKS = 10  # a single stop may be lost on its way to the controller
+STOP_TICKS = 10  # a single stop, or the last step of the way home, may be lost on its way to the controller
 
 
 class Playback:
@@ -42,6 +42,7 @@ class Playback:
         self._horizon_ns = 0  # ... and when
         self._commanded_ns = 0  # when anything was commanded last
         self._homing: Homing | None = None
+        self._home_ticks = 0  # in which home was commanded
         self._forget = False
         self._stop_ticks = 0  # stops still to command once there is nothing to execute
         self.paused = True
@@ -199,7 +200,8 @@ class Playback:
             self.wants_home = False
             return self._stop(guarded.interventions)
         self._last_command = self._reference = guarded.action
-        self.wants_home = not self._homing.reached(guarded.action)
+        self._home_ticks += self._homing.reached(guarded.action)
+        self.wants_home = self._home_ticks < STOP_TICKS
         horizon = guarded.action[np.newaxis]
         return Tick(
             guarded.action, CommandSource.HOMING, interventions=guarded.interventions, horizon=horizon

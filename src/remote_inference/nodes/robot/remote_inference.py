@@ -17,6 +17,7 @@ from collections import deque
 from contextlib import suppress
 from dataclasses import replace
 
+from rclpy.duration import Duration
 from rclpy.node import Node
 from rclpy.publisher import Publisher
 from rclpy.serialization import deserialize_message
@@ -72,6 +73,7 @@ STATE_PERIOD_S = 0.5
 WARNING_PERIOD_S = 1.0  # at most one warning of a kind in this time
 UNHEARD_WARNING_PERIOD_S = 10.0
 CLOSE_TIMEOUT_S = 1.0
+ACKNOWLEDGE_TIMEOUT_S = 0.5  # of the last message of a topic
 ANSWER_SPINS = 5  # of the executor, in which the operator's calls that wait are answered
 EXECUTED_BUFFER = 1_000  # ticks that may wait for the worker to publish them
 
@@ -139,6 +141,7 @@ class RemoteInference(Node):
         self._stop.set()
         self._wake.set()
         self._worker.join(CLOSE_TIMEOUT_S)
+        self._publish_executed()  # what the last ticks commanded
         self._carry_out(self._engine.close())
         assert self.executor is not None, "run_node spins this node until it closes it"
         deadline_s = time.monotonic() + CLOSE_TIMEOUT_S
@@ -146,6 +149,13 @@ class RemoteInference(Node):
             self.executor.spin_once(timeout_sec=0.0)
         while self._servers.waiting and time.monotonic() < deadline_s:
             self.executor.spin_once(timeout_sec=0.05)
+        self._wait_until_heard()
+
+    def _wait_until_heard(self) -> None:
+        """Let the last commands and the last state leave the process: they end with their publisher."""
+        for publisher in (*(publisher for publisher, _ in self._commands), self._state_publisher):
+            if not publisher.wait_for_all_acked(Duration(seconds=ACKNOWLEDGE_TIMEOUT_S)):
+                self.get_logger().warning(f"{publisher.topic_name}: the last message is not acknowledged")
 
     # -- executor's thread: deposit ------------------------------------------------------------------------
 
