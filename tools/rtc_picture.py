@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The picture of docs/explanation/rtc.md: the weight of each row of a prefix, for a few delays and one short prefix."""
+"""The picture of the page on RTC: the weight of each row of a prefix, for a few delays."""
 
 from __future__ import annotations
 

@@ -251,7 +251,8 @@ def test_a_line_of_the_command_line_is_accepted(line: str) -> None:
 
 
 SPEAKS = re.compile(r"^(remote-inference (robot|server) |ros2 (service|topic|node|param|lifecycle) )")
-WITHOUT_PREAMBLE = [page for page in PAGES if page.stem in {"fleet_keys", "zenoh", "README"}]  # no common set-up
+# Those that have no common set-up.
+WITHOUT_PREAMBLE = [page for page in PAGES if page.stem in {"fleet_keys", "zenoh", "README"}]
 
 
 @pytest.mark.parametrize("page", WITHOUT_PREAMBLE, ids=lambda page: page.stem)

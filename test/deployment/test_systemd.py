@@ -95,8 +95,9 @@ def prevented() -> set[int]:
 
 
 def test_only_a_crash_is_answered_by_a_restart() -> None:
-    """The codes of docs/explanation/safety.md: 0 is no failure, 1 a robot that gave up, 2 files that are wrong."""
-    table = re.findall(r"^\| (\d) \| (.*) \|$", (ROOT / "docs" / "explanation" / "safety.md").read_text(), flags=re.MULTILINE)
+    """The codes of the page on safety: 0 is no failure, 1 a robot that gave up, 2 files that are wrong."""
+    page = (ROOT / "docs" / "explanation" / "safety.md").read_text()
+    table = re.findall(r"^\| (\d) \| (.*) \|$", page, flags=re.MULTILINE)
     assert [code for code, _ in table] == ["0", "1", "2", "3"]
     assert SERVICE["Restart"] == "on-failure"
     assert prevented() == {1, 2}

@@ -7,7 +7,8 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from xml.etree import ElementTree
@@ -80,7 +81,7 @@ def place_of(module: str) -> tuple[int, str]:
     return ROOMS.index(room), side
 
 
-def find_wrong_imports(imports: Mapping[str, Set[str]]) -> list[str]:
+def find_wrong_imports(imports: Mapping[str, AbstractSet[str]]) -> list[str]:
     """Return the imports that point up, or from one side to the other."""
     wrong = []
     for module, found in imports.items():

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The folder's own modules; `eclipse-zenoh` is the engine of rmw_zenoh in another version (docs/explanation/zenoh.md)."""
+"""The folder's own modules; `eclipse-zenoh` is the engine of rmw_zenoh in another version (zenoh.md)."""
 
 from importlib.util import find_spec
 
