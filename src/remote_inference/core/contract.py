@@ -23,15 +23,18 @@ Name = Annotated[str, Field(min_length=1)]
 Names = Annotated[tuple[Name, ...], Field(min_length=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
+Topic = Annotated[Name, Field(description="topic, relative to the robot's namespace")]
 
 
 class StateSource(Document):
     """Joints picked by name from one topic; sources are concatenated in the contract's order."""
 
-    topic: Name
-    type: Literal["sensor_msgs/msg/JointState"]
-    field: Literal["position", "velocity", "effort"]
-    names: Names
+    topic: Topic
+    type: Annotated[Literal["sensor_msgs/msg/JointState"], Field(description="message type of the topic")]
+    field: Annotated[
+        Literal["position", "velocity", "effort"], Field(description="which array of the message is read")
+    ]
+    names: Annotated[Names, Field(description="joints to pick from the message, in the policy's order")]
 
     @property
     def state_names(self) -> tuple[str, ...]:
@@ -44,10 +47,18 @@ class StateSource(Document):
 class ImageSource(Document):
     """One camera. `jpeg_quality` 0 sends it unencoded; an image that arrives as JPEG is passed through."""
 
-    topic: Name
-    type: Literal["sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage"]
-    colour: Literal["rgb", "depth"] = "rgb"
-    jpeg_quality: Annotated[int, Field(ge=0, le=100)] = 90
+    topic: Topic
+    type: Annotated[
+        Literal["sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage"],
+        Field(description="message type of the topic; a CompressedImage that is JPEG is passed through"),
+    ]
+    colour: Annotated[
+        Literal["rgb", "depth"], Field(description="depth: 16 bit, travels as PNG, without loss")
+    ] = "rgb"
+    jpeg_quality: Annotated[
+        int,
+        Field(ge=0, le=100, description="quality of the robot's JPEG encoder; 0: an Image travels unencoded"),
+    ] = 90
 
     @property
     def encoding(self) -> str:
@@ -60,9 +71,9 @@ class ImageSource(Document):
 class JointLimit(Document):
     """Bounds of one action dimension, in the unit of the action (rad, m, rad/s, ...)."""
 
-    min: Finite
-    max: Finite
-    max_velocity: Positive  # [unit/s] bound on the change of the command
+    min: Annotated[Finite, Field(description="lowest command [unit of the action]")]
+    max: Annotated[Finite, Field(description="highest command, above min [unit of the action]")]
+    max_velocity: Annotated[Positive, Field(description="bound on the change of the command [unit/s]")]
 
     @model_validator(mode="after")
     def _ordered(self) -> JointLimit:
@@ -74,9 +85,11 @@ class JointLimit(Document):
 class Actions(Document):
     """The action vector: `[action_dim]` in the order of `names`, which must equal the policy's."""
 
-    kind: Literal["position", "velocity", "effort"]
-    names: Names
-    limits: Mapping[str, JointLimit]
+    kind: Annotated[Literal["position", "velocity", "effort"], Field(description="what an action commands")]
+    names: Annotated[Names, Field(description="action vector; equal to the policy's, order included")]
+    limits: Annotated[
+        Mapping[str, JointLimit], Field(description="bounds by action; one entry for each of names")
+    ]
 
     @model_validator(mode="after")
     def _limits_cover_names(self) -> Actions:
@@ -97,34 +110,58 @@ class Actions(Document):
 class CommandSink(Document):
     """A controller's command topic and the actions it takes, in its own order."""
 
-    topic: Name
-    type: Literal[
-        "std_msgs/msg/Float64MultiArray", "trajectory_msgs/msg/JointTrajectory", "sensor_msgs/msg/JointState"
+    topic: Topic
+    type: Annotated[
+        Literal[
+            "std_msgs/msg/Float64MultiArray",
+            "trajectory_msgs/msg/JointTrajectory",
+            "sensor_msgs/msg/JointState",
+        ],
+        Field(description="what the controller takes; JointTrajectory for position actions only"),
     ]
-    names: Names
+    names: Annotated[Names, Field(description="actions that the controller takes, in its own order")]
 
 
 class Home(Document):
     """Joint targets `[action_dim]`, order of the actions, and the time in which to reach them when DEAD."""
 
-    positions: tuple[Finite, ...]
-    duration_s: Positive
+    positions: Annotated[
+        tuple[Finite, ...],
+        Field(description="one target for each action, within its limits [unit of the action]"),
+    ]
+    duration_s: Annotated[
+        Positive, Field(description="time in which to get there; the guard may take longer [s]")
+    ]
 
 
 class Contract(Document):
     """A robot's topics, names, rates and limits."""
 
-    robot_type: Name
-    fps: Positive  # [Hz] control rate
-    task: str = ""
-    state: Annotated[tuple[StateSource, ...], Field(min_length=1)]
-    images: Mapping[str, ImageSource] = {}
-    actions: Actions
-    commands: Annotated[tuple[CommandSink, ...], Field(min_length=1)]
-    rename: Mapping[str, str] = {}
-    # Joint positions `[action_dim]` in the order of the actions, where `state` does not hold them by name.
-    measured: StateSource | None = None
-    home: Home | None = None
+    robot_type: Annotated[Name, Field(description="name of this kind of robot, for logs and status")]
+    fps: Annotated[Positive, Field(description="control rate; the policy's training rate [Hz]")]
+    task: Annotated[str, Field(description="first instruction; empty: the server's default_task")] = ""
+    state: Annotated[
+        tuple[StateSource, ...],
+        Field(min_length=1, description="joints that the policy sees, concatenated in this order"),
+    ]
+    images: Annotated[
+        Mapping[str, ImageSource], Field(description="cameras, by the robot's word for each")
+    ] = {}
+    actions: Annotated[Actions, Field(description="what the policy commands, and its bounds")]
+    commands: Annotated[
+        tuple[CommandSink, ...],
+        Field(min_length=1, description="controllers; together they take each action once"),
+    ]
+    rename: Annotated[
+        Mapping[str, str], Field(description="`images.` and the camera's word -> the policy's feature")
+    ] = {}
+    measured: Annotated[
+        StateSource | None,
+        Field(description="joint position for each action, where state does not hold them by name"),
+    ] = None
+    home: Annotated[
+        Home | None, Field(description="where to go when the robot gives up; left out: it stays")
+    ] = None
 
     @model_validator(mode="after")
     def _consistent(self) -> Contract:
