@@ -68,7 +68,7 @@ def spoil(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    from remote_inference.nodes import policy_server
+    from remote_inference.nodes.server import policy_server
 
     spoil(Path(os.environ[FAULT_FILE]))
     sys.exit(policy_server.main(sys.argv))

@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 from health_port import free_port
 
+from remote_inference.monitoring import health
 from remote_inference.monitoring.health import HealthServer
 from remote_inference.monitoring.metrics import ServerMetrics
 from remote_inference.monitoring.snapshot import EXECUTOR_DEADLINE_S, ServerSnapshot
-from remote_inference.nodes import health
 from remote_inference.nodes.runtime import StartupError
 
 DEADLINE_S = 30.0
