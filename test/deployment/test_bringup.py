@@ -56,6 +56,26 @@ def test_the_recorder_takes_the_exchange_the_joints_and_the_commands(tmp_path: P
     assert "/robot_1/forward_position_controller/commands:std_msgs/msg/Float64MultiArray" in topics
 
 
+@pytest.mark.parametrize("namespace", ["robot_1", "/robot_1", "/robot_1/"])
+def test_topics_are_recorded_whether_or_not_the_namespace_has_its_slash(
+    tmp_path: Path, namespace: str
+) -> None:
+    """People write `namespace:=robot_1`, and the recorder takes absolute names only."""
+    recorder = bringup.recorder(tmp_path / "bag", CONTRACT, namespace=namespace)
+    assert all(topic.startswith("/robot_1/") for topic in recorder.parameters["topics"])
+    assert recorder.namespace == "/robot_1"
+
+
+def test_a_robot_without_namespace_is_recorded(tmp_path: Path) -> None:
+    recorder = bringup.recorder(tmp_path / "bag", CONTRACT, namespace="/")
+    assert "/joint_states:sensor_msgs/msg/JointState" in recorder.parameters["topics"]
+
+
+def test_a_folder_that_exists_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    with pytest.raises(bringup.DeploymentError, match=f"{tmp_path}: exists already, expected the folder"):
+        bringup.robot_processes(CONTRACT, namespace="/robot_1", bag=tmp_path)
+
+
 def test_recording_comes_up_first_and_only_on_request(tmp_path: Path) -> None:
     without = bringup.robot_processes(CONTRACT, namespace="/robot_1")
     assert [process.executable for process in without] == ["remote_inference"]

@@ -159,6 +159,11 @@ def test_a_router_without_a_protocol_starts_nothing(name: str, log: Log) -> None
         start(name, router="host:7447")
 
 
+def test_a_bag_that_exists_starts_nothing(log: Log, tmp_path: Path) -> None:
+    with pytest.raises(bringup.DeploymentError, match="exists already"):
+        start("robot", record=str(tmp_path))
+
+
 def test_the_demo_runs_on_the_middleware_in_force(log: Log) -> None:
     assert len(start("demo")) == 3
     assert all("RMW_IMPLEMENTATION" not in node.additional_env for node in start("demo"))

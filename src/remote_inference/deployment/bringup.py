@@ -46,7 +46,11 @@ MODULES = {
 }
 
 
-class MiddlewareError(Exception):
+class DeploymentError(Exception):
+    """What was asked for cannot be started; the message says why."""
+
+
+class MiddlewareError(DeploymentError):
     """The middleware that was asked for is not installed."""
 
 
@@ -66,7 +70,7 @@ class Process:
     required: bool = True  # the deployment ends with this process
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "namespace", "/" + self.namespace.strip("/"))
+        object.__setattr__(self, "namespace", absolute_namespace(self.namespace))
         for path in self.parameter_files:
             if not Path(path).is_file():
                 raise DocumentError(f"{path}: cannot be read: No such file")
@@ -80,6 +84,11 @@ class Process:
         for name, value in self.parameters.items():
             command += ["-p", f"{name}:={_yaml(value)}"]
         return command
+
+
+def absolute_namespace(namespace: str) -> str:
+    """Return a namespace as ROS names it: `robot_1`, `/robot_1` and `/robot_1/` are `/robot_1`."""
+    return "/" + namespace.strip("/")
 
 
 def environment(rmw: str = "", router: str = "") -> dict[str, str]:
@@ -196,10 +205,14 @@ def recorder(
 
     It is not required: a full disk must not end control.
 
-    Camera images are in the observations. extra_topics: message type by topic relative to the namespace. The
-    bag's folder must not exist. Raises DocumentError for a bad contract.
+    Camera images are in the observations. extra_topics: message type by topic relative to the namespace.
+    Raises DocumentError for a bad contract and DeploymentError when there is something at `bag` already: a
+    recorder that refuses would leave the robot running unrecorded.
     """
+    if Path(bag).exists():
+        raise DeploymentError(f"{bag}: exists already, expected the folder of a bag to create")
     wiring = load_contract(contract)
+    namespace = absolute_namespace(namespace)
     types = {**RECORDED_TOPICS, **(extra_topics or {})}
     types |= {source.topic: source.type for source in wiring.joint_sources}
     types |= {sink.topic: sink.type for sink in wiring.commands}
