@@ -23,7 +23,7 @@ def main(argv: list[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     try:
         return int(arguments.run(arguments))
-    except DocumentError as error:
+    except (DocumentError, bringup.DeploymentError) as error:
         print(f"remote-inference: {error}", file=sys.stderr)
         return 2
 
@@ -155,17 +155,11 @@ def _replay(arguments: argparse.Namespace) -> int:
 
 def _run(processes: list[bringup.Process]) -> int:
     """Run processes until one ends or the user interrupts; return the exit code."""
-    from remote_inference.deployment.process_group import ProcessGroup  # noqa: PLC0415
+    from remote_inference.deployment.process_group import run_until_interrupted  # noqa: PLC0415
 
     for warning in bringup.middleware_warnings(os.environ.get("RMW_IMPLEMENTATION", "")):
         print(f"remote-inference: {warning}", file=sys.stderr)
-    with ProcessGroup() as group:
-        try:
-            for process in processes:
-                group.start(process)
-            return group.wait()
-        except KeyboardInterrupt:
-            return max(group.stop())
+    return run_until_interrupted(processes)
 
 
 if __name__ == "__main__":

@@ -329,7 +329,7 @@ def test_everybody_meets_at_the_router() -> None:
 
 def test_containers_have_the_time_that_stopping_takes() -> None:
     for name in ("server", "robot"):
-        assert int(services()[name]["stop_grace_period"].rstrip("s")) > 2 * STOP_TIMEOUT_S
+        assert int(services()[name]["stop_grace_period"].rstrip("s")) > STOP_TIMEOUT_S
 
 
 def test_a_robot_that_gave_up_is_not_started_again() -> None:

@@ -156,7 +156,7 @@ def test_a_pod_drains_before_it_stops_and_has_the_time() -> None:
     script = (ROOT / "deploy" / "docker" / "drain.sh").read_text()
     waits_s = [int(text) for text in re.findall(r"(?:^timeout|SECONDS \+) (\d+)", script, re.MULTILINE)]
     assert len(waits_s) == 2
-    needed_s = int(found[2]) + sum(waits_s) + 2 * STOP_TIMEOUT_S
+    needed_s = int(found[2]) + sum(waits_s) + STOP_TIMEOUT_S
     assert needed_s + 10 < PODS[0]["terminationGracePeriodSeconds"]
 
 

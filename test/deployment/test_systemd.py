@@ -177,7 +177,7 @@ def test_the_keys_belong_to_the_user_that_the_units_run_as() -> None:
 def test_stopping_has_the_time_that_it_takes() -> None:
     assert SERVICE["KillSignal"] == "SIGINT"
     assert SERVICE["KillMode"] == "mixed"
-    assert int(SERVICE["TimeoutStopSec"]) > 2 * STOP_TIMEOUT_S
+    assert int(SERVICE["TimeoutStopSec"]) > STOP_TIMEOUT_S
 
 
 def test_a_node_that_is_started_again_does_not_move_the_arm() -> None:

@@ -4,26 +4,90 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+import pytest
 from rig import DEADLINE_S, Rig, write_contract, write_manifest
 
 from remote_inference.recording import open_bag
 
 
-def start(*arguments: Any) -> subprocess.Popen[str]:
+def start(*arguments: Any, output: IO[bytes] | int = subprocess.PIPE) -> subprocess.Popen[str]:
     """Start a verb as a background job of a shell, which lets it ignore SIGINT."""
     in_background = ["sh", "-c", "trap '' INT; exec \"$@\"", "sh"]
     return subprocess.Popen(
         [*in_background, sys.executable, "-m", "remote_inference.cli", *map(str, arguments)],
-        stdout=subprocess.PIPE,
+        stdout=output,
         stderr=subprocess.STDOUT,
         text=True,
     )
+
+
+class RobotVerb:
+    """The robot's verb at work, told to record where no bag can be created."""
+
+    def __init__(self, folder: Path, rig: Rig) -> None:
+        parameters = folder / "params.yaml"
+        parameters.write_text("/**:\n  ros__parameters: {autostart: true}\n")
+        self._rig = rig
+        self._log = folder / "robot.log"
+        with self._log.open("wb") as log:
+            self.process = start(
+                *("robot", "--contract", write_contract(folder), "--namespace", rig.namespace),
+                *("--params-file", parameters, "--record", "/proc/bag"),
+                output=log,
+            )
+
+    def wait_for_words(self, words: str) -> None:
+        self._rig.wait_for(lambda: words in self._log.read_text(), words)
+
+    def children(self) -> list[int]:
+        path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        return [int(word) for word in path.read_text().split()]
+
+
+@pytest.fixture
+def robot(rig: Rig, tmp_path: Path) -> Iterator[RobotVerb]:
+    rig.start_server(write_manifest(tmp_path))
+    verb = RobotVerb(tmp_path, rig)
+    rig.wait_for_commands(10)
+    yield verb
+    verb.process.send_signal(signal.SIGINT)
+    verb.process.wait(DEADLINE_S)
+
+
+def test_a_recorder_that_cannot_start_is_named_and_the_robot_runs_on(robot: RobotVerb, rig: Rig) -> None:
+    robot.wait_for_words("cannot start: /proc/bag: cannot create the bag")
+    robot.wait_for_words("remote-inference: bag_recorder ended with exit code 2, the rest runs on without it")
+    rig.wait_for_commands(10)
+
+
+def test_a_killed_wrapper_does_not_leave_a_commanding_node(robot: RobotVerb, rig: Rig) -> None:
+    robot.process.kill()
+    topic = f"{rig.namespace}/commands"
+    rig.wait_for(lambda: not rig.node.get_publishers_info_by_topic(topic), "the node is gone")
+
+
+def test_a_killed_node_is_named(robot: RobotVerb) -> None:
+    robot.wait_for_words("bag_recorder ended")
+    (node,) = robot.children()
+    os.kill(node, signal.SIGKILL)
+    robot.wait_for_words("remote-inference: remote_inference was killed by SIGKILL")
+    assert robot.process.wait(DEADLINE_S) == 128 + signal.SIGKILL
+
+
+def test_a_bag_is_never_recorded_into_an_existing_folder(tmp_path: Path) -> None:
+    contract = write_contract(tmp_path)
+    process = start("robot", "--contract", contract, "--namespace", "/rig", "--record", tmp_path)
+    output, _ = process.communicate(timeout=DEADLINE_S)
+    assert process.returncode == 2
+    assert output == f"remote-inference: {tmp_path}: exists already, expected the folder of a bag to create\n"
 
 
 def test_server_and_robot_run_until_interrupted_and_the_bag_is_whole(rig: Rig, tmp_path: Path) -> None:

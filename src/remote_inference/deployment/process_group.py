@@ -1,54 +1,73 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Starts the processes of a deployment without `ros2 launch`, watches them and stops them as launch would."""
+"""Starts the processes of a deployment without `ros2 launch`, watches them and stops them."""
 
 from __future__ import annotations
 
 import os
 import signal
 import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO
 
 from typing_extensions import Self
 
+from remote_inference.deployment import end_with_parent
 from remote_inference.deployment.bringup import Process
 
-STOP_TIMEOUT_S = 10.0  # between SIGINT and SIGTERM, and between SIGTERM and SIGKILL
+STOP_TIMEOUT_S = 20.0  # between SIGTERM and SIGKILL
 WATCH_PERIOD_S = 0.2
 LOG_TAIL_LINES = 12
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)  # to us
 
 
 class ProcessError(Exception):
     """A process ended that should run; the message ends with the last lines of its log."""
 
 
+def run_until_interrupted(processes: Sequence[Process]) -> int:
+    """Run processes on this terminal until a required one ends, or SIGINT or SIGTERM; return the exit status.
+
+    That is the ended process's, or after a signal the worst of all: 0 when all have stopped cleanly.
+    """
+    with ProcessGroup() as group:
+        with suppress(KeyboardInterrupt):
+            for process in processes:
+                group.start(process)
+            return group.wait()
+        return max([0, *map(exit_status, group.stop())])
+
+
 class ProcessGroup:
-    """A deployment's processes; a context manager that stops them in reverse order of their start."""
+    """A deployment's processes; a context manager that stops them in reverse order of their start.
+
+    On Linux they end when this process is killed, too, and when the thread ends that has started them.
+    """
 
     def __init__(self, log_folder: Path | None = None) -> None:
         """log_folder: takes each process's output as `<name>.log`; None lets it through to the terminal."""
         self._log_folder = log_folder
         self._running: list[tuple[Process, subprocess.Popen[bytes]]] = []
+        self._missed: set[str] = set()  # processes that are not required and ended, as was said
         self._logs: list[IO[bytes]] = []
 
     def __enter__(self) -> Self:
-        """Let SIGINT and SIGTERM raise KeyboardInterrupt: no node may be left behind commanding a robot.
+        """Let the first SIGINT or SIGTERM raise KeyboardInterrupt: no node may go on commanding a robot.
 
         A shell lets its background jobs ignore SIGINT, hence both.
         """
-        self._old_handlers = {
-            number: signal.signal(number, signal.default_int_handler) for number in STOP_SIGNALS
-        }
+        self._old_handlers = {number: signal.signal(number, _interrupt_once) for number in STOP_SIGNALS}
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for number in STOP_SIGNALS:
-            signal.signal(number, signal.SIG_IGN)  # stopping is under way already
+        _ignore_signals()
         try:
             self.stop()
         finally:
@@ -63,7 +82,7 @@ class ProcessGroup:
             output = self._log_path(process).open("ab")
             self._logs.append(output)
         started = subprocess.Popen(
-            process.command(),
+            [*_binding(), *process.command()],
             env={**os.environ, **process.environment},
             stdout=output,
             stderr=subprocess.STDOUT if output else None,
@@ -73,10 +92,11 @@ class ProcessGroup:
         return started
 
     def check(self) -> None:
-        """Raise ProcessError when a required process has ended."""
+        """Raise ProcessError when a required process has ended; say so once of any other."""
+        self._say_what_is_missed()
         for process, started in self._running:
             if process.required and (code := started.poll()) is not None:
-                raise ProcessError(f"{process.name} ended with {_describe(code)}{self._tail(process)}")
+                raise ProcessError(f"{process.name} {_describe(code)}{self._tail(process)}")
 
     def stop(self) -> list[int]:
         """Stop all; return the exit codes in order of the starts."""
@@ -90,11 +110,22 @@ class ProcessGroup:
         return codes
 
     def wait(self) -> int:
-        """Wait until a required process ends by itself; return its exit code."""
+        """Wait until a required process ends by itself; say how and return its exit status."""
         while True:
-            for _, started in (entry for entry in self._running if entry[0].required):
-                if (code := _wait(started, WATCH_PERIOD_S)) is not None:
-                    return code
+            self._say_what_is_missed()
+            for process, started in self._running:
+                if process.required and (code := started.poll()) is not None:
+                    if code != 0:
+                        _say(f"{process.name} {_describe(code)}{self._tail(process)}")
+                    return exit_status(code)
+            time.sleep(WATCH_PERIOD_S)
+
+    def _say_what_is_missed(self) -> None:
+        for process, started in self._running:
+            if process.required or process.name in self._missed or (code := started.poll()) is None:
+                continue
+            self._missed.add(process.name)
+            _say(f"{process.name} {_describe(code)}, the rest runs on without it{self._tail(process)}")
 
     def _log_path(self, process: Process) -> Path:
         assert self._log_folder is not None
@@ -108,23 +139,47 @@ class ProcessGroup:
         return "\n".join([f"; the end of {path}:", *lines])
 
 
-def _stop(started: subprocess.Popen[bytes]) -> int:
+def exit_status(code: int) -> int:
+    """Return an exit code as a shell gives it: 128 and the number of the signal that killed the process.
+
+    A process that our SIGTERM met before it could take it has stopped cleanly.
+    """
+    if code == -signal.SIGTERM:
+        return 0
+    return 128 - code if code < 0 else code
+
+
+def _binding() -> list[str]:
+    """Return what to put before a command so that it ends with us."""
+    if sys.platform != "linux":
+        return []
+    return [sys.executable, "-I", "-S", end_with_parent.__file__, str(os.getpid())]
+
+
+def _interrupt_once(*_: object) -> None:
+    _ignore_signals()  # stopping is under way: a second one would leave nodes behind
+    raise KeyboardInterrupt
+
+
+def _ignore_signals() -> None:
     for number in STOP_SIGNALS:
-        if started.poll() is None:
-            started.send_signal(number)
-        if (code := _wait(started, STOP_TIMEOUT_S)) is not None:
-            return code
-    started.kill()
-    return started.wait()
+        signal.signal(number, signal.SIG_IGN)
 
 
-def _wait(started: subprocess.Popen[bytes], timeout_s: float) -> int | None:
-    """Return the exit code, or None when the process still runs after the timeout."""
+def _stop(started: subprocess.Popen[bytes]) -> int:
+    """Stop a process by SIGTERM: SIGINT would raise KeyboardInterrupt in one that still imports."""
+    started.terminate()
     try:
-        return started.wait(timeout_s)
+        return started.wait(STOP_TIMEOUT_S)
     except subprocess.TimeoutExpired:
-        return None
+        started.kill()
+        return started.wait()
 
 
 def _describe(code: int) -> str:
-    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+    return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+
+
+def _say(text: str) -> None:
+    with suppress(OSError):  # a closed pipe: the robot runs on
+        print(f"remote-inference: {text}", file=sys.stderr, flush=True)

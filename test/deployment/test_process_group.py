@@ -1,0 +1,192 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A group stops its processes however it ends itself, and says how each of them ended."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from remote_inference.deployment.bringup import Process
+from remote_inference.deployment.process_group import ProcessError, ProcessGroup, run_until_interrupted
+
+DEADLINE_S = 30.0
+SLEEP = "time.sleep(600)"
+# What every script begins with: its process id in the file that its first argument names.
+TELL_ID = """
+import os, pathlib, signal, sys, time
+told = pathlib.Path({told!r})
+def tell():
+    told.with_suffix(".new").write_text(str(os.getpid()))
+    told.with_suffix(".new").rename(told)
+"""
+WRAPPER = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from remote_inference.deployment.process_group import run_until_interrupted
+from test_process_group import Script
+sys.exit(run_until_interrupted([Script("script", "script", code=sys.argv[2])]))
+"""
+
+
+@dataclass(frozen=True)
+class Script(Process):
+    """A process that runs Python code."""
+
+    code: str = ""
+
+    def command(self) -> list[str]:
+        return [sys.executable, "-c", self.code]
+
+
+def script(code: str, *, name: str = "script", required: bool = True) -> Script:
+    return Script("script", name, code=f"import os, sys, time\n{code}", required=required)
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    deadline_s = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline_s, what
+        time.sleep(0.02)
+
+
+def lives(pid: int) -> bool:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+class Wrapper:
+    """`run_until_interrupted` in a process of its own, around one script that has called `tell`."""
+
+    def __init__(self, folder: Path, code: str) -> None:
+        told = folder / "pid"
+        code = TELL_ID.format(told=str(told)) + code
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", WRAPPER, str(Path(__file__).parent), code],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        wait_until(told.exists, "the script runs")
+        self.script = int(told.read_text())
+
+    def end(self) -> tuple[int, str]:
+        output, _ = self.process.communicate(timeout=DEADLINE_S)
+        return self.process.returncode, output
+
+
+@pytest.fixture
+def wrap(tmp_path: Path) -> Iterator[Callable[[str], Wrapper]]:
+    wrappers: list[Wrapper] = []
+
+    def start(code: str) -> Wrapper:
+        wrappers.append(Wrapper(tmp_path, code))
+        return wrappers[-1]
+
+    yield start
+    for wrapper in wrappers:
+        wrapper.process.kill()
+        wrapper.process.wait()
+
+
+def test_a_killed_wrapper_takes_its_processes_with_it(wrap: Callable[[str], Wrapper]) -> None:
+    """A robot's node would go on commanding, and nobody could stop it."""
+    wrapper = wrap(f"tell()\n{SLEEP}")
+    wrapper.process.kill()
+    wait_until(lambda: not lives(wrapper.script), "the script ends")
+
+
+def test_a_process_of_a_killed_wrapper_can_still_say_good_bye(
+    wrap: Callable[[str], Wrapper], tmp_path: Path
+) -> None:
+    said = tmp_path / "said"
+    take = f"signal.signal(signal.SIGTERM, lambda *_: (pathlib.Path({str(said)!r}).touch(), sys.exit()))"
+    wrapper = wrap(f"{take}\ntell()\n{SLEEP}")
+    wrapper.process.kill()
+    wait_until(said.exists, "the script took SIGTERM")
+
+
+def test_a_killed_process_is_named_with_its_signal(wrap: Callable[[str], Wrapper]) -> None:
+    code, output = wrap("tell()\nos.kill(os.getpid(), signal.SIGKILL)").end()
+    assert "remote-inference: script was killed by SIGKILL\n" in output
+    assert code == 128 + signal.SIGKILL
+
+
+def test_an_exit_code_is_said_and_passed_on(wrap: Callable[[str], Wrapper]) -> None:
+    code, output = wrap("tell()\nsys.exit(3)").end()
+    assert output == "remote-inference: script ended with exit code 3\n"
+    assert code == 3
+
+
+def test_a_process_that_ends_well_is_no_news(wrap: Callable[[str], Wrapper]) -> None:
+    assert wrap("tell()").end() == (0, "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_process_that_takes_no_signals_yet_ends_without_a_traceback(
+    wrap: Callable[[str], Wrapper], number: signal.Signals
+) -> None:
+    """A node imports for a second before it can take SIGINT as a wish."""
+    wrapper = wrap(f"tell()\n{SLEEP}")
+    wrapper.process.send_signal(number)
+    assert wrapper.end() == (0, "")
+
+
+def test_impatience_leaves_nothing_behind_and_no_traceback(
+    wrap: Callable[[str], Wrapper], tmp_path: Path
+) -> None:
+    asked, go = tmp_path / "asked", tmp_path / "go"
+    slow_end = f"""
+def end(*_):
+    pathlib.Path({str(asked)!r}).touch()
+    while not os.path.exists({str(go)!r}): time.sleep(0.02)
+    sys.exit()
+signal.signal(signal.SIGTERM, end)
+"""
+    wrapper = wrap(f"{slow_end}\ntell()\n{SLEEP}")
+    wrapper.process.send_signal(signal.SIGINT)
+    wait_until(asked.exists, "the script is asked to stop")
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGINT):
+        wrapper.process.send_signal(number)
+    assert lives(wrapper.script)
+    go.touch()
+    assert wrapper.end() == (0, "")
+    assert not lives(wrapper.script)
+
+
+def test_one_that_is_not_required_is_missed_aloud_while_the_rest_runs_on(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The robot goes on without its recorder, and its operator is told."""
+    go = tmp_path / "go"
+    waiting = f"while not os.path.exists({str(go)!r}): time.sleep(0.02)"
+    with ProcessGroup() as group:
+        group.start(script("sys.exit(2)", name="recorder", required=False)).wait(DEADLINE_S)
+        group.start(script(waiting, name="robot"))
+        group.check()
+        group.check()
+        go.touch()
+        assert group.wait() == 0
+    said = capfd.readouterr().err
+    assert said == "remote-inference: recorder ended with exit code 2, the rest runs on without it\n"
+
+
+def test_the_end_of_a_log_is_shown_with_what_ended(tmp_path: Path) -> None:
+    with ProcessGroup(tmp_path) as group:
+        started = group.start(script("print('no disk'); sys.exit(2)"))
+        started.wait(DEADLINE_S)
+        with pytest.raises(ProcessError, match=r"(?s)script ended with exit code 2; .*script\.log:\nno disk"):
+            group.check()
+
+
+def test_an_exit_code_outlives_a_required_companion_that_is_stopped() -> None:
+    assert run_until_interrupted([script(SLEEP, name="long"), script("sys.exit(4)", name="short")]) == 4
