@@ -4,11 +4,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import CoreSchema, core_schema
+
+from remote_inference.core.registry import Registry
 
 MERGE_TAG = "tag:yaml.org,2002:merge"  # of the key `<<`
 
@@ -23,6 +28,26 @@ class Document(BaseModel):
     """Base of everything read from YAML: unknown keys are errors, values are not coerced."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+@dataclass(frozen=True)
+class NameIn:
+    """Annotates a string: the name of an entry of a registry, whatever has been added to it by then."""
+
+    registry: Registry[Any]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self.registry.check)
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"type": "string", "enum": list(self.registry.names)}
+
+
+def allowed_names(field: FieldInfo) -> tuple[str, ...]:
+    """Return the names of which a field takes one; empty for a field without NameIn."""
+    return next((mark.registry.names for mark in field.metadata if isinstance(mark, NameIn)), ())
 
 
 def load_document(path: str | Path, model: type[Model]) -> Model:

@@ -1,0 +1,48 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Things found by name: an addition is a file of its own and one line here or elsewhere that adds it."""
+
+from __future__ import annotations
+
+import pkgutil
+from difflib import get_close_matches
+from typing import Generic, TypeVar, cast
+
+Entry = TypeVar("Entry")
+
+
+class Registry(Generic[Entry]):
+    """Entries of one kind by name, in the order in which they were added.
+
+    An entry is the thing itself, or "module:attribute" as an entry point names it: the module and its
+    libraries are imported when the entry is asked for, and not before.
+    """
+
+    def __init__(self, kind: str) -> None:
+        """kind: what an entry is called in errors."""
+        self.kind = kind
+        self._entries: dict[str, Entry | str] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._entries)
+
+    def add(self, name: str, entry: Entry | str) -> None:
+        """Add an entry, or where it is. Raises ValueError for a name that is taken."""
+        if name in self._entries:
+            raise ValueError(f"{self.kind} {name!r} is there already, expected another name")
+        self._entries[name] = entry
+
+    def check(self, name: object) -> str:
+        """Return the name if it is one of an entry. Raises ValueError with found and expected otherwise."""
+        if isinstance(name, str) and name in self._entries:
+            return name
+        hint = get_close_matches(name, self._entries, n=1) if isinstance(name, str) else []
+        expected = ", ".join(repr(known) for known in self._entries)
+        suggestion = f"; did you mean {hint[0]!r}?" if hint else ""
+        raise ValueError(f"found {name!r}, expected one of {expected}{suggestion}")
+
+    def get(self, name: str) -> Entry:
+        """Return an entry. Raises ValueError for an unknown name, ImportError when its library is missing."""
+        entry = self._entries[self.check(name)]
+        return cast("Entry", pkgutil.resolve_name(entry)) if isinstance(entry, str) else entry

@@ -1,0 +1,76 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Entries found by name: imported when asked for, no name twice, unknown ones refused with the known ones."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+
+from remote_inference.core.document import Document, DocumentError, NameIn, allowed_names, parse_document
+from remote_inference.core.registry import Registry
+
+
+@pytest.fixture
+def tools() -> Registry[object]:
+    registry = Registry[object]("tool")
+    registry.add("gripper", 1)
+    registry.add("suction_cup", 2)
+    return registry
+
+
+def test_an_entry_is_found_by_its_name_and_names_keep_their_order(tools: Registry[object]):
+    assert tools.get("suction_cup") == 2
+    assert tools.names == ("gripper", "suction_cup")
+
+
+def test_a_name_that_is_taken_is_refused_and_keeps_its_entry(tools: Registry[object]):
+    with pytest.raises(ValueError, match=r"^tool 'gripper' is there already, expected another name$"):
+        tools.add("gripper", 3)
+    assert tools.get("gripper") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("griper", "; did you mean 'gripper'?"), ("welder", ""), ("", ""), (3, ""), (["gripper"], "")],
+)
+def test_an_unknown_name_is_refused_with_the_known_ones(tools: Registry[object], name: object, hint: str):
+    with pytest.raises(ValueError) as refusal:  # noqa: PT011
+        tools.check(name)
+    assert str(refusal.value) == f"found {name!r}, expected one of 'gripper', 'suction_cup'{hint}"
+
+
+def test_a_module_is_imported_when_its_entry_is_asked_for(
+    tools: Registry[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "welding_tools.py").write_text("WELDER = 'hot'\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    tools.add("welder", "welding_tools:WELDER")
+    assert tools.check("welder") == "welder"
+    assert "welding_tools" not in sys.modules
+    assert tools.get("welder") == "hot"
+    monkeypatch.delitem(sys.modules, "welding_tools")
+
+
+def test_a_library_that_is_missing_is_said_when_the_entry_is_asked_for(tools: Registry[object]):
+    tools.add("laser", "no_such_library:LASER")
+    with pytest.raises(ModuleNotFoundError, match="no_such_library"):
+        tools.get("laser")
+
+
+def test_a_document_takes_what_is_added_later_and_its_schema_lists_it(tools: Registry[object]):
+    class Hand(Document):
+        tool: Annotated[str, NameIn(tools)]
+
+    with pytest.raises(DocumentError) as refusal:
+        parse_document({"tool": "welder"}, Hand, "hand.yaml")
+    assert str(refusal.value) == "hand.yaml: tool: found 'welder', expected one of 'gripper', 'suction_cup'"
+    tools.add("welder", 3)
+    assert parse_document({"tool": "welder"}, Hand, "hand.yaml").tool == "welder"
+    assert allowed_names(Hand.model_fields["tool"]) == ("gripper", "suction_cup", "welder")
+    schema = json.loads(json.dumps(Hand.model_json_schema()))
+    assert schema["properties"]["tool"]["enum"] == ["gripper", "suction_cup", "welder"]
