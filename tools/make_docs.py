@@ -21,6 +21,7 @@ import rtc_picture
 import state_picture
 from pydantic.fields import FieldInfo
 
+from remote_inference.core.document import allowed_names
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.state_machine import DESCRIPTIONS, TRANSITIONS, Event, State
 from remote_inference.core.server.manifest import Manifest, ModelSource
@@ -119,6 +120,8 @@ def _value(value: Any) -> str:
 
 def _range(field: FieldInfo) -> str:
     """Return the bounds, or the words that are allowed."""
+    if names := allowed_names(field):
+        return ", ".join(f"`{name}`" for name in names)
     bounds = {type(bound): bound for bound in field.metadata}
     if annotated_types.Ge in bounds:
         return f"{bounds[annotated_types.Ge].ge:g} to {bounds[annotated_types.Le].le:g}"

@@ -16,6 +16,7 @@ from linters import ROOT
 from remote_inference import cli
 from remote_inference.core.admission import FATAL_REJECTIONS, INTERNAL_REJECTION, RULES, judge
 from remote_inference.core.contract import Actions, Contract
+from remote_inference.core.document import allowed_names
 from remote_inference.core.robot import guard
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.state_machine import State
@@ -84,13 +85,8 @@ def known_names() -> set[str]:
     messages = (ActionChunk, ClientState, ExecutedAction, Observation, ServerStatus)
     values = {
         word
-        for field in RobotConfig.model_fields.values()
-        for word in re.findall(r"'(\w+)'", str(field.annotation))
-    }
-    values |= {
-        word
-        for field in Manifest.model_fields.values()
-        for word in re.findall(r"'(\w+)'", str(field.annotation))
+        for field in (*RobotConfig.model_fields.values(), *Manifest.model_fields.values())
+        for word in (*re.findall(r"'(\w+)'", str(field.annotation)), *allowed_names(field))
     }
     return {
         *(name for document in documents for name in document.model_fields),

@@ -12,7 +12,7 @@ from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescri
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
-from remote_inference.core.document import Document, parse_document
+from remote_inference.core.document import Document, allowed_names, parse_document
 
 Model = TypeVar("Model", bound=Document)
 
@@ -43,7 +43,7 @@ def _default(field: FieldInfo) -> Any:
 
 def _descriptor(field: FieldInfo) -> ParameterDescriptor:
     # A field that takes a number or a word has no single ROS type.
-    words = [argument for argument in get_args(field.annotation) if isinstance(argument, str)]
+    words = allowed_names(field) or [word for word in get_args(field.annotation) if isinstance(word, str)]
     descriptor = ParameterDescriptor(
         description=field.description or "",
         additional_constraints=f"one of {', '.join(words)}" if words else "",

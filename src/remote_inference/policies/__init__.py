@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from remote_inference.core.policy import Policy, PolicyError
+from remote_inference.core.server.backends import BACK_ENDS
 from remote_inference.core.server.manifest import ModelSource
 
 __all__ = ["load_policy"]
@@ -16,19 +17,9 @@ def load_policy(model: ModelSource) -> Policy:
     Raises PolicyError or DocumentError naming the file and the key; DeviceError, a PolicyError, when this
     machine cannot use the device.
     """
-    policy = _load(model)
+    policy = BACK_ENDS.get(model.backend)(model.path, model.device, model.dtype)
     if model.revision and policy.spec.revision != model.revision:
         found = policy.spec.revision
         policy.close()
         raise PolicyError(f"{model.path}: revision: found {found!r}, expected {model.revision!r}")
     return policy
-
-
-def _load(model: ModelSource) -> Policy:
-    if model.backend == "hold":
-        from remote_inference.policies.hold import HoldPolicy  # noqa: PLC0415
-
-        return HoldPolicy(model.path)
-    from remote_inference.policies.torch_chunk import TorchChunkPolicy  # noqa: PLC0415
-
-    return TorchChunkPolicy(model.path, model.device, model.dtype)

@@ -52,10 +52,12 @@ class HoldProcessors:
 class HoldPolicy:
     """Answers with the measured positions, `chunk_size` times; `path` is a folder or its `policy.json`.
 
+    Nothing is computed: whatever device and dtype are named will do.
+
     Raises DocumentError when the configuration is invalid, PolicyError when an action is not in the state.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, device: str = "cpu", dtype: str = "float32") -> None:  # noqa: ARG002
         file = Path(path) if Path(path).is_file() else Path(path) / CONFIG_FILE
         config = load_document(file, HoldConfig)
         if missing := [name for name in config.action_names if name not in config.state_names]:

@@ -15,7 +15,8 @@ from remote_inference.core.exchange import Chunk, Request, SessionOffer
 from remote_inference.core.policy import PolicyObservation
 from remote_inference.core.server.policy_watch import PolicyWatch
 from remote_inference.core.server.request_record import RequestRecord
-from remote_inference.core.server.scheduler import RoundRobin, Scheduler, Selection
+from remote_inference.core.server.scheduler import Scheduler, Selection
+from remote_inference.core.server.schedulers.round_robin import RoundRobin
 from remote_inference.core.server.session import Session
 from remote_inference.core.server.warmup import Rehearsal
 from remote_inference.core.server.worker import Worker

@@ -11,8 +11,11 @@ from builders import ShiftProcessors, make_offer
 from hypothesis import given
 from hypothesis import strategies as st
 
+from remote_inference.core.server.batching import make_scheduler
 from remote_inference.core.server.manifest import Manifest
-from remote_inference.core.server.scheduler import MicroBatch, RoundRobin, Scheduler, make_scheduler
+from remote_inference.core.server.scheduler import Scheduler
+from remote_inference.core.server.schedulers.micro_batch import MicroBatch
+from remote_inference.core.server.schedulers.round_robin import RoundRobin
 from remote_inference.core.server.session import Session
 
 MAX_BATCH = 4

@@ -14,6 +14,7 @@ from bench import JsonDecoder, serialize
 from builders import CHUNK_SIZE, ShiftProcessors, SteadyPolicy, make_offer, make_request, make_spec
 
 from remote_inference.core.policy import PolicyError, ServingMode
+from remote_inference.core.server.batching import largest_batch
 from remote_inference.core.server.manifest import Manifest, ModelSource
 from remote_inference.core.server.warmup import (
     TIMED_INFERENCES,
@@ -21,7 +22,6 @@ from remote_inference.core.server.warmup import (
     capacity,
     find_false_promises,
     find_serving_mode,
-    largest_batch,
     require_batches_to_agree,
     warm_up,
 )
@@ -222,8 +222,8 @@ class PlainProcessors(ShiftProcessors):
 
 
 def test_batches_that_answer_as_single_requests_do_agree():
-    require_batches_to_agree(SteadyPolicy(max_batch=4), 4, "wave")
-    require_batches_to_agree(RoundingPolicy(4e-3), 8, "wave")
+    require_batches_to_agree(SteadyPolicy(max_batch=4), 4, make_manifest(scheduler="micro_batch"))
+    require_batches_to_agree(RoundingPolicy(4e-3), 8, make_manifest(scheduler="micro_batch"))
 
 
 def test_a_policy_that_mixes_its_batch_up_is_refused():
@@ -231,7 +231,7 @@ def test_a_policy_that_mixes_its_batch_up_is_refused():
     healthy = policy.answer
     policy.answer = lambda batch: healthy(batch)[::-1]
     with pytest.raises(PolicyError, match="scheduler: found 'micro_batch', but waver answers differently"):
-        require_batches_to_agree(policy, 4, "wave")
+        require_batches_to_agree(policy, 4, make_manifest(scheduler="micro_batch"))
 
 
 def test_a_policy_that_cannot_take_the_largest_batch_is_refused():

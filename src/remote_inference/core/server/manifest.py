@@ -11,7 +11,9 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import Field
 
-from remote_inference.core.document import Document, DocumentError, parse_document, read_yaml
+from remote_inference.core.document import Document, DocumentError, NameIn, parse_document, read_yaml
+from remote_inference.core.server.backends import BACK_ENDS
+from remote_inference.core.server.schedulers import SCHEDULERS
 
 ENVIRONMENT_PREFIX = "REMOTE_INFERENCE_MANIFEST_"
 
@@ -20,7 +22,8 @@ class ModelSource(Document):
     """Which weights, and where they run."""
 
     backend: Annotated[
-        Literal["chunk_network", "hold"],
+        str,
+        NameIn(BACK_ENDS),
         Field(description="what computes the chunks; hold: every joint stays where it is, for commissioning"),
     ]
     path: Annotated[
@@ -62,7 +65,8 @@ class Manifest(Document):
         float, Field(ge=1.0, le=86_400.0, description="end a session without requests after this [s]")
     ] = 300.0
     scheduler: Annotated[
-        Literal["round_robin", "micro_batch"],
+        str,
+        NameIn(SCHEDULERS),
         Field(description="one request at a time in turn, or several in one call of the policy"),
     ] = "round_robin"
     max_batch: Annotated[int, Field(ge=1, le=1_024, description="micro_batch: most requests in one call")] = 8

@@ -22,6 +22,7 @@ from remote_inference.core.policy import (
     find_chunk_problem,
     predict_all,
 )
+from remote_inference.core.server.batching import batches
 from remote_inference.core.server.manifest import Manifest
 from remote_inference.core.server.worker import Decoder
 
@@ -89,13 +90,6 @@ def warm_up(
     return float(np.median(np.diff(times_ns))) / batch_size / 1e9
 
 
-def largest_batch(manifest: Manifest, spec: PolicySpec) -> int:
-    """Return the most requests that one call of the policy may get. spec: as classified."""
-    if manifest.scheduler != "micro_batch" or spec.serving_mode is ServingMode.EXCLUSIVE:
-        return 1
-    return min(manifest.max_batch, spec.max_batch, manifest.max_sessions)
-
-
 def find_serving_mode(policy: Policy, task: str) -> ServingMode:
     """Find by trial whether sessions may share a policy, whatever its name or author says.
 
@@ -112,11 +106,11 @@ def find_serving_mode(policy: Policy, task: str) -> ServingMode:
     return ServingMode.SHARED if same else ServingMode.EXCLUSIVE
 
 
-def require_batches_to_agree(policy: Policy, batch_size: int, task: str) -> None:
+def require_batches_to_agree(policy: Policy, batch_size: int, manifest: Manifest) -> None:
     """Ask different requests one by one and in one call. Raises PolicyError when the answers differ."""
     processors = [policy.make_processors() for _ in range(batch_size)]
     inputs = [
-        processors[who].pre(_observe(policy.spec, task, state, brightness=who % 256))
+        processors[who].pre(_observe(policy.spec, manifest.default_task, state, brightness=who % 256))
         for who, state in enumerate(_states(policy.spec, batch_size))
     ]
     alone = [rows for model_input in inputs for rows in policy.predict([model_input])]
@@ -127,8 +121,8 @@ def require_batches_to_agree(policy: Policy, batch_size: int, task: str) -> None
         if not _agree(found, expected, BATCH_TOLERANCE):
             difference = float(np.abs(found - expected).max())
             raise PolicyError(
-                f"scheduler: found 'micro_batch', but {policy.spec.name} answers differently in a batch of "
-                f"{batch_size} than alone, by up to {difference:.3g}"
+                f"scheduler: found {manifest.scheduler!r}, but {policy.spec.name} answers differently in a "
+                f"batch of {batch_size} than alone, by up to {difference:.3g}"
             )
 
 
@@ -191,6 +185,6 @@ def find_false_promises(manifest: Manifest, spec: PolicySpec, robots: int) -> li
         found.append(f"max_sessions is {manifest.max_sessions}, but the policy is served exclusively: to one")
     elif manifest.max_sessions > robots:
         found.append(f"max_sessions is {manifest.max_sessions}, more than {robots}")
-    if manifest.scheduler == "micro_batch" and manifest.max_batch > spec.max_batch:
+    if batches(manifest) and manifest.max_batch > spec.max_batch:
         found.append(f"max_batch is {manifest.max_batch}, more than the policy takes: {spec.max_batch}")
     return found

@@ -14,16 +14,15 @@ from dataclasses import dataclass, replace
 from rclpy.logging import get_logger
 
 from remote_inference.core.exchange import Chunk
-from remote_inference.core.policy import Policy, PolicyError, ServingMode
+from remote_inference.core.policy import Policy, ServingMode
+from remote_inference.core.server.batching import largest_batch, make_scheduler, require_batchable
 from remote_inference.core.server.manifest import Manifest
 from remote_inference.core.server.policy_watch import PolicyWatch
 from remote_inference.core.server.request_record import RequestRecord
-from remote_inference.core.server.scheduler import make_scheduler
 from remote_inference.core.server.session import Session, SessionRegistry
 from remote_inference.core.server.warmup import (
     Rehearsal,
     find_serving_mode,
-    largest_batch,
     require_batches_to_agree,
     warm_up,
 )
@@ -153,7 +152,7 @@ class Serving:
         self._classify(policy)
         if (batch := largest_batch(manifest, policy.spec)) > 1:
             request_s = warm_up(policy, rehearsal, manifest.warmup_inferences, time.monotonic_ns, batch)
-            require_batches_to_agree(policy, batch, manifest.default_task)
+            require_batches_to_agree(policy, batch, manifest)
         watch = PolicyWatch(
             rehearsal.run,
             max_consecutive_failures=manifest.max_consecutive_failures,
@@ -174,8 +173,7 @@ class Serving:
     def _classify(self, policy: Policy) -> None:
         """Set how many sessions may use the policy. Raises PolicyError when the scheduler cannot serve it."""
         spec, manifest = policy.spec, self.manifest
-        if manifest.scheduler == "micro_batch" and spec.max_batch < 2:
-            raise PolicyError(f"scheduler: found 'micro_batch', but {spec.name} takes one request at a time")
+        require_batchable(manifest, spec)
         mode = find_serving_mode(policy, manifest.default_task)
         if manifest.serving_mode == "exclusive" or spec.serving_mode is ServingMode.EXCLUSIVE:
             mode = ServingMode.EXCLUSIVE

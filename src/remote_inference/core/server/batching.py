@@ -1,0 +1,38 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""How many requests one call of the policy gets: manifest, scheduler and policy each have a say."""
+
+from __future__ import annotations
+
+from remote_inference.core.policy import PolicyError, PolicySpec, ServingMode
+from remote_inference.core.server.manifest import Manifest
+from remote_inference.core.server.scheduler import Scheduler
+from remote_inference.core.server.schedulers import SCHEDULERS
+
+
+def make_scheduler(manifest: Manifest, policy_max_batch: int) -> Scheduler:
+    """Return the scheduler that a manifest names. policy_max_batch: the most one call may take."""
+    scheduler = SCHEDULERS.get(manifest.scheduler)
+    return scheduler(
+        max_batch=min(manifest.max_batch, policy_max_batch), window_ns=int(manifest.batch_window_ms * 1e6)
+    )
+
+
+def batches(manifest: Manifest) -> bool:
+    """Return whether the manifest's scheduler may put several requests into one call of the policy."""
+    return SCHEDULERS.get(manifest.scheduler).batches
+
+
+def largest_batch(manifest: Manifest, spec: PolicySpec) -> int:
+    """Return the most requests that one call of the policy may get. spec: as classified."""
+    if not batches(manifest) or spec.serving_mode is ServingMode.EXCLUSIVE:
+        return 1
+    return min(manifest.max_batch, spec.max_batch, manifest.max_sessions)
+
+
+def require_batchable(manifest: Manifest, spec: PolicySpec) -> None:
+    """Raise PolicyError when the scheduler batches and the policy takes one request at a time."""
+    if batches(manifest) and spec.max_batch < 2:
+        raise PolicyError(
+            f"scheduler: found {manifest.scheduler!r}, but {spec.name} takes one request at a time"
+        )

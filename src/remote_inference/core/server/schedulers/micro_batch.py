@@ -1,0 +1,34 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Several requests in one call of the policy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from remote_inference.core.server.scheduler import Selection, Turns
+from remote_inference.core.server.session import Session
+
+
+class MicroBatch:
+    """Up to `max_batch` requests in one call, the sessions served longest ago first.
+
+    The session that waits longest does so at most `window_ns` for others to join it, however often it asks
+    meanwhile, and not at all when nobody is left who could.
+    """
+
+    batches = True
+
+    def __init__(self, max_batch: int, window_ns: int) -> None:
+        self._turns = Turns()
+        self._max_batch = max_batch
+        self._window_ns = window_ns
+
+    def select(self, ready: Sequence[Session], open_sessions: int, now_ns: int) -> Selection:
+        if len(ready) < min(self._max_batch, open_sessions):
+            begins = [session.mailbox.waiting_since_ns for session in ready]
+            oldest_ns = min((begin for begin in begins if begin is not None), default=now_ns)
+            wait_ns = oldest_ns + self._window_ns - now_ns
+            if not ready or wait_ns > 0:
+                return Selection(wait_ns=wait_ns if ready else 0)
+        return Selection(self._turns.take(ready, self._max_batch))
