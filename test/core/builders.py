@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from remote_inference.core import admission
 from remote_inference.core.admission import ServerTerms
 from remote_inference.core.contract import Contract
 from remote_inference.core.document import parse_document
@@ -91,22 +92,13 @@ def make_terms(**changes: Any) -> ServerTerms:
 
 
 def make_offer(**changes: Any) -> SessionOffer:
-    contract = make_contract()
-    offer = SessionOffer(
+    offer = admission.make_offer(
+        make_contract(),
         client="/robot_1/remote_inference",
         client_instance_id="process_1",
         robot_namespace="/robot_1",
-        robot_type=contract.robot_type,
-        session_epoch=1,
-        schema_version=1,
-        action_names=contract.actions.names,
-        state_names=contract.state_names,
-        images=contract.image_features,
-        fps=contract.fps,
-        task=contract.task,
-        wants_rtc=True,
     )
-    return replace(offer, **changes)
+    return replace(offer, **{"session_epoch": 1, **changes})
 
 
 def make_source(seq_id: int = 1, capture_ns: int = 0, episode_id: int = 0) -> ChunkSource:

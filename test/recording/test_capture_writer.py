@@ -17,7 +17,7 @@ from remote_inference.core.exchange import Chunk, SessionOffer
 from remote_inference.recording.captures import CaptureWriter, load_capture
 
 ROWS = np.zeros((3, 2), np.float32)
-OFFER = SessionOffer("/r/n", "i", "/r", "rig", 1, 1, ("a", "b"), ("a", "b"), (), 30.0, "", False)
+OFFER = SessionOffer(("a", "b"), ("a", "b"), (), 30.0, "", False, robot_namespace="/r", client="/r/n")
 
 
 def put(writer: CaptureWriter, seq_id: int) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from remote_inference.core.contract import Contract
 from remote_inference.core.exchange import (
     SCHEMA_VERSION_MAX,
     SCHEMA_VERSION_MIN,
@@ -55,6 +56,29 @@ class Verdict:
 
 class FatalMismatch(Exception):  # noqa: N818  what the robot found out, not a bug
     """The server's answer violates the robot's contract; no retry can mend it."""
+
+
+def make_offer(
+    contract: Contract,
+    *,
+    client: str = "",
+    client_instance_id: str = "",
+    robot_namespace: str = "",
+    wants_rtc: bool = True,
+) -> SessionOffer:
+    """Return what a robot of this contract says of itself, before its first session."""
+    return SessionOffer(
+        action_names=contract.actions.names,
+        state_names=contract.state_names,
+        images=contract.image_features,
+        fps=contract.fps,
+        task=contract.task,
+        wants_rtc=wants_rtc,
+        robot_type=contract.robot_type,
+        robot_namespace=robot_namespace,
+        client=client,
+        client_instance_id=client_instance_id,
+    )
 
 
 Rule = Callable[[SessionOffer, PolicySpec, ServerTerms], str]

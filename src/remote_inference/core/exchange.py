@@ -88,18 +88,18 @@ class ImageFeature:
 class SessionOffer:
     """What a robot says of itself when it asks for a session."""
 
-    client: str
-    client_instance_id: str  # drawn by the robot's process at its start
-    robot_namespace: str
-    robot_type: str
-    session_epoch: int
-    schema_version: int
     action_names: Sequence[str]
     state_names: Sequence[str]
     images: Sequence[ImageFeature]
     fps: float
     task: str
     wants_rtc: bool
+    robot_type: str = ""
+    robot_namespace: str = ""
+    client: str = ""
+    client_instance_id: str = ""  # drawn by the robot's process at its start
+    session_epoch: int = 0
+    schema_version: int = SCHEMA_VERSION_MAX
 
 
 @dataclass(frozen=True)

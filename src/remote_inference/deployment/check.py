@@ -8,10 +8,9 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from remote_inference.core.admission import ServerTerms, judge
+from remote_inference.core.admission import ServerTerms, judge, make_offer
 from remote_inference.core.contract import Contract, load_contract
 from remote_inference.core.document import DocumentError, read_yaml
-from remote_inference.core.exchange import SCHEMA_VERSION_MAX, SessionOffer
 from remote_inference.core.policy import DeviceError, PolicySpec
 from remote_inference.core.server.manifest import Manifest, ModelSource, load_manifest
 from remote_inference.policies import load_policy
@@ -44,7 +43,7 @@ def check(paths: Sequence[Path]) -> tuple[list[str], bool]:
     for contract_path, contract in contracts.items():
         for manifest_path, (manifest, spec) in servers.items():
             lines.append(f"{contract_path.name} on {manifest_path.name}:")
-            verdict = judge(_offer(contract), spec, _terms(manifest))
+            verdict = judge(make_offer(contract), spec, _terms(manifest))
             fits &= verdict.accepted
             lines.append(
                 f"  refused ({verdict.rejection}): {verdict.reason}" if verdict.rejection else "  fits"
@@ -96,23 +95,6 @@ def _describe_manifest(path: Path, manifest: Manifest, spec: PolicySpec) -> Iter
     yield f"  {manifest.scheduler}, at most {manifest.max_sessions} sessions"
     task = f"task {manifest.default_task!r}"
     yield f"  {task}, no other" if manifest.pin_task else f"  {task} by default"
-
-
-def _offer(contract: Contract) -> SessionOffer:
-    return SessionOffer(
-        client="/robot/remote_inference",
-        client_instance_id="",
-        robot_namespace="/robot",
-        robot_type=contract.robot_type,
-        session_epoch=1,
-        schema_version=SCHEMA_VERSION_MAX,
-        action_names=contract.actions.names,
-        state_names=contract.state_names,
-        images=contract.image_features,
-        fps=contract.fps,
-        task=contract.task,
-        wants_rtc=True,  # unless its parameter merge_mode is append
-    )
 
 
 def _terms(manifest: Manifest) -> ServerTerms:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import CompressedImage
 
-from remote_inference.core.exchange import SCHEMA_VERSION_MAX, ImageFeature, Request, SessionOffer
+from remote_inference.core.exchange import ImageFeature, Request, SessionOffer
 from remote_inference.core.policy import PolicyObservation, PolicySpec
 from remote_inference.core.server.manifest import Manifest
 from remote_inference.msg import Observation
@@ -56,12 +56,6 @@ def sample_request(spec: PolicySpec, task: str) -> tuple[bytes, SessionOffer]:
     """
     images = [_picture(shape) for shape in spec.image_shapes.values()]
     offer = SessionOffer(
-        client="",
-        client_instance_id="",
-        robot_namespace="",
-        robot_type="",
-        session_epoch=0,
-        schema_version=SCHEMA_VERSION_MAX,
         action_names=spec.action_names,
         state_names=spec.state_names,
         images=tuple(
