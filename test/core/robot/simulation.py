@@ -179,7 +179,7 @@ class World:
                     self._call(name, lambda s, e=episode_id: self._reset(s, e))
                 case SendRequest(request):
                     self._check_request(request)
-                    self.after(HOP_NS, lambda r=request, n=self.engine.link.server: self._infer(n, r))
+                    self.after(HOP_NS, lambda r=request, n=self.engine.handshake.server: self._infer(n, r))
 
     def _call(self, name: str, serve: Callable[[SimulatedServer], Callable[[], None] | None]) -> None:
         """Let a service run one hop from now and its answer arrive one hop later; the dead say nothing."""
@@ -252,7 +252,7 @@ class World:
         self.capture_ns.append(min(self.arrivals.values()))
 
     def _look_for_server(self) -> None:
-        session, server = self.engine.link.session, self.servers[self.engine.link.server]
+        session, server = self.engine.handshake.session, self.servers[self.engine.handshake.server]
         if session is not None:
             matched = self.presence and server.up and server.registry.get(session.session_id) is not None
             self.carry_out(self.engine.take_presence(matched, self.now_ns))

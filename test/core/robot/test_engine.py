@@ -204,7 +204,7 @@ def test_a_buffer_longer_than_a_chunk_is_no_fault():
 
 def test_closing_ends_the_session_once():
     world = streaming(World())
-    session = world.engine.link.session
+    session = world.engine.handshake.session
     assert session is not None
     assert world.engine.close() == [CloseSession("/server_a", session.session_id)]
     assert world.engine.close() == []

@@ -188,7 +188,7 @@ def test_only_a_merged_chunk_ends_reconnecting_not_the_handshake():
     world = World(make_config(request_timeout_s=0.5))
     streaming(world)
     world.server.hung = True
-    world.run_until(lambda: world.engine.link.epoch >= 3 and world.engine.link.open)
+    world.run_until(lambda: world.engine.handshake.epoch >= 3 and world.engine.handshake.open)
     assert world.state is State.RECONNECTING
     world.server.hung = False
     merged = world.engine.counters.chunks_merged
@@ -198,7 +198,7 @@ def test_only_a_merged_chunk_ends_reconnecting_not_the_handshake():
 
 def test_a_restarted_server_is_known_by_its_instance_id():
     world = streaming(World())
-    first = world.engine.link.session
+    first = world.engine.handshake.session
     assert first is not None
     world.presence = True
     restarted_ns = world.now_ns
@@ -213,7 +213,7 @@ def test_a_restarted_server_is_known_by_its_instance_id():
     world.run_until(lambda: world.state is State.STREAMING)
     assert world.now_ns - restarted_ns < ns(1)
     assert world.sent[-1].session_epoch == 2
-    assert world.engine.link.session != first
+    assert world.engine.handshake.session != first
 
 
 def test_a_session_that_the_server_dropped_is_opened_again():
@@ -228,9 +228,9 @@ def test_a_session_that_the_server_dropped_is_opened_again():
 def test_a_status_from_before_the_session_does_not_lose_it():
     """Topic and service are not ordered: the answer to open_session may overtake an older status."""
     world = World()
-    world.run_until(lambda: world.engine.link.open)
+    world.run_until(lambda: world.engine.handshake.open)
     world.carry_out(world.engine.take_server_status("/server_a", world.server.instance_id, (), world.now_ns))
-    assert world.engine.link.open
+    assert world.engine.handshake.open
 
 
 def test_the_status_of_another_server_says_nothing_about_ours():
@@ -258,7 +258,7 @@ def test_the_answer_of_the_lost_session_is_dropped_after_reconnecting():
     world.run_until(lambda: len(world.sent) > sent)
     old = world.sent[-1]
     world.carry_out(world.engine.take_presence(False, world.now_ns))
-    world.run_until(lambda: world.engine.link.open)
+    world.run_until(lambda: world.engine.handshake.open)
     dropped = world.engine.counters.chunks_dropped
     assert world.engine.take_chunk(answer(old), world.now_ns) == []
     assert world.engine.counters.chunks_dropped == dropped + 1

@@ -17,7 +17,7 @@ def test_it_starts_paused_without_autostart():
     world = World(make_config(autostart=False)).run(2)
     assert world.sent == []
     assert world.commands_since(0) == []
-    assert world.engine.link.open  # paused is orthogonal to the connection
+    assert world.engine.handshake.open  # paused is orthogonal to the connection
     world.resume()
     world.run(1)
     assert world.state is State.STREAMING

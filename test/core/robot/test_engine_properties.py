@@ -143,7 +143,7 @@ def test_the_robot_recovers_from_everything_that_is_not_the_end(config: dict, sc
         lambda: world.state is State.STREAMING and world.engine.counters.chunks_merged > merged, limit_s=15
     )
     # A forgotten session would occupy a place until the server collects it.
-    session = world.run(0.5).engine.link.session
+    session = world.run(0.5).engine.handshake.session
     assert session is not None
     open_sessions = [s.session_id for server in world.servers.values() for s in server.registry.all()]
     assert open_sessions == [session.session_id]

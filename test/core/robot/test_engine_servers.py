@@ -46,7 +46,7 @@ def test_a_server_that_refuses_or_is_silent_gives_way_to_the_next(trouble: Any):
     trouble(world.servers["/server_a"])
     world.run_until(lambda: world.state is State.STREAMING, limit_s=4)
     assert servers_tried(world) == ["/server_a", "/server_b"]
-    assert world.engine.link.server == "/server_b"
+    assert world.engine.handshake.server == "/server_b"
     assert "/server_a" in world.warnings()
 
 
@@ -80,7 +80,7 @@ def test_a_grant_that_comes_too_late_is_given_back_to_the_server_that_granted_it
     world.run_until(lambda: bool(world.all(OpenSession)))
     epoch = world.all(OpenSession)[0].offer.session_epoch
     kill(a)
-    world.run_until(lambda: world.engine.link.server == "/server_b")
+    world.run_until(lambda: world.engine.handshake.server == "/server_b")
     late = SessionReply(accepted=True, session_id="late", server_instance_id=a.instance_id)
     effects = world.engine.take_session_reply("/server_a", epoch, late, world.now_ns)
     assert effects == [CloseSession("/server_a", "late")]
@@ -98,7 +98,7 @@ def test_a_grant_of_an_earlier_attempt_is_not_taken_for_the_current_one():
     assert world.engine.take_session_reply("/server_a", 1, late, world.now_ns) == [
         CloseSession("/server_a", "late")
     ]
-    assert world.engine.link.session is None
+    assert world.engine.handshake.session is None
     world.run_until(lambda: world.state is State.STREAMING)
 
 
@@ -109,7 +109,7 @@ def test_a_reconnect_waits_for_matched_endpoints_too():
     world.presence = False
     sent = len(world.sent)
     world.run(1)
-    assert world.engine.link.epoch == 2
+    assert world.engine.handshake.epoch == 2
     assert len(world.sent) == sent
     world.presence = True
     world.run_until(lambda: world.state is State.STREAMING)
@@ -139,7 +139,7 @@ def test_silence_that_the_caller_notices_counts_as_silence():
     world.carry_out(world.engine.take_status_reply("/server_a", None, world.now_ns))
     world.run(0.5)
     assert world.state is State.STREAMING
-    assert world.engine.link.server == "/server_b"
+    assert world.engine.handshake.server == "/server_b"
 
 
 def change_reply(**changes: Any) -> Any:
@@ -260,7 +260,7 @@ def test_draining_moves_on_while_the_queue_still_feeds_the_robot():
     ]
     merged, moved_ns = world.engine.counters.chunks_merged, world.now_ns
     world.run(3)
-    assert world.engine.link.server == "/server_b"
+    assert world.engine.handshake.server == "/server_b"
     assert world.state is State.STREAMING
     assert world.engine.counters.chunks_merged > merged
     assert world.engine.counters.chunks_rejected == 0  # the last chunk of the draining server is used
@@ -312,7 +312,7 @@ def test_an_error_while_draining_moves_the_robot_on_too():
         (0, replace(chunk, **failed) if a.registry.get(chunk.session_id) else chunk),
     ]
     world.run(3)
-    assert world.engine.link.server == "/server_b"
+    assert world.engine.handshake.server == "/server_b"
     assert world.state is State.STREAMING
     assert "server answered DRAINING: out of memory" in world.warnings()
     assert State.STALLED not in world.states()
@@ -332,11 +332,11 @@ def test_a_newcomer_waits_while_another_node_of_its_name_is_alive():
 def test_a_newcomer_that_finds_the_other_node_late_gives_its_session_back():
     world = World()
     world.presence = False
-    world.run_until(lambda: world.engine.link.phase is Phase.MATCHING)
+    world.run_until(lambda: world.engine.handshake.phase is Phase.MATCHING)
     world.carry_out(world.engine.take_rival(True, world.now_ns))
     world.run(1)
     assert world.server.closed
-    assert world.engine.link.session is None
+    assert world.engine.handshake.session is None
     assert world.state is State.CONNECTING
 
 
@@ -386,7 +386,7 @@ def test_a_session_that_no_status_ever_lists_is_lost():
     world = streaming(World())
     (session,) = world.server.registry.all()
     world.server.registry.remove(session.session_id)
-    world.engine.connection._listed_session = ""
+    world.engine.handshake._listed_session = ""
     world.run_until(lambda: State.RECONNECTING in world.states(), limit_s=5)
     world.run_until(lambda: world.state is State.STREAMING)
 

@@ -7,145 +7,152 @@ from __future__ import annotations
 import random
 
 import pytest
-from builders import ns
+from builders import JOINTS, make_config, make_contract, ns
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remote_inference.core.robot.handshake import JITTER, Backoff, Link, Phase
+from remote_inference.core.exchange import SessionReply
+from remote_inference.core.robot.effects import GetStatus, Warn
+from remote_inference.core.robot.handshake import JITTER, Handshake, Phase, ServerList
 
 INITIAL_S, MAXIMUM_S = 0.5, 10.0
-TIMEOUT_NS = ns(2)
+TIMEOUT_S = 2.0
+REPLY = SessionReply(accepted=True, action_names=JOINTS, session_id="s", policy_fingerprint="f1")
 
 
-def make_link(*servers: str, seed: int = 0) -> Link:
-    return Link(servers or ("/a",), Backoff(INITIAL_S, MAXIMUM_S), TIMEOUT_NS, random.Random(seed))
+def make_servers(*servers: str, seed: int = 0) -> ServerList:
+    return ServerList(servers or ("/a",), INITIAL_S, MAXIMUM_S, random.Random(seed))
 
 
-def pause_of(link: Link, now_ns: int) -> int:
-    """Return how long a waiting link pauses, by bisection of `is_due`."""
-    low, high = now_ns - 1, now_ns + ns(1000)
-    assert link.is_due(high)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if link.is_due(middle) else (middle, high)
-    return high - now_ns
+def make_handshake(*servers: str) -> Handshake:
+    config = make_config(
+        servers=servers or ("/a",),
+        service_timeout_s=TIMEOUT_S,
+        reconnect_initial_backoff_s=INITIAL_S,
+        reconnect_max_backoff_s=MAXIMUM_S,
+    )
+    return Handshake(make_contract(), config, "/robot_1/client", "/robot_1", seed=0)
 
 
-def test_the_first_attempt_is_immediate():
-    link = make_link()
-    assert link.phase is Phase.WAITING
-    assert link.is_due(0)
+def walk(handshake: Handshake, to: Phase, now_ns: int) -> Handshake:
+    """Take the steps of a handshake in which the server says yes to everything."""
+    server = handshake.server
+    if to is not Phase.WAITING:
+        assert handshake.advance(now_ns) == [GetStatus(server)]
+    if to not in {Phase.WAITING, Phase.CHECKING}:
+        handshake.take_status_reply(server, True, "", now_ns)
+    if to in {Phase.MATCHING, Phase.OPEN}:
+        handshake.take_session_reply(server, handshake.epoch, REPLY, "", now_ns)
+    if to is Phase.OPEN:
+        handshake.take_presence(True)
+        handshake.advance(now_ns)
+    assert handshake.phase is to
+    return handshake
 
 
 @given(st.integers(0, 10_000))
 def test_pauses_double_to_the_maximum_with_bounded_jitter(seed: int):
-    link = make_link(seed=seed)
+    servers = make_servers(seed=seed)
     for expected_s in (0.5, 1.0, 2.0, 4.0, 8.0, 10.0, 10.0, 10.0):
-        link.fail(ns(100))
-        pause_s = pause_of(link, ns(100)) / 1e9
+        pause_s = servers.fail() / 1e9
         assert (1 - JITTER) * expected_s - 1e-6 <= pause_s <= (1 + JITTER) * expected_s + 1e-6
 
 
 def test_robots_do_not_return_in_step():
     """After a server's restart a fleet would otherwise knock at the same instant, again and again."""
-    pauses = set()
-    for seed in range(20):
-        link = make_link(seed=seed)
-        link.fail(0)
-        pauses.add(pause_of(link, 0))
-    assert len(pauses) > 10
+    assert len({make_servers(seed=seed).fail() for seed in range(20)}) > 10
 
 
 def test_backoff_survives_a_week_offline():
-    assert Backoff(INITIAL_S, MAXIMUM_S).pause_ns(100_000, random.Random(0)) <= ns(MAXIMUM_S * (1 + JITTER))
+    servers = make_servers()
+    assert max(servers.fail() for _ in range(100_000)) <= ns(MAXIMUM_S * (1 + JITTER))
 
 
 def test_each_server_is_tried_at_once_and_the_pause_comes_after_the_last():
-    link = make_link("/a", "/b", "/c")
-    tried = []
-    for _ in range(3):
-        tried.append(link.server)
-        assert link.is_due(0)
-        link.fail(0)
-    assert tried == ["/a", "/b", "/c"]
-    assert link.server == "/a"
-    assert not link.is_due(0)
-    assert pause_of(link, 0) <= ns(INITIAL_S * (1 + JITTER))
+    servers = make_servers("/a", "/b", "/c")
+    tried = [(servers.current, servers.fail() > 0) for _ in range(3)]
+    assert tried == [("/a", False), ("/b", False), ("/c", True)]
+    assert servers.current == "/a"
 
 
 def test_the_second_round_pauses_longer():
-    link = make_link("/a", "/b")
-    for _ in range(4):
-        link.fail(0)
-    assert pause_of(link, 0) >= ns(2 * INITIAL_S * (1 - JITTER))
+    servers = make_servers("/a", "/b")
+    pauses = [servers.fail() for _ in range(4)]
+    assert pauses[1] <= ns(INITIAL_S * (1 + JITTER))
+    assert pauses[3] >= ns(2 * INITIAL_S * (1 - JITTER))
+
+
+def test_success_ends_the_doubling():
+    servers = make_servers()
+    for _ in range(6):
+        servers.fail()
+    servers.succeed()
+    assert servers.fail() <= ns(INITIAL_S * (1 + JITTER))
+
+
+def test_the_first_attempt_is_immediate():
+    assert make_handshake().advance(0) == [GetStatus("/a")]
+
+
+def test_a_failed_attempt_is_followed_by_a_pause():
+    handshake = walk(make_handshake(), Phase.CHECKING, 0)
+    handshake.take_status_reply("/a", None, "", 0)
+    assert handshake.advance(ns(INITIAL_S * (1 - JITTER)) - 1) == []
+    assert handshake.advance(ns(INITIAL_S * (1 + JITTER))) == [GetStatus("/a")]
 
 
 def test_after_a_loss_the_same_server_is_tried_at_once():
-    link = make_link("/a", "/b")
-    link.advance(Phase.OPEN, 0)
-    link.prove()
-    link.lose(ns(5), move_on=False)
-    assert link.server == "/a"
-    assert link.phase is Phase.WAITING
-    assert link.session is None
-    assert link.is_due(ns(5))
+    handshake = walk(make_handshake("/a", "/b"), Phase.OPEN, 0)
+    handshake.take_delivery()
+    handshake.lose(ns(5), move_on=False)
+    assert handshake.phase is Phase.WAITING
+    assert handshake.session is None
+    assert handshake.advance(ns(5)) == [GetStatus("/a")]
 
 
 def test_a_session_that_never_delivered_counts_as_a_failed_attempt():
     """A server that grants sessions and drops them at once would be asked without a pause."""
-    link = make_link("/a")
-    for _ in range(3):
-        link.advance(Phase.OPENING, 0)
-        link.advance(Phase.OPEN, 0)
-        link.lose(0, move_on=False)
-        assert not link.is_due(0)
-    assert pause_of(link, 0) >= ns(4 * INITIAL_S * (1 - JITTER))
+    handshake = make_handshake()
+    for attempt in range(3):
+        now_ns = ns(100 * attempt)
+        walk(handshake, Phase.OPEN, now_ns)
+        handshake.lose(now_ns, move_on=False)
+        assert handshake.advance(now_ns + ns(2**attempt * INITIAL_S * (1 - JITTER)) - 1) == []
 
 
 def test_moving_on_takes_the_next_server_at_once_and_wraps_around():
-    link = make_link("/a", "/b")
-    link.advance(Phase.OPEN, 0)
-    link.prove()
-    link.lose(ns(5), move_on=True)
-    assert link.server == "/b"
-    assert link.is_due(ns(5))
-    link.lose(ns(5), move_on=True)
-    assert link.server == "/a"
-
-
-def test_success_ends_the_doubling():
-    link = make_link()
-    for _ in range(6):
-        link.fail(0)
-    link.advance(Phase.OPEN, 0)
-    link.prove()
-    link.lose(0, move_on=False)
-    link.fail(0)
-    assert pause_of(link, 0) <= ns(INITIAL_S * (1 + JITTER))
+    handshake = make_handshake("/a", "/b")
+    for now_s, following in ((0, "/b"), (5, "/a")):
+        walk(handshake, Phase.OPEN, ns(now_s))
+        handshake.take_delivery()
+        handshake.lose(ns(now_s + 5), move_on=True)
+        assert handshake.server == following
+    assert handshake.advance(ns(10)) == [GetStatus("/a")]
 
 
 @pytest.mark.parametrize("phase", [Phase.CHECKING, Phase.OPENING, Phase.MATCHING])
 def test_every_step_of_the_handshake_has_its_own_deadline(phase: Phase):
     """A request whose server dies never completes."""
-    link = make_link()
-    link.advance(phase, ns(3))
-    assert not link.is_due(ns(3) + TIMEOUT_NS - 1)
-    assert link.is_due(ns(3) + TIMEOUT_NS)
+    handshake = walk(make_handshake(), phase, ns(3))
+    assert handshake.advance(ns(3 + TIMEOUT_S) - 1) == []
+    assert Warn(f"server /a: no progress in step '{phase.value}' of the handshake") in handshake.advance(
+        ns(3 + TIMEOUT_S)
+    )
+    assert handshake.phase is Phase.WAITING
 
 
-def test_an_open_link_is_never_due():
-    link = make_link()
-    link.advance(Phase.OPEN, 0)
-    assert link.open
-    assert not link.is_due(ns(1e6))
+def test_an_open_session_has_no_deadline():
+    handshake = walk(make_handshake(), Phase.OPEN, 0)
+    assert handshake.open
+    assert handshake.advance(ns(1e6)) == []
+    assert handshake.open
 
 
 def test_each_opening_has_a_new_epoch():
-    link = make_link()
+    handshake = make_handshake()
     epochs = []
-    for _ in range(3):
-        link.advance(Phase.CHECKING, 0)
-        link.advance(Phase.OPENING, 0)
-        epochs.append(link.epoch)
-        link.fail(0)
+    for attempt in range(3):
+        now_ns = ns(100 * attempt)
+        epochs.append(walk(handshake, Phase.OPENING, now_ns).epoch)
+        handshake.take_session_reply("/a", handshake.epoch, None, "", now_ns)
     assert epochs == [1, 2, 3]

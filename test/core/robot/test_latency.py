@@ -59,7 +59,7 @@ def test_the_first_sample_is_a_cold_start():
 
 def test_the_first_sample_after_a_reconnect_is_not_counted_and_the_older_ones_stay():
     window = window_of(0.1, 0.1)
-    window.connected()
+    window.skip_next()
     window.add(5.0)
     assert window.quantile_s(1.0) == pytest.approx(0.1)
     window.add(0.2)
@@ -68,8 +68,8 @@ def test_the_first_sample_after_a_reconnect_is_not_counted_and_the_older_ones_st
 
 def test_reconnecting_twice_without_an_answer_skips_one_sample_only():
     window = window_of()
-    window.connected()
-    window.connected()
+    window.skip_next()
+    window.skip_next()
     window.add(5.0)
     window.add(0.2)
     assert window.quantile_s(0.5) == pytest.approx(0.2)

@@ -16,7 +16,6 @@ from remote_inference.core.contract import Contract
 from remote_inference.core.exchange import Chunk, ChunkStatus, SessionReply
 from remote_inference.core.robot.action_queue import ActionQueue, DelayPolicy
 from remote_inference.core.robot.config import RobotConfig
-from remote_inference.core.robot.connection import Connection
 from remote_inference.core.robot.effects import (
     Effect,
     Report,
@@ -27,6 +26,7 @@ from remote_inference.core.robot.effects import (
     Warn,
 )
 from remote_inference.core.robot.guard import SHAPE, Float64Array, Guard
+from remote_inference.core.robot.handshake import Handshake
 from remote_inference.core.robot.playback import Playback
 from remote_inference.core.robot.request_cycle import RequestCycle
 from remote_inference.core.robot.state_machine import Event, State, StateMachine
@@ -73,8 +73,7 @@ class Engine:
         self.counters = Counters()
         self.task = contract.task
         self.episode_id = 0
-        self.connection = Connection(contract, config, client, robot_namespace, seed)
-        self.link = self.connection.link
+        self.handshake = Handshake(contract, config, client, robot_namespace, seed)
         self._measured: Float64Array | None = None
         self._episode_start = True
         self._fed = False  # true once a chunk has been merged in this episode
@@ -98,49 +97,49 @@ class Engine:
 
     def take_status_reply(self, server: str, accepting: bool | None, now_ns: int) -> list[Effect]:
         """Take the answer to GetStatus; None when the server is silent."""
-        return [] if self.dead else self.connection.take_status_reply(server, accepting, self.task, now_ns)
+        return [] if self.dead else self.handshake.take_status_reply(server, accepting, self.task, now_ns)
 
     def take_session_reply(
         self, server: str, epoch: int, reply: SessionReply | None, now_ns: int
     ) -> list[Effect]:
         """Take a server's answer to the OpenSession of an epoch; None when the server is silent."""
         if self.dead:
-            return self.connection.close_unused(server, reply)
+            return self.handshake.close_unused(server, reply)
         try:
-            return self.connection.take_session_reply(server, epoch, reply, self.task, now_ns)
+            return self.handshake.take_session_reply(server, epoch, reply, self.task, now_ns)
         except FatalMismatch as mismatch:
-            close = self.connection.close_unused(server, reply)
+            close = self.handshake.close_unused(server, reply)
             replaced = reply is not None and reply.rejection == NAME_REJECTION
             died = self._die(Event.CONTRACT_VIOLATED, f"{server}: {mismatch}", homing=not replaced)
             return [*close, *died]
 
     def take_presence(self, matched: bool, now_ns: int) -> list[Effect]:
         """Take whether the server in use is matched with our endpoints both ways."""
-        cause = self.connection.take_presence(matched)
+        cause = self.handshake.take_presence(matched)
         return self._lose_session(cause, now_ns) if cause else self.tick(now_ns)
 
     def take_server_status(
         self, server: str, instance_id: str, sessions: tuple[str, ...], now_ns: int
     ) -> list[Effect]:
         """Take a ServerStatus: a restarted server, or one that dropped our session, has forgotten us."""
-        cause = self.connection.take_server_status(server, instance_id, sessions)
+        cause = self.handshake.take_server_status(server, instance_id, sessions)
         return self._lose_session(cause, now_ns) if cause else []
 
     def take_rival(self, present: bool, now_ns: int) -> list[Effect]:
         """Take whether another node of this name is alive."""
-        return [] if self.dead else self.connection.take_rival(present, now_ns)
+        return [] if self.dead else self.handshake.take_rival(present, now_ns)
 
     def take_reset_reply(self, episode_id: int, acknowledged: bool, message: str) -> list[Effect]:
         """Take the server's answer to ResetSession."""
         if episode_id != self.episode_id or self._reset_deadline_ns is None:
             return []
         if acknowledged:
-            return self._end_reset(f"acknowledged by {self.link.server}", acknowledged=True)
-        return self._end_reset(f"refused by {self.link.server}: {message}")
+            return self._end_reset(f"acknowledged by {self.handshake.server}", acknowledged=True)
+        return self._end_reset(f"refused by {self.handshake.server}: {message}")
 
     def take_chunk(self, chunk: Chunk, now_ns: int) -> list[Effect]:
         """Take a chunk; only the answer to the outstanding request counts."""
-        session = self.link.session
+        session = self.handshake.session
         if self.dead or session is None or not self.cycle.is_answered_by(chunk):
             self.counters.chunks_dropped += 1
             return []
@@ -151,7 +150,7 @@ class Engine:
             effects.append(Warn(f"chunk {chunk.seq_id} rejected: {problem}"))
         else:
             self.counters.chunks_merged += 1
-            self.link.prove()
+            self.handshake.take_delivery()
             self._offline_since_ns = None
             self._fed = True
             self._wanted_since_ns = None
@@ -200,12 +199,12 @@ class Engine:
         self.episode_id += 1
         self._episode_start = True
         self.task = task or self.task
-        if self.link.session is None:
+        if self.handshake.session is None:
             return [*effects, ResetEnded(self.episode_id, False, "there is no server to tell")]
         self._reset_deadline_ns = now_ns + _ns(self._config.reset_timeout_s)
         return [
             *effects,
-            ResetSession(self.link.server, self.link.session.session_id, self.episode_id),
+            ResetSession(self.handshake.server, self.handshake.session.session_id, self.episode_id),
         ]
 
     def _end_reset(self, outcome: str, *, acknowledged: bool = False) -> list[Effect]:
@@ -221,7 +220,7 @@ class Engine:
         if self.dead:
             return []
         effects = self._look_at_sources(now_ns)
-        effects += self._handshake(now_ns)
+        effects += self._advance_handshake(now_ns)
         effects += self._check_deadlines(now_ns)
         effects += self._check_flow(now_ns)
         if not self.dead:
@@ -231,7 +230,7 @@ class Engine:
     @property
     def awaits_observation(self) -> bool:
         """True when the next complete observation will be requested."""
-        may_request = self.link.open and not self.playback.paused and not self.dead
+        may_request = self.handshake.open and not self.playback.paused and not self.dead
         return may_request and self.cycle.awaits_observation
 
     @property
@@ -241,20 +240,20 @@ class Engine:
 
     def close(self) -> list[Effect]:
         """End the session, if one is open."""
-        return self.connection.close()
+        return self.handshake.close()
 
     # -- handshake -----------------------------------------------------------------------------------------
 
-    def _handshake(self, now_ns: int) -> list[Effect]:
-        was_open = self.link.open
-        effects = self.connection.advance(now_ns)
-        if self.link.open and not was_open:
+    def _advance_handshake(self, now_ns: int) -> list[Effect]:
+        was_open = self.handshake.open
+        effects = self.handshake.advance(now_ns)
+        if self.handshake.open and not was_open:
             self._timeouts_in_a_row = 0
-            self.cycle.connected()
+            self.cycle.skip_next_latency()
         return effects
 
     def _lose_session(self, cause: str, now_ns: int, *, move_on: bool = False) -> list[Effect]:
-        effects = self.connection.lose(now_ns, move_on=move_on)
+        effects = self.handshake.lose(now_ns, move_on=move_on)
         self.counters.reconnects += 1
         self.cycle.abandon()
         if self._offline_since_ns is None:  # until a chunk ends it, losing again does not begin anew
@@ -284,7 +283,7 @@ class Engine:
                 effects += self._lose_session(f"{self._timeouts_in_a_row} request timeouts in a row", now_ns)
         # With a session, a robot that is paused or lacks a sensor asks for no chunk that could end this time.
         asks = not (self.playback.paused or self.cycle.stale_sources)
-        if self._offline_since_ns is not None and self.link.open and not asks:
+        if self._offline_since_ns is not None and self.handshake.open and not asks:
             self._offline_since_ns = now_ns
         max_offline_ns = _ns(self._config.max_offline_s)
         if self._offline_since_ns is not None and now_ns - self._offline_since_ns >= max_offline_ns:
@@ -323,14 +322,14 @@ class Engine:
     # -- requests ------------------------------------------------------------------------------------------
 
     def _request(self, now_ns: int) -> list[Effect]:
-        if not self.link.open or self.link.session is None or self.playback.paused:
+        if not self.handshake.open or self.handshake.session is None or self.playback.paused:
             return []
         if not self.cycle.is_ready(now_ns):
             return []
         request = self.cycle.begin(
-            self.link.session,
+            self.handshake.session,
             now_ns,
-            epoch=self.link.epoch,
+            epoch=self.handshake.epoch,
             episode_id=self.episode_id,
             episode_start=self._episode_start,
             task=self.task,

@@ -1,17 +1,23 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The way to a session: which server, in which step of the handshake, and when to try again."""
+"""The robot's side of a session: which server, the handshake's steps, and what ends the session."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from enum import Enum
 
-from remote_inference.core.exchange import SessionReply
+from remote_inference.core.admission import NAME_REJECTION, FatalMismatch, check_reply, make_offer
+from remote_inference.core.contract import Contract
+from remote_inference.core.exchange import SessionOffer, SessionReply
+from remote_inference.core.robot.config import RobotConfig
+from remote_inference.core.robot.effects import CloseSession, Effect, GetStatus, OpenSession, Warn
 
 JITTER = 0.25  # each pause is drawn from 1 - JITTER to 1 + JITTER times the backoff
+UNLISTED_MAX = 3  # a status from before the session does not list it either
+RIVAL_WARNING_NS = 10_000_000_000  # between two warnings of it
 
 
 class Phase(Enum):
@@ -24,80 +30,222 @@ class Phase(Enum):
     OPEN = "open"
 
 
-@dataclass(frozen=True)
-class Backoff:
-    """Pauses between rounds over all servers: doubling, with jitter."""
+class ServerList:
+    """The servers in turn. Between rounds over all of them lie pauses, which double, with jitter."""
 
-    initial_s: float
-    maximum_s: float
-
-    def pause_ns(self, failed_rounds: int, rng: random.Random) -> int:
-        pause_s: float = min(self.initial_s * 2.0 ** min(failed_rounds, 32), self.maximum_s)
-        return int(pause_s * rng.uniform(1 - JITTER, 1 + JITTER) * 1e9)
-
-
-class Link:
-    """Holds the handshake's position; its owner makes the calls."""
-
-    def __init__(self, servers: Sequence[str], backoff: Backoff, timeout_ns: int, rng: random.Random) -> None:
-        """timeout_ns: deadline of each step of the handshake."""
+    def __init__(
+        self, servers: Sequence[str], initial_backoff_s: float, max_backoff_s: float, rng: random.Random
+    ) -> None:
         self._servers = tuple(servers)
-        self._backoff = backoff
-        self._timeout_ns = timeout_ns
+        self._initial_backoff_s = initial_backoff_s
+        self._max_backoff_s = max_backoff_s
         self._rng = rng
         self._index = 0
         self._failures = 0
-        self._deadline_ns = 0
-        self._proven = False  # true once the session in use has delivered a chunk
+
+    @property
+    def current(self) -> str:
+        """The server in use or tried next."""
+        return self._servers[self._index]
+
+    def move_on(self) -> None:
+        """Take the next server."""
+        self._index = (self._index + 1) % len(self._servers)
+
+    def fail(self) -> int:
+        """Take the next server; return the pause before it is tried [ns], 0 until all have failed."""
+        self.move_on()
+        self._failures += 1
+        rounds, rest = divmod(self._failures, len(self._servers))
+        return 0 if rest else self._pause_ns(rounds - 1)
+
+    def succeed(self) -> None:
+        """Begin the next backoff from its first pause."""
+        self._failures = 0
+
+    def _pause_ns(self, failed_rounds: int) -> int:
+        pause_s = min(self._initial_backoff_s * 2.0 ** min(failed_rounds, 32), self._max_backoff_s)
+        return int(pause_s * self._rng.uniform(1 - JITTER, 1 + JITTER) * 1e9)
+
+
+class Handshake:
+    """Opens a session and watches it. Each method returns effects, or why the session is lost."""
+
+    def __init__(
+        self, contract: Contract, config: RobotConfig, client: str, robot_namespace: str, seed: int | None
+    ) -> None:
+        """Build the handshake of the node `client`. `seed` fixes the backoff's jitter."""
+        rng = random.Random(seed)
+        self._config = config
+        self._timeout_ns = int(config.service_timeout_s * 1e9)  # of each step
+        self._base_offer = make_offer(
+            contract,
+            client=client,
+            client_instance_id=f"{rng.getrandbits(48):012x}",
+            robot_namespace=robot_namespace,
+            wants_rtc=config.merge_mode != "append",
+        )
+        self._servers = ServerList(
+            config.servers, config.reconnect_initial_backoff_s, config.reconnect_max_backoff_s, rng
+        )
+        self._due_ns = 0  # when the pause is over or the step's deadline has passed
+        self._delivered = False  # true once the session in use has delivered a chunk
+        self._matched = False
+        self._listed_session = ""  # the session that the server's status has named
+        self._unlisted = 0  # statuses in a row that did not name the session
+        self._first_fingerprint: str | None = None
+        self._rival = False
+        self._next_warning_ns = 0
         self.phase = Phase.WAITING
-        self.epoch = 0
+        self.epoch = 0  # sessions asked for so far
         self.session: SessionReply | None = None
+        self.established = False  # true once a session has been open
 
     @property
     def server(self) -> str:
         """The server in use or tried next."""
-        return self._servers[self._index]
+        return self._servers.current
 
     @property
     def open(self) -> bool:
         return self.phase is Phase.OPEN
 
-    def is_due(self, now_ns: int) -> bool:
-        """Tell whether the pause is over or the step's deadline has passed."""
-        return self.phase is not Phase.OPEN and now_ns >= self._deadline_ns
+    # -- what the node tells -------------------------------------------------------------------------------
 
-    def advance(self, phase: Phase, now_ns: int) -> None:
-        """Enter the next step of the handshake."""
-        if phase is Phase.OPENING:
-            self.epoch += 1
-            self._proven = False
-        self.phase = phase
-        self._deadline_ns = now_ns + self._timeout_ns
+    def take_status_reply(self, server: str, accepting: bool | None, task: str, now_ns: int) -> list[Effect]:
+        """Take the answer to GetStatus; None when the server is silent."""
+        if self.phase is not Phase.CHECKING or server != self.server:
+            return []
+        if not accepting:
+            self._fail(now_ns)
+            text = "is silent" if accepting is None else "accepts no sessions"
+            return [Warn(f"server {server} {text}")]
+        self.epoch += 1
+        self._delivered = False
+        self._enter(Phase.OPENING, now_ns)
+        return [OpenSession(server, self._offer(task))]
 
-    def prove(self) -> None:
-        """Note that the session has delivered: the next loss is answered at once, not after a pause."""
-        self._proven = True
-        self._failures = 0
+    def take_session_reply(
+        self, server: str, epoch: int, reply: SessionReply | None, task: str, now_ns: int
+    ) -> list[Effect]:
+        """Take a server's answer to the OpenSession of an epoch; None when the server is silent.
 
-    def fail(self, now_ns: int) -> None:
-        """Move on to the next server; pause when all of them have failed."""
-        self.session = None
-        self.phase = Phase.WAITING
-        self._index = (self._index + 1) % len(self._servers)
-        self._failures += 1
-        rounds, rest = divmod(self._failures, len(self._servers))
-        self._deadline_ns = now_ns if rest else now_ns + self._backoff.pause_ns(rounds - 1, self._rng)
-
-    def lose(self, now_ns: int, *, move_on: bool) -> None:
-        """Give the session up; try the same server again at once, or the next one.
-
-        A session that never delivered counts as a failed attempt.
+        Raises FatalMismatch when the answer violates the contract; `close_unused` then ends what it opened.
         """
-        if not self._proven:
-            self.fail(now_ns)
-            return
+        if epoch != self.epoch or self.phase is not Phase.OPENING:
+            return self.close_unused(server, reply)  # granted after we gave up
+        if reply is None:
+            self._fail(now_ns)
+            return [Warn(f"server {server} does not answer open_session")]
+        if self.established and reply.rejection == NAME_REJECTION:
+            raise FatalMismatch("another process has taken this robot over")
+        fingerprint = None if self._config.accept_new_policy else self._first_fingerprint
+        check_reply(self._offer(task), reply, fingerprint)
+        if not reply.accepted:
+            self._fail(now_ns)
+            return [Warn(f"server {server} refuses ({reply.rejection}): {reply.message}")]
+        self._first_fingerprint = self._first_fingerprint or reply.policy_fingerprint
+        self.session = reply
+        self._enter(Phase.MATCHING, now_ns)
+        return [Warn(f"server {server}: {text}") for text in reply.warnings]
+
+    @staticmethod
+    def close_unused(server: str, reply: SessionReply | None) -> list[Effect]:
+        """End a session that was granted and will not be used: do not occupy the server."""
+        return [CloseSession(server, reply.session_id)] if reply is not None and reply.accepted else []
+
+    def take_presence(self, matched: bool) -> str:
+        """Take whether the server in use is matched with our endpoints both ways."""
+        lost = self._matched and not matched and self.open
+        self._matched = matched
+        return "server's presence lost" if lost else ""
+
+    def take_server_status(self, server: str, instance_id: str, sessions: tuple[str, ...]) -> str:
+        """Take a ServerStatus: a restarted server, or one that dropped our session, has forgotten us."""
+        if self.session is None or not self.open or server != self.server:
+            return ""
+        if instance_id != self.session.server_instance_id:
+            return "server restarted"
+        if self.session.session_id in sessions:
+            self._listed_session = self.session.session_id
+            self._unlisted = 0
+            return ""
+        self._unlisted += 1
+        if self._listed_session == self.session.session_id or self._unlisted >= UNLISTED_MAX:
+            return "server closed the session"
+        return ""
+
+    def take_delivery(self) -> None:
+        """Take note of a chunk: a session that delivers is sought again without a pause when it is lost."""
+        self._delivered = True
+        self._servers.succeed()
+
+    def take_rival(self, present: bool, now_ns: int) -> list[Effect]:
+        """Take whether another node of this name is alive: two must never command one robot.
+
+        The one that has had a session stays; a newcomer waits until the other is gone.
+        """
+        appeared = present and not self._rival
+        self._rival = present
+        if self.established or not present or (not appeared and now_ns < self._next_warning_ns):
+            return []
+        self._next_warning_ns = now_ns + RIVAL_WARNING_NS
+        effects = self.close()
+        if appeared:
+            self._fail(now_ns)
+        return [*effects, Warn(f"another node is called {self._base_offer.client}: waiting until it is gone")]
+
+    # -- time ----------------------------------------------------------------------------------------------
+
+    def advance(self, now_ns: int) -> list[Effect]:
+        """Take the step of the handshake that is due."""
+        if self.phase is Phase.MATCHING and self._matched:
+            self._enter(Phase.OPEN, now_ns)
+            self._unlisted = 0
+            self.established = True
+            return []
+        if self.open or now_ns < self._due_ns or (self._rival and not self.established):
+            return []
+        if self.phase is Phase.WAITING:
+            self._enter(Phase.CHECKING, now_ns)
+            return [GetStatus(self.server)]
+        server, phase = self.server, self.phase
+        close = self.close()
+        self._fail(now_ns)
+        return [*close, Warn(f"server {server}: no progress in step '{phase.value}' of the handshake")]
+
+    def lose(self, now_ns: int, *, move_on: bool) -> list[Effect]:
+        """Give the session up and begin a new handshake, with the next server of the list if `move_on`.
+
+        A session that never delivered counts as a failed attempt; after any other, the next begins at once.
+        """
+        close = self.close()
+        self._matched = False
+        if not self._delivered:
+            self._fail(now_ns)
+            return close
+        if move_on:
+            self._servers.move_on()
+        self._wait_until(now_ns)
+        return close
+
+    def close(self) -> list[Effect]:
+        """End the session, if there is one."""
+        session, self.session = self.session, None
+        return [CloseSession(self.server, session.session_id)] if session else []
+
+    def _enter(self, phase: Phase, now_ns: int) -> None:
+        self.phase = phase
+        self._due_ns = now_ns + self._timeout_ns
+
+    def _fail(self, now_ns: int) -> None:
+        """Go on with the next server, after a pause when all of them have failed."""
+        self._wait_until(now_ns + self._servers.fail())
+
+    def _wait_until(self, due_ns: int) -> None:
         self.session = None
         self.phase = Phase.WAITING
-        if move_on:
-            self._index = (self._index + 1) % len(self._servers)
-        self._deadline_ns = now_ns
+        self._due_ns = due_ns
+
+    def _offer(self, task: str) -> SessionOffer:
+        return replace(self._base_offer, session_epoch=self.epoch, task=task)

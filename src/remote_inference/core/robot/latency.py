@@ -35,7 +35,7 @@ class LatencyWindow:
         else:
             self._samples_s.append(latency_s)
 
-    def connected(self) -> None:
+    def skip_next(self) -> None:
         """Leave the next cycle out."""
         self._skip_next = True
 

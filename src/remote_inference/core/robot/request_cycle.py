@@ -65,10 +65,10 @@ class RequestCycle:
         """How long the queued actions last [s]."""
         return len(self._queue) * self._contract.period_s
 
-    def connected(self) -> None:
+    def skip_next_latency(self) -> None:
         """Leave the next cycle out of the latencies: it pays for cold caches and connections."""
-        self.latency.connected()
-        self._delay.connected()
+        self.latency.skip_next()
+        self._delay.skip_next()
 
     def see(self, arrivals: Mapping[str, int]) -> None:
         """Take the newest arrivals."""

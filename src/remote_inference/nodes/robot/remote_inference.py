@@ -39,13 +39,13 @@ from remote_inference.core.robot.effects import (
 from remote_inference.core.robot.engine import Engine
 from remote_inference.core.robot.tick import CommandSource, Tick
 from remote_inference.monitoring.diagnostics import Diagnostics, robot_diagnostic
-from remote_inference.msg import ActionChunk, ClientState, ExecutedAction, Observation, ServerStatus
+from remote_inference.msg import ActionChunk, ClientState, ExecutedAction, Observation
 from remote_inference.nodes.parameters import declare_parameters, require_parameter
 from remote_inference.nodes.robot.control_loop import ControlLoop
 from remote_inference.nodes.robot.operator_services import OperatorServices, Work
+from remote_inference.nodes.robot.presence import Presence
 from remote_inference.nodes.robot.sensor_hub import SensorHub, Snapshot
-from remote_inference.nodes.robot.server_calls import Presence, ServerCalls
-from remote_inference.nodes.robot.session_client import SessionClient
+from remote_inference.nodes.robot.server_client import ServerClient
 from remote_inference.nodes.robot.telemetry import ExecutedTick, executed_message, state_message, time_message
 from remote_inference.nodes.runtime import StartupError, run_node
 from remote_inference.wire import (
@@ -120,10 +120,9 @@ class RemoteInference(Node):
         ]
         self.create_subscription(ActionChunk, CHUNK_TOPIC, self._on_chunk, EXCHANGE_QOS, raw=True)
         self._sensors = SensorHub(self, self._contract, self._wake.set)
-        self._servers = ServerCalls(
-            self, self._config.servers, self._config.service_timeout_s, self._on_server_status
+        self._servers = ServerClient(
+            self, self._engine, self._config.servers, self._config.service_timeout_s, self._submit
         )
-        self._sessions = SessionClient(self._engine, self._servers, self._submit)
         self._presence = Presence(self)
         self._operator = OperatorServices(self, self._engine, self._operate)
 
@@ -171,12 +170,6 @@ class RemoteInference(Node):
         now_ns = time.monotonic_ns()
         self._submit(lambda: self._take_chunk(data, now_ns))
 
-    def _on_server_status(self, server: str, status: ServerStatus) -> None:
-        sessions = tuple(status.sessions)
-        self._submit(
-            lambda: self._engine.take_server_status(server, status.instance_id, sessions, time.monotonic_ns())
-        )
-
     # -- worker thread -------------------------------------------------------------------------------------
 
     def _run_worker(self) -> None:
@@ -219,14 +212,14 @@ class RemoteInference(Node):
 
     def _look_around(self) -> None:
         """Look who is there: controllers, a second node of our name, and the server in use."""
-        if self._unheard and self._engine.link.open and not self._engine.playback.paused:
+        if self._unheard and self._engine.handshake.open and not self._engine.playback.paused:
             topics = ", ".join(sink.topic for sink in self._unheard)
             problem = f"{topics}: no controller subscribes, the arm does not follow"
             self.get_logger().warning(problem, throttle_duration_sec=UNHEARD_WARNING_PERIOD_S)
-        if not self._engine.connection.established:
+        if not self._engine.handshake.established:
             self._carry_out(self._engine.take_rival(self._presence.has_rival(), time.monotonic_ns()))
-        if self._engine.link.session is not None:
-            matched = self._presence.check(self._engine.link.server)
+        if self._engine.handshake.session is not None:
+            matched = self._presence.check(self._engine.handshake.server)
             self._carry_out(self._engine.take_presence(matched, time.monotonic_ns()))
 
     def _take_chunk(self, data: bytes, now_ns: int) -> list[Effect]:
@@ -260,14 +253,14 @@ class RemoteInference(Node):
             case SendRequest():
                 self._send(effect)
             case GetStatus(server):
-                self._sessions.get_status(server)
+                self._servers.get_status(server)
             case OpenSession(server, offer):
                 self._presence.expect()
-                self._sessions.open(server, replace(offer, images=self._sensors.image_features()))
+                self._servers.open_session(server, replace(offer, images=self._sensors.image_features()))
             case CloseSession(server, session_id):
-                self._sessions.close(server, session_id)
+                self._servers.close_session(server, session_id)
             case ResetSession(server, session_id, episode_id):
-                self._sessions.reset(server, session_id, episode_id)
+                self._servers.reset_session(server, session_id, episode_id)
             case Report(transition):
                 self.get_logger().info(f"transition {transition.to_json()}")
                 self._report_state()

@@ -54,7 +54,7 @@ def executed_message(executed: ExecutedTick, joint_names: Sequence[str]) -> Exec
 
 def state_message(engine: Engine, control: ControlLoop, stamp: Time) -> ClientState:
     """Write the engine's state and counters."""
-    session, latency, counters = engine.link.session, engine.cycle.latency, engine.counters
+    session, latency, counters = engine.handshake.session, engine.cycle.latency, engine.counters
     guard_counts = dict(engine.guard.counts)
     return ClientState(
         header=Header(stamp=stamp),
@@ -62,9 +62,9 @@ def state_message(engine: Engine, control: ControlLoop, stamp: Time) -> ClientSt
         state_name=engine.machine.state.name,
         cause=engine.machine.cause,
         paused=engine.playback.paused,
-        server=engine.link.server if session else "",
+        server=engine.handshake.server if session else "",
         session_id=session.session_id if session else "",
-        session_epoch=engine.link.epoch,
+        session_epoch=engine.handshake.epoch,
         episode_id=engine.episode_id,
         task=engine.task,
         policy_version=session.policy_fingerprint if session else "",
