@@ -8,6 +8,8 @@ DISTRO ?= jazzy
 PYTHON ?= python3
 PYTHON312 ?= python3.12
 ARGS ?=
+# Test processes at a time: the machine's cores, at most 8, because each starts several nodes.
+JOBS ?= $(shell cores=$$(nproc); echo $$((cores < 8 ? cores : 8)))
 
 VENV := .venv/$(DISTRO)
 BIN := $(CURDIR)/$(VENV)/bin
@@ -38,14 +40,14 @@ setup: $(PACKAGE) $(RENDERING)  ## install everything into .venv/<distro> and bu
 demo: setup  ## watch the simulated arm pick cubes, driven by a policy server (ARGS="--latency-ms 300")
 	@$(RUN) remote-inference demo $(ARGS)
 
-test: setup $(CHROMIUM)  ## run every test (ARGS="-k queue" selects)
-	@$(RUN) python -m pytest $(ARGS)
+test: setup $(CHROMIUM)  ## run every test, as many at a time as there are cores (JOBS=0: one by one; ARGS="-k queue" selects)
+	@$(RUN) python -m pytest -n $(JOBS) $(ARGS)
 
 test-nodes: setup $(CHROMIUM)  ## run only the tests that start ROS nodes
-	@$(RUN) python -m pytest test/nodes test/faults $(ARGS)
+	@$(RUN) python -m pytest -n $(JOBS) test/nodes test/faults $(ARGS)
 
 fault-table: setup  ## break things, judge what the arm was commanded, and write docs/reference/faults.md (three minutes)
-	@$(RUN) python -m pytest test/faults -m fault -n 2 --fault-table docs/reference/faults.md $(ARGS)
+	@$(RUN) python -m pytest test/faults -m fault -n $(JOBS) --fault-table docs/reference/faults.md $(ARGS)
 
 # test/conftest.py needs ROS 2, which this environment lacks. The import comes first: a test would skip itself.
 test-lerobot: $(LEROBOT)/.packages  ## compare the action queue with LeRobot's own, which needs Python 3.12
