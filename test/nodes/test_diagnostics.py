@@ -67,7 +67,7 @@ def test_a_robot_shows_its_cause_latency_guard_and_late_ticks() -> None:
         ({}, OK, "serving"),
         ({"accepting": False, "lifecycle_state": "inactive"}, WARN, "inactive"),
         ({"load": 0.85}, WARN, "load"),
-        ({"audit_lines_dropped": 1}, WARN, "audit"),
+        ({"audit_lines_dropped": 1}, WARN, "request log"),
         ({"accepting": False, "policy_unready": "not ended for 16 s"}, ERROR, "not ended for 16 s"),
         ({"captures_dropped": 1}, WARN, "captures"),
         ({"worker_alive": False, "accepting": False}, ERROR, "inference thread"),

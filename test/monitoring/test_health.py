@@ -20,7 +20,6 @@ from remote_inference.monitoring import health
 from remote_inference.monitoring.health import HealthServer
 from remote_inference.monitoring.metrics import ServerMetrics
 from remote_inference.monitoring.snapshot import EXECUTOR_DEADLINE_S, ServerSnapshot
-from remote_inference.nodes.runtime import StartupError
 
 DEADLINE_S = 30.0
 PATHS = ("/", "/healthz", "/readyz", "/metrics", "/status.json")
@@ -135,7 +134,9 @@ def test_a_bug_in_the_answer_is_said_and_not_hidden(port: Port):
 
 
 def test_a_port_in_use_is_named(port: Port):
-    with pytest.raises(StartupError, match=f"health_port: found {port.number} in use, expected a port"):
+    with pytest.raises(
+        health.HealthPortError, match=f"health_port: found {port.number} in use, expected a port"
+    ):
         HealthServer(port.number, lambda: port.snapshot, lambda _: (b"", ""))
 
 
