@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """YAML documents: what cannot be read or validated is said with file, key, found and expected."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Annotated, Literal
 
 import pytest
+from pydantic import Field
 
 from remote_inference.core.document import Document, DocumentError, load_document, parse_document
 
@@ -52,7 +53,7 @@ def test_anchors_and_merge_keys_are_read(tmp_path: Path):
         (b"name: [\n", ["not valid YAML"]),
         (b'name: "a\n', ["not valid YAML"]),
         (b"name: \xff\xfe\n", ["not UTF-8", "byte 6"]),
-        (b"", ["found None", "mapping"]),
+        (b"", ["found nothing", "mapping"]),
         (b"- a\n- b\n", ["found ['a', 'b']", "mapping"]),
         (b"just words\n", ["'just words'", "mapping"]),
         (b"name: a\nname: b\n", ["'name'", "twice"]),
@@ -80,16 +81,19 @@ def test_a_missing_file_and_a_folder_are_named(tmp_path: Path):
     ("content", "line"),
     [
         ({"gripper": {"width": 1.0}}, "f: name: missing, expected a value"),
-        ({"name": "a", "gripper": {"width": 1.0, "colour": 1}}, "f: gripper.colour: unknown key"),
-        ({"name": 7, "gripper": {"width": 1.0}}, "f: name: found 7, expected a valid string"),
+        (
+            {"name": "a", "gripper": {"width": 1.0, "colour": 1}},
+            "f: gripper.colour: unknown key, expected one of fingers, open, width",
+        ),
+        ({"name": 7, "gripper": {"width": 1.0}}, "f: name: found 7, expected text"),
         (
             {"name": "a", "gripper": {"width": "1.0"}},
-            "f: gripper.width: found '1.0', expected a valid number",
+            "f: gripper.width: found '1.0', expected a number",
         ),
-        ({"name": "a", "gripper": {"width": True}}, "f: gripper.width: found True, expected a valid number"),
+        ({"name": "a", "gripper": {"width": True}}, "f: gripper.width: found true, expected a number"),
         (
             {"name": "a", "gripper": {"width": 1.0, "fingers": ["l", 2]}},
-            "f: gripper.fingers.1: found 2, expected a valid string",
+            "f: gripper.fingers.1: found 2, expected text",
         ),
     ],
 )
@@ -97,6 +101,79 @@ def test_a_problem_is_one_line_of_file_key_found_and_expected(content: dict, lin
     with pytest.raises(DocumentError) as refusal:
         parse_document(content, Arm, "f")
     assert str(refusal.value) == line
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        ({"wdth": 1.0}, "f: wdth: unknown key, did you mean 'width'?"),
+        ({"tips": [{"kind": "soft", "siz": 1}]}, "f: tips.0.siz: unknown key, did you mean 'size'?"),
+        ({"by_name": {"l": {"siz": 1}}}, "f: by_name.l.siz: unknown key, did you mean 'size'?"),
+        ({"spare": {"siz": 1}}, "f: spare.siz: unknown key, did you mean 'size'?"),
+        ({"width": "wide"}, "f: width: found 'wide', expected a number or 'auto'"),
+        ({"width": None}, "f: width: found nothing, expected a number or 'auto'"),
+        ({"count": 1.5}, "f: count: found 1.5, expected a whole number"),
+        ({"count": 0}, "f: count: found 0, expected at least 1"),
+        ({"count": 9}, "f: count: found 9, expected at most 5"),
+        ({"count": [1, 2]}, "f: count: found [1, 2], expected a whole number"),
+        ({"open": "yes"}, "f: open: found 'yes', expected true or false"),
+        ({"tips": {"kind": "soft"}}, "f: tips: found {'kind': 'soft'}, expected a list"),
+        ({"tips": ["soft"]}, "f: tips.0: found 'soft', expected a mapping of keys"),
+        ({"tips": [{"kind": "wet"}]}, "f: tips.0.kind: found 'wet', expected 'soft' or 'hard'"),
+        ({"by_name": [1]}, "f: by_name: found [1], expected a mapping of keys"),
+        ({"path": ""}, "f: path: found '', expected at least 1 character"),
+        ({"path": None}, "f: path: found nothing, expected text"),
+    ],
+)
+def test_a_problem_is_told_in_the_words_of_who_wrote_the_file(content: dict, line: str):
+    class Tip(Document):
+        kind: Literal["soft", "hard"] = "soft"
+        size: float = 1.0
+
+    class Hand(Document):
+        width: float | Literal["auto"] = "auto"
+        count: Annotated[int, Field(ge=1, le=5)] = 1
+        open: bool = False
+        tips: tuple[Tip, ...] = ()
+        by_name: Mapping[str, Tip] = {}
+        spare: Tip | None = None
+        path: Annotated[str, Field(min_length=1)] = "."
+
+    with pytest.raises(DocumentError) as refusal:
+        parse_document(content, Hand, "f")
+    assert str(refusal.value) == line
+
+
+def test_what_is_missing_is_described():
+    class Robot(Document):
+        contract: Annotated[str, Field(description="path of the contract")]
+
+    with pytest.raises(DocumentError, match="contract: missing, expected path of the contract"):
+        parse_document({}, Robot, "f")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"name": }', "line 1, column 10: Expecting value"),
+        ('{"name": "a", "name": "b"}', "key 'name' found twice"),
+        ("name: a", "line 1, column 1"),
+    ],
+)
+def test_a_json_file_that_is_none_is_not_called_yaml(tmp_path: Path, text: str, words: str):
+    path = tmp_path / "policy.json"
+    path.write_text(text)
+    with pytest.raises(DocumentError) as refusal:
+        load_document(path, Arm)
+    assert str(refusal.value).startswith(f"{path}: is not valid JSON: ")
+    assert words in str(refusal.value)
+
+
+def test_a_yaml_problem_is_told_with_its_line(tmp_path: Path):
+    with pytest.raises(DocumentError) as refusal:
+        load_document(write(tmp_path, b"name: a\ngripper: [1, 2\nother: 3\n"), Arm)
+    assert "is not valid YAML: line 3, column 6: expected ',' or ']'" in str(refusal.value)
+    assert "<" not in str(refusal.value).replace(str(tmp_path), "")
 
 
 def test_every_problem_is_told_at_once():

@@ -4,11 +4,18 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
+import rclpy
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
+from remote_inference.core.document import DocumentError
 from remote_inference.core.robot.config import RobotConfig
+from remote_inference.deployment.bringup import MODULES
 from remote_inference.nodes.parameters import declare_parameters
 
 
@@ -33,15 +40,77 @@ def test_numbers_carry_their_range_and_words_their_choices(node: Node) -> None:
     assert node.describe_parameter("fallback").additional_constraints == "one of hold, repeat_last, zero"
 
 
-@pytest.mark.parametrize("value", [0.7, "auto"])
-def test_the_buffer_time_is_a_number_or_auto(value: float | str) -> None:
-    import rclpy
-
+def declare_with(**given: object) -> RobotConfig:
     context = rclpy.Context()
     rclpy.init(context=context)
-    made = Node("tuned", context=context, parameter_overrides=[Parameter("buffer_time_s", value=value)])
+    overrides = [Parameter(name.replace("__", "."), value=value) for name, value in given.items()]
+    made = Node("tuned", context=context, parameter_overrides=overrides)
     try:
-        assert declare_parameters(made, RobotConfig).buffer_time_s == value
+        config = declare_parameters(made, RobotConfig)
+        assert made.get_parameter("max_action_age_s").value == config.max_action_age_s
+        return config
     finally:
         made.destroy_node()
         rclpy.shutdown(context=context)
+
+
+@pytest.mark.parametrize("value", [0.7, "auto", 1])
+def test_the_buffer_time_is_a_number_or_auto(value: float | str) -> None:
+    assert declare_with(buffer_time_s=value).buffer_time_s == value
+
+
+def test_a_whole_number_will_do_for_a_double() -> None:
+    assert declare_with(max_action_age_s=2).max_action_age_s == 2.0
+
+
+def test_parameters_of_ros_itself_are_no_mistakes() -> None:
+    qos = {"qos_overrides__/clock__subscription__depth": 2}
+    declare_with(use_sim_time=True, start_type_description_service=False, **qos)
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"max_action_age": 1.5}, "max_action_age: unknown key, did you mean 'max_action_age_s'?"),
+        ({"max_action_age_s": 99.0}, "max_action_age_s: found 99.0, expected at most 60"),
+        ({"max_action_age_s": "3"}, "max_action_age_s: found '3', expected a number"),
+        ({"max_timeouts": 2.0}, "max_timeouts: found 2.0, expected a whole number"),
+        ({"buffer_time_s": "fast"}, "buffer_time_s: found 'fast', expected a number or 'auto'"),
+        ({"servers": [1, 2]}, "servers.0: found 1, expected text"),
+        ({"autostart": 1}, "autostart: found 1, expected true or false"),
+    ],
+)
+def test_a_mistake_is_told_with_its_parameter_found_and_expected(given: dict, problem: str) -> None:
+    with pytest.raises(DocumentError) as refusal:
+        declare_with(**given)
+    assert str(refusal.value).splitlines()[0] == f"parameters of /tuned: {problem}"
+
+
+@pytest.mark.parametrize("executable", MODULES)
+def test_a_misspelt_parameter_in_a_file_stops_every_node(executable: str, tmp_path: Path) -> None:
+    (tmp_path / "params.yaml").write_text("/**: {ros__parameters: {autostrt: true}}\n")
+    ended = start(executable, "--params-file", str(tmp_path / "params.yaml"))
+    assert ended.returncode == 2
+    assert f"parameters of /{executable}: autostrt: unknown key" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize("text", ["a: [\n", "max_action_age: 1\n", None])
+def test_a_file_that_is_no_parameter_file_is_told_without_places_in_the_source_of_rcl(
+    text: str | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "params.yaml"
+    if text is not None:
+        path.write_text(text)
+    ended = start("belt_arm", "--params-file", str(path))
+    assert ended.returncode == 2
+    assert (
+        f"cannot start: Failed to parse ROS arguments: Couldn't parse params file: '--params-file {path}'"
+        in (ended.stderr)
+    )
+    assert ".c:" not in ended.stderr
+
+
+def start(executable: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", MODULES[executable], "--ros-args", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)

@@ -125,7 +125,7 @@ def test_a_failed_configure_leaves_the_server_unconfigured(rig: Rig, tmp_path: P
     policy.write_text(good)
     assert change_state(rig, Transition.TRANSITION_CONFIGURE)
     log = (tmp_path / "logs" / "policy_server.log").read_text()
-    assert "policy.json: chunk_size: found 0, expected greater than or equal to 1" in log
+    assert "policy.json: chunk_size: found 0, expected at least 1" in log
 
 
 def test_a_chunk_echoes_its_observation_and_reports_durations(client: Client) -> None:
@@ -238,7 +238,7 @@ def test_injected_latency_delays_the_chunk_and_nothing_else(rig: Rig, tmp_path: 
 @pytest.mark.parametrize(
     ("manifest", "expected"),
     [
-        ({"max_sessions": 0}, "manifest.yaml: max_sessions: found 0, expected greater than or equal to 1"),
+        ({"max_sessions": 0}, "manifest.yaml: max_sessions: found 0, expected at least 1"),
         (
             {"model": {"backend": "magic", "path": "."}},
             "manifest.yaml: model.backend: found 'magic', expected",

@@ -104,7 +104,7 @@ def test_a_policy_with_another_action_order_stops_the_robot(rig: Rig, tmp_path: 
 @pytest.mark.parametrize(
     ("contract", "parameters", "expected"),
     [
-        ({"fps": "fast"}, {}, "contract.yaml: fps: found 'fast', expected a valid number"),
+        ({"fps": "fast"}, {}, "contract.yaml: fps: found 'fast', expected a number"),
         ({"speed": 1}, {}, "contract.yaml: speed: unknown key"),
         ({}, {"fallback": "zero"}, "fallback: found 'zero' for position actions, expected"),
         ({}, {"servers": ["policy_server"]}, "servers: found 'policy_server', expected a full name"),

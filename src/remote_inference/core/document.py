@@ -1,9 +1,10 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""YAML documents as validated, frozen models; errors name the file, the key, what was found and expected."""
+"""Documents as validated, frozen models; errors name the file, the key, what was found and expected."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaH
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
+from remote_inference.core.document_problems import describe_problems, show_value
 from remote_inference.core.registry import Registry
 
 MERGE_TAG = "tag:yaml.org,2002:merge"  # of the key `<<`
@@ -21,11 +23,11 @@ Model = TypeVar("Model", bound="Document")
 
 
 class DocumentError(Exception):
-    """A YAML document is missing, unreadable or invalid; one line per problem."""
+    """A document is missing, unreadable or invalid; one line per problem."""
 
 
 class Document(BaseModel):
-    """Base of everything read from YAML: unknown keys are errors, values are not coerced."""
+    """Base of everything read from YAML or JSON: unknown keys are errors, values are not coerced."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -51,7 +53,7 @@ def allowed_names(field: FieldInfo) -> tuple[str, ...]:
 
 
 def load_document(path: str | Path, model: type[Model]) -> Model:
-    """Read and validate one YAML file.
+    """Read and validate one file.
 
     Raises DocumentError with file, key, what was found and what was expected.
     """
@@ -59,30 +61,63 @@ def load_document(path: str | Path, model: type[Model]) -> Model:
 
 
 def read_yaml(path: str | Path) -> Any:
-    """Return the content of one YAML file, unchecked. Raises DocumentError when it is none."""
+    """Return the content of one YAML file, or JSON by its suffix, unchecked.
+
+    Raises DocumentError when it is none.
+    """
     path = Path(path)
     try:
-        return yaml.load(path.read_text(encoding="utf-8"), _UniqueKeyLoader)
+        text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise DocumentError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise DocumentError(f"{path}: is not UTF-8 text (byte {error.start})") from error
+    if path.suffix == ".json":
+        return parse_json(text, str(path))
+    try:
+        return yaml.load(text, _UniqueKeyLoader)
     except yaml.YAMLError as error:
-        raise DocumentError(f"{path}: is not valid YAML: {' '.join(str(error).split())}") from error
+        raise DocumentError(f"{path}: is not valid YAML: {_explain_yaml(error)}") from error
+
+
+def parse_json(text: str | bytes, source: str) -> Any:
+    """Return the content of a JSON text, unchecked; `source` names it. Raises DocumentError if it is none."""
+    try:
+        return json.loads(text, object_pairs_hook=_unique_keys)
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise DocumentError(f"{source}: is not valid JSON: {place}: {error.msg}") from error
+    except UnicodeDecodeError as error:
+        raise DocumentError(f"{source}: is not UTF-8 text (byte {error.start})") from error
+    except ValueError as error:
+        raise DocumentError(f"{source}: is not valid JSON: {error}") from error
 
 
 def parse_document(content: Any, model: type[Model], source: str) -> Model:
     """Validate the parsed content of a document; `source` names it in errors."""
     if not isinstance(content, dict):
-        raise DocumentError(f"{source}: found {_show(content)}, expected a mapping of keys")
+        raise DocumentError(f"{source}: found {show_value(content)}, expected a mapping of keys")
     try:
         return model.model_validate(_with_tuples(content))
     except ValidationError as error:
-        problems = error.errors()
-        places = [problem["loc"] for problem in problems]
-        # A list with an invalid item is reported as too short as well: the item says it all.
-        innermost = [p for p in problems if not any(_encloses(p["loc"], place) for place in places)]
-        raise DocumentError("\n".join(_describe(source, problem) for problem in innermost)) from None
+        raise DocumentError(describe_problems(source, model, error.errors())) from None
+
+
+def _explain_yaml(error: yaml.YAMLError) -> str:
+    """Return place and problem on one line: the text itself has no name for PyYAML."""
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
+        return " ".join(str(error).split())
+    mark = error.problem_mark
+    context = f", {error.context}" if error.context else ""
+    return f"line {mark.line + 1}, column {mark.column + 1}: {error.problem}{context}"
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        twice = next(key for index, (key, _) in enumerate(pairs) if key in dict(pairs[:index]))
+        raise ValueError(f"key {twice!r} found twice")
+    return content
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):
@@ -99,10 +134,6 @@ class _UniqueKeyLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def _encloses(place: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
-    return len(place) < len(other) and other[: len(place)] == place
-
-
 def _with_tuples(value: Any) -> Any:
     """Strict validation keeps 'true' from becoming 1.0, but also refuses a list for a tuple."""
     if isinstance(value, dict):
@@ -110,25 +141,3 @@ def _with_tuples(value: Any) -> Any:
     if isinstance(value, list):
         return tuple(_with_tuples(item) for item in value)
     return value
-
-
-def _describe(source: str, problem: Any) -> str:
-    key = ".".join(str(part) for part in problem["loc"])
-    where = f"{source}: {key}" if key else source
-    kind = problem["type"]
-    if kind == "missing":
-        return f"{where}: missing, expected a value"
-    if kind == "extra_forbidden":
-        return f"{where}: unknown key"
-    if kind == "value_error":  # raised by a validator of ours, which says found and expected itself
-        return f"{where}: {problem['ctx']['error']}"
-    if kind == "too_short":
-        context = problem["ctx"]
-        return f"{where}: found {context['actual_length']} items, expected at least {context['min_length']}"
-    expected = str(problem["msg"]).removeprefix("Input should be ")
-    return f"{where}: found {_show(problem['input'])}, expected {expected}"
-
-
-def _show(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."

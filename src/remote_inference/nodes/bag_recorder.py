@@ -20,14 +20,15 @@ from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from rcl_interfaces.msg import IntegerRange, ParameterDescriptor
+from pydantic import Field
 from rclpy.node import Node
-from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rosbags.interfaces import Qos, QosDurability, QosHistory, QosLiveliness, QosReliability, QosTime
 
+from remote_inference.core.document import Document
+from remote_inference.nodes.parameters import declare_parameters
 from remote_inference.nodes.runtime import STEADY_CLOCK, StartupError, run_node
 from remote_inference.recording.bag import BagError, BagTopic, BagWriter
 from remote_inference.wire.qos import EXCHANGE_QOS, EXECUTED_QOS, LATCHED_QOS
@@ -50,6 +51,23 @@ OFFERED_QOS = {
 
 class RecorderError(StartupError):
     """The recorder cannot start; names the parameter and what is wrong with it."""
+
+
+class RecorderConfig(Document):
+    """The recorder's parameters."""
+
+    path: Annotated[str, Field(min_length=1, description="folder of the bag to create")]
+    topics: Annotated[
+        tuple[str, ...],
+        Field(
+            description="absolute topic names; `/name:pkg/msg/Type` subscribes before any publisher exists, "
+            "without type the topic is taken up when it shows in the graph, with the QoS that is offered"
+        ),
+    ]
+    queue_size: Annotated[
+        int,
+        Field(ge=1, le=1_000_000, description="messages that may wait to be written; more are dropped"),
+    ] = 10_000
 
 
 def parse_topics(entries: Iterable[str]) -> dict[str, str]:
@@ -155,37 +173,20 @@ class WriterThread:
 class BagRecorder(Node):
     """Subscribes to the topics it is told to and hands their bytes to the writer.
 
-    Raises RecorderError when a parameter is wrong or the bag exists.
+    Raises DocumentError when a parameter is wrong, RecorderError when a topic is or the bag exists.
     """
 
     def __init__(self) -> None:
         super().__init__("bag_recorder")
-        path = self._parameter("path", Parameter.Type.STRING, "Folder of the bag to create.")
-        entries = self._parameter(
-            "topics",
-            Parameter.Type.STRING_ARRAY,
-            "Absolute topic names. '/name:pkg/msg/Type' subscribes before any publisher exists; without type "
-            "the topic is taken up when it shows in the graph, with the QoS that its publishers offer.",
-        )
-        queue_size = self.declare_parameter(
-            "queue_size",
-            10_000,
-            ParameterDescriptor(
-                description="Messages that may wait to be written; more are dropped and counted.",
-                read_only=True,
-                integer_range=[IntegerRange(from_value=1, to_value=1_000_000, step=1)],
-            ),
-        ).value
-        if not path:
-            raise RecorderError("parameter path: empty, expected the folder of the bag to create")
+        config = declare_parameters(self, RecorderConfig)
         self.exit_code: int | None = None
-        self._requested = parse_topics(entries or [])
+        self._requested = parse_topics(config.topics)
         classes = {name: message_class(msgtype) for name, msgtype in self._requested.items() if msgtype}
         try:
-            self._bag = BagWriter(Path(path))
+            self._bag = BagWriter(Path(config.path))
         except BagError as error:
             raise RecorderError(str(error)) from error
-        self._writer = WriterThread(self._bag, queue_size)
+        self._writer = WriterThread(self._bag, config.queue_size)
         self._described: dict[str, BagTopic] = {}
         self._reported_drops = 0
         self.received = 0
@@ -193,11 +194,7 @@ class BagRecorder(Node):
             self._subscribe(name, self._requested[name], cls)
         self._waiting = [name for name, msgtype in self._requested.items() if not msgtype]
         self.create_timer(GRAPH_POLL_S, self._poll, clock=STEADY_CLOCK)
-        self.get_logger().info(f"recording {len(self._requested)} topics to {path}")
-
-    def _parameter(self, name: str, kind: Parameter.Type, description: str) -> Any:
-        self.declare_parameter(name, kind, ParameterDescriptor(description=description, read_only=True))
-        return self.get_parameter_or(name, Parameter(name)).value
+        self.get_logger().info(f"recording {len(self._requested)} topics to {config.path}")
 
     def _offers(self, name: str, msgtype: str) -> list[QoSProfile]:
         if msgtype in OFFERED_QOS:

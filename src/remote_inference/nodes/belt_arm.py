@@ -20,6 +20,7 @@ from rclpy.node import Node
 from sensor_msgs.msg import CompressedImage, Image, JointState
 from std_msgs.msg import Float64MultiArray, Header
 
+from remote_inference.core.document import Document
 from remote_inference.environments.belt_arm.scene import (
     CAMERA_NAMES,
     CONTROL_HZ,
@@ -27,6 +28,7 @@ from remote_inference.environments.belt_arm.scene import (
     BeltArm,
     RenderingUnavailableError,
 )
+from remote_inference.nodes.parameters import declare_parameters
 from remote_inference.nodes.runtime import STEADY_CLOCK, StartupError, run_node
 from remote_inference.srv import BeltArmOutcome, BeltArmReset
 from remote_inference.wire import bytes_field, encode_jpeg, float64_field, image_to_message
@@ -43,6 +45,7 @@ class BeltArmNode(Node):
     def __init__(self) -> None:
         super().__init__("belt_arm")
         self.exit_code: int | None = None
+        declare_parameters(self, Document)  # none: what is given is a mistake
         try:
             self._arm = BeltArm()
         except RenderingUnavailableError as error:

@@ -4,41 +4,46 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import Any, TypeVar, get_args
 
 import annotated_types
 from pydantic.fields import FieldInfo
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
 from rclpy.node import Node
-from rclpy.parameter import Parameter
 
 from remote_inference.core.document import Document, allowed_names, parse_document
+
+RCLPY_OWN = frozenset({"use_sim_time", "start_type_description_service"})
 
 Model = TypeVar("Model", bound=Document)
 
 
 def declare_parameters(node: Node, model: type[Model]) -> Model:
-    """Declare every field of a model and return the model with the parameters' values.
+    """Declare every field of a model, and return the model with the values that the node was given.
 
-    Raises rclpy's ParameterException for a value of the wrong type or out of range, and DocumentError for one
-    that contradicts another.
+    Raises DocumentError naming the parameter, what was found and expected, also for one that is no field.
     """
-    values = {
-        name: node.declare_parameter(name, _default(field), _descriptor(field)).value
-        for name, field in model.model_fields.items()
+    parameters = parse_document(_given(node), model, f"parameters of {node.get_fully_qualified_name()}")
+    for name, field in model.model_fields.items():
+        value = getattr(parameters, name)
+        node.declare_parameter(
+            name,
+            list(value) if isinstance(value, tuple) else value,
+            _descriptor(field),
+            ignore_override=True,  # the value is the given one, checked: 3 for a double is 3.0
+        )
+    return parameters
+
+
+def _given(node: Node) -> dict[str, Any]:
+    """Return what files and command line say, but for rclpy's own parameters."""
+    # Before they are declared, rclpy has no public way to tell which parameters were given.
+    return {
+        name: list(parameter.value) if isinstance(parameter.value, array) else parameter.value
+        for name, parameter in node._parameter_overrides.items()
+        if not node.has_parameter(name) and name not in RCLPY_OWN and not name.startswith("qos_overrides.")
     }
-    return parse_document(values, model, f"parameters of {node.get_fully_qualified_name()}")
-
-
-def require_parameter(node: Node, name: str, description: str) -> str:
-    """Declare a string parameter that must be given; return it, or an empty string when it is not."""
-    descriptor = ParameterDescriptor(description=description, read_only=True)
-    node.declare_parameter(name, Parameter.Type.STRING, descriptor)
-    return str(node.get_parameter_or(name, Parameter(name, Parameter.Type.STRING, "")).value)
-
-
-def _default(field: FieldInfo) -> Any:
-    return list(field.default) if isinstance(field.default, tuple) else field.default
 
 
 def _descriptor(field: FieldInfo) -> ParameterDescriptor:

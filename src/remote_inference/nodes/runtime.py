@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import sys
 import threading
@@ -25,6 +26,9 @@ from remote_inference.core.document import DocumentError
 
 EXIT_REFUSED = 2  # what the node was given is wrong: starting it again does not help
 EXIT_NO_MIDDLEWARE = 3  # it does here, once a client's Zenoh router is up
+RCL_PLACE = re.compile(
+    r"\s*,? at /?[\w./-]+\.c:\d+"
+)  # lines of its own source, which rcl puts in its messages
 STOP_POLL_S = 0.1  # longest time until a signal is noticed
 STEADY_CLOCK = Clock(clock_type=ClockType.STEADY_TIME)  # for timers: use_sim_time must not stop them
 
@@ -104,5 +108,5 @@ def run_node(make_node: Callable[[], RunningNode], args: list[str] | None) -> in
 
 
 def _refuse(reason: str, code: int) -> int:
-    print(f"cannot start: {reason}", file=sys.stderr)
+    print(f"cannot start: {RCL_PLACE.sub('', reason)}", file=sys.stderr)
     return code

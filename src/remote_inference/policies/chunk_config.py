@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from remote_inference.core.document import Document, DocumentError, parse_document
+from remote_inference.core.document import Document, parse_document, parse_json
 from remote_inference.policies.chunk_network import CHANNELS, HIDDEN_UNITS, ChunkNetwork, ObservationNetwork
 from remote_inference.policies.flow_network import FlowNetwork
 
@@ -39,10 +39,7 @@ class ChunkPolicyConfig(Document):
 
         Raises DocumentError naming file and key.
         """
-        try:
-            content = json.loads(text)
-        except ValueError as error:
-            raise DocumentError(f"{path}: is not JSON: {error}") from error
+        content = parse_json(text, str(path))
         architecture = content.get("architecture") if isinstance(content, dict) else None
         document = _ARCHITECTURES.get(str(architecture), ChunkPolicyConfig)
         return parse_document(content, document, str(path))

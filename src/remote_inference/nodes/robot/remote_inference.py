@@ -16,7 +16,9 @@ import time
 from collections import deque
 from contextlib import suppress
 from dataclasses import replace
+from typing import Annotated
 
+from pydantic import Field
 from rclpy.duration import Duration
 from rclpy.node import Node
 from rclpy.publisher import Publisher
@@ -40,7 +42,7 @@ from remote_inference.core.robot.engine import Engine
 from remote_inference.core.robot.tick import CommandSource, Tick
 from remote_inference.monitoring.diagnostics import Diagnostics, robot_diagnostic
 from remote_inference.msg import ActionChunk, ClientState, ExecutedAction, Observation
-from remote_inference.nodes.parameters import declare_parameters, require_parameter
+from remote_inference.nodes.parameters import declare_parameters
 from remote_inference.nodes.robot.control_loop import ControlLoop
 from remote_inference.nodes.robot.operator_services import OperatorServices, Work
 from remote_inference.nodes.robot.presence import Presence
@@ -78,17 +80,22 @@ ANSWER_SPINS = 5  # of the executor, in which the operator's calls that wait are
 EXECUTED_BUFFER = 1_000  # ticks that may wait for the worker to publish them
 
 
+class RobotParameters(RobotConfig):
+    """How the robot is driven, and what it is."""
+
+    contract: Annotated[
+        str, Field(min_length=1, description="path of the YAML that maps this robot's topics to the policy")
+    ]
+
+
 class RemoteInference(Node):
     """The node around Engine and Playback. Raises StartupError or DocumentError for a bad contract."""
 
     def __init__(self) -> None:
         super().__init__("remote_inference")
         self.exit_code: int | None = None
-        path = require_parameter(self, "contract", "YAML file that maps this robot's topics to the policy")
-        if not path:
-            raise StartupError("parameter contract: found nothing, expected the path of a contract")
-        self._contract = load_contract(path)
-        self._config = declare_parameters(self, RobotConfig)
+        self._config = declare_parameters(self, RobotParameters)
+        self._contract = load_contract(self._config.contract)
         try:
             self._config.check_fallback(self._contract.actions.kind)
         except ValueError as error:

@@ -32,7 +32,7 @@ from remote_inference.core.server.throttle import Throttle
 from remote_inference.core.server.warmup import capacity, find_false_promises
 from remote_inference.monitoring.health import HealthPortError
 from remote_inference.msg import ServerStatus
-from remote_inference.nodes.parameters import declare_parameters, require_parameter
+from remote_inference.nodes.parameters import declare_parameters
 from remote_inference.nodes.runtime import STEADY_CLOCK, StartupError, run_node
 from remote_inference.nodes.server.operations import Operations
 from remote_inference.nodes.server.serving import Serving
@@ -48,6 +48,9 @@ FAILURE_PERIOD_S = 10.0  # between two warnings of one robot's requests
 class ServerConfig(Document):
     """The server's parameters; what it serves is the manifest's."""
 
+    manifest: Annotated[
+        str, Field(min_length=1, description="path of the YAML that says which policy to serve")
+    ]
     autostart: Annotated[bool, Field(description="configure and activate at start-up")] = False
 
 
@@ -60,9 +63,8 @@ class PolicyServer(LifecycleNode):
     def __init__(self) -> None:
         super().__init__("policy_server")
         self.exit_code: int | None = None
-        self._manifest_path = require_parameter(self, "manifest", "YAML file that says which policy to serve")
-        if not self._manifest_path:
-            raise StartupError("parameter manifest: found nothing, expected the path of a manifest")
+        config = declare_parameters(self, ServerConfig)
+        self._manifest_path = config.manifest
         load_manifest(self._manifest_path, os.environ)
         self._instance_id = uuid.uuid4().hex[:12]
         self._registry = SessionRegistry(self._instance_id)
@@ -73,7 +75,7 @@ class PolicyServer(LifecycleNode):
         self._sessions = SessionServices(self, self._registry, self._publish_status)
         self.create_service(GetStatus, "~/get_status", self._get_status)
         self.create_timer(STATUS_PERIOD_S, self._look_around, clock=STEADY_CLOCK)
-        if declare_parameters(self, ServerConfig).autostart:
+        if config.autostart:
             self._autostart()
 
     # -- lifecycle -----------------------------------------------------------------------------------------
