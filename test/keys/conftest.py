@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""One running router for all tests that only open sessions to it."""
+"""One running router, shared by the tests that only open sessions to it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-if find_spec("zenoh") is None:  # an installed ROS 2 has no Python binding of it
+if find_spec("zenoh") is None:  # an installed ROS 2 has no Python binding of Zenoh
     collect_ignore = ["test_fleet_access.py", "test_fleet_routers.py", "test_fleet_rules.py"]
 
 
@@ -27,14 +27,14 @@ def _running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture
 def rig(_running: Any) -> Iterator[Any]:
-    """A fleet whose router runs; sessions are closed after the test."""
+    """A fleet with a running router; the sessions are closed after the test."""
     yield _running
     _running.close_sessions(keep=1)
 
 
 @pytest.fixture
 def own_rig(tmp_path: Path) -> Iterator[Any]:
-    """A fleet of its own, of which nothing runs."""
+    """A fleet for one test, with no router running."""
     from keys_rig import FleetRig
 
     made = FleetRig(tmp_path / "fleet")

@@ -54,7 +54,7 @@ def free_port() -> int:
 
 
 class FleetRig:
-    """One fleet's folder, and whatever of it runs; close() ends it all."""
+    """One fleet's folder, and its running routers and sessions; close() ends them all."""
 
     def __init__(self, folder: Path, routers: tuple[str, ...] = ("hub",)) -> None:
         """Issue certificates: gpu_1 serves robot_1 and robot_2, gpu_2 serves robot_10."""
@@ -84,7 +84,7 @@ class FleetRig:
     def start_router(
         self, name: str = "hub", change: Callable[[dict[str, Any]], None] | None = None
     ) -> zenoh.Session:
-        """Run a router of the fleet on loopback. change: alters its configuration."""
+        """Run a router of the fleet on loopback. change: alters the router's configuration."""
         configuration = self.configuration(name, render.ROUTER_FILE)
         configuration["listen"]["endpoints"] = [f"tls/127.0.0.1:{self.ports[name]}"]
         if change:
@@ -131,7 +131,7 @@ class FleetRig:
 
 
 class Inbox:
-    """What a session's subscribers, queryables and token watches were given, in order."""
+    """What a session's subscribers, queryables and token watches received, in order."""
 
     alive: ClassVar[list[Inbox]] = []  # a dropped token or queryable is undeclared
 
@@ -166,7 +166,7 @@ class Inbox:
         return self
 
     def wait_for(self, item: str) -> list[str]:
-        """Wait until an item came; return all that came up to then."""
+        """Wait for an item; return all items received until then."""
         wait_until(lambda: item in self.got, f"{item}; got {self.got}")
         return self.got[: self.got.index(item) + 1]
 
@@ -179,7 +179,7 @@ class Inbox:
 
 
 def put_until(session: zenoh.Session, key: str, text: str, inbox: Inbox) -> list[str]:
-    """Publish until it arrives, as a subscription takes its time; return what arrived up to then."""
+    """Publish until the text arrives, as a subscription takes time; return all items received until then."""
     item = f"{key} {text}"
 
     def arrived() -> bool:

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What members may and may not say, on a real router."""
+"""Messages that a real router passes on, and messages that it drops."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RESET_1 = topic("robot_1/remote_inference/reset", "srv")
 OPEN_1 = topic("gpu_1/open_session", "srv")
 
 
-# -- what must pass ------------------------------------------------------------------------------------------
+# -- what is allowed -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ROBOT_TOPICS)
@@ -64,8 +64,8 @@ def test_an_operator_calls_every_service(rig: FleetRig, owner: str, name: str):
         ("alice", "robot_1/remote_inference/resume"),
     ],
 )
-def test_a_client_of_a_service_calls_it_by_a_querier(rig: FleetRig, caller: str, name: str):
-    """As rmw_zenoh's clients do."""
+def test_a_service_can_be_called_through_a_querier(rig: FleetRig, caller: str, name: str):
+    """rmw_zenoh's clients call services this way."""
     key = topic(name, "srv")
     Inbox(rig.connect(name.split("/", maxsplit=1)[0])).serve(key)
     querier = declare_querier(rig.connect(caller), key)
@@ -98,7 +98,7 @@ def test_late_readers_get_the_latched_message_and_later_ones(
     subscriber.undeclare()
 
 
-def test_a_publisher_that_comes_late_is_noticed(rig: FleetRig):
+def test_a_publisher_that_starts_late_is_discovered(rig: FleetRig):
     key, got = topic("gpu_1/status"), list[str]()
     subscriber = advanced_subscriber(rig.connect("robot_1"), key, got)
     latched = advanced_publisher(rig.connect("gpu_1"), key)
@@ -130,7 +130,7 @@ def test_a_robot_and_its_server_see_each_other_s_tokens(rig: FleetRig):
     wait_until(lambda: set(of_robot) <= tokens_for(server.session), "the robot's tokens on request")
 
 
-def test_a_robot_that_leaves_is_missed(rig: FleetRig):
+def test_the_loss_of_a_robot_s_token_is_seen(rig: FleetRig):
     server = Inbox(rig.connect("gpu_1")).watch_tokens()
     session = rig.connect("robot_1")
     Inbox(session).show(token("NN", ROBOT_1))
@@ -139,15 +139,15 @@ def test_a_robot_that_leaves_is_missed(rig: FleetRig):
     server.wait_for("gone " + token("NN", ROBOT_1))
 
 
-def test_a_second_robot_of_the_same_name_is_noticed(rig: FleetRig):
-    """Two machines with one card: each must see the other's publisher."""
+def test_a_second_robot_of_the_same_name_is_discovered(rig: FleetRig):
+    """Two machines hold the same certificate: each must see the other's publisher."""
     first = Inbox(rig.connect("robot_1")).watch_tokens()
     publisher = token("MP", ROBOT_1, f"{ROBOT_1}/observation").replace("c0ffee", "decaf")
     Inbox(rig.connect("robot_1")).show(publisher)
     first.wait_for(publisher)
 
 
-# -- what must not -------------------------------------------------------------------------------------------
+# -- what is denied ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mode", ["client", "router"])
@@ -192,7 +192,7 @@ def test_only_its_server_speaks_to_a_robot(rig: FleetRig, attacker: str, victim:
     put_until(owner, key, "ready", inbox)
     session = rig.connect(attacker)
     session.put(key, "forged")
-    if marker:  # what the attacker may say comes after what it may not
+    if marker:  # an allowed message follows the denied one, and arrives
         reader = {"robot_1": "gpu_1", "gpu_2": "robot_10", "trainer_1": "gpu_1"}[attacker]
         put_until(session, marker, "marker", Inbox(rig.connect(reader)).subscribe(marker))
     else:
@@ -253,7 +253,7 @@ def test_a_late_spy_gets_no_latched_state(rig: FleetRig):
         "gpu_2/open_session",
     ],
 )
-def test_a_robot_cannot_call_what_is_not_for_it(rig: FleetRig, mode: str, name: str):
+def test_a_robot_cannot_call_services_that_are_not_its_own(rig: FleetRig, mode: str, name: str):
     key = topic(name, "srv")
     victim = Inbox(rig.connect(name.split("/", maxsplit=1)[0])).serve(key)
     Inbox(rig.connect("gpu_1")).serve(OPEN_1)
@@ -270,14 +270,14 @@ def test_a_robot_cannot_call_what_is_not_for_it(rig: FleetRig, mode: str, name: 
 @pytest.mark.parametrize(
     "name", ["robot_2/remote_inference/pause", "gpu_1/change_state", "gpu_2/open_session"]
 )
-def test_a_robot_s_querier_reaches_nothing_that_is_not_for_it(rig: FleetRig, mode: str, name: str):
+def test_a_robot_s_querier_reaches_no_service_that_is_not_its_own(rig: FleetRig, mode: str, name: str):
     key = topic(name, "srv")
     victim = Inbox(rig.connect(name.split("/", maxsplit=1)[0])).serve(key)
     Inbox(rig.connect("gpu_1")).serve(OPEN_1)
     attacker, operator = rig.connect("robot_1", mode), rig.connect("alice")
     ask_until(operator, key, "ready")
     forging, allowed = declare_querier(attacker, key), declare_querier(attacker, OPEN_1)
-    wait_until(lambda: answers(allowed) == ["ok"], "an answer to what it may call")
+    wait_until(lambda: answers(allowed) == ["ok"], "an answer from a service that it may call")
     assert answers(forging, "forged") == []
     ask_until(operator, key, "marker")
     assert not forged(victim.got)
@@ -305,7 +305,7 @@ def test_a_robot_cannot_serve_for_another(rig: FleetRig, mode: str, pattern: str
     victim = Inbox(rig.connect("robot_2")).serve(pause)
     assert ask_until(victim.session, OPEN_1) == ["ok"]
     assert ask_until(rig.connect("alice"), pause) == ["ok"]
-    for _ in range(3):  # a query for one server only must not get lost at the attacker
+    for _ in range(3):  # a query for one server only must not end at the attacker
         assert ask(victim.session, OPEN_1, target=zenoh.QueryTarget.BEST_MATCHING) == ["ok"]
     assert attacker.got == []
 
@@ -387,7 +387,7 @@ def test_a_robot_sees_no_token_of_another(rig: FleetRig, mode: str):
 
 
 @pytest.mark.parametrize("name", ["robot_1", "gpu_1", "alice"])
-def test_nobody_reads_the_router_s_administration(rig: FleetRig, name: str):
+def test_no_member_reads_the_router_s_administration_space(rig: FleetRig, name: str):
     session = rig.connect(name)
     (router,) = session.info.routers_zid()
     for rest in ("**", "router", "*/config/**"):
@@ -395,7 +395,7 @@ def test_nobody_reads_the_router_s_administration(rig: FleetRig, name: str):
 
 
 @pytest.mark.parametrize("name", ["rosout", "parameter_events", "diagnostics", "robot_1/joint_states"])
-def test_what_all_nodes_share_stays_on_its_machine(rig: FleetRig, name: str):
+def test_topics_that_all_nodes_share_stay_on_their_machine(rig: FleetRig, name: str):
     key = topic(name)
     inboxes = [Inbox(rig.connect(reader)).subscribe(key) for reader in ("gpu_1", "alice")]
     inboxes[0].subscribe(OBSERVATION_1)
@@ -420,7 +420,7 @@ def tokens_for(session: zenoh.Session) -> set[str]:
 
 
 def declare_querier(session: zenoh.Session, key: str) -> zenoh.Querier:
-    """A client's querier, as rmw_zenoh declares it; its timeout is shorter."""
+    """Return a client's querier as rmw_zenoh declares it, but with a shorter timeout."""
     return session.declare_querier(key, target=zenoh.QueryTarget.ALL_COMPLETE, timeout=2.0)
 
 
@@ -434,7 +434,7 @@ def ask_until_served(rig: FleetRig, operator: zenoh.Session) -> None:
 
 
 def advanced_publisher(session: zenoh.Session, key: str) -> Any:
-    """A publisher as rmw_zenoh makes it for TRANSIENT_LOCAL and RELIABLE."""
+    """Return a publisher as rmw_zenoh makes it for TRANSIENT_LOCAL and RELIABLE."""
     return ext.declare_advanced_publisher(
         session,
         key,

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""`remote-inference fleet`: what it writes, what it refuses, and that a refusal changes nothing."""
+"""`remote-inference fleet`: the files that it writes, what it refuses, and that a refusal changes nothing."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def snapshot(folder: Path) -> dict[str, tuple[int, bytes]]:
 
 
 def refused(folder: Path, words: str, capsys: pytest.CaptureFixture[str]) -> str:
-    """Run what must fail and change nothing; return the message."""
+    """Run a command that must fail and change nothing; return its message."""
     before = snapshot(folder)
     capsys.readouterr()
     assert fleet(folder, words) == 2
@@ -71,13 +71,13 @@ def certificate(folder: Path, name: str) -> x509.Certificate:
 # -- what it writes ------------------------------------------------------------------------------------------
 
 
-def test_keys_are_for_their_owner_only(folder: Path):
+def test_key_files_are_readable_by_their_owner_only(folder: Path):
     keys = list(folder.rglob("*key.pem"))
     assert len(keys) == 4
     assert {stat.S_IMODE(key.stat().st_mode) for key in keys} == {0o600}
 
 
-def test_certificates_bear_the_name_and_are_good_for_one_side(folder: Path):
+def test_a_certificate_bears_its_member_s_name_and_serves_one_end_of_a_link(folder: Path):
     for name, usages in (("robot_1", 1), ("gpu_1", 1), ("hub", 2)):
         found = certificate(folder, name)
         assert [one.value for one in found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)] == [name]
@@ -134,7 +134,7 @@ def test_rendering_secures_the_package_s_own_configurations(folder: Path):
     assert not router["scouting"]["multicast"]["enabled"]
 
 
-def test_routers_dial_those_before_them(folder: Path):
+def test_a_router_dials_the_routers_listed_before_it(folder: Path):
     assert fleet(folder, "add router hub_2 --endpoints tls/hub-2.lab:7447") == 0
     assert fleet(folder, "render") == 0
     assert rendered(folder, "hub", render.ROUTER_FILE)["connect"]["endpoints"] == []
@@ -198,7 +198,7 @@ def test_no_certificate_outlives_the_authority():
 
 
 def test_an_expiry_of_ubuntu_s_cryptography_which_has_no_time_zone_is_in_utc():
-    # The rest of the command does not tell the versions apart.
+    # Nothing else in the command depends on the version.
     certificate = SimpleNamespace(not_valid_after=NOW.replace(tzinfo=None))  # as of 41.0.7
     assert ca.valid_until(certificate) == NOW  # type: ignore[arg-type]
 
@@ -238,7 +238,7 @@ def test_a_package_that_is_too_old_is_named_before_anything_is_written(
 @pytest.mark.parametrize(
     "name", ["a/b", "*", "robot*", "$x", "a#b", "a?b", "1st", "_a", "ä", "a b", "x" * 65, "@x", "%x"]
 )
-def test_a_name_that_is_no_ros_name_or_no_zenoh_chunk_is_refused(
+def test_a_name_that_is_invalid_for_ros_or_zenoh_is_refused(
     folder: Path, name: str, capsys: pytest.CaptureFixture[str]
 ):
     before = snapshot(folder)
@@ -258,13 +258,13 @@ def test_a_name_that_all_nodes_share_is_refused(folder: Path, name: str, capsys:
 
 
 @pytest.mark.parametrize("words", ["add server gpu_1", "add server robot_1", "add robot hub --servers gpu_1"])
-def test_a_name_is_given_once_whatever_the_role(folder: Path, words: str, capsys: pytest.CaptureFixture[str]):
+def test_a_name_is_given_once_across_all_roles(folder: Path, words: str, capsys: pytest.CaptureFixture[str]):
     message = refused(folder, words, capsys)
     assert f"fleet.yaml: {words.split()[1]}s: found {words.split()[2]!r}, a member already" in message
 
 
 @pytest.mark.parametrize("words", ["revoke robot_9", "renew robot_9"])
-def test_a_stranger_is_refused(folder: Path, words: str, capsys: pytest.CaptureFixture[str]):
+def test_an_unknown_member_is_refused(folder: Path, words: str, capsys: pytest.CaptureFixture[str]):
     message = refused(folder, words, capsys)
     assert message.endswith("fleet.yaml: found no member 'robot_9', expected one of hub, gpu_1, robot_1")
 
@@ -280,7 +280,9 @@ def test_a_server_in_use_is_not_revoked(folder: Path, capsys: pytest.CaptureFixt
 
 def test_a_revoked_name_is_not_given_again(folder: Path, capsys: pytest.CaptureFixture[str]):
     assert fleet(folder, "revoke robot_1") == 0
-    assert "its revoked certificate lives to" in refused(folder, "add robot robot_1 --servers gpu_1", capsys)
+    assert "its revoked certificate is valid until" in refused(
+        folder, "add robot robot_1 --servers gpu_1", capsys
+    )
 
 
 @pytest.mark.parametrize(
@@ -343,7 +345,7 @@ def test_an_expired_authority_signs_nothing(folder: Path, capsys: pytest.Capture
 def test_a_key_of_another_authority_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]):
     other = ca.create_authority("fleet", NOW, A_DAY)
     (folder / "authority" / ca.KEY_FILE).write_bytes(other.key_pem(None))
-    assert f"{ca.KEY_FILE}: found another key than that of {ca.CERTIFICATE_FILE}" in refused(
+    assert f"{ca.KEY_FILE}: found a key that does not match {ca.CERTIFICATE_FILE}" in refused(
         folder, "renew robot_1", capsys
     )
 
@@ -359,11 +361,13 @@ def test_a_wrong_or_missing_passphrase_is_refused(
     assert ("a key that this passphrase does not open" if given else verbs.PASSPHRASE_VARIABLE) in message
 
 
-def test_a_passphrase_that_nobody_can_type_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_an_encrypted_authority_needs_a_terminal_or_the_variable(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     assert f"expected it in {verbs.PASSPHRASE_VARIABLE}" in refused(tmp_path, "init --passphrase", capsys)
 
 
-def test_an_empty_answer_opens_no_encrypted_key(
+def test_an_empty_passphrase_opens_no_encrypted_key(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     write_authority(folder, ca.create_authority("fleet", NOW, A_DAY), b"right")
@@ -373,7 +377,7 @@ def test_an_empty_answer_opens_no_encrypted_key(
 
 
 @pytest.mark.parametrize("words", ["init --passphrase", "add server gpu_2"])
-def test_an_answer_that_ends_before_it_begins_is_refused(
+def test_the_end_of_input_in_place_of_a_passphrase_is_refused(
     folder: Path, words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     def end(prompt: str) -> str:
@@ -383,7 +387,7 @@ def test_an_answer_that_ends_before_it_begins_is_refused(
     monkeypatch.setattr("getpass.getpass", end)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     place = folder / "another" if words.startswith("init") else folder
-    assert "found no passphrase, expected the authority's" in refused(place, words, capsys)
+    assert "found end of input, expected the authority's passphrase" in refused(place, words, capsys)
 
 
 @pytest.mark.parametrize(

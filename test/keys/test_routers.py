@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Who gets in, and fleets of more than one router, on real routers."""
+"""Which sessions real routers accept, and how fleets with two routers work."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def must_not_connect(rig: FleetRig, configuration: dict[str, Any], dialled: str 
         rig.start(configuration)
 
 
-# -- who gets in ---------------------------------------------------------------------------------------------
+# -- which sessions connect ----------------------------------------------------------------------------------
 
 
 def test_nobody_connects_without_a_certificate(rig: FleetRig):
@@ -106,7 +106,8 @@ def test_a_member_cannot_pose_as_a_router(own_rig: FleetRig, impostor: str):
 
     own_rig.start_router(change=exchange_identity)
     configuration = own_rig.configuration("robot_1")
-    configuration["transport"]["link"]["tls"]["verify_name_on_connect"] = False  # even then
+    # The certificate's usage must suffice to refuse it.
+    configuration["transport"]["link"]["tls"]["verify_name_on_connect"] = False
     must_not_connect(own_rig, configuration)
 
 
@@ -115,14 +116,14 @@ def test_a_router_under_another_host_name_is_refused(own_rig: FleetRig):
     must_not_connect(own_rig, own_rig.configuration("robot_1"), "tls/127.0.0.1")  # issued for localhost
 
 
-def test_a_revoked_robot_is_allowed_nothing_once_routers_restart(own_rig: FleetRig):
+def test_a_revoked_robot_has_no_rights_once_the_routers_restart(own_rig: FleetRig):
     configuration = own_rig.configuration("robot_1")
     place = own_rig.folder / "members" / "robot_1"
     kept = {path: path.read_bytes() for path in place.iterdir()}
     verbs.revoke(own_rig.folder, "robot_1")
     verbs.render_all(own_rig.folder)
     place.mkdir()
-    for path, content in kept.items():  # whoever stole the card has the files
+    for path, content in kept.items():  # a thief of the robot's disk has the files
         path.write_bytes(content)
     own_rig.start_router()
     server = (
@@ -140,7 +141,7 @@ def test_a_revoked_robot_is_allowed_nothing_once_routers_restart(own_rig: FleetR
     put_until(robot_2, OBSERVATION_2, "marker", server)
     ask_until(robot_2, OPEN_1)
     assert {item.split()[0] for item in server.got} == {OBSERVATION_2, OPEN_1}
-    assert not set(spy.got) - {token("NN", "/robot_1/remote_inference")}  # its own, from its own session
+    assert not set(spy.got) - {token("NN", "/robot_1/remote_inference")}  # the spy's own token
 
 
 # -- more than one router ------------------------------------------------------------------------------------
@@ -157,7 +158,7 @@ def test_members_of_different_routers_work_together(two_routers: FleetRig):
     watch.wait_for(token("NN", "/robot_1/remote_inference"))
 
 
-def test_a_member_goes_on_by_another_router_when_its_own_ends(two_routers: FleetRig):
+def test_a_member_moves_to_another_router_when_its_own_stops(two_routers: FleetRig):
     robot, server = (two_routers.start(two_routers.configuration(name)) for name in ("robot_1", "gpu_1"))
     inbox = Inbox(server).subscribe(OBSERVATION_1)
     put_until(robot, OBSERVATION_1, "before", inbox)
@@ -181,7 +182,7 @@ def test_a_member_passes_over_a_router_that_is_silent(rig: FleetRig):
 
 
 @pytest.mark.parametrize("mode", ["client", "router"])
-def test_a_second_router_is_no_way_around_the_rules(two_routers: FleetRig, mode: str):
+def test_a_second_router_does_not_bypass_the_rules(two_routers: FleetRig, mode: str):
     pause = topic("robot_2/remote_inference/pause", "srv")
     server = Inbox(two_routers.connect("gpu_1")).subscribe(OBSERVATION_1, OBSERVATION_2).watch_tokens()
     victim = Inbox(two_routers.connect("robot_2")).serve(pause)

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The rules themselves: whose keys they can meet."""
+"""The rules themselves: the members whose keys they match."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def keys_of(member: str, *messages: str, flow: str | None = None) -> Iterator[st
 @pytest.mark.parametrize(
     "stranger", ["robot_2", "robot_10", "robot", "robot_1/sub", "lab/robot_1", "robot_1_"]
 )
-def test_no_rule_of_a_robot_meets_a_key_of_another(stranger: str):
+def test_no_rule_of_a_robot_matches_a_key_of_another(stranger: str):
     node = f"/{stranger}/remote_inference"
     names = ("observation", "chunk", "state", "executed", "reset")
     strange = [
@@ -53,7 +53,7 @@ def test_no_rule_of_a_robot_meets_a_key_of_another(stranger: str):
 
 
 @pytest.mark.parametrize("stranger", ["gpu_10", "gpu", "gpu_1_"])
-def test_no_rule_of_a_robot_meets_a_key_of_a_server_that_is_not_its_own(stranger: str):
+def test_no_rule_of_a_robot_matches_a_key_of_a_server_that_is_not_its_own(stranger: str):
     strange = [
         topic(f"{stranger}/status"),
         topic(f"{stranger}/open_session"),
@@ -67,7 +67,7 @@ def test_no_rule_of_a_robot_meets_a_key_of_a_server_that_is_not_its_own(stranger
 
 
 def test_what_one_end_may_send_the_other_may_receive():
-    """Between routers and members every grant has its counterpart: no rule is for nothing."""
+    """Every grant between routers and members has a counterpart, so no rule is useless."""
     members = [name for role, name in FLEET.members() if role != "routers"]
     allowed = {
         name: {flow: set(keys_of(name, flow=flow)) for flow in ("ingress", "egress")} for name in members
@@ -77,7 +77,7 @@ def test_what_one_end_may_send_the_other_may_receive():
             assert any(key in allowed[other]["ingress"] for other in members), (name, key)
 
 
-def test_operators_and_robots_publish_nothing_but_their_own():
+def test_operators_and_robots_publish_only_on_their_own_topics():
     assert list(keys_of("alice", "put", "delete", "declare_queryable", "reply", flow="ingress")) == []
     puts = {
         *(f"*/robot_1/remote_inference/{name}/**" for name in ("observation", "state", "executed")),
@@ -86,7 +86,7 @@ def test_operators_and_robots_publish_nothing_but_their_own():
     assert set(keys_of("robot_1", "put", "delete", flow="ingress")) == puts
 
 
-def test_nobody_but_routers_has_a_rule_for_every_key():
+def test_only_routers_have_rules_for_every_key():
     for role, name in FLEET.members():
         assert set(EVERY_KEY).isdisjoint(keys_of(name)) == (role != "routers"), name
 
@@ -99,7 +99,7 @@ def test_everything_else_is_denied():
     assert {message for rule in section["rules"] for message in rule["messages"]} <= set(MESSAGES)
 
 
-def test_every_subject_is_one_certificate_and_every_identifier_given_once():
+def test_every_subject_is_one_certificate_and_identifiers_are_unique():
     section = access_control(FLEET)
     names = [name for _, name in FLEET.members()]
     assert [subject["cert_common_names"] for subject in section["subjects"]] == [[name] for name in names]

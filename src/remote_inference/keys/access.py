@@ -1,10 +1,10 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Who may say what on a router: the fleet's description as Zenoh's access control list.
+"""Turns the fleet's description into Zenoh's access control list: which member may send what to a router.
 
-A rule holds on the link between a router and one member, known by its certificate's common name: ingress is
-what the member sends, egress what it is sent. The other end of an exchange is granted the same with the two
-swapped, so both sides come from one list. What no rule allows is denied.
+A rule holds on the link between a router and one member, which its certificate's common name identifies.
+Ingress is what the member sends; egress is what the member receives. The member at the other end gets the
+same grants with ingress and egress swapped. What no rule allows is denied.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from remote_inference.keys.description import Fleet
 
 INGRESS, EGRESS = "ingress", "egress"
-NODE = "remote_inference"  # of every robot, in its namespace
+NODE = "remote_inference"  # name of every robot's node, in the robot's namespace
 SESSION_SERVICES = ("open_session", "close_session", "reset_session", "get_status")
 MESSAGES = (
     "put",
@@ -28,7 +28,7 @@ MESSAGES = (
     "liveliness_query",
     "declare_liveliness_subscriber",
 )
-# `*` and `**` match no chunk that begins with @: such keys are named.
+# `*` and `**` match no chunk that begins with @, so these keys are listed.
 EVERY_KEY = ("**", "@ros2_lv/**", "**/@adv/**")
 GRAPH = "@ros2_lv/*/**"
 
@@ -73,7 +73,7 @@ def _rules(name: str, grants: Iterable[Grant]) -> Iterator[dict[str, Any]]:
 
 
 def _router(_fleet: Fleet, _name: str) -> Iterator[Grant]:
-    """Let routers pass on everything: each has judged what its own members said."""
+    """Let routers forward everything: each router has already checked its own members' messages."""
     for flow in (INGRESS, EGRESS):
         for message in MESSAGES:
             for key in EVERY_KEY:
@@ -85,7 +85,7 @@ def _robot(fleet: Fleet, robot: str) -> Iterator[Grant]:
     yield from _robot_topics(robot)
     yield from _service(f"*/{robot}/{NODE}/**")
     yield from _tokens("SS", _robot_node(robot), f"%{robot}%{NODE}%$*")
-    # A second node of its name must be noticed.
+    # A robot must notice a second node of the same name.
     yield from _swap(_tokens("MP", _robot_node(robot), f"%{robot}%{NODE}%observation"))
     for server in fleet.robots[robot].servers:
         yield from _session(robot, server)
@@ -133,11 +133,11 @@ _GRANTS: dict[str, Callable[[Fleet, str], Iterator[Grant]]] = {
 }
 
 
-# -- what two members share, as the first one's grants ------------------------------------------------------
+# -- exchanges between two members, as the grants of the first ----------------------------------------------
 
 
 def _robot_topics(robot: str) -> Iterator[Grant]:
-    """Publish a robot's topics, and that it is there."""
+    """Publish a robot's topics and the tokens of its node."""
     node, names = _robot_node(robot), f"%{robot}%{NODE}"
     for topic, is_latched in (("observation", False), ("state", True), ("executed", False)):
         yield from _topic(f"*/{robot}/{NODE}/{topic}/**", is_latched)
@@ -147,7 +147,7 @@ def _robot_topics(robot: str) -> Iterator[Grant]:
 
 
 def _session(robot: str, server: str) -> Iterator[Grant]:
-    """Deal with a server as a robot does, beyond publishing its topics."""
+    """Receive chunks and status from a server, call its session services, and see its tokens."""
     yield from _swap(_topic(f"*/{robot}/{NODE}/chunk/**"))
     yield from _swap(_tokens("MP", _server_node(server), f"%{robot}%{NODE}%chunk"))
     for topic in ("observation", "state", "executed"):
@@ -161,14 +161,14 @@ def _session(robot: str, server: str) -> Iterator[Grant]:
 
 
 def _status(server: str) -> Iterator[Grant]:
-    """Publish a server's status, and that it is there."""
+    """Publish a server's status and the tokens of its node."""
     yield from _topic(f"*/{server}/status/**", is_latched=True)
     yield from _tokens("MP", _server_node(server), f"%{server}%status")
     yield from _node_token(_server_node(server))
 
 
 def _trainer_topics(trainer: str) -> Iterator[Grant]:
-    """Publish and serve whatever bears a trainer's name."""
+    """Publish and serve everything under a trainer's name."""
     yield from _topic(f"*/{trainer}/**", is_latched=True)
     yield from _service(f"*/{trainer}/**")
     for kind in ("MP", "SS"):
@@ -176,11 +176,11 @@ def _trainer_topics(trainer: str) -> Iterator[Grant]:
     yield from _node_token(f"%/{trainer}")
 
 
-# -- ROS entities in Zenoh's words, as the grants of who declares them ---------------------------------------
+# -- ROS entities as Zenoh messages, as the grants of the member that declares them -------------------------
 
 
 def _topic(key: str, is_latched: bool = False) -> Iterator[Grant]:
-    """Publish on a topic. is_latched: transient local, whose cache late subscribers query."""
+    """Publish on a topic. is_latched: transient local; late subscribers query the publisher's cache."""
     yield Grant(INGRESS, "put", key)
     yield Grant(EGRESS, "declare_subscriber", key)
     if is_latched:
@@ -203,7 +203,7 @@ def _service(key: str) -> Iterator[Grant]:
 
 
 def _tokens(kind: str, node: str, name: str) -> Iterator[Grant]:
-    """Declare endpoints of a node: kind MP, MS, SS or SC, on a mangled topic or service name."""
+    """Declare a node's endpoints of kind MP, MS, SS or SC on a mangled topic or service name."""
     yield Grant(INGRESS, "liveliness_token", f"@ros2_lv/*/*/*/*/{kind}/*/{node}/{name}/**")
 
 
@@ -212,19 +212,19 @@ def _node_token(node: str) -> Iterator[Grant]:
 
 
 def _graph() -> Iterator[Grant]:
-    """Ask for tokens; which ones come back is granted apart."""
+    """Ask for liveliness tokens; other grants decide which tokens come back."""
     yield Grant(INGRESS, "declare_liveliness_subscriber", GRAPH)
     yield Grant(INGRESS, "liveliness_query", GRAPH)
 
 
 def _swap(grants: Iterable[Grant]) -> Iterator[Grant]:
-    """Turn what a member may do into what whoever it deals with may do."""
+    """Turn what a member may do into what its counterparts may do."""
     for flow, message, key in grants:
         yield Grant(EGRESS if flow == INGRESS else INGRESS, message, key)
 
 
 def _robot_node(robot: str) -> str:
-    return f"%{robot}/{NODE}"  # namespace and name, as tokens have them
+    return f"%{robot}/{NODE}"  # namespace and name, as tokens spell them
 
 
 def _server_node(server: str) -> str:

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fleet's certificate authority: one key signs one certificate per member.
 
-The access control list knows a member by its certificate's common name. Only routers' certificates are good
-for listening: no robot can pose as a router.
+The access control list identifies a member by its certificate's common name. Only a router's certificate may
+be used to listen, so no robot can pose as a router.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ class Authority:
 
     @property
     def certificate_pem(self) -> bytes:
-        """What every member needs to recognise the others."""
+        """The authority's certificate in PEM; every member needs it to recognise the others."""
         return self.certificate.public_bytes(serialization.Encoding.PEM)
 
     def key_pem(self, passphrase: bytes | None) -> bytes:
-        """Return the key, encrypted if there is a passphrase."""
+        """Return the key in PEM, encrypted if a passphrase is given."""
         return _key_pem(self.key, passphrase)
 
     def issue(
         self, name: str, now: datetime.datetime, lifetime: datetime.timedelta, hosts: Sequence[str] = ()
     ) -> Credential:
-        """Make a key and a certificate, valid no longer than the authority's own.
+        """Return a new key and certificate, valid no longer than the authority's own.
 
-        hosts: names and addresses under which a router is dialled; empty for everyone else.
+        hosts: names and addresses at which others dial a router; empty for every other role.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         until = min(now + lifetime, valid_until(self.certificate))
@@ -76,7 +76,7 @@ class Authority:
 
 
 def create_authority(name: str, now: datetime.datetime, lifetime: datetime.timedelta) -> Authority:
-    """Make an authority that signs for itself."""
+    """Return a new, self-signed authority."""
     key = ec.generate_private_key(ec.SECP256R1())
     builder = _builder(name, key, now, now + lifetime)
     usage = x509.KeyUsage(
@@ -102,13 +102,13 @@ def create_authority(name: str, now: datetime.datetime, lifetime: datetime.timed
 def load_authority(folder: Path, ask_passphrase: Callable[[], bytes], now: datetime.datetime) -> Authority:
     """Read an authority that can sign.
 
-    ask_passphrase: called if the key is encrypted. Raises AuthorityError for files that are missing,
-    unreadable, malformed or do not belong together, a wrong passphrase and an expired certificate.
+    ask_passphrase: called if the key is encrypted. Raises AuthorityError if a file is missing, unreadable or
+    malformed, if key and certificate do not match, if the passphrase is wrong or the certificate has expired.
     """
     certificate = read_certificate(folder / CERTIFICATE_FILE)
     key = _read_key(folder / KEY_FILE, ask_passphrase)
     if key.public_key() != certificate.public_key():
-        raise AuthorityError(f"{folder / KEY_FILE}: found another key than that of {CERTIFICATE_FILE}")
+        raise AuthorityError(f"{folder / KEY_FILE}: found a key that does not match {CERTIFICATE_FILE}")
     if now >= (until := valid_until(certificate)):
         expired = f"{until:%Y-%m-%d}"
         raise AuthorityError(f"{folder / CERTIFICATE_FILE}: expired on {expired}, expected a valid authority")
@@ -116,7 +116,7 @@ def load_authority(folder: Path, ask_passphrase: Callable[[], bytes], now: datet
 
 
 def read_certificate(path: Path) -> x509.Certificate:
-    """Return a certificate. Raises AuthorityError for a file that is missing, unreadable or none."""
+    """Return a certificate. Raises AuthorityError for a file that is missing, unreadable or malformed."""
     try:
         return x509.load_pem_x509_certificate(_read(path))
     except ValueError as error:
@@ -146,7 +146,7 @@ def _read_key(path: Path, ask_passphrase: Callable[[], bytes]) -> ec.EllipticCur
 def _load_key(content: bytes, ask_passphrase: Callable[[], bytes]) -> object:
     try:
         return serialization.load_pem_private_key(content, None)
-    except TypeError:  # it is encrypted
+    except TypeError:  # the key is encrypted
         return serialization.load_pem_private_key(content, ask_passphrase())
 
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""`remote-inference fleet`: its options."""
+"""Command-line options of `remote-inference fleet`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from remote_inference.core.document import DocumentError
 
-OLDEST_CRYPTOGRAPHY = 41  # of Ubuntu 24.04
+OLDEST_CRYPTOGRAPHY = 41  # the release in Ubuntu 24.04
 ROLES = ("router", "server", "trainer", "robot", "operator")
 
 
@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     init.add_argument(
         "--passphrase",
         action="store_true",
-        help="encrypt the authority's key; asks, unless REMOTE_INFERENCE_CA_PASSPHRASE is set",
+        help="encrypt the authority's key; asks unless REMOTE_INFERENCE_CA_PASSPHRASE is set",
     )
     init.set_defaults(verb="init")
     roles = verbs.add_parser("add", help="add a member and issue its certificate").add_subparsers(
@@ -91,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _require_packages() -> None:
-    """Raise DocumentError unless what only this command needs is there."""
+    """Raise DocumentError unless the packages that only this command needs are installed."""
     expected = (
         "expected the packages of requirements/fleet.txt, or apt's python3-cryptography and pip's json5"
     )

@@ -19,7 +19,7 @@ from remote_inference.keys.files import write_file
 
 FILE_NAME = "fleet.yaml"
 MAX_NAME_LENGTH = 64  # of a certificate's common name
-# First chunks of keys that every ROS system shares: a member of such a name would own them.
+# First chunks of keys that every ROS system shares; a member with one of these names would own those keys.
 SHARED_NAMES = frozenset(
     {"rosout", "parameter_events", "diagnostics", "diagnostics_agg", "tf", "tf_static", "clock"}
 )
@@ -28,19 +28,19 @@ ENDPOINT = re.compile(r"tls/(?P<host>[A-Za-z0-9.-]+|\[[0-9a-fA-F:.]+\]):(?P<port
 
 
 def check_name(name: str) -> str:
-    """Return a name that is a ROS name, one Zenoh chunk and a common name. Raises ValueError."""
+    """Return `name` if it is valid as ROS name, Zenoh chunk and common name. Raises ValueError otherwise."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or len(name) > MAX_NAME_LENGTH:
         raise ValueError(
             f"found name {name!r}, expected a letter, then letters, digits and _, "
             f"{MAX_NAME_LENGTH} characters at most"
         )
     if name in SHARED_NAMES:
-        raise ValueError(f"found name {name!r}, expected none that all ROS nodes share")
+        raise ValueError(f"found name {name!r}, expected one that no shared ROS topic has")
     return name
 
 
 def check_endpoint(endpoint: str) -> str:
-    """Return an endpoint of a router. Raises ValueError for another protocol than TLS, or none."""
+    """Return `endpoint` if it is a router's TLS endpoint. Raises ValueError otherwise."""
     match = ENDPOINT.fullmatch(endpoint)
     if match is None or not 0 < int(match["port"]) < 65536:
         raise ValueError(f"found endpoint {endpoint!r}, expected tls/<host>:<port>")
@@ -58,7 +58,7 @@ Endpoint = Annotated[str, AfterValidator(check_endpoint)]
 
 
 class Router(Document):
-    """A router of the fleet: where it listens, as members and other routers dial it."""
+    """A router of the fleet: the endpoints at which members and other routers dial it."""
 
     endpoints: tuple[Endpoint, ...] = Field(min_length=1)
 
@@ -126,25 +126,29 @@ class Fleet(Document):
 
 
 def load_fleet(folder: Path) -> Fleet:
-    """Read a fleet's description. Raises DocumentError."""
+    """Return a fleet's description. Raises DocumentError if the file cannot be read or is invalid."""
     return load_document(folder / FILE_NAME, Fleet)
 
 
 def save_fleet(folder: Path, fleet: Fleet) -> None:
-    """Write a fleet's description, whole or not at all. Raises OSError."""
+    """Write a fleet's description completely or not at all. Raises OSError."""
     content = fleet.model_dump(mode="python")
     text = HEADER + yaml.safe_dump(_plain(content), sort_keys=False)
     write_file(folder / FILE_NAME, text.encode(), 0o644)
 
 
 def with_member(fleet: Fleet, role: str, name: str, details: dict[str, Any], source: str) -> Fleet:
-    """Return a fleet with one more member. details: of a router, robot or trainer. Raises DocumentError."""
+    """Return the fleet with one more member. Raises DocumentError if the result would be invalid.
+
+    details: keys of a router, robot or trainer.
+    """
     if name in (known for _, known in fleet.members()):
         raise DocumentError(f"{source}: {role}: found {name!r}, a member already, expected a new name")
     if name in fleet.revoked:
         until = fleet.revoked[name]
         raise DocumentError(
-            f"{source}: {role}: found {name!r}, expected another: its revoked certificate lives to {until}"
+            f"{source}: {role}: found {name!r}, expected another name: "
+            f"its revoked certificate is valid until {until}"
         )
     content = fleet.model_dump()
     content[role] = (
@@ -154,13 +158,16 @@ def with_member(fleet: Fleet, role: str, name: str, details: dict[str, Any], sou
 
 
 def without_member(fleet: Fleet, name: str, until: datetime.date, source: str) -> Fleet:
-    """Return a fleet that has revoked a member. until: end of its certificate. Raises DocumentError."""
+    """Return the fleet with one member revoked. Raises DocumentError if the member is still in use.
+
+    until: day on which the member's certificate expires.
+    """
     role = role_of(fleet, name, source)
     for user_role, assigned in (("robots", fleet.robots), ("trainers", fleet.trainers)):
         for user, member in assigned.items():
             if name in member.servers:
                 raise DocumentError(
-                    f"{source}: {user_role}.{user}.servers: found {name!r}, expected it unused"
+                    f"{source}: {user_role}.{user}.servers: found {name!r}, expected it to be removed first"
                 )
     content = fleet.model_dump()
     if isinstance(content[role], dict):
@@ -172,7 +179,7 @@ def without_member(fleet: Fleet, name: str, until: datetime.date, source: str) -
 
 
 def role_of(fleet: Fleet, name: str, source: str) -> str:
-    """Return the key under which a member stands. Raises DocumentError for a stranger."""
+    """Return a member's role, a key of the description. Raises DocumentError for an unknown name."""
     for role, known in fleet.members():
         if known == name:
             return role
@@ -181,7 +188,7 @@ def role_of(fleet: Fleet, name: str, source: str) -> str:
 
 
 def _plain(value: object) -> object:
-    """Replace tuples, which YAML's safe writer does not know, by lists."""
+    """Replace tuples by lists: YAML's safe writer cannot write tuples."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, tuple):

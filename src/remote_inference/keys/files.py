@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Files and folders that appear whole or not at all."""
+"""Writes files and folders atomically: each appears complete or not at all."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-NEW, OLD = ".new", ".old"  # of a hidden folder beside the one that is replaced
+NEW, OLD = ".new", ".old"  # suffixes of hidden folders beside the folder that is replaced
 
 
 def write_file(path: Path, content: bytes, mode: int) -> None:
-    """Write a file beside its place, then move it there. Raises OSError; what was there then stays."""
+    """Write a temporary file, then move it to `path`. Raises OSError; the previous file then stays."""
     write_files({path: (content, mode)})
 
 
 def write_files(files: Mapping[Path, tuple[bytes, int]]) -> None:
-    """Write files (content and mode) beside their places, and move them there once all are written.
+    """Write temporary files (content and mode), and move them into place once all are written.
 
-    Raises OSError; while not all could be written, what was there stays.
+    Raises OSError; if a file cannot be written, every previous file stays.
     """
     written: dict[Path, str] = {}
     try:
@@ -42,7 +42,7 @@ def write_files(files: Mapping[Path, tuple[bytes, int]]) -> None:
 
 
 def write_folder(folder: Path, files: Mapping[str, tuple[bytes, int]]) -> None:
-    """Make a folder of files (content and mode by name). Raises FileExistsError and other OSErrors."""
+    """Make a folder with files (content and mode by name). Raises FileExistsError and other OSErrors."""
     if folder.exists():
         raise FileExistsError(f"{folder} exists already")
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -57,9 +57,9 @@ def write_folder(folder: Path, files: Mapping[str, tuple[bytes, int]]) -> None:
 
 
 def replace_folder(folder: Path, files: Mapping[str, tuple[bytes, int]]) -> None:
-    """Change files of a folder all at once; its other files stay. Raises OSError, having changed nothing.
+    """Replace files of a folder all at once; the other files stay. Changes nothing if it raises OSError.
 
-    `restore_folders` mends what is left when the process is killed between the two moves.
+    `restore_folders` repairs the folder if the process was killed between the two moves.
     """
     kept = {path.name: (path.read_bytes(), path.stat().st_mode & 0o777) for path in folder.iterdir()}
     new, old = (folder.with_name(f".{folder.name}{suffix}") for suffix in (NEW, OLD))
@@ -74,7 +74,7 @@ def replace_folder(folder: Path, files: Mapping[str, tuple[bytes, int]]) -> None
 
 
 def restore_folders(parent: Path) -> None:
-    """Put back the folders whose replacement was interrupted, and remove what it left. Raises OSError."""
+    """Restore folders whose replacement was interrupted, and remove the leftovers. Raises OSError."""
     for old in parent.glob(f".*{OLD}"):
         folder = old.with_name(old.name.removeprefix(".").removesuffix(OLD))
         if folder.exists():

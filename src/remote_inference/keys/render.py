@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Zenoh configurations of a fleet: the package's own, with keys, endpoints and the access control list."""
+"""Zenoh configurations of a fleet: the package's defaults with keys, endpoints and access control list."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOCAL_ENDPOINT = "tcp/localhost:7447"  # where ROS nodes look for their machine'
 
 
 def load_base(path: Path) -> dict[str, Any]:
-    """Read a Zenoh configuration to build on. Raises DocumentError."""
+    """Return the Zenoh configuration in a JSON5 file. Raises DocumentError."""
     try:
         content = json5.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -33,7 +33,7 @@ def load_base(path: Path) -> dict[str, Any]:
 
 
 def fleet_router(base: dict[str, Any], fleet: Fleet, name: str) -> dict[str, Any]:
-    """Return the configuration of one of the fleet's routers. It dials those that stand before it."""
+    """Return the configuration of a fleet router, which dials the routers listed before it."""
     earlier = list(fleet.routers)[: list(fleet.routers).index(name)]
     config = _secured(base, fleet, name, [e for router in earlier for e in fleet.routers[router].endpoints])
     config["mode"] = "router"
@@ -85,7 +85,7 @@ def _secured(base: dict[str, Any], fleet: Fleet, name: str, endpoints: list[str]
 
 
 def _silence(config: dict[str, Any]) -> None:
-    """Tell nobody of anybody's addresses."""
+    """Turn discovery off, so that no member learns another member's address."""
     scouting = config.setdefault("scouting", {})
     for way in ("multicast", "gossip"):
         scouting.setdefault(way, {})["enabled"] = False

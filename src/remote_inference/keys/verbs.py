@@ -27,7 +27,7 @@ RENEW_BEFORE = datetime.timedelta(days=30)
 
 
 def init(folder: Path, *, with_passphrase: bool = False) -> None:
-    """Make a fleet's folder, its authority and an empty description. Raises DocumentError if there is one."""
+    """Make a fleet's folder, authority and empty description. Raises DocumentError if a fleet is there."""
     if (folder / description.FILE_NAME).exists():
         raise DocumentError(f"{folder / description.FILE_NAME}: exists, expected a folder without a fleet")
     passphrase = os.environ.get(PASSPHRASE_VARIABLE, "").encode()
@@ -50,10 +50,10 @@ def init(folder: Path, *, with_passphrase: bool = False) -> None:
 
 
 def add(folder: Path, role: str, name: str, details: dict[str, Any]) -> None:
-    """Add a member and issue its certificate. role: a key of the description; details: what stands there.
+    """Add a member and issue its certificate. role: a key of the description; details: the member's keys.
 
-    Raises DocumentError for a description that would be invalid, AuthorityError and OSError, having changed
-    nothing.
+    Raises DocumentError if the description would become invalid, AuthorityError and OSError. Changes nothing
+    if it raises.
     """
     fleet = _load(folder)
     fleet = description.with_member(fleet, role, name, details, _source(folder))
@@ -68,7 +68,7 @@ def add(folder: Path, role: str, name: str, details: dict[str, Any]) -> None:
 
 
 def renew(folder: Path, name: str) -> None:
-    """Give a member a new key and certificate. Raises as `add` does, having changed nothing."""
+    """Give a member a new key and certificate. Raises the same errors as `add`, and then changes nothing."""
     fleet = _load(folder)
     role = description.role_of(fleet, name, _source(folder))
     replace_folder(_member(folder, name), _issue(folder, fleet, name))
@@ -76,7 +76,7 @@ def renew(folder: Path, name: str) -> None:
 
 
 def revoke(folder: Path, name: str) -> None:
-    """Strike a member off and delete its key here. Raises DocumentError for a stranger, or one in use."""
+    """Remove a member and delete its local key. Raises DocumentError if it is unknown or still in use."""
     fleet = _load(folder)
     description.role_of(fleet, name, _source(folder))
     certificate = ca.read_certificate(_member(folder, name) / render.CERTIFICATE_FILE)
@@ -115,7 +115,7 @@ def render_all(folder: Path) -> None:
 
 
 def _load(folder: Path) -> Fleet:
-    """Read the description, once a `renew` that was killed is undone. Raises DocumentError and OSError."""
+    """Undo a `renew` that was killed, then read the description. Raises DocumentError and OSError."""
     restore_folders(folder / "members")
     return description.load_fleet(folder)
 
@@ -152,7 +152,9 @@ def _ask_passphrase() -> bytes:
 def _new_passphrase() -> bytes:
     passphrase = _ask("New passphrase for the authority's key: ")
     if not passphrase or _ask("The same again: ") != passphrase:
-        raise ca.AuthorityError("found two different passphrases or none, expected one twice")
+        raise ca.AuthorityError(
+            "found an empty passphrase or two different ones, expected the same passphrase twice"
+        )
     return passphrase.encode()
 
 
@@ -164,7 +166,7 @@ def _ask(prompt: str) -> str:
     try:
         return getpass.getpass(prompt)
     except EOFError as error:
-        raise ca.AuthorityError("found no passphrase, expected the authority's") from error
+        raise ca.AuthorityError("found end of input, expected the authority's passphrase") from error
 
 
 def _source(folder: Path) -> str:
