@@ -17,7 +17,7 @@ ALL_TYPES = (FLOAT64_MULTI_ARRAY, JOINT_STATE, JOINT_TRAJECTORY)
 
 
 def writer(names, kind: str = "position", message_type: str = FLOAT64_MULTI_ARRAY) -> CommandWriter:
-    """Return the writer of a controller that takes `names`; another one takes the rest."""
+    """Return the writer of a controller for `names`; a second controller takes the remaining joints."""
     sinks = [{"topic": "arm/commands", "type": message_type, "names": list(names)}]
     if rest := [name for name in ACTION_NAMES if name not in names]:
         sinks.append({"topic": "rest/commands", "type": FLOAT64_MULTI_ARRAY, "names": rest})

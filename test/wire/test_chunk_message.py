@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Chunks survive the wire; a malformed one is refused, a non-finite one is the engine's to reject."""
+"""Chunks survive the wire; a malformed chunk is refused, a non-finite one is left to the robot's engine."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_wrong_length_names_field_horizon_and_action_dim(field):
         chunk_from_message(message)
 
 
-def test_spaces_of_two_shapes_are_not_sent():
+def test_spaces_of_different_shapes_are_not_sent():
     with pytest.raises(WireError, match=r"found model \[4, 3\] and robot \[3, 3\]"):
         chunk_to_message(replace(CHUNK, robot=MODEL[1:]), Time())
 

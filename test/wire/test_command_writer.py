@@ -46,7 +46,7 @@ def test_a_joint_state_carries_the_command_in_the_field_of_its_kind(kind):
     assert message.header.stamp == STAMP
 
 
-def test_a_trajectory_hands_over_the_horizon_one_period_apart_from_now_on():
+def test_a_trajectory_carries_the_horizon_in_points_one_period_apart():
     rows = np.arange(12.0).reshape(3, 4)
     message = writer(["wrist", "elbow"], "position", JOINT_TRAJECTORY).message(rows, STAMP)
     assert list(message.joint_names) == ["wrist", "elbow"]
@@ -54,9 +54,9 @@ def test_a_trajectory_hands_over_the_horizon_one_period_apart_from_now_on():
     starts_ns = [p.time_from_start.sec * 10**9 + p.time_from_start.nanosec for p in message.points]
     assert starts_ns == [PERIOD_NS, 2 * PERIOD_NS, 3 * PERIOD_NS]
     assert message.header.stamp == Time()  # zero: begins when it arrives
-    assert all(not len(point.velocities) for point in message.points)  # a last point must not move
+    assert all(not len(point.velocities) for point in message.points)  # the last point must be at rest
 
 
-def test_only_trajectory_controllers_go_on_by_themselves():
+def test_only_trajectory_controllers_keep_moving_without_new_commands():
     takes = {kind: writer(ACTION_NAMES, message_type=kind).takes_horizon for kind in ALL_TYPES}
     assert takes == {FLOAT64_MULTI_ARRAY: False, JOINT_STATE: False, JOINT_TRAJECTORY: True}

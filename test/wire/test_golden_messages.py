@@ -1,10 +1,10 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The bytes on the wire stay what they were: a robot and a server of different ages understand each other.
+"""The bytes on the wire do not change, so that robots and servers of different releases work together.
 
-A failure means that an interface, or what is written into it, changed. If that was meant, write the files
-anew with `python test/wire/test_golden_messages.py`, and raise SCHEMA_VERSION_MAX when an old reader would
-misread them.
+A failure means that an interface, or the code that fills it, changed. If the change is intended, write the
+files anew with `python test/wire/test_golden_messages.py`, and raise SCHEMA_VERSION_MAX when an older release
+would misread them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ STAMP = Time(sec=1700000000, nanosec=123456789)
 
 
 def observation():
-    """Every field has a value of its own. The image is no real JPEG: a library's version must not show."""
+    """Every field has a value of its own. The image is no real JPEG, whose bytes depend on the library."""
     request = Request(
         session_id="session-1",
         session_epoch=2,
@@ -84,9 +84,9 @@ SIZES |= {"int64": 8, "uint64": 8, "double": 8}
 
 
 def significant(message, start: int = 0) -> tuple[list[range], int]:
-    """Return the ranges of a message's CDR bytes that hold values, counted behind the header, and their end.
+    """Return the ranges of a message's CDR bytes that hold values, counted after the header, and their end.
 
-    The bytes between aligned values are whatever the memory held before.
+    The padding between aligned values holds arbitrary bytes.
     """
     ranges = []
 

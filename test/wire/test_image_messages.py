@@ -71,7 +71,7 @@ def test_16uc1_keeps_its_millimetres_in_either_byte_order(bigendian, padding):
 
 
 @pytest.mark.parametrize("bigendian", [False, True])
-def test_32fc1_becomes_millimetres_and_what_was_not_measured_becomes_0(bigendian):
+def test_32fc1_becomes_millimetres_and_unmeasured_pixels_become_0(bigendian):
     metres = np.array(
         [[0.0, 0.001, 1.2345, 65.535], [np.nan, np.inf, -np.inf, 1e38], [-1.0, 70.0, 0.4996, 3]]
     )
@@ -147,7 +147,7 @@ def test_only_rgb_and_depth_become_messages(pixels):
 
 
 class TestCvBridge:
-    """Where cv_bridge is installed it converts colour, and gives the bytes that the own table gives."""
+    """Where cv_bridge is installed it converts colour, with the same bytes as the package's table."""
 
     @pytest.mark.parametrize("encoding", [*RED, "mono8"])
     def test_it_gives_the_same_bytes(self, encoding, monkeypatch):
@@ -175,7 +175,7 @@ class TestCvBridge:
 
 
 class FakeBridge:
-    """Answers as told."""
+    """Returns or raises a given answer."""
 
     def __init__(self, answer):
         self.answer = answer

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Images survive their encoding, and what is no image is refused with the reason."""
+"""Images survive their encoding, and data that is no image is refused with the reason."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_a_corrupt_jpeg_is_an_image_or_an_image_error(data):
     assert decoded.shape[2] == 3
 
 
-# One side is too long, or both are allowed and the whole is not.
+# One side is too long, or both sides are allowed and their product is not.
 ABSURD = [(60000, 100), (8191, 8191), (3073, 4096)]
 
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Numeric and msgpack fields: exact, without copies on reading, and assigned the way rclpy takes quickly."""
+"""Numeric and msgpack fields: exact, read without copies, and assigned as the type that rclpy copies fast."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Observations survive the wire, and a malformed one is refused with the name of what is wrong."""
+"""Observations survive the wire, and a malformed one is refused with the name of the field."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_stamp_and_schema_version_are_set():
 
 
 @pytest.mark.parametrize("robot", [None, np.zeros((1, 3), np.float32)])
-def test_prefixes_of_two_shapes_are_not_sent(robot):
+def test_prefixes_of_different_shapes_are_not_sent(robot):
     with pytest.raises(WireError, match=r"found prefix_model \[2, 3\] and prefix_robot \["):
         observation(replace(REQUEST, prefix_model=np.zeros((2, 3), np.float32), prefix_robot=robot))
 
@@ -217,8 +217,8 @@ def test_a_raw_image_that_is_too_short_is_refused_naming_the_feature():
     refuse(message, "images.right: data: found 47 bytes, expected height 4 x step 12 = 48", ImageError)
 
 
-def test_of_several_images_that_fail_the_first_of_the_contract_is_named():
-    """They are decoded side by side, and any of them may fail first."""
+def test_the_error_names_the_contract_s_first_image_that_fails():
+    """Images are decoded in parallel, and any of them may fail first."""
     message = observation()
     for image in message.images:
         image.data = image.data[:-20]
@@ -227,12 +227,12 @@ def test_of_several_images_that_fail_the_first_of_the_contract_is_named():
     refuse(message, "images.left: ", ImageError)
 
 
-def test_encoded_images_are_decoded_side_by_side(monkeypatch):
+def test_encoded_images_are_decoded_in_parallel(monkeypatch):
     both = threading.Barrier(2, timeout=10.0)
 
     def decode(data):
-        if bytes(data) == b"mine":  # and not what another test left to be decoded
-            both.wait()  # broken unless the other one is being decoded, too
+        if bytes(data) == b"mine":  # not an image that another test left in the pool
+            both.wait()  # breaks unless the other image is being decoded at the same time
         return np.zeros((1, 1), np.uint8)
 
     monkeypatch.setattr(wire_observation, "_DECODERS", {"jpeg": decode, "png": decode})
@@ -242,8 +242,8 @@ def test_encoded_images_are_decoded_side_by_side(monkeypatch):
     assert len(observation_from_message(message, OFFER).images) == 4
 
 
-def test_a_request_that_fails_leaves_no_image_to_be_decoded(monkeypatch):
-    """Their threads are everybody's: what they still had to do would be at the next request's cost."""
+def test_a_request_that_fails_leaves_no_image_in_the_decoding_pool(monkeypatch):
+    """All requests share the pool's threads: leftover images would delay the next request."""
     threads = wire_observation._DECODING_THREADS
     at_work, go_on, begun, done = threading.Semaphore(0), threading.Event(), [], []
 
@@ -282,7 +282,7 @@ def test_an_image_of_another_format_is_refused_naming_the_feature():
     refuse(message, "images.front: format: found 'webp', expected 'jpeg'", ImageError)
 
 
-def test_a_request_can_be_read_of_a_message_that_is_malformed():
+def test_a_malformed_message_still_yields_its_request_s_identity():
     message = observation()
     message.schema_version, message.prefix_length = 99, 5
     assert request_from_message(message) == REQUEST

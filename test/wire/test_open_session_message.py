@@ -128,7 +128,7 @@ def test_a_namespace_is_admitted_in_one_spelling_only(namespace):
         offer_from_request(OpenSession.Request(robot_namespace=namespace))
 
 
-def has_room(namespace: str, topic: str) -> bool:
+def fits(namespace: str, topic: str) -> bool:
     try:
         validate_full_topic_name(in_namespace(namespace, topic))
     except NameValidationException:
@@ -136,12 +136,10 @@ def has_room(namespace: str, topic: str) -> bool:
     return True
 
 
-def test_a_namespace_that_has_room_for_one_of_the_topics_only_is_refused():
-    """A server that found out when it creates the second one would be left with half a session."""
+def test_a_namespace_too_long_for_one_of_the_topics_is_refused():
+    """Otherwise creating the second endpoint would fail and leave the server with half a session."""
     names = ["/" + "a" * length for length in range(200, 250)]
-    chunk, observation = (
-        [has_room(name, topic) for name in names] for topic in (CHUNK_TOPIC, OBSERVATION_TOPIC)
-    )
+    chunk, observation = ([fits(name, topic) for name in names] for topic in (CHUNK_TOPIC, OBSERVATION_TOPIC))
     assert sum(chunk) > sum(observation) > 0
     longest = names[sum(observation) - 1]
     offer_from_request(OpenSession.Request(robot_namespace=longest))

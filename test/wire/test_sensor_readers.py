@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Joints are picked by name and images made ready for the wire, whatever the driver's habits."""
+"""Joints are picked by name and images are made ready for the wire, in every form that drivers send."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class TestJointReader:
         assert reader.read(JointState(name=["b", "a"], position=[1.0, 2.0])).tolist() == [2.0, 1.0]
         assert reader.read(JointState(name=["x", "a", "b"], position=[0.0, 1.0, 2.0])).tolist() == [1.0, 2.0]
 
-    def test_a_driver_that_changes_its_list_in_place_is_noticed(self):
+    def test_a_name_list_that_changes_in_place_is_noticed(self):
         reader, message = joint_reader("a", "b"), JointState(name=["a", "b"], position=[1.0, 2.0])
         reader.read(message)
         message.name.reverse()
@@ -69,7 +69,7 @@ class TestJointReader:
             reader.read(JointState(name=["b", "a"], position=[0.0, float(value)]))
         assert len(calls) == 1
 
-    def test_the_result_is_the_callers(self):
+    def test_the_result_is_a_copy_of_the_message_s_values(self):
         message = JointState(name=["a"], position=[1.0])
         read = joint_reader("a").read(message)
         message.position[0] = 9.0
@@ -110,7 +110,7 @@ class TestJointReader:
         ):
             joint_reader("a", "b").read(message)
 
-    def test_a_joint_we_do_not_want_may_be_anything(self):
+    def test_a_joint_outside_the_contract_may_have_any_value(self):
         message = JointState(name=["a", "b"], position=array("d", [1.0, np.nan]))
         assert joint_reader("a").read(message).tolist() == [1.0]
 

@@ -1,9 +1,9 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Between ROS messages and plain data: observations, chunks, session handshake, sensors, commands, images.
+"""Converts between ROS messages and plain data: observations, chunks, sessions, sensors, commands, images.
 
-Received arrays are read as views into the message, and every field is assigned as an `array.array`, so that
-nothing is copied element by element.
+Received arrays are read as views into the message, and every field is assigned as an `array.array`, so
+rclpy copies no array element by element.
 """
 
 from remote_inference.wire.arrays import (

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Numeric and msgpack fields of ROS messages as numpy arrays and dictionaries, without hidden copies.
 
-Fields are always assigned as `array.array`, which rclpy copies at once; over a numpy array or a memoryview it
-iterates in Python (benchmarks/image_codecs.py measures the difference).
+Fields are always assigned as `array.array`, which rclpy copies at once. rclpy would iterate over a numpy
+array or a memoryview in Python (benchmarks/image_codecs.py measures the difference).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ByteBuffer: TypeAlias = "bytes | bytearray | memoryview | array[int]"
 
 
 class WireError(ValueError):
-    """A message cannot be read or written; says which field, what was found and what was expected."""
+    """A message cannot be read or written; the text names the field, what was found and expected."""
 
 
 def bytes_field(data: ByteBuffer) -> array[int]:
@@ -42,9 +42,9 @@ def float64_field(values: ArrayLike) -> array[float]:
 
 
 def from_float32_field(field: array[float], shape: Sequence[int], what: str) -> NDArray[np.float32]:
-    """View a float32[] field as float32 `shape`, row-major: read-only, sharing the field's memory.
+    """Return a read-only float32 view of a float32[] field, in `shape`, row-major.
 
-    Raises WireError, naming `what`, when the field's length is not the shape's size.
+    Raises WireError, naming `what`, when the field's length is not the size of `shape`.
     """
     if len(field) != math.prod(shape):
         sides = " x ".join(str(side) for side in shape)
@@ -58,7 +58,7 @@ def from_float32_field(field: array[float], shape: Sequence[int], what: str) -> 
 def pack_extras(extras: Mapping[str, Any]) -> array[int]:
     """Pack a map into an extras field; an empty map makes an empty field.
 
-    Raises WireError for a value that msgpack has no type for.
+    Raises WireError for a value that msgpack cannot hold.
     """
     if not extras:
         return array("B")
@@ -69,7 +69,7 @@ def pack_extras(extras: Mapping[str, Any]) -> array[int]:
 
 
 def unpack_extras(field: ByteBuffer) -> dict[str, Any]:
-    """Unpack an extras field; an empty field is an empty map, unknown keys are the caller's to ignore.
+    """Return the map in an extras field, empty for an empty field. The caller must ignore unknown keys.
 
     Raises WireError when the field is not one msgpack map with text keys.
     """

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""ActionChunk messages: what the server answers and the robot reads."""
+"""ActionChunk messages: the server writes them and the robot reads them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from remote_inference.wire.schema import require_schema_version
 
 
 def chunk_to_message(chunk: Chunk, stamp: Time) -> ActionChunk:
-    """Write a chunk. Raises WireError unless both of its spaces are `[horizon, action_dim]` of one shape."""
+    """Return the message of a chunk. Raises WireError unless both spaces are `[horizon, action_dim]`."""
     if chunk.model.ndim != 2 or chunk.model.shape != chunk.robot.shape:
         raise WireError(
             f"chunk: found model {list(chunk.model.shape)} and robot {list(chunk.robot.shape)}, "
@@ -44,9 +44,9 @@ def chunk_to_message(chunk: Chunk, stamp: Time) -> ActionChunk:
 
 
 def chunk_from_message(message: ActionChunk) -> Chunk:
-    """Read a chunk; both spaces are read-only views into the message, and values are not checked.
+    """Return the chunk in a message. Both spaces are read-only views; their values are not checked.
 
-    Raises WireError for a schema version or status this code does not know, and when a space does not have
+    Raises WireError for an unknown schema version or status, and when a space does not have
     horizon x action_dim values.
     """
     require_schema_version(message.schema_version, "chunk")

@@ -25,20 +25,20 @@ from remote_inference.wire.jpeg import JPEG_LIBRARIES
 
 
 def _make_bridge() -> Any:
-    """Return a CvBridge that has converted one pixel, or None; one built for another numpy fails late."""
+    """Return a CvBridge that converted one pixel, or None. The trial finds a build for another numpy."""
     try:
         from cv_bridge import CvBridge  # noqa: PLC0415
 
         bridge = CvBridge()
         pixel = Image(height=1, width=1, encoding="bgr8", step=3, data=bytes_field(b"\0\0\0"))
         bridge.imgmsg_to_cv2(pixel, "rgb8")
-    except Exception:  # absent or unusable, the table below serves
+    except Exception:  # absent or unusable: the table below is used instead
         return None
     return bridge
 
 
 _BRIDGE = _make_bridge()
-# Bounds on the time and memory that one message may cost: a header of a few bytes can announce gigapixels.
+# Bound the time and memory that one message may cost: a header of a few bytes can announce gigapixels.
 MAX_SIDE = 8192  # [px]
 MAX_PIXELS = 4096 * 3072  # a camera of 12 megapixels
 _JPEG = JPEG_LIBRARIES[0]
@@ -48,7 +48,7 @@ _PNG_HEADER = struct.Struct(
 _PNG_GREYSCALE = 0
 _PNG_COMPRESS_LEVEL = 1  # ten times as fast as the default, at 6 % more bytes
 
-# Where each encoding keeps red, green and blue, and how many channels it has.
+# Channel indices of red, green and blue in each encoding, and its number of channels.
 _COLOUR = {
     "rgb8": ((0, 1, 2), 3),
     "bgr8": ((2, 1, 0), 3),
@@ -61,11 +61,11 @@ _METRES = "32FC1"
 
 
 class ImageError(WireError):
-    """An image cannot be encoded, decoded or converted; says what was found and what was expected."""
+    """An image cannot be encoded, decoded or converted; the text says what was found and expected."""
 
 
 def encode_jpeg(rgb: NDArray[np.uint8], quality: int) -> bytes:
-    """Encode uint8 RGB `[height, width, 3]` with quality 1 to 100.
+    """Return the JPEG of uint8 RGB `[height, width, 3]` with quality 1 to 100.
 
     Raises ImageError for another shape, type or quality.
     """
@@ -76,7 +76,7 @@ def encode_jpeg(rgb: NDArray[np.uint8], quality: int) -> bytes:
 
 
 def decode_jpeg(data: ByteBuffer) -> NDArray[np.uint8]:
-    """Decode to uint8 RGB `[height, width, 3]`; greyscale becomes RGB.
+    """Return uint8 RGB `[height, width, 3]`; greyscale becomes RGB.
 
     Raises ImageError for corrupt or truncated data, or a size beyond MAX_SIDE or MAX_PIXELS.
     """
@@ -88,9 +88,9 @@ def decode_jpeg(data: ByteBuffer) -> NDArray[np.uint8]:
 
 
 def jpeg_size(data: ByteBuffer) -> tuple[int, int]:
-    """Read `(height, width)` [px] from a JPEG's header.
+    """Return `(height, width)` [px] from a JPEG's header.
 
-    Raises ImageError for no JPEG, or a size beyond MAX_SIDE or MAX_PIXELS.
+    Raises ImageError for data that is not JPEG, or a size beyond MAX_SIDE or MAX_PIXELS.
     """
     try:
         height, width = _JPEG.size(data)
@@ -101,7 +101,7 @@ def jpeg_size(data: ByteBuffer) -> tuple[int, int]:
 
 
 def encode_png(depth: NDArray[np.uint16]) -> bytes:
-    """Encode uint16 `[height, width]`. Raises ImageError for another shape or type."""
+    """Return the PNG of uint16 `[height, width]`. Raises ImageError for another shape or type."""
     _require(depth, np.uint16, ())
     out = io.BytesIO()
     image = PillowImage.fromarray(np.ascontiguousarray(depth))
@@ -110,7 +110,7 @@ def encode_png(depth: NDArray[np.uint16]) -> bytes:
 
 
 def decode_png(data: ByteBuffer) -> NDArray[np.uint16]:
-    """Decode a 16-bit greyscale PNG to uint16 `[height, width]`.
+    """Return uint16 `[height, width]` from a 16-bit greyscale PNG.
 
     Raises ImageError for another kind of PNG, corrupt or truncated data, or a size beyond MAX_SIDE or
     MAX_PIXELS.
@@ -118,15 +118,15 @@ def decode_png(data: ByteBuffer) -> NDArray[np.uint16]:
     png_size(data)
     try:
         with PillowImage.open(io.BytesIO(data), formats=["PNG"]) as image:
-            return np.array(image).astype(np.uint16, copy=False)  # some releases of Pillow decode it to int32
+            return np.array(image).astype(np.uint16, copy=False)  # some releases of Pillow decode to int32
     except Exception as error:  # decoders raise a dozen types on corrupt data
         raise _undecodable(data, "PNG", error) from error
 
 
 def png_size(data: ByteBuffer) -> tuple[int, int]:
-    """Read `(height, width)` [px] from a 16-bit greyscale PNG's header.
+    """Return `(height, width)` [px] from a 16-bit greyscale PNG's header.
 
-    Raises ImageError for another kind of PNG, no PNG, or a size beyond MAX_SIDE or MAX_PIXELS.
+    Raises ImageError for another kind of PNG, other data, or a size beyond MAX_SIDE or MAX_PIXELS.
     """
     if len(data) < _PNG_HEADER.size:
         raise _undecodable(data, "PNG", f"a header takes {_PNG_HEADER.size}")
@@ -142,12 +142,12 @@ def png_size(data: ByteBuffer) -> tuple[int, int]:
 
 
 def image_from_message(message: Image) -> NDArray[Any]:
-    """Convert to uint8 RGB `[height, width, 3]`, or to uint16 `[height, width]` in millimetres for depth.
+    """Return uint8 RGB `[height, width, 3]`, or uint16 `[height, width]` in millimetres for depth.
 
-    Colour: rgb8, bgr8, rgba8, bgra8 and mono8, and where cv_bridge is installed all that it converts. Depth
-    after REP 118: 16UC1 is in millimetres; 32FC1 is in metres, where NaN and infinities become 0 and values
-    beyond 65.535 m become 65535. Row padding and byte order are honoured. The result is C-contiguous and
-    read-only; it shares the message's memory when nothing had to be converted.
+    Colour may be rgb8, bgr8, rgba8, bgra8 or mono8, and with cv_bridge also every encoding that it converts.
+    Depth follows REP 118: 16UC1 is in millimetres; 32FC1 is in metres, where NaN and infinities become 0 and
+    values beyond 65.535 m become 65535. Row padding and byte order are honoured. The result is C-contiguous
+    and read-only; it shares the message's memory when nothing had to be converted.
 
     Raises ImageError for another encoding, data that does not fill height and step, or a size beyond MAX_SIDE
     or MAX_PIXELS.
@@ -170,7 +170,7 @@ def image_from_message(message: Image) -> NDArray[Any]:
 
 
 def image_to_message(image: NDArray[Any]) -> Image:
-    """Wrap uint8 RGB `[height, width, 3]` as rgb8, or uint16 `[height, width]` as 16UC1.
+    """Return uint8 RGB `[height, width, 3]` as rgb8, or uint16 `[height, width]` as 16UC1.
 
     The header is left empty. Raises ImageError for another shape or type.
     """
@@ -188,7 +188,7 @@ def image_to_message(image: NDArray[Any]) -> Image:
 
 
 def require_possible_sizes(features: Sequence[ImageFeature]) -> None:
-    """Check sizes that are announced before an image is sent; those not known yet pass.
+    """Check the sizes that a robot announces before it sends an image; unknown sizes (0) pass.
 
     Raises ImageError naming the feature for a size beyond MAX_SIDE or MAX_PIXELS.
     """
@@ -202,7 +202,7 @@ def require_possible_sizes(features: Sequence[ImageFeature]) -> None:
 
 def _to_rgb(message: Image) -> NDArray[np.uint8]:
     order, channels = _COLOUR.get(message.encoding, ((), 0))
-    # cv_bridge shifts rows whose padding is not a whole number of pixels, so padded images go by the table.
+    # cv_bridge shifts rows whose padding is not a whole number of pixels: the table converts padded images.
     if _BRIDGE and (not channels or message.step == message.width * channels):
         try:
             return np.ascontiguousarray(_BRIDGE.imgmsg_to_cv2(message, "rgb8"))
@@ -228,7 +228,7 @@ def _to_millimetres(metres: NDArray[np.floating[Any]]) -> NDArray[np.uint16]:
 
 
 def _pixels(message: Image, kind: str, channels: int) -> NDArray[Any]:
-    """View the message's data as `[height, width, channels]`, padding left out."""
+    """Return a view of the message's data `[height, width, channels]`, without padding."""
     dtype = np.dtype((">" if message.is_bigendian else "<") + kind)
     pixel = dtype.itemsize * channels
     if message.step < message.width * pixel:

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The JPEG libraries: simplejpeg, and Pillow where simplejpeg is not installed.
 
-Colour is subsampled 4:2:0, as cameras and video do: about half the time and two thirds of the bytes of 4:4:4
-at quality 90.
+Colour is subsampled 4:2:0, as in cameras and video: it takes about half the time and two thirds of the bytes
+of 4:4:4 at quality 90.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ except ImportError:  # no distribution packages it, so a robot set up by rosdep 
 
 
 class JpegLibrary(Protocol):
-    """Encodes and decodes uint8 RGB `[height, width, 3]`. Errors are whatever the library raises."""
+    """Encodes and decodes uint8 RGB `[height, width, 3]`. Raises what the library raises."""
 
     name: str
 
     def encode(self, rgb: NDArray[np.uint8], quality: int) -> bytes:
-        """Encode a C-contiguous image with quality 1 to 100."""
+        """Return the JPEG of a C-contiguous image with quality 1 to 100."""
 
     def size(self, data: ByteBuffer) -> tuple[int, int]:
-        """Read `(height, width)` from the header, decoding nothing."""
+        """Return `(height, width)` [px] from the header, without decoding the image."""
 
     def decode(self, data: ByteBuffer) -> NDArray[np.uint8]:
-        """Decode; a greyscale image becomes RGB, truncated data is an error."""
+        """Return the decoded image; greyscale becomes RGB, and truncated data raises."""
 
 
 class Simplejpeg:
@@ -75,5 +75,5 @@ class Pillow:
             return np.array(image.convert("RGB"))
 
 
-# Those installed here, the chosen one first.
+# The installed libraries; the package uses the first.
 JPEG_LIBRARIES: tuple[JpegLibrary, ...] = (Simplejpeg(), Pillow()) if simplejpeg else (Pillow(),)

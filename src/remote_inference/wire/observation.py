@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Observation messages: a request and its sensor data as the robot writes them and the server reads them."""
+"""Observation messages: the robot writes a request with its sensor data, and the server reads them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DECODING_THREADS = 4
 def observation_to_message(
     request: Request, state: Float32Array, images: Sequence[CompressedImage | Image], stamp: Time
 ) -> Observation:
-    """Write a request with its state `[state_dim]` and its images, both in the contract's order.
+    """Return the message of a request with its state `[state_dim]` and images, in the contract's order.
 
     Raises WireError when the two prefixes differ in shape.
     """
@@ -60,11 +60,11 @@ def observation_to_message(
 
 
 def observation_from_message(message: Observation, offer: SessionOffer) -> PolicyObservation:
-    """Read and decode an observation of the robot that made the offer.
+    """Return the decoded observation of the robot that made the offer.
 
     State and prefixes are read-only views into the message. Raises WireError when the schema version, the
-    state, the prefixes or the number of images are not what the offer promised, and its subclass ImageError,
-    naming the feature, when an image has another format or cannot be decoded.
+    state, the prefixes or the number of images differ from the offer. Raises ImageError, a WireError that
+    names the feature, when an image has another format or cannot be decoded.
     """
     require_schema_version(message.schema_version, "observation")
     state = from_float32_field(message.state, (len(offer.state_names),), "state")
@@ -85,7 +85,7 @@ def observation_from_message(message: Observation, offer: SessionOffer) -> Polic
 
 
 def request_from_message(message: Observation) -> Request:
-    """Read the identity of a request, and nothing that could be malformed: the prefixes stay None."""
+    """Return a request's identity. The prefixes, which may be malformed, are not read and stay None."""
     return Request(
         session_id=message.session_id,
         session_epoch=message.session_epoch,
@@ -109,7 +109,7 @@ def _decode_images(message: Observation, features: Sequence[ImageFeature]) -> di
     _require_count(message.raw_images, raw, "raw_images")
     arrived = {feature.name: image for feature, image in zip(encoded, message.images, strict=True)}
     arrived |= {feature.name: image for feature, image in zip(raw, message.raw_images, strict=True)}
-    # The first one is decoded here, the others beside it: the libraries release the GIL.
+    # This thread decodes the first image, a pool the others: the libraries release the GIL.
     begun = {
         feature.name: _decoding_pool().submit(_decode, arrived[feature.name], feature)
         for feature in encoded[1:]
@@ -121,7 +121,7 @@ def _decode_images(message: Observation, features: Sequence[ImageFeature]) -> di
             else _decode(arrived[feature.name], feature)
             for feature in features
         }
-    finally:  # one has failed: what is left of the others must not keep the next request waiting
+    finally:  # when one image fails, the rest must not delay the next request
         wait([future for future in begun.values() if not future.cancel()])
 
 

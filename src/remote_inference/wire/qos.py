@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Topic names and QoS of the package's own topics.
 
-KEEP_LAST everywhere: rmw_zenoh maps it to congestion control DROP, so a stalled link drops a sample and
-blocks neither robot nor server. KEEP_ALL with RELIABLE would block.
+Every topic uses KEEP_LAST, which rmw_zenoh maps to congestion control DROP: a stalled link drops a sample
+and blocks neither robot nor server. KEEP_ALL with RELIABLE would block.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ OBSERVATION_TOPIC = "remote_inference/observation"
 CHUNK_TOPIC = "remote_inference/chunk"
 STATE_TOPIC = "remote_inference/state"
 EXECUTED_TOPIC = "remote_inference/executed"
-# Absolute: where every node of a ROS system reports.
+# Absolute: all nodes of a ROS system report there.
 DIAGNOSTICS_TOPIC = "/diagnostics"
 
-# Observation and chunk: a lost one is recovered by the request cycle, an old one is worthless.
+# Observation and chunk: the request cycle recovers from a lost message, and an old message is worthless.
 EXCHANGE_QOS = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=1, reliability=ReliabilityPolicy.RELIABLE)
-# States: late joiners see the newest.
+# States: late joiners receive the newest message.
 LATCHED_QOS = QoSProfile(
     history=HistoryPolicy.KEEP_LAST,
     depth=1,
@@ -30,7 +30,7 @@ LATCHED_QOS = QoSProfile(
 EXECUTED_QOS = QoSProfile(
     history=HistoryPolicy.KEEP_LAST, depth=100, reliability=ReliabilityPolicy.BEST_EFFORT
 )
-# Sensors: the newest message counts; best effort accepts every publisher.
+# Sensors: only the newest message counts, and best effort matches every publisher.
 SENSOR_QOS = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 COMMAND_QOS = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=1, reliability=ReliabilityPolicy.RELIABLE)
 DIAGNOSTICS_QOS = QoSProfile(

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""How a server reads serialized observations, and one of its own to practise on."""
+"""Decodes serialized observations for the server, and makes a sample for the warm-up."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ JPEG_QUALITY = 90  # the robots' default
 
 
 class RequestDecoder:
-    """The worker's view of the wire. A request without a task has the manifest's."""
+    """Decodes requests for the worker. A request without a task gets the manifest's default task."""
 
     def __init__(self, manifest: Manifest) -> None:
         self._default_task = manifest.default_task
@@ -44,7 +44,7 @@ class RequestDecoder:
     def observation(self, message: Any, offer: SessionOffer) -> PolicyObservation:
         observation = observation_from_message(message, offer)
         task = observation.task or self._default_task
-        if self._pin_task and task != self._default_task:  # an operator may have changed it since admission
+        if self._pin_task and task != self._default_task:  # may have changed since admission
             raise WireError(f"task: found {task!r}, expected {self._default_task!r}, which is pinned")
         return replace(observation, task=task)
 
@@ -52,7 +52,7 @@ class RequestDecoder:
 def sample_request(spec: PolicySpec, task: str) -> tuple[bytes, SessionOffer]:
     """Return a serialized observation of the training shapes, and the offer of a robot that could send it.
 
-    A policy that continues prefixes gets one: guidance is the slow path, and starts cold.
+    The sample has a prefix if the policy supports RTC: guidance is slower and needs a warm-up of its own.
     """
     images = [_picture(shape) for shape in spec.image_shapes.values()]
     offer = SessionOffer(
@@ -84,7 +84,7 @@ def sample_request(spec: PolicySpec, task: str) -> tuple[bytes, SessionOffer]:
 
 
 def _picture(shape: tuple[int, int, int]) -> CompressedImage:
-    """Return a picture `(height, width, 3)`, or a depth image with any other number of channels."""
+    """Return a JPEG for `(height, width, 3)`, a depth PNG for any other number of channels."""
     height, width, channels = shape
     if channels == 3:
         rgb = _shading(shape, 255).astype(np.uint8)
@@ -94,6 +94,6 @@ def _picture(shape: tuple[int, int, int]) -> CompressedImage:
 
 
 def _shading(shape: tuple[int, ...], peak: int) -> NDArray[np.float64]:
-    """Return rows that grow brighter, with a sensor's noise: black or pure noise decodes unlike any scene."""
+    """Return noisy rows that grow brighter: black or pure noise would not decode in a real image's time."""
     ramp = np.linspace(0.2, 0.8, shape[0]).reshape(-1, *[1] * (len(shape) - 1))
     return peak * np.clip(ramp + np.random.default_rng(0).normal(0.0, 0.03, shape), 0.0, 1.0)

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The robot's sensor messages, read as the contract says: joints by name, images ready for the wire."""
+"""Reads the robot's sensor messages as the contract says: joints by name, images ready to be sent."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ _COMPRESSIONS = {"jpeg": "jpeg", "jpg": "jpeg", "png": "png"}
 
 
 class SensorError(ValueError):
-    """A sensor message is not what the contract says; names topic, what was found and expected."""
+    """A sensor message differs from the contract; the text names topic, what was found and expected."""
 
 
 class JointReader:
-    """Picks a state source's joints out of JointState messages, whatever their order there."""
+    """Picks a state source's joints out of JointState messages, in any order of the message."""
 
     def __init__(self, source: StateSource) -> None:
         self._source = source
-        self._seen: Sequence[str] = ()  # names of the last message, for which _index was made
+        self._seen: Sequence[str] = ()  # names of the last message, to which _index applies
         self._index: NDArray[np.intp] = np.empty(0, np.intp)
 
     def read(self, message: JointState) -> NDArray[np.float64]:
         """Return float64 `[len(source.names)]` in the source's order and the message's units.
 
         Raises SensorError naming topic, field and joints when a joint is missing, the field does not have one
-        value for each name, or a wanted joint's value is not finite.
+        value for each name, or the value of one of the source's joints is not finite.
         """
         source = self._source
         if message.name != self._seen:
@@ -75,7 +75,7 @@ class JointReader:
 
 
 class CameraReader:
-    """Turns one camera's messages into what Observation carries, encoding those that are not encoded yet."""
+    """Turns one camera's messages into images for Observation, and encodes raw images if need be."""
 
     def __init__(self, source: ImageSource, feature: ImageFeature) -> None:
         self._source = source
@@ -84,14 +84,13 @@ class CameraReader:
 
     @property
     def size(self) -> tuple[int, int]:
-        """`(height, width)` [px] of the last image read, (0, 0) before the first."""
+        """`(height, width)` [px] of the last image, (0, 0) before the first."""
         return self._size
 
     def read(self, message: CompressedImage | Image) -> CompressedImage | Image:
-        """Return the image as the feature's encoding says, under the sensor message's header.
+        """Return the image in the feature's encoding, with the sensor message's header.
 
-        Encoded data of the right kind, and raw images in rgb8 or 16UC1, are passed on as they are. Raises
-        SensorError naming topic and feature.
+        Data that has this encoding already passes unchanged. Raises SensorError naming topic and feature.
         """
         try:
             return self._pass_on(message) if self._source.type == COMPRESSED_IMAGE else self._encode(message)
@@ -125,6 +124,6 @@ class CameraReader:
 
 
 def _compression(image_format: str) -> str | None:
-    """Name the compression in a format: "jpeg", "png", or image_transport's "rgb8; jpeg compressed bgr8"."""
+    """Return the compression in a format such as "png" or "rgb8; jpeg compressed bgr8", None if unknown."""
     words = image_format.rpartition(";")[2].split()
     return _COMPRESSIONS.get(words[0].lower()) if words else None

@@ -18,7 +18,7 @@ _ENCODINGS = ("jpeg", "png", "raw")
 
 
 def offer_to_request(offer: SessionOffer) -> OpenSession.Request:
-    """Write an offer."""
+    """Return the request that carries an offer."""
     return OpenSession.Request(
         client=offer.client,
         client_instance_id=offer.client_instance_id,
@@ -39,11 +39,10 @@ def offer_to_request(offer: SessionOffer) -> OpenSession.Request:
 
 
 def offer_from_request(request: OpenSession.Request) -> SessionOffer:
-    """Read an offer.
+    """Return the offer in a request.
 
-    Raises WireError when the namespace is none or has no room for our topics, the image fields differ in
-    length, or an encoding is none of jpeg, png and raw, and its subclass ImageError when images would be
-    larger than is ever decoded.
+    Raises WireError when the namespace is invalid or too long for our topics, the image fields differ in
+    length, or an encoding is unknown. Raises ImageError, a WireError, when an image is too large to decode.
     """
     _require_namespace(request.robot_namespace)
     for field in ("image_encodings", "image_heights", "image_widths"):
@@ -78,7 +77,7 @@ def offer_from_request(request: OpenSession.Request) -> SessionOffer:
 
 
 def _require_namespace(namespace: str) -> None:
-    """Check it as a node's own, not by its topics alone: `/a` and `/a/` would be two robots on one topic."""
+    """Check the namespace itself, not only its topics: `/a` and `/a/` would be two robots on one topic."""
     try:
         validate_namespace(namespace)
         for topic in (CHUNK_TOPIC, OBSERVATION_TOPIC):
@@ -91,7 +90,7 @@ def _require_namespace(namespace: str) -> None:
 
 
 def reply_to_response(reply: SessionReply) -> OpenSession.Response:
-    """Write a reply."""
+    """Return the response that carries a reply."""
     return OpenSession.Response(
         accepted=reply.accepted,
         rejection=reply.rejection,
@@ -115,7 +114,7 @@ def reply_to_response(reply: SessionReply) -> OpenSession.Response:
 
 
 def reply_from_response(response: OpenSession.Response) -> SessionReply:
-    """Read a reply."""
+    """Return the reply in a response."""
     return SessionReply(
         accepted=response.accepted,
         rejection=response.rejection,
