@@ -20,6 +20,8 @@ from remote_inference.core.robot.action_queue import ChunkSource
 from remote_inference.core.robot.config import RobotConfig
 
 JOINTS = ("shoulder", "elbow")
+FLOAT64_MULTI_ARRAY = "std_msgs/msg/Float64MultiArray"
+JOINT_TRAJECTORY = "trajectory_msgs/msg/JointTrajectory"
 CAMERA = "observation.images.front"
 TOPICS = ("joint_states", "front/image_raw")
 FPS = 20.0
@@ -51,7 +53,7 @@ def contract_document(kind: str = "position") -> dict[str, Any]:
         "images": {"front": {"topic": "front/image_raw", "type": "sensor_msgs/msg/Image"}},
         "rename": {"images.front": CAMERA},
         "actions": {"kind": kind, "names": list(JOINTS), "limits": {name: dict(limit) for name in JOINTS}},
-        "commands": [{"topic": "commands", "type": "std_msgs/msg/Float64MultiArray", "names": list(JOINTS)}],
+        "commands": [{"topic": "commands", "type": FLOAT64_MULTI_ARRAY, "names": list(JOINTS)}],
     }
 
 

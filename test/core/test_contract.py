@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 import yaml
-from builders import CAMERA, JOINTS, contract_document, make_contract
+from builders import CAMERA, JOINT_TRAJECTORY, JOINTS, contract_document, make_contract
 
-from remote_inference.core.contract import JOINT_TRAJECTORY, Contract, load_contract
+from remote_inference.core.contract import Contract, load_contract
 from remote_inference.core.document import DocumentError, parse_document
 
 SHIPPED = Path(__file__).parents[2] / "config" / "belt_arm.contract.yaml"

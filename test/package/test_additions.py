@@ -13,10 +13,14 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
+import numpy as np
 import pytest
-from builders import ShiftProcessors, make_offer, make_spec
+from builders import JOINTS, ShiftProcessors, contract_document, make_offer, make_spec
+from builtin_interfaces.msg import Time
 
-from remote_inference.core.document import DocumentError
+from remote_inference.core.command_interfaces import COMMAND_INTERFACES
+from remote_inference.core.contract import Contract
+from remote_inference.core.document import DocumentError, parse_document
 from remote_inference.core.registry import Registry
 from remote_inference.core.server.backends import BACK_ENDS
 from remote_inference.core.server.batching import largest_batch, make_scheduler
@@ -24,8 +28,9 @@ from remote_inference.core.server.manifest import load_manifest
 from remote_inference.core.server.schedulers import SCHEDULERS
 from remote_inference.core.server.session import Session
 from remote_inference.policies import load_policy
+from remote_inference.wire import make_command_writer
 
-REGISTRIES: tuple[Registry[Any], ...] = (BACK_ENDS, SCHEDULERS)
+REGISTRIES: tuple[Registry[Any], ...] = (BACK_ENDS, COMMAND_INTERFACES, SCHEDULERS)
 
 Add = Callable[[Registry[Any], str, str], None]
 
@@ -78,6 +83,40 @@ def test_a_policy_back_end_is_added(add: Add, tmp_path: Path):
     )
     policy: Any = load_policy(load_manifest(path).model)
     assert (policy.spec.name, policy.path) == ("still npu:1 float32", str(tmp_path / "weights"))
+
+
+def test_a_command_interface_is_added(add: Add):
+    document = contract_document("effort")
+    document["commands"][0]["type"] = "contrib"
+    with pytest.raises(DocumentError, match=r"commands\.0\.type: found 'contrib', expected one of 'std_msgs"):
+        parse_document(document, Contract, "arm.contract.yaml")
+    add(
+        COMMAND_INTERFACES,
+        "INTERFACE",
+        """
+        from std_msgs.msg import Float32MultiArray
+
+        from remote_inference.core.command_interfaces import CommandInterface
+        from remote_inference.wire import CommandWriter
+
+        class HalfWriter(CommandWriter):
+            message_type = Float32MultiArray
+
+            def _write(self, rows, stamp):
+                return Float32MultiArray(data=rows.ravel().astype("float32").tolist())
+
+        INTERFACE = CommandInterface(f"{__name__}:HalfWriter", kinds=("effort",), takes_horizon=True)
+        """,
+    )
+    contract = parse_document(document, Contract, "arm.contract.yaml")
+    writer = make_command_writer(contract.commands[0], contract)
+    message = writer.message(np.arange(2.0 * len(JOINTS)).reshape(2, -1), Time())
+    assert isinstance(message, writer.message_type)
+    assert list(message.data) == [0.0, 1.0, 2.0, 3.0]
+    assert writer.takes_horizon
+    document["actions"]["kind"] = "position"
+    with pytest.raises(DocumentError, match=r"takes a contrib, expected actions\.kind effort"):
+        parse_document(document, Contract, "arm.contract.yaml")
 
 
 def test_a_scheduler_is_added(add: Add, tmp_path: Path):

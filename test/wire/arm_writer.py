@@ -4,9 +4,10 @@
 
 from __future__ import annotations
 
+from builders import FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY
 from builtin_interfaces.msg import Time
 
-from remote_inference.core.contract import FLOAT64_MULTI_ARRAY, JOINT_STATE, JOINT_TRAJECTORY, Contract
+from remote_inference.core.contract import JOINT_STATE, Contract
 from remote_inference.core.document import parse_document
 from remote_inference.wire import CommandWriter, make_command_writer
 

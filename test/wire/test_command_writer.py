@@ -9,11 +9,12 @@ from array import array
 import numpy as np
 import pytest
 from arm_writer import ACTION_NAMES, ALL_TYPES, PERIOD_NS, STAMP, writer
+from builders import FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY
 from builtin_interfaces.msg import Time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from remote_inference.core.contract import FLOAT64_MULTI_ARRAY, JOINT_STATE, JOINT_TRAJECTORY
+from remote_inference.core.contract import JOINT_STATE
 from remote_inference.wire import WireError
 
 

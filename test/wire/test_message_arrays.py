@@ -10,6 +10,7 @@ import msgpack
 import numpy as np
 import pytest
 from arm_writer import ACTION_NAMES, STAMP, writer
+from builders import FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY
 from builtin_interfaces.msg import Time
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,13 +19,7 @@ from sensor_msgs.msg import CompressedImage, Image, JointState
 from std_msgs.msg import Float64MultiArray
 from trajectory_msgs.msg import JointTrajectoryPoint
 
-from remote_inference.core.contract import (
-    FLOAT64_MULTI_ARRAY,
-    IMAGE,
-    JOINT_STATE,
-    JOINT_TRAJECTORY,
-    ImageSource,
-)
+from remote_inference.core.contract import IMAGE, JOINT_STATE, ImageSource
 from remote_inference.core.exchange import Chunk, ImageFeature, Request
 from remote_inference.msg import ActionChunk, Observation
 from remote_inference.wire import (

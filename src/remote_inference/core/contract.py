@@ -10,14 +10,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from remote_inference.core.document import Document, load_document
+from remote_inference.core.command_interfaces import COMMAND_INTERFACES, CommandInterface
+from remote_inference.core.document import Document, NameIn, load_document
 from remote_inference.core.exchange import ImageFeature
 
 JOINT_STATE = "sensor_msgs/msg/JointState"
 IMAGE = "sensor_msgs/msg/Image"
 COMPRESSED_IMAGE = "sensor_msgs/msg/CompressedImage"
-FLOAT64_MULTI_ARRAY = "std_msgs/msg/Float64MultiArray"
-JOINT_TRAJECTORY = "trajectory_msgs/msg/JointTrajectory"
 
 Name = Annotated[str, Field(min_length=1)]
 Names = Annotated[tuple[Name, ...], Field(min_length=1)]
@@ -112,14 +111,15 @@ class CommandSink(Document):
 
     topic: Topic
     type: Annotated[
-        Literal[
-            "std_msgs/msg/Float64MultiArray",
-            "trajectory_msgs/msg/JointTrajectory",
-            "sensor_msgs/msg/JointState",
-        ],
+        str,
+        NameIn(COMMAND_INTERFACES),
         Field(description="what the controller takes; JointTrajectory for position actions only"),
     ]
     names: Annotated[Names, Field(description="actions that the controller takes, in its own order")]
+
+    @property
+    def interface(self) -> CommandInterface:
+        return COMMAND_INTERFACES.get(self.type)
 
 
 class Home(Document):
@@ -187,12 +187,12 @@ class Contract(Document):
         if unknown := sorted(set(self.rename) - robot_features):
             raise ValueError(f"rename has {', '.join(unknown)}, expected keys of {sorted(robot_features)}")
         _require_unique([image.name for image in self.image_features], "image features after rename")
-        trajectories = [sink.topic for sink in self.commands if sink.type == JOINT_TRAJECTORY]
-        if trajectories and self.actions.kind != "position":
-            raise ValueError(
-                f"commands: {trajectories[0]} takes a JointTrajectory, expected actions.kind position, "
-                f"found {self.actions.kind}"
-            )
+        for sink in self.commands:
+            if self.actions.kind not in sink.interface.kinds:
+                raise ValueError(
+                    f"commands: {sink.topic} takes a {sink.type.split('/')[-1]}, expected actions.kind "
+                    f"{' or '.join(sink.interface.kinds)}, found {self.actions.kind}"
+                )
 
     def _check_measured(self) -> None:
         """Ask for joint positions: the first step of a position robot can be bounded only from there."""

@@ -6,11 +6,22 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from builders import JOINTS, LIMIT, MAX_STEP, PERIOD_NS, contract_document, make_rows, make_source, ns
+from builders import (
+    FLOAT64_MULTI_ARRAY,
+    JOINT_TRAJECTORY,
+    JOINTS,
+    LIMIT,
+    MAX_STEP,
+    PERIOD_NS,
+    contract_document,
+    make_rows,
+    make_source,
+    ns,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remote_inference.core.contract import FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY, Contract
+from remote_inference.core.contract import Contract
 from remote_inference.core.document import parse_document
 from remote_inference.core.robot.action_queue import ActionQueue, MergeMode
 from remote_inference.core.robot.guard import VELOCITY_LIMIT, Guard

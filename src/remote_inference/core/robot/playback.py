@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from remote_inference.core.contract import JOINT_TRAJECTORY, CommandSink, Contract
+from remote_inference.core.contract import CommandSink, Contract
 from remote_inference.core.robot.action_queue import ActionQueue
 from remote_inference.core.robot.guard import AGE, SENSOR_AGE, Float64Array, Guard
 from remote_inference.core.robot.homing import Homing
@@ -31,7 +31,7 @@ class Playback:
         self._home = contract.home
         self._contract = contract
         self._handed_over = _taken_by(
-            contract, (sink for sink in contract.commands if sink.type == JOINT_TRAJECTORY)
+            contract, (sink for sink in contract.commands if sink.interface.takes_horizon)
         )
         self._unheard = _taken_by(contract, ())  # actions that no controller listens to
         self._fallback = fallback

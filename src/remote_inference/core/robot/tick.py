@@ -37,3 +37,8 @@ class Tick:
     age_s: float = math.nan
     interventions: tuple[str, ...] = ()
     horizon: Float64Array | None = None
+
+    @property
+    def is_for_horizons_alone(self) -> bool:
+        """Whether it only ends what controllers that take a horizon were handed: the others hear nothing."""
+        return self.source is CommandSource.HOLD

@@ -39,7 +39,7 @@ from remote_inference.core.robot.effects import (
     Warn,
 )
 from remote_inference.core.robot.engine import Engine
-from remote_inference.core.robot.tick import CommandSource, Tick
+from remote_inference.core.robot.tick import Tick
 from remote_inference.monitoring.diagnostics import Diagnostics, robot_diagnostic
 from remote_inference.msg import ActionChunk, ClientState, ExecutedAction, Observation
 from remote_inference.nodes.parameters import declare_parameters
@@ -301,7 +301,7 @@ class RemoteInference(Node):
         if tick.horizon is not None:
             stamp = time_message(stamp_ns)
             for publisher, writer in self._commands:
-                if writer.takes_horizon or tick.source is not CommandSource.HOLD:
+                if writer.takes_horizon or not tick.is_for_horizons_alone:
                     publisher.publish(writer.message(tick.horizon, stamp))
         episode_id = tick.queued.source.episode_id if tick.queued else self._engine.episode_id
         self._executed.append(ExecutedTick(index, stamp_ns, episode_id, tick))

@@ -1,0 +1,22 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Commands as std_msgs/Float64MultiArray."""
+
+from __future__ import annotations
+
+import numpy as np
+from builtin_interfaces.msg import Time
+from numpy.typing import NDArray
+from std_msgs.msg import Float64MultiArray
+
+from remote_inference.wire.arrays import float64_field
+from remote_inference.wire.commands.writer import CommandWriter
+
+
+class ArrayWriter(CommandWriter):
+    """For ros2_control's forward_command_controller and its relatives."""
+
+    message_type = Float64MultiArray
+
+    def _write(self, rows: NDArray[np.float64], stamp: Time) -> Float64MultiArray:  # noqa: ARG002
+        return Float64MultiArray(data=float64_field(rows[0]))

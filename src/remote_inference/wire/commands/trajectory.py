@@ -1,0 +1,41 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Commands as trajectory_msgs/JointTrajectory."""
+
+from __future__ import annotations
+
+from array import array
+
+import numpy as np
+from builtin_interfaces.msg import Duration, Time
+from numpy.typing import NDArray
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from remote_inference.wire.commands.writer import CommandWriter
+
+
+class TrajectoryWriter(CommandWriter):
+    """For ros2_control's joint_trajectory_controller: it is handed the whole horizon.
+
+    The stamp stays zero: the trajectory begins when it arrives and replaces the one before. Points carry no
+    velocities: the controller refuses a last point that moves.
+    """
+
+    message_type = JointTrajectory
+
+    def _write(self, rows: NDArray[np.float64], stamp: Time) -> JointTrajectory:  # noqa: ARG002
+        return JointTrajectory(
+            joint_names=list(self._sink.names),
+            points=[
+                JointTrajectoryPoint(
+                    positions=array("d", row.tobytes()),
+                    time_from_start=_duration((index + 1) * self._period_ns),
+                )
+                for index, row in enumerate(rows)
+            ],
+        )
+
+
+def _duration(duration_ns: int) -> Duration:
+    seconds, nanoseconds = divmod(duration_ns, 1_000_000_000)
+    return Duration(sec=seconds, nanosec=nanoseconds)
