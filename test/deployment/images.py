@@ -46,7 +46,7 @@ def check_command(command: list[str]) -> argparse.Namespace | None:
     program, *arguments = command
     if program == "remote-inference":
         try:
-            return cli._make_parser().parse_args(arguments)
+            return cli.make_parser().parse_args(arguments)
         except SystemExit as error:
             raise AssertionError(f"{command} is refused") from error
     assert program == ROUTER or local(program).is_file(), command

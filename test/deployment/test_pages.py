@@ -234,7 +234,7 @@ def test_services_and_topics_have_the_names_and_types_that_are_called() -> None:
 
 
 def test_verbs_of_the_command_line_are_the_package_s() -> None:
-    verbs = cli._make_parser()._subparsers._group_actions[0].choices  # type: ignore[union-attr]
+    verbs = cli.make_parser()._subparsers._group_actions[0].choices  # type: ignore[union-attr]
     used = {verb for (verb,) in of(r"^remote-inference ([a-z-]+)")}
     assert used <= verbs.keys()
 
@@ -243,7 +243,7 @@ def test_verbs_of_the_command_line_are_the_package_s() -> None:
     "line", sorted({line for _, line in BLOCK_LINES if line.startswith("remote-inference ")})
 )
 def test_a_line_of_the_command_line_is_accepted(line: str) -> None:
-    cli._make_parser().parse_args(shlex.split(line)[1:])
+    cli.make_parser().parse_args(shlex.split(line)[1:])
 
 
 SPEAKS = re.compile(r"^(remote-inference (robot|server) |ros2 (service|topic|node|param|lifecycle) )")

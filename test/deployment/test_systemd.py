@@ -69,11 +69,11 @@ def test_the_unit_starts_the_robot_s_node_with_what_its_environment_names(tmp_pa
     started = run_unit(tmp_path, 'echo "$$ $*"')
     pid, *arguments = (started.communicate(timeout=20.0)[0]).split()
     assert int(pid) == started.pid  # systemd signals the command itself
-    parsed = cli._make_parser().parse_args(arguments)
+    parsed = cli.make_parser().parse_args(arguments)
     assert parsed.namespace == "/robot_1"
     assert str(parsed.contract) == variables()["CONTRACT"]
     assert str(parsed.params_file) == variables()["PARAMS_FILE"]
-    assert parsed.run is cli._run_robot
+    assert parsed.verb == "robot"
 
 
 def test_the_environment_file_sets_what_the_unit_reads() -> None:

@@ -36,6 +36,7 @@ MODULE_FILES = {
 
 # Each room may import those before it.
 ROOMS = (
+    "errors",
     "paths",
     "core",
     "wire",

@@ -16,13 +16,14 @@ from pydantic_core import CoreSchema, core_schema
 
 from remote_inference.core.document_problems import describe_problems, show_value
 from remote_inference.core.registry import Registry
+from remote_inference.errors import UserError
 
 MERGE_TAG = "tag:yaml.org,2002:merge"  # of the key `<<`
 
 Model = TypeVar("Model", bound="Document")
 
 
-class DocumentError(Exception):
+class DocumentError(UserError):
     """A document is missing, unreadable or invalid; one line per problem."""
 
 

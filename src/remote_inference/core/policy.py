@@ -12,10 +12,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from remote_inference.errors import UserError
+
 Float32Array = NDArray[np.float32]
 
 
-class PolicyError(Exception):
+class PolicyError(UserError):
     """A policy cannot be loaded, or cannot answer; the message names the file or the feature."""
 
 

@@ -14,7 +14,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as RichProgress
 from rich.table import Table
 
-from remote_inference.demo.run import DemoOptions, Episode, Progress
+from remote_inference.demo.options import DemoOptions
+from remote_inference.demo.run import Episode, Progress
 from remote_inference.demo.sweep import LABELS, Sweep
 
 STATE_STYLES = {

@@ -16,6 +16,7 @@ from rclpy.executors import SingleThreadedExecutor
 from std_srvs.srv import Trigger
 from typing_extensions import Self
 
+from remote_inference.errors import UserError
 from remote_inference.msg import ClientState
 from remote_inference.srv import BeltArmOutcome, BeltArmReset, StartEpisode
 from remote_inference.wire.qos import LATCHED_QOS, STATE_TOPIC
@@ -24,7 +25,7 @@ CALL_TIMEOUT_S = 5.0
 POLL_S = 0.05
 
 
-class OperatorError(Exception):
+class OperatorError(UserError):
     """A service did not answer or refused, or a condition did not come true in time."""
 
 

@@ -17,7 +17,8 @@ import numpy as np
 from rclpy.utilities import get_rmw_implementation_identifier
 
 import remote_inference
-from remote_inference.demo.run import NAMESPACE, DemoOptions, Episode
+from remote_inference.demo.options import DemoOptions
+from remote_inference.demo.run import NAMESPACE, Episode
 from remote_inference.recording.frames import draw_film_strip
 from remote_inference.recording.report import draw_report
 from remote_inference.recording.summary import summarise

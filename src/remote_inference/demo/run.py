@@ -13,6 +13,7 @@ import yaml
 
 from remote_inference.core.contract import COMPRESSED_IMAGE
 from remote_inference.demo.operator import Operator
+from remote_inference.demo.options import POLICIES, STRATEGIES, DemoOptions
 from remote_inference.deployment import bringup
 from remote_inference.deployment.process_group import ProcessGroup
 from remote_inference.paths import share_path
@@ -24,30 +25,6 @@ EPISODE_LIMIT_S = 5.0  # the belt has carried the cube out of reach by then
 STARTUP_TIMEOUT_S = 60.0
 OUTCOME_PERIOD_S = 0.1
 FIRST_SEED = 1_000_000  # seeds below are for training
-
-# Parameters of the robot by strategy. `blocking` executes ten actions of each chunk, a third of a second, as
-# users of remote synchronous inference do.
-STRATEGIES: dict[str, dict[str, object]] = {
-    "trim": {"delay_policy": "consumed"},
-    "no_trim": {"delay_policy": "none"},
-    "blocking": {"request_mode": "blocking", "execution_horizon": 10},
-}
-
-
-# Parameters of the robot by policy, a folder of config/models. The params file's `replace` is for belt_arm.
-POLICIES: dict[str, dict[str, object]] = {"belt_arm": {}, "belt_arm_flow": {"merge_mode": "auto"}}
-
-
-@dataclass(frozen=True)
-class DemoOptions:
-    """What to run. Episode k has seed `FIRST_SEED + seed * 10_000 + k`."""
-
-    episodes: int
-    latency_ms: float
-    strategy: str
-    seed: int
-    policy: str = "belt_arm"
-    record: bool = True
 
 
 @dataclass(frozen=True)

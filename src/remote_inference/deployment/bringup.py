@@ -21,6 +21,7 @@ from remote_inference.core.contract import load_contract
 from remote_inference.core.document import DocumentError
 from remote_inference.core.exchange import in_namespace
 from remote_inference.deployment import zenoh_config
+from remote_inference.errors import UserError
 from remote_inference.paths import share_path
 
 # Messages near 1 MB drown in page faults under glibc's defaults, which give such blocks back at once.
@@ -46,7 +47,7 @@ MODULES = {
 }
 
 
-class DeploymentError(Exception):
+class DeploymentError(UserError):
     """What was asked for cannot be started; the message says why."""
 
 

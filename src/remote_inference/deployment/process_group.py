@@ -19,6 +19,7 @@ from typing_extensions import Self
 
 from remote_inference.deployment import end_with_parent
 from remote_inference.deployment.bringup import Process
+from remote_inference.errors import UserError
 
 STOP_TIMEOUT_S = 20.0  # between SIGTERM and SIGKILL
 WATCH_PERIOD_S = 0.2
@@ -26,7 +27,7 @@ LOG_TAIL_LINES = 12
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)  # to us
 
 
-class ProcessError(Exception):
+class ProcessError(UserError):
     """A process ended that should run; the message ends with the last lines of its log."""
 
 

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from remote_inference.errors import UserError
+
 RMW = "rmw_zenoh_cpp"
 SESSION_VARIABLE = "ZENOH_SESSION_CONFIG_URI"
 ROUTER_VARIABLE = "ZENOH_ROUTER_CONFIG_URI"
@@ -18,7 +20,7 @@ PROTOCOLS = ("tcp", "tls", "quic", "udp", "ws")
 EXPECTED = f"PROTOCOL/HOST:PORT with a protocol of {', '.join(PROTOCOLS)}, for example tls/host:7447"
 
 
-class EndpointError(Exception):
+class EndpointError(UserError):
     """A router's endpoint cannot be used; the message says where, what was found and what was expected."""
 
 

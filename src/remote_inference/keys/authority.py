@@ -19,12 +19,14 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from remote_inference.errors import UserError
+
 CERTIFICATE_FILE = "ca.pem"
 KEY_FILE = "ca_key.pem"
 BACKDATED = datetime.timedelta(hours=1)  # a robot's clock may lag
 
 
-class AuthorityError(Exception):
+class AuthorityError(UserError):
     """The authority cannot be read or cannot sign; says what, where, found and expected."""
 
 

@@ -21,6 +21,7 @@ from rosbags.serde import SerdeError
 from rosbags.typesys import Stores, TypesysError, get_types_from_idl, get_types_from_msg, get_typestore
 from rosbags.typesys.store import Typestore
 
+from remote_inference.errors import UserError
 from remote_inference.paths import share_path
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 _SEPARATOR = "=" * 80 + "\n"
 
 
-class BagError(Exception):
+class BagError(UserError):
     """A bag cannot be written or read; names the bag and what is wrong with it."""
 
 

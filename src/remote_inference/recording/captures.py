@@ -18,6 +18,7 @@ from remote_inference.core.document import DocumentError
 from remote_inference.core.exchange import Chunk, ImageFeature, SessionOffer
 from remote_inference.core.policy import Float32Array
 from remote_inference.core.server.throttle import Throttle
+from remote_inference.errors import UserError
 from remote_inference.recording.background_writer import BackgroundWriter
 
 SUFFIX = ".capture"
@@ -27,7 +28,7 @@ CLOSE_TIMEOUT_S = 5.0
 WARNING_PERIOD_S = 10.0
 
 
-class CaptureError(Exception):
+class CaptureError(UserError):
     """A file is no capture; the message names it."""
 
 

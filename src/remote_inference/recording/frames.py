@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from remote_inference.errors import UserError
 from remote_inference.recording.timeline import Frame, Timeline
 
 _FRAME_WIDTH = 240  # [px]
@@ -18,7 +19,7 @@ _GAP, _CAPTION, _PERFORATION = 8, 22, 18  # [px]
 _FILM, _HOLE, _TEXT = "#1B1B1B", "#F4F4F4", "#F4F4F4"
 
 
-class FramesError(Exception):
+class FramesError(UserError):
     """No film strip can be drawn; says which camera or window has no images."""
 
 

@@ -1,16 +1,22 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Command-line options of `remote-inference fleet`."""
+"""`remote-inference fleet`."""
 
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
-from remote_inference.core.document import DocumentError
+from remote_inference.errors import UserError
 
 OLDEST_CRYPTOGRAPHY = 41  # the release in Ubuntu 24.04
+EXAMPLES = (
+    "remote-inference fleet init",
+    "remote-inference fleet add router hub --endpoints tls/hub.lab:7447",
+    "remote-inference fleet add server gpu_1",
+    "remote-inference fleet add robot robot_1 --servers gpu_1",
+    "remote-inference fleet renew robot_1",
+)
 ROLES = ("router", "server", "trainer", "robot", "operator")
 
 
@@ -27,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="encrypt the authority's key; asks unless REMOTE_INFERENCE_CA_PASSPHRASE is set",
     )
-    init.set_defaults(verb="init")
+    init.set_defaults(step="init")
     roles = verbs.add_parser("add", help="add a member and issue its certificate").add_subparsers(
         required=True, metavar="ROLE"
     )
@@ -40,58 +46,46 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             )
         if role in {"robot", "trainer"}:
             one.add_argument("--servers", nargs="+", required=True, help="the servers it works with")
-        one.set_defaults(verb="add", role=role)
+        one.set_defaults(step="add", role=role)
     for verb, text in (
         ("renew", "give a member a new key and certificate"),
         ("revoke", "take a member's rights away"),
     ):
         one = verbs.add_parser(verb, parents=[common], help=text)
         one.add_argument("name")
-        one.set_defaults(verb=verb)
+        one.set_defaults(step=verb)
     verbs.add_parser(
         "render", parents=[common], help="write every member's Zenoh configuration"
-    ).set_defaults(verb="render")
+    ).set_defaults(step="render")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run one verb; return the exit code.
 
-    Raises DocumentError for a bad description, and for a Python package that is missing or too old.
+    Raises UserError for a bad description, and for a Python package that is missing or too old.
     """
     _require_packages()
-    from remote_inference.keys import verbs  # noqa: PLC0415  robots and servers need no cryptography
-    from remote_inference.keys.authority import AuthorityError  # noqa: PLC0415
+    from remote_inference.keys import verbs  # noqa: PLC0415  needs cryptography
 
     folder: Path = arguments.folder
-    try:
-        if arguments.verb == "init":
-            verbs.init(folder, with_passphrase=arguments.passphrase)
-        elif arguments.verb == "add":
-            details = {
-                key: tuple(value)
-                for key in ("endpoints", "servers")
-                if (value := getattr(arguments, key, None))
-            }
-            verbs.add(folder, f"{arguments.role}s", arguments.name, details)
-        elif arguments.verb == "renew":
-            verbs.renew(folder, arguments.name)
-        elif arguments.verb == "revoke":
-            verbs.revoke(folder, arguments.name)
-        else:
-            verbs.render_all(folder)
-    except AuthorityError as error:
-        print(f"remote-inference fleet: {error}", file=sys.stderr)
-        return 2
-    except OSError as error:
-        print(
-            f"remote-inference fleet: {error.filename or folder}: {error.strerror or error}", file=sys.stderr
-        )
-        return 2
+    if arguments.step == "init":
+        verbs.init(folder, with_passphrase=arguments.passphrase)
+    elif arguments.step == "add":
+        details = {
+            key: tuple(value) for key in ("endpoints", "servers") if (value := getattr(arguments, key, None))
+        }
+        verbs.add(folder, f"{arguments.role}s", arguments.name, details)
+    elif arguments.step == "renew":
+        verbs.renew(folder, arguments.name)
+    elif arguments.step == "revoke":
+        verbs.revoke(folder, arguments.name)
+    else:
+        verbs.render_all(folder)
     return 0
 
 
 def _require_packages() -> None:
-    """Raise DocumentError unless the packages that only this command needs are installed."""
+    """Raise UserError unless the packages that only this verb needs are installed."""
     expected = (
         "expected the packages of requirements/fleet.txt, or apt's python3-cryptography and pip's json5"
     )
@@ -99,9 +93,9 @@ def _require_packages() -> None:
         import cryptography  # noqa: PLC0415
         import json5  # noqa: F401, PLC0415
     except ModuleNotFoundError as error:
-        raise DocumentError(f"fleet: found no Python package {error.name}, {expected}") from error
+        raise UserError(f"found no Python package {error.name}, {expected}") from error
     if int(cryptography.__version__.partition(".")[0]) < OLDEST_CRYPTOGRAPHY:
-        raise DocumentError(
-            f"fleet: found cryptography {cryptography.__version__}, "
+        raise UserError(
+            f"found cryptography {cryptography.__version__}, "
             f"expected {OLDEST_CRYPTOGRAPHY} or newer: {expected}"
         )

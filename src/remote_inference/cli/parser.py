@@ -1,0 +1,88 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The table of verbs, and the parser that imports a verb's module only when that verb is asked for."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from remote_inference import __version__
+
+PROGRAM = "remote-inference"
+MIDDLEWARE = "on the middleware that RMW_IMPLEMENTATION names"
+
+
+@dataclass(frozen=True)
+class Verb:
+    """One verb. `module` is described in `cli/verbs/__init__.py`."""
+
+    name: str
+    help: str
+    module: str
+
+
+VERBS = (
+    Verb("demo", "watch the simulated arm pick cubes, driven by a policy server", "demo"),
+    Verb("robot", f"run one robot's node, as robot.launch.py does, {MIDDLEWARE}", "robot"),
+    Verb("server", f"run a policy server, as server.launch.py does, {MIDDLEWARE}", "server"),
+    Verb("check", "validate contracts and manifests, and whether they fit", "check"),
+    Verb("explain", "draw what a robot did, from its bag", "explain"),
+    Verb("replay-capture", "serve captured requests again and compare the chunks", "replay_capture"),
+    Verb("fleet", "keys, certificates and Zenoh configurations of a fleet", "fleet"),
+)
+
+
+def make_parser(*, complete: bool = False) -> argparse.ArgumentParser:
+    """Return the program's parser.
+
+    complete: declare the arguments of every verb at once, for documentation and completion. Otherwise a
+    verb's module is imported when that verb is parsed.
+    """
+    parser = argparse.ArgumentParser(
+        prog=PROGRAM,
+        description="Run policies on a GPU server and drive robots with them.",
+        epilog=f"'{PROGRAM} VERB --help' shows a verb's options and examples.",
+    )
+    parser.add_argument("--version", action="version", version=__version__)
+    verbs = parser.add_subparsers(required=True, metavar="VERB", dest="verb", parser_class=_VerbParser)
+    for verb in VERBS:
+        added = verbs.add_parser(verb.name, help=verb.help, declare=_declaration(verb))
+        if complete:
+            added.declare()
+    return parser
+
+
+class _VerbParser(argparse.ArgumentParser):
+    """Declares its arguments when it first parses."""
+
+    def __init__(self, *, declare: Callable[[argparse.ArgumentParser], None] | None = None, **options: Any):
+        options.setdefault(
+            "formatter_class", argparse.RawDescriptionHelpFormatter
+        )  # examples keep their lines
+        super().__init__(**options)
+        self._declare = declare
+
+    def declare(self) -> None:
+        """Declare the arguments, once."""
+        declare, self._declare = self._declare, None
+        if declare is not None:
+            declare(self)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        self.declare()
+        return super().parse_known_args(args, namespace)
+
+
+def _declaration(verb: Verb) -> Callable[[argparse.ArgumentParser], None]:
+    def declare(parser: argparse.ArgumentParser) -> None:
+        module = import_module(f"remote_inference.cli.verbs.{verb.module}")
+        parser.description = f"{verb.help[0].upper()}{verb.help[1:]}."
+        parser.epilog = "\n  ".join(["examples:", *module.EXAMPLES])
+        parser.set_defaults(run=module.run)
+        module.add_arguments(parser)
+
+    return declare

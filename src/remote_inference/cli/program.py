@@ -1,0 +1,57 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Runs one verb, and ends it as programs of a shell end: with a line and a code, never with a traceback."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from remote_inference.cli.parser import PROGRAM, make_parser
+from remote_inference.errors import UserError
+
+EXIT_USAGE = 2  # as argparse's
+EXIT_INTERRUPTED = 130  # 128 + SIGINT
+EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one verb; return the exit code."""
+    try:
+        code = _run(argv)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        _forget_output()
+        return EXIT_BROKEN_PIPE
+    return code
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    try:
+        arguments = make_parser().parse_args(argv)
+    except SystemExit:
+        sys.stdout.flush()  # help, whose reader may be gone
+        raise
+    try:
+        return int(arguments.run(arguments))
+    except BrokenPipeError:
+        raise
+    except (UserError, OSError, ImportError) as error:
+        print(f"{PROGRAM} {arguments.verb}: {_describe(error)}", file=sys.stderr)
+        return EXIT_USAGE
+
+
+def _describe(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    if isinstance(error, ModuleNotFoundError):
+        return f"found no Python package {error.name}: install it with pip or rosdep"
+    return str(error)
+
+
+def _forget_output() -> None:
+    """Let nothing be written any more: Python flushes at its end, which would raise again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,143 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""How every verb begins and ends: quickly, and with a line and an exit code instead of a traceback."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from remote_inference import cli
+from remote_inference.cli import parser, program
+from remote_inference.errors import UserError
+
+# Each of these takes longer to import than help may take to appear.
+SLOW_IMPORTS = ("rclpy", "torch", "pydantic", "rich", "numpy", "matplotlib", "cryptography")
+NAMES = [verb.name for verb in parser.VERBS]
+
+
+def verb_parser(name: str) -> argparse.ArgumentParser:
+    choices = cli.make_parser(complete=True)._subparsers._group_actions[0].choices  # type: ignore[union-attr]
+    return choices[name]  # type: ignore[index, no-any-return, call-overload]
+
+
+def examples(name: str) -> list[str]:
+    """Return the commands that a verb's help ends with."""
+    _, _, shown = (verb_parser(name).epilog or "").partition("examples:\n")
+    return [line.strip() for line in shown.splitlines() if line.startswith(f"  {parser.PROGRAM} ")]
+
+
+def slow_imports_of(*arguments: str) -> set[str]:
+    """Return which slow packages a process has imported once it has parsed a command line."""
+    code = (
+        "import sys\nfrom remote_inference import cli\n"
+        "try: cli.make_parser().parse_args(sys.argv[1:])\nexcept SystemExit: pass\n"
+        f"print('imported', *sorted(set({SLOW_IMPORTS}) & set(sys.modules)))"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code, *arguments], check=True, capture_output=True, text=True, timeout=60.0
+    )
+    return set(ended.stdout.splitlines()[-1].split()[1:])
+
+
+@pytest.mark.parametrize("arguments", [["--help"], *([name, "--help"] for name in NAMES)], ids=" ".join)
+def test_help_imports_nothing_slow(arguments: list[str]) -> None:
+    assert not slow_imports_of(*arguments)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_parsing_imports_nothing_slow(name: str) -> None:
+    assert not slow_imports_of(*shlex.split(examples(name)[0])[1:])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_help_ends_with_examples_that_are_accepted(name: str) -> None:
+    assert examples(name)
+    for example in examples(name):
+        assert cli.make_parser().parse_args(shlex.split(example)[1:]).verb == name
+
+
+def end_of_verb(monkeypatch: pytest.MonkeyPatch, run: Callable[[], int]) -> int:
+    """Run a verb that ends as `run` does."""
+    module = ModuleType("remote_inference.cli.verbs.dummy")
+    vars(module).update(EXAMPLES=(), add_arguments=lambda parser: None, run=lambda arguments: run())
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(parser, "VERBS", (parser.Verb("dummy", "do as the test says", "dummy"),))
+    return cli.main(["dummy"])
+
+
+def raiser(error: BaseException) -> Callable[[], int]:
+    def run() -> int:
+        raise error
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (UserError("a.yaml: fps: found -1"), "a.yaml: fps: found -1"),
+        (PermissionError(13, "Permission denied", "/root/report.png"), "/root/report.png: Permission denied"),
+        (OSError(28, "No space left on device"), "No space left on device"),
+        (
+            ModuleNotFoundError("No module named 'rich'", name="rich"),
+            "found no Python package rich: install it with pip or rosdep",
+        ),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+)
+def test_what_the_user_can_mend_is_one_line_and_exit_code_2(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception, line: str
+) -> None:
+    assert end_of_verb(monkeypatch, raiser(error)) == program.EXIT_USAGE
+    assert capsys.readouterr() == ("", f"remote-inference dummy: {line}\n")
+
+
+def test_an_interrupt_ends_quietly(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert end_of_verb(monkeypatch, raiser(KeyboardInterrupt())) == 130
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_bug_is_not_taken_for_the_user_s_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ZeroDivisionError):
+        end_of_verb(monkeypatch, raiser(ZeroDivisionError()))
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["demo", "--help"], ["check", "CONTRACT"]], ids=" ".join)
+def test_a_reader_that_is_gone_ends_a_verb_quietly(arguments: list[str]) -> None:
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    contract = str(Path(__file__).parents[2] / "config" / "belt_arm.contract.yaml")
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as output:
+        ended = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "remote_inference.cli",
+                *(a.replace("CONTRACT", contract) for a in arguments),
+            ],
+            env=buffered,
+            stdout=output,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60.0,
+        )
+    assert (ended.returncode, ended.stderr) == (program.EXIT_BROKEN_PIPE, "")
+
+
+def test_a_file_that_is_missing_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["check", str(tmp_path / "none.yaml")]) == program.EXIT_USAGE
+    assert capsys.readouterr().err == (
+        f"remote-inference check: {tmp_path}/none.yaml: cannot be read: No such file or directory\n"
+    )
