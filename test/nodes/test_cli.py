@@ -87,7 +87,7 @@ def test_a_bag_is_never_recorded_into_an_existing_folder(tmp_path: Path) -> None
     process = start("robot", "--contract", contract, "--namespace", "/rig", "--record", tmp_path)
     output, _ = process.communicate(timeout=DEADLINE_S)
     assert process.returncode == 2
-    assert output == f"remote-inference: {tmp_path}: exists already, expected the folder of a bag to create\n"
+    assert output == f"remote-inference robot: {tmp_path}: exists already, expected the folder of a bag to create\n"
 
 
 def test_server_and_robot_run_until_interrupted_and_the_bag_is_whole(rig: Rig, tmp_path: Path) -> None:
@@ -128,6 +128,6 @@ def test_a_bad_contract_is_refused_before_anything_starts(tmp_path: Path) -> Non
 def test_explain_refuses_what_is_no_bag(tmp_path: Path) -> None:
     process = start("explain", tmp_path, "--namespace", "/rig")
     output, _ = process.communicate(timeout=DEADLINE_S)
-    assert process.returncode == 1
+    assert process.returncode == 2
     assert str(tmp_path) in output
     assert "Traceback" not in output

@@ -61,7 +61,7 @@ def test_the_demo_picks_cubes_at_300_ms_and_leaves_its_results(tmp_path: Path) -
 def test_an_existing_folder_is_refused(tmp_path: Path) -> None:
     ended = demo("--out", str(tmp_path))
     assert ended.returncode == 2
-    assert "expected a folder to create" in ended.stdout.replace("\n", " ")
+    assert "expected a folder to create" in ended.stderr
 
 
 @pytest.mark.parametrize("arguments", [("--episodes", "0"), ("--latency-ms", "-1"), ("--strategy", "hope")])
