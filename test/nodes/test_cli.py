@@ -87,7 +87,10 @@ def test_a_bag_is_never_recorded_into_an_existing_folder(tmp_path: Path) -> None
     process = start("robot", "--contract", contract, "--namespace", "/rig", "--record", tmp_path)
     output, _ = process.communicate(timeout=DEADLINE_S)
     assert process.returncode == 2
-    assert output == f"remote-inference robot: {tmp_path}: exists already, expected the folder of a bag to create\n"
+    assert (
+        output
+        == f"remote-inference robot: {tmp_path}: exists already, expected the folder of a bag to create\n"
+    )
 
 
 def test_server_and_robot_run_until_interrupted_and_the_bag_is_whole(rig: Rig, tmp_path: Path) -> None:
