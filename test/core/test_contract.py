@@ -241,3 +241,15 @@ def test_measured_positions_may_come_under_other_names_from_another_topic():
     assert contract.topics == ("joint_states", "encoders", "front/image_raw")
     assert contract.measured_topics == ("encoders",)
     assert contract.state_names == ("shoulder.velocity", "elbow.velocity")
+
+
+@pytest.mark.parametrize("key", ["state.0.topic", "images.front.topic", "commands.0.topic"])
+def test_a_topic_that_ros_refuses_is_refused_with_its_key(key: str):
+    document = contract_document()
+    *path, last = [int(part) if part.isdigit() else part for part in key.split(".")]
+    place: Any = document
+    for part in path:
+        place = place[part]
+    place[last] = "/joint-states"
+    with pytest.raises(DocumentError, match=f"f: {key}: found '-' in '/joint-states', expected letters"):
+        parse_document(document, Contract, "f")

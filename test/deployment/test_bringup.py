@@ -66,6 +66,11 @@ def test_topics_are_recorded_whether_or_not_the_namespace_has_its_slash(
     assert recorder.namespace == "/robot_1"
 
 
+def test_a_namespace_that_ros_refuses_is_refused_before_anything_starts() -> None:
+    with pytest.raises(bringup.DeploymentError, match="namespace: found '-' in '/robot-1', expected letters"):
+        bringup.robot_processes(CONTRACT, namespace="robot-1")
+
+
 def test_a_robot_without_namespace_is_recorded(tmp_path: Path) -> None:
     recorder = bringup.recorder(tmp_path / "bag", CONTRACT, namespace="/")
     assert "/joint_states:sensor_msgs/msg/JointState" in recorder.parameters["topics"]

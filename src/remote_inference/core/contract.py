@@ -8,21 +8,31 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from remote_inference.core.command_interfaces import COMMAND_INTERFACES, CommandInterface
 from remote_inference.core.document import Document, NameIn, load_document
 from remote_inference.core.exchange import ImageFeature
+from remote_inference.core.names import find_topic_name_problem
 
 JOINT_STATE = "sensor_msgs/msg/JointState"
 IMAGE = "sensor_msgs/msg/Image"
 COMPRESSED_IMAGE = "sensor_msgs/msg/CompressedImage"
 
+
+def _require_topic_name(name: str) -> str:
+    if problem := find_topic_name_problem(name):
+        raise ValueError(problem)
+    return name
+
+
 Name = Annotated[str, Field(min_length=1)]
 Names = Annotated[tuple[Name, ...], Field(min_length=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
-Topic = Annotated[Name, Field(description="topic, relative to the robot's namespace")]
+Topic = Annotated[
+    str, AfterValidator(_require_topic_name), Field(description="topic, relative to the robot's namespace")
+]
 
 
 class StateSource(Document):

@@ -20,6 +20,7 @@ from ament_index_python.resources import get_resources
 from remote_inference.core.contract import load_contract
 from remote_inference.core.document import DocumentError
 from remote_inference.core.exchange import in_namespace
+from remote_inference.core.names import find_topic_name_problem
 from remote_inference.deployment import zenoh_config
 from remote_inference.errors import UserError
 from remote_inference.paths import share_path
@@ -59,7 +60,8 @@ class MiddlewareError(DeploymentError):
 class Process:
     """One node process: executable of this package, name, namespace, parameters and environment.
 
-    The namespace may be given with or without slashes. Raises DocumentError for a missing parameter file.
+    The namespace may be given with or without slashes. Raises DocumentError for a missing parameter file and
+    DeploymentError for a namespace that ROS refuses.
     """
 
     executable: str
@@ -88,8 +90,14 @@ class Process:
 
 
 def absolute_namespace(namespace: str) -> str:
-    """Return a namespace as ROS names it: `robot_1`, `/robot_1` and `/robot_1/` are `/robot_1`."""
-    return "/" + namespace.strip("/")
+    """Return a namespace as ROS names it: `robot_1`, `/robot_1` and `/robot_1/` are `/robot_1`.
+
+    Raises DeploymentError for one that ROS refuses.
+    """
+    absolute = "/" + namespace.strip("/")
+    if absolute != "/" and (problem := find_topic_name_problem(absolute)):
+        raise DeploymentError(f"namespace: {problem}")
+    return absolute
 
 
 def environment(rmw: str = "", router: str = "") -> dict[str, str]:
