@@ -22,16 +22,32 @@ Names = Annotated[tuple[str, ...], Field(min_length=1)]
 class ChunkPolicyConfig(Document):
     """What every chunk policy states; `image_features` maps each feature to its `(height, width, 3)`."""
 
-    architecture: Literal["chunk_network", "flow_network"]
-    name: Annotated[str, Field(min_length=1)]
-    revision: Annotated[str, Field(min_length=1)]
-    state_names: Names
-    action_names: Names
-    image_features: Annotated[Mapping[str, tuple[Positive, Positive, Literal[3]]], Field(min_length=1)]
-    chunk_size: Positive
-    trained_fps: Annotated[float, Field(gt=0, allow_inf_nan=False)]
-    channels: tuple[Positive, Positive, Positive] = CHANNELS
-    hidden_units: Positive = HIDDEN_UNITS
+    architecture: Annotated[
+        Literal["chunk_network", "flow_network"],
+        Field(description="kind of network that the weights are for"),
+    ]
+    name: Annotated[str, Field(min_length=1, description="name, for logs and status")]
+    revision: Annotated[
+        str, Field(min_length=1, description="version, as `model.revision` of a manifest may ask for it")
+    ]
+    state_names: Annotated[Names, Field(description="state that it was trained with, in this order")]
+    action_names: Annotated[Names, Field(description="columns of a chunk, in this order")]
+    image_features: Annotated[
+        Mapping[str, tuple[Positive, Positive, Literal[3]]],
+        Field(
+            min_length=1, description="cameras by feature: height, width and 3 channels of the training [px]"
+        ),
+    ]
+    chunk_size: Annotated[Positive, Field(description="rows of a chunk")]
+    trained_fps: Annotated[
+        float, Field(gt=0, allow_inf_nan=False, description="control rate of the training data [Hz]")
+    ]
+    channels: Annotated[
+        tuple[Positive, Positive, Positive], Field(description="channels of a camera's three convolutions")
+    ] = CHANNELS
+    hidden_units: Annotated[Positive, Field(description="width of the layers behind the cameras")] = (
+        HIDDEN_UNITS
+    )
 
     @classmethod
     def parse(cls, text: bytes, path: Path) -> ChunkPolicyConfig:
@@ -73,16 +89,16 @@ class RegressionConfig(ChunkPolicyConfig):
 
 
 class FlowConfig(ChunkPolicyConfig):
-    """`policy.json` of a policy that draws a chunk, and continues a prefix.
-
-    execution_horizon: rows of a prefix that count at most; the weights reach 0 there. max_guidance_weight:
-    bound of the correction's factor.
-    """
+    """`policy.json` of a policy that draws a chunk, and continues a prefix."""
 
     architecture: Literal["flow_network"] = "flow_network"
-    denoising_steps: Positive = 10
-    execution_horizon: Positive = 30
-    max_guidance_weight: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 10.0
+    denoising_steps: Annotated[Positive, Field(description="steps from noise to a chunk")] = 10
+    execution_horizon: Annotated[
+        Positive, Field(description="most rows of a prefix that count; their weights reach 0 there")
+    ] = 30
+    max_guidance_weight: Annotated[
+        float, Field(gt=0, allow_inf_nan=False, description="bound of the correction's factor")
+    ] = 10.0
 
     def make_network(self) -> FlowNetwork:
         return FlowNetwork(

@@ -21,13 +21,22 @@ CONFIG_FILE = "policy.json"
 class HoldConfig(Document):
     """`policy.json` of a hold policy; `image_features` maps each camera to `[height, width, 3]`."""
 
-    name: str
-    revision: str
-    state_names: Annotated[tuple[str, ...], Field(min_length=1)]
-    action_names: Annotated[tuple[str, ...], Field(min_length=1)]
-    image_features: Mapping[str, tuple[int, int, int]] = {}
-    chunk_size: Annotated[int, Field(ge=1)]
-    trained_fps: Annotated[float, Field(gt=0)]
+    name: Annotated[str, Field(description="name, for logs and status")]
+    revision: Annotated[str, Field(description="version, as `model.revision` of a manifest may ask for it")]
+    state_names: Annotated[
+        tuple[str, ...],
+        Field(min_length=1, description="state of the robots: the contract's names, in its order"),
+    ]
+    action_names: Annotated[
+        tuple[str, ...],
+        Field(min_length=1, description="actions: names of the state, in the contract's order"),
+    ]
+    image_features: Annotated[
+        Mapping[str, tuple[int, int, int]],
+        Field(description="cameras that robots must send: height, width and 3 channels [px]"),
+    ] = {}
+    chunk_size: Annotated[int, Field(ge=1, description="rows of a chunk")]
+    trained_fps: Annotated[float, Field(gt=0, description="control rate of the robots [Hz]")]
 
 
 class HoldProcessors:

@@ -46,7 +46,7 @@ class ModelSource(Document):
 class Manifest(Document):
     """One server process: one policy on one device."""
 
-    model: ModelSource
+    model: Annotated[ModelSource, Field(description="the policy, and where it runs")]
     default_task: Annotated[str, Field(description="task of robots that name none")] = ""
     pin_task: Annotated[bool, Field(description="refuse robots with another task than default_task")] = False
     strict_fps: Annotated[

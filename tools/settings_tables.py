@@ -1,0 +1,151 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Tables of the settings that a model declares: every key with type, default, range, unit and description."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import annotated_types
+from markdown_table import make_table
+from pydantic.fields import FieldInfo
+
+from remote_inference.core.contract import Contract
+from remote_inference.core.document import Document, allowed_names
+from remote_inference.core.robot.config import RobotConfig
+from remote_inference.core.server.manifest import Manifest
+from remote_inference.policies.chunk_config import ChunkPolicyConfig, FlowConfig
+from remote_inference.policies.hold import HoldConfig
+
+# How `ros2 param` and YAML name a type.
+ROS_TYPES = {bool: "bool", int: "integer", float: "double", str: "string"}
+YAML_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string"}
+UNIONS = {Union, UnionType}
+UNIT = re.compile(r" \[([^\]]+)\]")
+
+
+def parameters_table() -> str:
+    """Return every parameter of the robot node."""
+    return _settings_table(RobotConfig.model_fields.items(), ROS_TYPES)
+
+
+def manifest_table() -> str:
+    """Return every key of a manifest."""
+    return _settings_table(_flatten(Manifest), YAML_TYPES)
+
+
+def contract_table() -> str:
+    """Return every key of a contract."""
+    return _settings_table(_flatten(Contract), YAML_TYPES)
+
+
+def hold_table() -> str:
+    """Return every key of a hold policy's `policy.json`."""
+    return _settings_table(_flatten(HoldConfig), YAML_TYPES)
+
+
+def chunk_policy_table() -> str:
+    """Return every key that the `policy.json` of each chunk policy has."""
+    return _settings_table(_flatten(ChunkPolicyConfig), YAML_TYPES)
+
+
+def flow_policy_table() -> str:
+    """Return the keys of a flow policy's `policy.json` that the others lack."""
+    own = (item for item in _flatten(FlowConfig) if item[0] not in ChunkPolicyConfig.model_fields)
+    return _settings_table(own, YAML_TYPES)
+
+
+def _flatten(model: type[Document], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
+    """Yield the keys of a document and of its sections, each with its whole path."""
+    seen: set[type[Document]] = set()
+    for name, field in model.model_fields.items():
+        yield f"{prefix}{name}", field
+        section, path = _section(field.annotation)
+        if section is not None and section not in seen:
+            yield from _flatten(section, f"{prefix}{name}{path}.")
+            seen.add(section)
+
+
+def _section(annotation: Any) -> tuple[type[Document] | None, str]:
+    """Return the document that a key holds, if it does, and how its path goes on."""
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if isinstance(annotation, type) and issubclass(annotation, Document):
+        return annotation, ""
+    if origin in UNIONS:
+        return next((found for part in parts if (found := _section(part))[0]), (None, ""))
+    if origin is tuple and _section(parts[0])[0]:
+        return parts[0], "[]"
+    if origin is Mapping and _section(parts[1])[0]:
+        return parts[1], ".NAME"
+    return None, ""
+
+
+def _settings_table(settings: Iterable[tuple[str, FieldInfo]], types: Mapping[Any, str]) -> str:
+    return make_table(
+        ("name", "type", "default", "range", "unit", "description"),
+        (_row(name, field, types) for name, field in settings),
+    )
+
+
+def _row(name: str, field: FieldInfo, types: Mapping[Any, str]) -> tuple[str, ...]:
+    description = field.description or ""
+    unit = UNIT.search(description)
+    return (
+        f"`{name}`",
+        _type(field.annotation, types),
+        "required" if field.is_required() else _value(field.default),
+        _range(field),
+        unit[1] if unit else "",
+        UNIT.sub("", description, count=1),
+    )
+
+
+def _type(annotation: Any, types: Mapping[Any, str]) -> str:
+    """Return what a key holds, in words."""
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _type(parts[0], types)
+    if origin in UNIONS:
+        return " or ".join(_type(part, types) for part in parts if part is not type(None))
+    if origin is Literal:
+        return types[type(parts[0])]
+    if origin is tuple:
+        count = "" if Ellipsis in parts else f"{len(parts)} "
+        item = _type(parts[0], types)
+        return f"{item} array" if types is ROS_TYPES else f"list of {count}{item}s"
+    if origin is Mapping:
+        return f"{_type(parts[1], types)} by name"
+    return "section" if _section(annotation)[0] else types[annotation]
+
+
+def _value(value: Any) -> str:
+    if value is None or value == {}:
+        return "none"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    if isinstance(value, tuple):
+        return f"`[{', '.join(str(item) for item in value)}]`"
+    return f"`{value}`" if value != "" else '`""`'
+
+
+def _range(field: FieldInfo) -> str:
+    """Return the bounds, or the words that are allowed."""
+    if names := allowed_names(field):
+        return ", ".join(f"`{name}`" for name in names)
+    bounds = {type(bound): bound for bound in field.metadata}
+    if annotated_types.Ge in bounds and annotated_types.Le in bounds:
+        return f"{bounds[annotated_types.Ge].ge:.10g} to {bounds[annotated_types.Le].le:.10g}"
+    if annotated_types.Ge in bounds:
+        return f"at least {bounds[annotated_types.Ge].ge:g}"
+    if annotated_types.Gt in bounds:
+        return f"above {bounds[annotated_types.Gt].gt:g}"
+    if annotated_types.MinLen in bounds and field.annotation is not str:
+        return f"at least {bounds[annotated_types.MinLen].min_length}"
+    is_union = get_origin(field.annotation) in UNIONS
+    alternatives = get_args(field.annotation) if is_union else [field.annotation]
+    words = [word for part in alternatives if get_origin(part) is Literal for word in get_args(part)]
+    numbers = ["a number"] if is_union and float in alternatives else []
+    return ", ".join([*numbers, *(f"`{word}`" for word in words)])
