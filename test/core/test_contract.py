@@ -55,6 +55,14 @@ def test_the_designs_example_is_valid():
     assert contract.topics == ("joint_states", "wrist/image_raw", "front/image_raw/compressed")
 
 
+@pytest.mark.parametrize(("kind", "unit"), [("position", "rad"), ("velocity", "rad/s"), ("effort", "Nm")])
+def test_an_action_has_the_unit_of_its_kind_unless_its_limit_names_another(kind: str, unit: str):
+    document = contract_document(kind)
+    document["actions"]["limits"]["elbow"]["unit"] = "m"
+    actions = parse_document(document, Contract, "f").actions
+    assert [actions.unit(name) for name in JOINTS] == [unit, "m"]
+
+
 def test_rename_gives_the_policys_word():
     assert [image.name for image in make_contract().image_features] == [CAMERA]
 

@@ -54,6 +54,7 @@ def test_the_recorder_takes_the_exchange_the_joints_and_the_commands(tmp_path: P
     assert "/robot_1/remote_inference/observation:remote_inference/msg/Observation" in topics
     assert "/robot_1/joint_states:sensor_msgs/msg/JointState" in topics
     assert "/robot_1/forward_position_controller/commands:std_msgs/msg/Float64MultiArray" in topics
+    assert recorder.parameters["contract"] == str(CONTRACT)
 
 
 @pytest.mark.parametrize("namespace", ["robot_1", "/robot_1", "/robot_1/"])

@@ -20,6 +20,7 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.publisher import Publisher
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rig import write_contract
 from rosbags.interfaces import QosDurability, QosReliability
 from sensor_msgs.msg import JointState
 
@@ -202,6 +203,23 @@ def test_what_cannot_be_recorded_is_refused(
     assert re.search(f"^cannot start: .*{re.escape(reason)}", recorder.log, re.MULTILINE)
     assert list(tmp_path.iterdir()) == [tmp_path / "there"]
     assert not list((tmp_path / "there").iterdir())
+
+
+def test_the_bag_carries_the_robot_s_contract(start: Callable[..., Recorder], tmp_path: Path) -> None:
+    contract = write_contract(tmp_path)
+    recorder = start(f"path:={tmp_path / 'bag'}", f"topics:=['{JOINTS}']", f"contract:={contract}")
+    wait_until(lambda: "recording 1 topics" in recorder.log, "the recorder")
+    assert recorder.stop(signal.SIGINT) == 0
+    with open_bag(tmp_path / "bag") as bag:
+        assert bag.contract == contract.read_text()
+
+
+def test_a_bad_contract_is_refused(start: Callable[..., Recorder], tmp_path: Path) -> None:
+    contract = write_contract(tmp_path, fps=-1)
+    recorder = start(f"path:={tmp_path / 'bag'}", f"topics:=['{JOINTS}']", f"contract:={contract}")
+    assert recorder.wait() == 2
+    assert f"parameter contract: {contract}: fps: found -1" in recorder.log
+    assert not (tmp_path / "bag").exists()
 
 
 def test_topic_entries_may_carry_a_type() -> None:

@@ -106,6 +106,16 @@ def test_offered_qos_is_recorded(tmp_path: Path) -> None:
         assert list(bag.messages()) == []
 
 
+def test_a_bag_carries_a_contract(tmp_path: Path) -> None:
+    text = "# not rad: 'm' \u00b5\nrobot_type: arm\n"
+    with BagWriter(tmp_path / "bag", [OBSERVATION], contract=text):
+        pass
+    with BagWriter(tmp_path / "without", [OBSERVATION]):
+        pass
+    with open_bag(tmp_path / "bag") as bag, open_bag(tmp_path / "without") as without:
+        assert (bag.contract, without.contract) == (text, "")
+
+
 def test_a_bag_is_finished_when_its_writer_fails(tmp_path: Path) -> None:
     def record() -> None:
         with BagWriter(tmp_path / "bag", [OBSERVATION]) as bag:

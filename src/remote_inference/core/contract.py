@@ -11,13 +11,14 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from remote_inference.core.command_interfaces import COMMAND_INTERFACES, CommandInterface
-from remote_inference.core.document import Document, NameIn, load_document
+from remote_inference.core.document import Document, NameIn, load_document, parse_document, parse_yaml
 from remote_inference.core.exchange import ImageFeature
 from remote_inference.core.names import find_topic_name_problem
 
 JOINT_STATE = "sensor_msgs/msg/JointState"
 IMAGE = "sensor_msgs/msg/Image"
 COMPRESSED_IMAGE = "sensor_msgs/msg/CompressedImage"
+UNITS = {"position": "rad", "velocity": "rad/s", "effort": "Nm"}  # by the kind of the actions
 
 
 def _require_topic_name(name: str) -> str:
@@ -78,11 +79,14 @@ class ImageSource(Document):
 
 
 class JointLimit(Document):
-    """Bounds of one action dimension, in the unit of the action (rad, m, rad/s, ...)."""
+    """Bounds of one action dimension, in its unit; `unit` names it where it is not the kind's own."""
 
     min: Annotated[Finite, Field(description="lowest command [unit of the action]")]
     max: Annotated[Finite, Field(description="highest command, above min [unit of the action]")]
     max_velocity: Annotated[Positive, Field(description="bound on the change of the command [unit/s]")]
+    unit: Annotated[
+        Name | None, Field(description="unit of the action; without one rad, rad/s or Nm, by the kind")
+    ] = None
 
     @model_validator(mode="after")
     def _ordered(self) -> JointLimit:
@@ -114,6 +118,10 @@ class Actions(Document):
         if unknown := [name for name in self.limits if name not in self.names]:
             raise ValueError(f"limits names {', '.join(unknown)}, expected only names of actions.names")
         return self
+
+    def unit(self, name: str) -> str:
+        """Return the unit of one action, for people to read."""
+        return self.limits[name].unit or UNITS[self.kind]
 
 
 class CommandSink(Document):
@@ -278,6 +286,11 @@ class Contract(Document):
 def load_contract(path: str | Path) -> Contract:
     """Read a contract. Raises DocumentError naming file, key, what was found and expected."""
     return load_document(path, Contract)
+
+
+def parse_contract(text: str, source: str) -> Contract:
+    """Return the contract that a text holds; `source` names the text in errors. Raises DocumentError."""
+    return parse_document(parse_yaml(text, source), Contract, source)
 
 
 def _require_unique(names: tuple[str, ...] | list[str], what: str) -> None:

@@ -75,10 +75,15 @@ def read_yaml(path: str | Path) -> Any:
         raise DocumentError(f"{path}: is not UTF-8 text (byte {error.start})") from error
     if path.suffix == ".json":
         return parse_json(text, str(path))
+    return parse_yaml(text, str(path))
+
+
+def parse_yaml(text: str, source: str) -> Any:
+    """Return the content of a YAML text, unchecked; `source` names it. Raises DocumentError if it is none."""
     try:
         return yaml.load(text, _UniqueKeyLoader)
     except yaml.YAMLError as error:
-        raise DocumentError(f"{path}: is not valid YAML: {_explain_yaml(error)}") from error
+        raise DocumentError(f"{source}: is not valid YAML: {_explain_yaml(error)}") from error
 
 
 def parse_json(text: str | bytes, source: str) -> Any:

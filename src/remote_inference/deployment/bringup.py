@@ -230,7 +230,7 @@ def recorder(
         "bag_recorder",
         "bag_recorder",
         namespace,
-        {"path": str(bag), "topics": topics},
+        {"path": str(bag), "topics": topics, "contract": str(contract)},
         environment=environment(rmw, router),
         required=False,
     )

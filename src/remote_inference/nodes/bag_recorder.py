@@ -27,7 +27,8 @@ from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rosbags.interfaces import Qos, QosDurability, QosHistory, QosLiveliness, QosReliability, QosTime
 
-from remote_inference.core.document import Document
+from remote_inference.core.contract import load_contract
+from remote_inference.core.document import Document, DocumentError
 from remote_inference.nodes.parameters import declare_parameters
 from remote_inference.nodes.runtime import STEADY_CLOCK, StartupError, run_node
 from remote_inference.recording.bag import BagError, BagTopic, BagWriter
@@ -68,6 +69,10 @@ class RecorderConfig(Document):
         int,
         Field(ge=1, le=1_000_000, description="messages that may wait to be written; more are dropped"),
     ] = 10_000
+    contract: Annotated[
+        str,
+        Field(description="the recorded robot's contract; the bag carries its text: joints, units, limits"),
+    ] = ""
 
 
 def parse_topics(entries: Iterable[str]) -> dict[str, str]:
@@ -101,6 +106,15 @@ def message_class(msgtype: str) -> Any:
         raise RecorderError(
             f"message type {msgtype!r} is not installed; expected 'package/msg/Name'"
         ) from error
+
+
+def contract_text(path: str) -> str:
+    """Return the text of a contract. Raises RecorderError when it is none."""
+    try:
+        load_contract(path)
+        return Path(path).read_text(encoding="utf-8")
+    except (DocumentError, OSError) as error:
+        raise RecorderError(f"parameter contract: {error}") from error
 
 
 def subscription_qos(offered: Iterable[QoSProfile]) -> QoSProfile:
@@ -183,7 +197,8 @@ class BagRecorder(Node):
         self._requested = parse_topics(config.topics)
         classes = {name: message_class(msgtype) for name, msgtype in self._requested.items() if msgtype}
         try:
-            self._bag = BagWriter(Path(config.path))
+            text = contract_text(config.contract) if config.contract else ""
+            self._bag = BagWriter(Path(config.path), contract=text)
         except BagError as error:
             raise RecorderError(str(error)) from error
         self._writer = WriterThread(self._bag, config.queue_size)

@@ -27,6 +27,7 @@ from remote_inference.paths import share_path
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+CONTRACT_KEY = "remote_inference.contract"  # of the custom data in metadata.yaml
 _SEPARATOR = "=" * 80 + "\n"
 
 
@@ -84,16 +85,19 @@ class BagWriter:
     """Writes one new bag from CDR bytes as they came off the wire. Not thread-safe.
 
     Leaving the context finishes the bag even after an error: what was recorded until then stays readable.
+    `contract` is the text of the recorded robot's contract: it says joints, units and limits.
     Raises BagError when something exists at `path` already, or it cannot be created.
     """
 
-    def __init__(self, path: Path, topics: Iterable[BagTopic] = ()) -> None:
+    def __init__(self, path: Path, topics: Iterable[BagTopic] = (), *, contract: str = "") -> None:
         self.path = path
         self.counts: dict[str, int] = {}  # messages written, by topic
         self._connections: dict[str, Connection] = {}
         self._typestore = get_typestore(Stores.EMPTY)
         try:
             self._writer = Writer(path, version=9, storage_plugin=StoragePlugin.MCAP)
+            if contract:
+                self._writer.set_custom_data(CONTRACT_KEY, contract)
             self._writer.open()
         except WriterError as error:
             raise BagError(f"{path}: exists already, a bag is never overwritten") from error
@@ -165,6 +169,8 @@ class BagReader:
             c.topic: BagTopic(c.topic, c.msgtype, tuple(getattr(c.ext, "offered_qos_profiles", ())))
             for c in self._reader.connections
         }
+        # Text of the recorded robot's contract, empty without one.
+        self.contract: str = (self._reader.storage.metadata.custom or {}).get(CONTRACT_KEY, "")
         # Reception of the first and of the last message; rosbags' end lies 1 ns after the last.
         self.message_count: int = self._reader.message_count
         self.start_ns: int = self._reader.start_time if self.message_count else 0
