@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import io
 import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,13 +42,19 @@ def jpeg(text: str, colour: tuple[int, int, int]) -> bytes:
 
 
 class Recording:
-    """Collects messages with their reception in milliseconds since the start, and writes them in order."""
+    """Collects messages with their reception in milliseconds since the start, and writes them in order.
 
-    def __init__(self) -> None:
+    `topics` is message type by topic; `joint_names` are the action's.
+    """
+
+    def __init__(
+        self, topics: Mapping[str, str] = TOPICS, joint_names: Sequence[str] = tuple(JOINTS)
+    ) -> None:
+        self._topics, self._joint_names = topics, list(joint_names)
         self._messages: list[tuple[int, str, bytes]] = []
 
     def add(self, topic: str, at_ms: float, message: Any) -> None:
-        name = next(t for t in TOPICS if t.endswith("/" + topic))
+        name = next(t for t in self._topics if t.endswith("/" + topic))
         self._messages.append((START_NS + round(at_ms * 1e6), name, serialize_message(message)))
 
     def observation(
@@ -77,24 +84,27 @@ class Recording:
         self.add("state", at_ms, ClientState(state=state, cause=cause, **fields))
 
     def executed(self, at_ms: float, tick: int, action: list[float] | None = None, **fields: Any) -> None:
-        fields = {"session_id": "s1", "joint_names": JOINTS, "episode_id": 1, **fields}
+        fields = {"session_id": "s1", "joint_names": self._joint_names, "episode_id": 1, **fields}
         if action is None:
             fields = {"source": ExecutedAction.NONE, "action_age_s": math.nan, **fields}
         else:
             fields = {"source": ExecutedAction.CHUNK, "action": action, **fields}
-            self.add("commands", at_ms, Float64MultiArray(data=action))
+            if any(topic.endswith("/commands") for topic in self._topics):
+                self.add("commands", at_ms, Float64MultiArray(data=action))
         self.add("executed", at_ms, ExecutedAction(tick=tick, **fields))
 
-    def joints(self, at_ms: float, positions: list[float], names: list[str] = JOINTS) -> None:
-        self.add("joint_states", at_ms, JointState(name=names, position=positions))
+    def joints(
+        self, at_ms: float, positions: list[float], names: list[str] = JOINTS, topic: str = "joint_states"
+    ) -> None:
+        self.add(topic, at_ms, JointState(name=names, position=positions))
 
-    def write(self, path: Path, leave_out: str = "") -> Path:
+    def write(self, path: Path, leave_out: str = "", contract: str = "") -> Path:
         topics = [
             BagTopic(name, kind)
-            for name, kind in TOPICS.items()
+            for name, kind in self._topics.items()
             if not name.endswith("/" + (leave_out or "-"))
         ]
-        with BagWriter(path, topics) as bag:
+        with BagWriter(path, topics, contract=contract) as bag:
             for stamp_ns, topic, data in sorted(self._messages):
                 if topic in bag:
                     bag.write(topic, stamp_ns, data)

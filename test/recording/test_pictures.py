@@ -12,8 +12,11 @@ import pytest
 from PIL import Image
 from synthetic_run import NS, Recording, whole_run
 
+from remote_inference.core.contract import JointLimit
+from remote_inference.recording.episodes import find_episodes
 from remote_inference.recording.frames import FramesError, draw_film_strip
-from remote_inference.recording.report import default_window, draw_report
+from remote_inference.recording.report import ReportError, default_window, draw_report
+from remote_inference.recording.report_run import guard_events
 from remote_inference.recording.timeline import Timeline, load_timeline
 
 
@@ -71,6 +74,85 @@ def test_a_run_without_motion_is_still_drawn(tmp_path: Path) -> None:
     assert (pixels(tmp_path / "report.png") < 255).any()
     with pytest.raises(FramesError, match=r"/arm: camera 0 has no JPEG image .* bag: none"):
         draw_film_strip(timeline, tmp_path / "frames.png")
+
+
+VERMILLION, TROUBLE = (0xD5, 0x5E, 0x00), (0xFA, 0xDB, 0xD0)
+
+
+def test_failed_episodes_are_marked(run: Timeline, tmp_path: Path) -> None:
+    draw_report(run, tmp_path / "unknown.png", "Synthetic arm")
+    draw_report(run, tmp_path / "failed.png", "Synthetic arm", outcomes={1: False, 2: True})
+    shares = [share_of(TROUBLE, pixels(tmp_path / f"{name}.png"), 2) for name in ("unknown", "failed")]
+    assert shares[0] == 0.0
+    assert shares[1] > 0.1
+
+
+def test_an_episode_is_in_trouble_when_someone_says_so_or_the_robot_was_without_actions(
+    run: Timeline, tmp_path: Path
+) -> None:
+    assert [(e.episode_id, e.trouble) for e in find_episodes(run)] == [(1, ""), (2, "")]
+    assert [e.begin_s for e in find_episodes(run)] == pytest.approx([0.002, 30.002])
+    judged = find_episodes(run, {1: False, 2: True})
+    assert [e.trouble for e in judged] == ["failed", ""]
+    states = dataclasses.replace(run.states, state=(*run.states.state[:-1], "DEAD"))
+    dead = dataclasses.replace(run, states=states)
+    assert [e.trouble for e in find_episodes(dead)] == ["", "ended DEAD"]
+    assert [e.trouble for e in find_episodes(dead, {2: True})] == ["", ""]  # who judges it knows better
+
+
+def test_the_guard_is_shown_by_rule_and_with_what_only_the_client_s_counts_tell(tmp_path: Path) -> None:
+    recording = Recording()
+    for tick, rules in enumerate((["age"], ["joint_limit", "velocity_limit"], ["velocity_limit"])):
+        recording.executed(100 * tick, tick, [0.0] * 6, interventions=rules)
+    names = ["age", "shape"]
+    for at_ms, counts in ((0, [5, 1]), (150, [6, 1]), (400, [6, 3])):
+        recording.state(at_ms, 1, guard_names=names, guard_counts=counts)
+    events = guard_events(load_timeline(recording.write(tmp_path / "run"), NS))
+    assert {rule: t_s.tolist() for rule, t_s in events.items()} == {
+        "age": pytest.approx([0.0]),
+        "joint_limit": pytest.approx([0.1]),
+        "velocity_limit": pytest.approx([0.1, 0.2]),
+        "shape": pytest.approx([0.4]),
+    }
+
+
+def test_limits_in_view_are_drawn(run: Timeline, tmp_path: Path) -> None:
+    def with_limits(maximum: float) -> Timeline:
+        limit = JointLimit(min=-50.0, max=maximum, max_velocity=1.0)
+        return dataclasses.replace(
+            run, joints=tuple(dataclasses.replace(joint, limit=limit) for joint in run.joints)
+        )
+
+    for name, maximum in (("far", 50.0), ("near", 0.5)):
+        draw_report(with_limits(maximum), tmp_path / f"{name}.png", "Synthetic arm")
+    far, near = (pixels(tmp_path / f"{name}.png") for name in ("far", "near"))
+    upper = slice(0, len(near) // 2)
+    assert share_of(VERMILLION, near[upper]) > share_of(VERMILLION, far[upper]) + 0.0002
+
+
+def test_a_bag_without_joint_states_is_drawn(tmp_path: Path) -> None:
+    recording = Recording()
+    for tick in range(5):
+        recording.executed(100 * tick, tick, [0.1 * tick] * 6)
+    timeline = load_timeline(recording.write(tmp_path / "run", leave_out="joint_states"), NS)
+    assert {joint.topic for joint in timeline.joints} == {""}
+    draw_report(timeline, tmp_path / "report.png", "No joints")
+    assert (pixels(tmp_path / "report.png") < 255).any()
+
+
+@pytest.mark.parametrize("window_s", [(5.0, 5.0), (8.0, 2.0), (60.5, 70.0), (-4.0, -1.0)])
+def test_a_window_without_anything_is_refused(
+    run: Timeline, tmp_path: Path, window_s: tuple[float, float]
+) -> None:
+    with pytest.raises(ReportError, match=r"window: found .* s, expected a part of 0 to 60\.0 s"):
+        draw_report(run, tmp_path / "report.png", "Synthetic arm", window_s)
+
+
+def test_a_picture_that_cannot_be_written_is_named(run: Timeline, tmp_path: Path) -> None:
+    with pytest.raises(ReportError, match=r"none/report\.png: cannot be written: No such file"):
+        draw_report(run, tmp_path / "none" / "report.png", "Synthetic arm")
+    with pytest.raises(ReportError, match=r"report\.xyz: Format 'xyz' is not supported"):
+        draw_report(run, tmp_path / "report.xyz", "Synthetic arm")
 
 
 def test_the_film_strip_has_a_row_per_camera_from_one_episode(run: Timeline, tmp_path: Path) -> None:

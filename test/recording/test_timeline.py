@@ -66,8 +66,10 @@ def test_executed_actions(timeline: Timeline) -> None:
 
 
 def test_joints_are_picked_by_name(timeline: Timeline) -> None:
-    assert timeline.joints.position[0].tolist() == [5, 4, 3, 2, 1, 0]
-    assert timeline.joints.position[1] == pytest.approx([1.0] + [math.nan] * 5, nan_ok=True)
+    first, *others = (joint.value.tolist() for joint in timeline.joints)
+    assert first == [5, 1]  # the second message names it alone
+    assert others == [[4], [3], [2], [1], [0]]
+    assert timeline.joints[0].t_s == pytest.approx([0.020, 0.040])
 
 
 def test_latency_belongs_to_the_first_chunk_of_the_same_session_and_request(timeline: Timeline) -> None:
@@ -119,8 +121,8 @@ def test_summary(timeline: Timeline) -> None:
 
 def test_seams_span_holds_and_skip_missing_ticks(timeline: Timeline) -> None:
     seams = summarise(timeline)["seams"]
-    assert seams["at_boundaries_rad"] == {"median": pytest.approx(0.3), "max": pytest.approx(0.3), "n": 1}
-    assert seams["within_chunks_rad"] == {"median": pytest.approx(0.1), "max": pytest.approx(0.1), "n": 1}
+    for name, step in (("at_boundaries", 0.3), ("within_chunks", 0.1)):
+        assert seams[name] == {"unknown": {"median": pytest.approx(step), "max": pytest.approx(step), "n": 1}}
 
 
 def test_statistics_of_nothing_are_none(tmp_path: Path) -> None:
@@ -128,11 +130,11 @@ def test_statistics_of_nothing_are_none(tmp_path: Path) -> None:
     recording.executed(0, 1)
     numbers = summarise(load_timeline(recording.write(tmp_path / "run"), NS))
     assert numbers["latency_ms"] == {"p50": None, "p95": None, "p99": None, "n": 0}
-    assert numbers["seams"]["at_boundaries_rad"] == {"median": None, "max": None, "n": 0}
+    assert numbers["seams"]["at_boundaries"] == {"unknown": {"median": None, "max": None, "n": 0}}
     assert numbers["states"] == []
 
 
-@pytest.mark.parametrize("topic", ["executed", "state", "observation", "chunk", "joint_states"])
+@pytest.mark.parametrize("topic", ["executed", "state", "observation", "chunk"])
 def test_a_missing_topic_is_named(topic: str, tmp_path: Path) -> None:
     recording = Recording()
     recording.executed(0, 1)

@@ -51,7 +51,8 @@ def write_results(options: DemoOptions, episodes: Sequence[Episode], folder: Pat
         f"{options.policy}: {len(successes)} of {len(episodes)} cubes, strategy {options.strategy}, "
         f"{options.latency_ms:g} ms injected"
     )
-    draw_report(timeline, folder / "report.png", title)
+    outcomes = {episode.episode_id: episode.success for episode in episodes}
+    draw_report(timeline, folder / "report.png", title, outcomes=outcomes)
     draw_film_strip(timeline, folder / "frames.png", window_s=_first_success(timeline, episodes))
     return summary
 

@@ -4,7 +4,7 @@
 
 from remote_inference.recording.bag import BagError, BagTopic, BagWriter, open_bag
 from remote_inference.recording.frames import FramesError, draw_film_strip
-from remote_inference.recording.report import draw_report
+from remote_inference.recording.report import ReportError, draw_report
 from remote_inference.recording.summary import summarise
 from remote_inference.recording.timeline import Timeline, load_timeline
 
@@ -13,6 +13,7 @@ __all__ = [
     "BagTopic",
     "BagWriter",
     "FramesError",
+    "ReportError",
     "Timeline",
     "draw_film_strip",
     "draw_report",

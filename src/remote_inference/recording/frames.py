@@ -12,7 +12,8 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from remote_inference.errors import UserError
-from remote_inference.recording.timeline import Frame, Timeline
+from remote_inference.recording.images import Frame
+from remote_inference.recording.timeline import Timeline
 
 _FRAME_WIDTH = 240  # [px]
 _GAP, _CAPTION, _PERFORATION = 8, 22, 18  # [px]

@@ -5,19 +5,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from remote_inference.recording.timeline import CHUNK_SOURCE, SOURCES, Executed, FloatArray, Timeline
+from remote_inference.recording.joints import FloatArray
+from remote_inference.recording.timeline import CHUNK_SOURCE, SOURCES, Executed, Timeline
+
+UNKNOWN_UNIT = "unknown"
 
 
 def summarise(timeline: Timeline) -> dict[str, Any]:
     """Return the run in numbers, ready for JSON; None stands for a statistic of nothing.
 
-    `seams` is about the largest joint step [rad] from one command to the next: where a new chunk begins, and
-    within chunks. A hold in between is part of the seam; a change of episode is no seam.
+    `seams` is about the largest joint step from one command to the next, where a new chunk begins and within
+    chunks; by unit, "unknown" without a contract. A hold in between is part of the seam, a change of episode
+    is no seam.
     """
     executed, states = timeline.executed, timeline.states
     until = np.append(states.t_s[1:], timeline.duration_s)[: len(states.t_s)]
@@ -25,7 +28,10 @@ def summarise(timeline: Timeline) -> dict[str, Any]:
     for name, seconds in zip(states.state, until - states.t_s, strict=True):
         state_s[name] = state_s.get(name, 0.0) + float(seconds)
     sources = Counter(int(s) for s in executed.source)
-    at_boundaries, within = _steps(executed)
+    columns: dict[str, list[int]] = {}
+    for column, joint in enumerate(timeline.joints):
+        columns.setdefault(joint.unit or UNKNOWN_UNIT, []).append(column)
+    steps = {unit: _steps(executed, of_unit) for unit, of_unit in columns.items()}
     return {
         "duration_s": timeline.duration_s,
         "requests": len(timeline.requests.t_s),
@@ -40,8 +46,8 @@ def summarise(timeline: Timeline) -> dict[str, Any]:
             **{name: states.counters[f"chunks_{name}"] for name in ("merged", "dropped", "rejected")},
         },
         "seams": {
-            "at_boundaries_rad": _statistics(at_boundaries, median=50, max=100),
-            "within_chunks_rad": _statistics(within, median=50, max=100),
+            "at_boundaries": {unit: _statistics(s, median=50, max=100) for unit, (s, _) in steps.items()},
+            "within_chunks": {unit: _statistics(s, median=50, max=100) for unit, (_, s) in steps.items()},
         },
     }
 
@@ -52,16 +58,16 @@ def _statistics(values: FloatArray, **percentiles: float) -> dict[str, Any]:
     return {**{name: float(np.percentile(values, p)) for name, p in percentiles.items()}, "n": len(values)}
 
 
-def _steps(executed: Executed) -> tuple[FloatArray, FloatArray]:
-    """Return the largest joint step [rad] between consecutive commands: at chunk boundaries, and within."""
+def _steps(executed: Executed, columns: list[int]) -> tuple[FloatArray, FloatArray]:
+    """Return the largest steps of some joints between commands: at chunk boundaries, and within."""
     rows = np.flatnonzero(executed.commanded)
-    boundary, within = [], []
-    for previous, row in pairwise(rows):
-        if executed.source[row] != CHUNK_SOURCE or executed.episode_id[row] != executed.episode_id[previous]:
-            continue
-        step = float(np.nanmax(np.abs(executed.action[row] - executed.action[previous])))
-        if executed.request[row] != executed.request[previous] or executed.source[previous] != CHUNK_SOURCE:
-            boundary.append(step)
-        elif executed.tick[row] == executed.tick[previous] + 1:  # else messages are missing in the bag
-            within.append(step)
-    return np.array(boundary, np.float64), np.array(within, np.float64)
+    if len(rows) < 2:
+        return np.empty(0), np.empty(0)
+    step = np.abs(np.diff(executed.action[rows][:, columns], axis=0)).max(axis=1)
+    previous, row = rows[:-1], rows[1:]
+    chunk = executed.source == CHUNK_SOURCE
+    counted = chunk[row] & (executed.episode_id[row] == executed.episode_id[previous])
+    other = np.array([executed.request[a] != executed.request[b] for a, b in zip(previous, row, strict=True)])
+    begins = other | ~chunk[previous]
+    adjacent = executed.tick[row] == executed.tick[previous] + 1  # else messages are missing in the bag
+    return step[counted & begins], step[counted & ~begins & adjacent]

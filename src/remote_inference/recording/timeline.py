@@ -7,7 +7,6 @@ All times are seconds since the start of the bag, by the recorder's clock.
 
 from __future__ import annotations
 
-import io
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,11 +15,27 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, UnidentifiedImageError
 
-from remote_inference.recording.bag import open_bag
+from remote_inference.core.contract import Contract, parse_contract
+from remote_inference.recording.bag import BagError, BagReader, open_bag
+from remote_inference.recording.images import (
+    Frame,
+    ObservedImage,
+    camera_topics,
+    make_frames,
+    observed_images,
+    recorded_images,
+)
+from remote_inference.recording.joints import (
+    EXECUTED_SUFFIX,
+    FloatArray,
+    Joint,
+    JointRecord,
+    find_joints,
+    joint_topics,
+    robots,
+)
 
-FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 SOURCES = ("none", "chunk", "repeat_last", "zero", "homing", "hold")  # by ExecutedAction.source
@@ -55,14 +70,6 @@ class Executed:
 
 
 @dataclass(frozen=True)
-class Joints:
-    """Measured joints in the order of the action's names."""
-
-    t_s: FloatArray
-    position: FloatArray  # [n, action_dim]; NaN for a joint that the message does not name
-
-
-@dataclass(frozen=True)
 class States:
     """Changes of the client's state or pause, the first message included."""
 
@@ -71,6 +78,7 @@ class States:
     cause: tuple[str, ...]
     paused: NDArray[np.bool_]
     counters: dict[str, int]  # chunks_merged, chunks_dropped, ...: totals at the end of the bag
+    guard_rises: dict[str, FloatArray]  # by rule of the guard, when a message came whose count had risen
 
 
 @dataclass(frozen=True)
@@ -110,66 +118,112 @@ class Cycles:
 
 
 @dataclass(frozen=True)
-class Frame:
-    """One JPEG image of a recorded camera topic or of an observation; depth and raw images are not kept."""
-
-    t_s: float
-    episode_id: int
-    camera: int  # position among the observation's images
-    name: str  # frame_id of the image, may be empty
-    jpeg: bytes
-
-
-@dataclass(frozen=True)
 class Timeline:
     """One robot's share of a bag."""
 
     namespace: str
     duration_s: float
-    joint_names: tuple[str, ...]  # [action_dim]
     executed: Executed
-    joints: Joints
+    joints: tuple[Joint, ...]  # [action_dim]
     states: States
     requests: Requests
     chunks: Chunks
     cycles: Cycles
     frames: tuple[Frame, ...]
 
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """[action_dim] names of the actions."""
+        return tuple(joint.name for joint in self.joints)
 
-def load_timeline(bag_path: Path, robot_namespace: str) -> Timeline:
-    """Read the topics of one robot, whose namespace is absolute as in "/arm", from a bag.
 
-    Raises BagError when the bag cannot be read or one of the topics is not in it.
+def load_timeline(
+    bag_path: Path,
+    robot_namespace: str | None = None,
+    contract: Contract | None = None,
+    *,
+    with_frames: bool = True,
+) -> Timeline:
+    """Read the topics of one robot from a bag.
+
+    robot_namespace: absolute as in "/arm"; None: that of the only robot in the bag. contract: the robot's;
+    None: the recorded one, if there is one. with_frames: False leaves the images out, which take most memory.
+
+    Raises BagError when the bag cannot be read, one of the package's topics is not in it, or the contract is
+    for other actions; DocumentError when the recorded contract is damaged.
     """
-    ns = "/" + robot_namespace.strip("/") if robot_namespace.strip("/") else ""
-    own = {kind: f"{ns}/remote_inference/{kind}" for kind in ("executed", "state", "observation", "chunk")}
-    joints = f"{ns}/joint_states"
-    messages: dict[str, list[tuple[float, Any]]] = defaultdict(list)
     with open_bag(bag_path) as bag:
-        videos = [
-            topic.name
-            for topic in bag.topics.values()
-            if topic.msgtype == "sensor_msgs/msg/CompressedImage" and topic.name.startswith(f"{ns}/")
-        ]
-        for topic, stamp_ns, message in bag.messages([*own.values(), joints, *videos]):
-            messages[topic].append(((stamp_ns - bag.start_ns) * 1e-9, message))
+        ns = _namespace(bag, robot_namespace)
+        if contract is None and bag.contract:
+            contract = parse_contract(bag.contract, f"{bag_path}: recorded contract")
+        own = {
+            kind: f"{ns}/remote_inference/{kind}" for kind in ("executed", "state", "observation", "chunk")
+        }
+        measuring = joint_topics(bag.topics, ns, contract)
+        videos = camera_topics(bag.topics, ns) if with_frames else []
+        messages: dict[str, list[tuple[float, Any]]] = defaultdict(list)
+        records: dict[str, list[JointRecord]] = defaultdict(list)
+        images: list[ObservedImage] = []
+        for topic, stamp_ns, message in bag.messages([*own.values(), *measuring, *videos]):
+            t_s = (stamp_ns - bag.start_ns) * 1e-9
+            if topic in measuring:
+                records[topic].append(JointRecord.of(t_s, message, contract))
+            elif topic in videos:
+                images += recorded_images(t_s, message)
+            else:
+                if topic == own["observation"]:
+                    images += observed_images(t_s, message) if with_frames else ()
+                    message.images = message.raw_images = []  # most of the message's memory
+                messages[topic].append((t_s, message))
         duration_s = (bag.end_ns - bag.start_ns) * 1e-9
-    observations = messages[own["observation"]]
-    executed, names = _executed(messages[own["executed"]])
+    names = _action_names(messages[own["executed"]], contract, bag_path)
+    executed = _executed(messages[own["executed"]], names)
     chunks = _chunks(messages[own["chunk"]])
-    requests, cycles = _match(observations, chunks)
+    requests, cycles = _match(messages[own["observation"]], chunks)
     return Timeline(
         namespace=ns or "/",
         duration_s=duration_s,
-        joint_names=names,
         executed=executed,
-        joints=_joints(messages[joints], names),
+        joints=find_joints(names, records, executed.action, ns, contract),
         states=_states(messages[own["state"]]),
         requests=requests,
         chunks=chunks,
         cycles=cycles,
-        frames=_frames(observations, [row for topic in videos for row in messages[topic]], executed),
+        frames=make_frames(images, executed.t_s, executed.episode_id),
     )
+
+
+def _namespace(bag: BagReader, wanted: str | None) -> str:
+    """Return the robot's namespace without a slash at its end, "" for the root."""
+    present = robots(bag.topics)
+    listed = ", ".join(name or "/" for name in present) or "none"
+    if wanted is None:
+        if len(present) != 1:
+            found = "several robots in the bag, name one" if present else "no robot in the bag"
+            raise BagError(f"{bag.path}: {found}: {listed}" if present else f"{bag.path}: {found}")
+        return present[0]
+    ns = "/" + wanted.strip("/") if wanted.strip("/") else ""
+    if ns not in present:
+        raise BagError(
+            f"{bag.path}: topic {ns}{EXECUTED_SUFFIX} is not in the bag: no robot {ns or '/'} in the bag, "
+            f"which holds {listed}"
+        )
+    return ns
+
+
+def _action_names(
+    rows: Sequence[tuple[float, Any]], contract: Contract | None, bag_path: Path
+) -> tuple[str, ...]:
+    names: tuple[str, ...] = next((tuple(m.joint_names) for _, m in rows if len(m.joint_names)), ())
+    if contract is None:
+        return names
+    expected = contract.actions.names
+    if names and names != expected:
+        raise BagError(
+            f"{bag_path}: the executed actions are not the contract's: found {', '.join(names)}, "
+            f"expected {', '.join(expected)}"
+        )
+    return expected
 
 
 def _floats(values: Any) -> FloatArray:
@@ -184,13 +238,12 @@ def _keys(rows: Sequence[tuple[float, Any]]) -> tuple[tuple[str, int], ...]:
     return tuple((m.session_id, int(m.seq_id)) for _, m in rows)
 
 
-def _executed(rows: list[tuple[float, Any]]) -> tuple[Executed, tuple[str, ...]]:
-    names: tuple[str, ...] = next((tuple(m.joint_names) for _, m in rows if len(m.joint_names)), ())
+def _executed(rows: list[tuple[float, Any]], names: Sequence[str]) -> Executed:
     action = np.full((len(rows), len(names)), np.nan)
     for i, (_, m) in enumerate(rows):
         if len(m.action):
             action[i] = m.action
-    executed = Executed(
+    return Executed(
         t_s=_floats(t for t, _ in rows),
         tick=_ints(m.tick for _, m in rows),
         action=action,
@@ -201,15 +254,6 @@ def _executed(rows: list[tuple[float, Any]]) -> tuple[Executed, tuple[str, ...]]
         episode_id=_ints(m.episode_id for _, m in rows),
         interventions=tuple(tuple(m.interventions) for _, m in rows),
     )
-    return executed, names
-
-
-def _joints(rows: list[tuple[float, Any]], names: tuple[str, ...]) -> Joints:
-    position = np.full((len(rows), len(names)), np.nan)
-    for i, (_, m) in enumerate(rows):
-        measured = dict(zip(m.name, m.position, strict=False))  # position may be empty
-        position[i] = [measured.get(name, np.nan) for name in names]
-    return Joints(_floats(t for t, _ in rows), position)
 
 
 def _states(rows: list[tuple[float, Any]]) -> States:
@@ -236,7 +280,21 @@ def _states(rows: list[tuple[float, Any]]) -> States:
         cause=tuple(m.cause for _, m in changes),
         paused=np.array([m.paused for _, m in changes], bool),
         counters=counters,
+        guard_rises=_guard_rises(rows),
     )
+
+
+def _guard_rises(rows: list[tuple[float, Any]]) -> dict[str, FloatArray]:
+    """Return the times [s] by rule; the counts of the bag's first message are of before."""
+    rises: dict[str, list[float]] = defaultdict(list)
+    before: dict[str, int] | None = None
+    for t_s, m in rows:
+        counts = {name: int(n) for name, n in zip(m.guard_names, m.guard_counts, strict=False)}
+        for name, count in counts.items():
+            if before is not None and count > before.get(name, 0):
+                rises[name].append(t_s)
+        before = counts
+    return {name: _floats(times) for name, times in rises.items()}
 
 
 def _chunks(rows: list[tuple[float, Any]]) -> Chunks:
@@ -265,30 +323,3 @@ def _match(observations: list[tuple[float, Any]], chunks: Chunks) -> tuple[Reque
         inference_ms=chunks.inference_ms[by],
     )
     return Requests(t_s, keys, delay_steps, answered), cycles
-
-
-def _frames(
-    observations: list[tuple[float, Any]], videos: list[tuple[float, Any]], executed: Executed
-) -> tuple[Frame, ...]:
-    """Return the observations' images; a recorded topic of the same camera, by frame_id, is denser."""
-    frames: list[Frame] = []
-    for t_s, observation in observations:
-        for camera, image in enumerate(observation.images):
-            if _is_jpeg(jpeg := image.data.tobytes()):
-                name = image.header.frame_id
-                frames.append(Frame(t_s, int(observation.episode_id), camera, name, jpeg))
-    cameras = {frame.name: frame.camera for frame in frames if frame.name}
-    for t_s, image in videos:
-        name = image.header.frame_id
-        tick = int(np.searchsorted(executed.t_s, t_s, side="right")) - 1
-        if name in cameras and tick >= 0 and _is_jpeg(jpeg := image.data.tobytes()):
-            frames.append(Frame(t_s, int(executed.episode_id[tick]), cameras[name], name, jpeg))
-    return tuple(sorted(frames, key=lambda frame: frame.t_s))
-
-
-def _is_jpeg(data: bytes) -> bool:
-    try:
-        with Image.open(io.BytesIO(data), formats=["JPEG"]):
-            return True
-    except (UnidentifiedImageError, OSError):
-        return False

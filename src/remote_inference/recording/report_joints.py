@@ -1,0 +1,154 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The upper half of a report: one panel per joint, commanded and measured, with its limits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.gridspec import GridSpecFromSubplotSpec, SubplotSpec
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from remote_inference.recording.episodes import Episode
+from remote_inference.recording.joints import Joint
+from remote_inference.recording.report_style import (
+    BLUE,
+    GREY,
+    LIGHT,
+    NORMAL,
+    ORANGE,
+    SMALL,
+    TIME_LABEL,
+    TROUBLE,
+    VERMILLION,
+    Handle,
+    intervals,
+    say,
+    shade,
+    style,
+)
+from remote_inference.recording.timeline import Timeline
+
+COLUMNS = 2
+_MAX_MARKED_BOUNDARIES = 150  # in a panel; more could not be told apart
+_MARGIN_S = 0.5  # drawn beyond the window, so that lines run to its edges
+_NEAR = 0.15  # of the range of values: a limit at most so far beyond it comes into view
+
+
+def joint_rows(timeline: Timeline) -> int:
+    """Return how many rows of panels the joints fill."""
+    return max(1, math.ceil(len(timeline.joints) / COLUMNS))
+
+
+def draw_joints(
+    figure: Figure,
+    place: SubplotSpec,
+    timeline: Timeline,
+    episodes: Sequence[Episode],
+    window_s: tuple[float, float],
+) -> list[Handle]:
+    """Draw a panel per joint; return what their legend says."""
+    begin, end = window_s
+    executed = timeline.executed
+    rows = joint_rows(timeline)
+    grid = GridSpecFromSubplotSpec(rows, COLUMNS, place, hspace=0.32, wspace=0.14)
+    boundaries = executed.boundaries_s()
+    boundaries = boundaries[(boundaries >= begin) & (boundaries <= end)]
+    marked = len(boundaries) <= _MAX_MARKED_BOUNDARIES
+    ticks = (executed.t_s >= begin - _MARGIN_S) & (executed.t_s <= end + _MARGIN_S)
+    held = intervals(executed.t_s[ticks], ~executed.commanded[ticks], end)
+    troubled = [e for e in episodes if e.trouble and e.begin_s < end and e.end_s > begin]
+    named = False
+    for i, joint in enumerate(timeline.joints):
+        axes = figure.add_subplot(grid[i // COLUMNS, i % COLUMNS])
+        shade(axes, [(e.begin_s, e.end_s - e.begin_s) for e in troubled], TROUBLE)
+        shade(axes, held, LIGHT)
+        if marked:
+            axes.vlines(
+                boundaries, 0, 1, color=GREY, linewidth=0.5, alpha=0.7, transform=axes.get_xaxis_transform()
+            )
+        _draw_measured(axes, joint, begin, end)
+        axes.step(
+            executed.t_s[ticks], executed.action[ticks, i], where="post", color=BLUE, linewidth=1.0, zorder=3
+        )
+        axes.set_xlim(begin, end)
+        style(axes, joint.unit)
+        axes.grid(visible=False)
+        named |= _draw_limits(axes, joint)
+        axes.text(
+            0.008, 1.02, joint.name, transform=axes.transAxes, va="bottom", fontsize=NORMAL, weight="bold"
+        )
+        if i >= len(timeline.joints) - COLUMNS:
+            axes.set_xlabel(TIME_LABEL, fontsize=NORMAL)
+        else:
+            axes.tick_params(labelbottom=False)
+    if not timeline.joints:
+        axes = figure.add_subplot(grid[0, :])
+        axes.set_axis_off()
+        say(axes, "no joint is named in the bag: nothing was commanded, and no joint state recorded")
+    return _handles(len(boundaries), marked, bool(held), bool(troubled), named)
+
+
+def _handles(boundaries: int, marked: bool, held: bool, troubled: bool, limits: bool) -> list[Handle]:
+    chunks = "a new chunk begins" if marked else f"{boundaries} chunks begin, too many to mark"
+    handles: list[Handle] = [
+        Line2D([], [], color=BLUE, linewidth=1.2, label="commanded"),
+        Line2D([], [], color=ORANGE, linewidth=2.2, label="measured"),
+    ]
+    if boundaries:
+        handles.append(Line2D([], [], color=GREY, linewidth=0.8 if marked else 0.0, label=chunks))
+    if limits:
+        handles.append(Line2D([], [], color=VERMILLION, linewidth=1.0, linestyle="--", label="limit"))
+    if held:
+        handles.append(Patch(color=LIGHT, label="nothing commanded"))
+    if troubled:
+        handles.append(Patch(color=TROUBLE, label="episode in trouble, named below"))
+    return handles
+
+
+def _draw_measured(axes: Axes, joint: Joint, begin: float, end: float) -> None:
+    near = (joint.t_s >= begin - _MARGIN_S) & (joint.t_s <= end + _MARGIN_S)
+    if near.any():
+        axes.plot(joint.t_s[near], joint.value[near], color=ORANGE, linewidth=2.2, zorder=2)
+        return
+    text = "no joint state in this part" if len(joint.t_s) else "no joint state recorded"
+    axes.text(
+        0.995, 1.02, text, transform=axes.transAxes, ha="right", va="bottom", fontsize=SMALL, color=GREY
+    )
+
+
+def _draw_limits(axes: Axes, joint: Joint) -> bool:
+    """Draw and name the limits that are in view; return whether any is."""
+    values = np.concatenate([np.asarray(line.get_ydata(), float) for line in axes.lines] or [np.empty(0)])
+    values = values[np.isfinite(values)]
+    if joint.limit is None or not len(values):
+        return False
+    low, high = float(values.min()), float(values.max())
+    near = _NEAR * (high - low)
+    shown = {
+        name: limit
+        for name, limit in (("min", joint.limit.min), ("max", joint.limit.max))
+        if low - near <= limit <= high + near
+    }
+    for name, limit in shown.items():
+        axes.axhline(limit, color=VERMILLION, linewidth=1.0, linestyle="--", zorder=3.5)
+        above = name == "min"  # inside the permitted range, where there is room
+        axes.annotate(
+            f"{name} {limit:g}",
+            (1.0, limit),
+            xycoords=axes.get_yaxis_transform(),
+            xytext=(-2, 2 if above else -2),
+            textcoords="offset points",
+            ha="right",
+            va="bottom" if above else "top",
+            fontsize=SMALL,
+            color=VERMILLION,
+            zorder=4,
+            bbox={"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 0.6},
+        )
+    return bool(shown)

@@ -1,0 +1,88 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What the panels of a report share: colours, type, legends and spans of time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from numpy.typing import NDArray
+
+from remote_inference.recording.joints import FloatArray
+
+# Okabe and Ito's palette: told apart by colour-blind readers.
+BLUE, ORANGE, GREEN, SKY, VERMILLION = "#0072B2", "#E69F00", "#009E73", "#56B4E9", "#D55E00"
+GREY, LIGHT, PALE, TROUBLE = "#8A8A8A", "#E4E4E4", "#F1F1F1", "#FADBD0"
+STATE_COLOURS = {
+    "CONNECTING": SKY,
+    "STREAMING": GREEN,
+    "DEGRADED": "#F0E442",
+    "STALLED": ORANGE,
+    "RECONNECTING": "#CC79A7",
+    "DEAD": "#000000",
+}
+SMALL, NORMAL, TITLE = 8.0, 9.0, 14.0  # [pt]
+DPI = 110
+TIME_LABEL = "time since start of the bag [s]"
+
+Handle = Line2D | Patch
+
+
+@dataclass(frozen=True)
+class Windows:
+    """What the panels show, each (begin, end) [s] of the bag."""
+
+    run_s: tuple[float, float]
+    joints_s: tuple[float, float]
+    excerpt_s: tuple[float, float] | None  # the joints' part of the run, None when it is all of it
+
+
+def style(axes: Axes, ylabel: str) -> None:
+    """Give a panel its plain frame."""
+    axes.set_ylabel(ylabel, fontsize=NORMAL)
+    axes.tick_params(labelsize=SMALL, length=3)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", color=LIGHT, linewidth=0.6)
+    axes.set_axisbelow(True)
+
+
+def heading(axes: Axes, text: str) -> None:
+    axes.set_title(text, loc="left", fontsize=NORMAL, weight="bold", pad=4)
+
+
+def legend(axes: Axes, handles: Sequence[Handle]) -> None:
+    """Put a legend in one row above the right end of a panel."""
+    axes.legend(
+        handles=handles,
+        loc="lower right",
+        bbox_to_anchor=(1.005, 0.98),
+        ncols=max(1, len(handles)),
+        frameon=False,
+        fontsize=SMALL,
+        handlelength=1.4,
+        columnspacing=1.4,
+    )
+
+
+def say(axes: Axes, text: str) -> None:
+    """Write into a panel why it is empty."""
+    axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", fontsize=NORMAL, color=GREY)
+
+
+def intervals(t_s: FloatArray, inside: NDArray[np.bool_], end_s: float) -> list[tuple[float, float]]:
+    """Return (begin, duration) of each run of samples that are inside; a sample holds until the next one."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], inside, [False]]).astype(int)))
+    until = np.append(t_s, max(end_s, t_s[-1] if len(t_s) else 0.0))
+    return [(float(t_s[a]), float(until[b] - t_s[a])) for a, b in edges.reshape(-1, 2)]
+
+
+def shade(axes: Axes, spans: Iterable[tuple[float, float]], colour: str) -> None:
+    """Colour spans (begin, duration) [s] over the whole height of a panel."""
+    axes.broken_barh(
+        list(spans), (0, 1), facecolor=colour, linewidth=0, zorder=0, transform=axes.get_xaxis_transform()
+    )
