@@ -74,3 +74,21 @@ def test_a_document_takes_what_is_added_later_and_its_schema_lists_it(tools: Reg
     assert allowed_names(Hand.model_fields["tool"]) == ("gripper", "suction_cup", "welder")
     schema = json.loads(json.dumps(Hand.model_json_schema()))
     assert schema["properties"]["tool"]["enum"] == ["gripper", "suction_cup", "welder"]
+
+
+def test_a_registry_that_takes_places_finds_what_nobody_has_added():
+    tools = Registry[str]("tool", takes_places=True)
+    assert tools.check("string:ascii_letters") == "string:ascii_letters"
+    assert tools.get("string:ascii_letters").startswith("abc")
+    for name in ("string:", ":x", "string", "a b:c", "string:ascii letters"):
+        with pytest.raises(ValueError, match="or 'module:attribute'"):
+            tools.check(name)
+    with pytest.raises(ImportError):
+        tools.get("no_such_module:load")
+    with pytest.raises(AttributeError):
+        tools.get("string:no_such_attribute")
+
+
+def test_a_registry_without_places_refuses_them():
+    with pytest.raises(ValueError, match="found 'string:ascii_letters'"):
+        Registry("tool").check("string:ascii_letters")

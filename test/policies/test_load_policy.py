@@ -14,10 +14,8 @@ from remote_inference.core.policy import PolicyError
 from remote_inference.core.server.manifest import ModelSource
 from remote_inference.policies import load_policy
 
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    policy = {
+HOLD = json.dumps(
+    {
         "name": "hold",
         "revision": "7",
         "state_names": ["elbow"],
@@ -25,7 +23,12 @@ def folder(tmp_path: Path) -> Path:
         "chunk_size": 4,
         "trained_fps": 30.0,
     }
-    (tmp_path / "policy.json").write_text(json.dumps(policy))
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "policy.json").write_text(HOLD)
     return tmp_path
 
 
@@ -47,3 +50,21 @@ def test_a_path_may_name_the_policys_file(folder: Path) -> None:
 def test_a_folder_without_the_file_is_named_with_it(folder: Path) -> None:
     with pytest.raises(DocumentError, match=r"nowhere/policy\.json: cannot be read"):
         load_policy(ModelSource(backend="hold", path=str(folder / "nowhere")))
+
+
+def test_a_policy_of_ones_own_is_loaded_from_where_the_manifest_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "my_policies.py").write_text(
+        "from remote_inference.policies.hold import HoldPolicy\n\n\n"
+        "def load(path, device, dtype):\n    return HoldPolicy(path)\n"
+    )
+    (tmp_path / "policy.json").write_text(HOLD)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert load_policy(ModelSource(backend="my_policies:load", path=str(tmp_path))).spec.name == "hold"
+
+
+@pytest.mark.parametrize("backend", ["no_such_module:load", "json:no_such_attribute"])
+def test_a_policy_that_is_not_where_the_manifest_says_is_named(backend: str) -> None:
+    with pytest.raises(PolicyError, match=rf"model\.backend: '{backend}' cannot be imported: "):
+        load_policy(ModelSource(backend=backend, path="."))

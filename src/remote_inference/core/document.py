@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
 from remote_inference.core.document_problems import describe_problems, show_value
-from remote_inference.core.registry import Registry
+from remote_inference.core.registry import PLACE_PATTERN, Registry
 from remote_inference.errors import UserError
 
 MERGE_TAG = "tag:yaml.org,2002:merge"  # of the key `<<`
@@ -45,7 +45,10 @@ class NameIn:
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        return {"type": "string", "enum": list(self.registry.names)}
+        names = {"type": "string", "enum": list(self.registry.names)}
+        if not self.registry.takes_places:
+            return names
+        return {"anyOf": [names, {"type": "string", "pattern": PLACE_PATTERN}]}
 
 
 def allowed_names(field: FieldInfo) -> tuple[str, ...]:

@@ -5,10 +5,13 @@
 from __future__ import annotations
 
 import pkgutil
+import re
 from difflib import get_close_matches
 from typing import Generic, TypeVar, cast
 
 Entry = TypeVar("Entry")
+
+PLACE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_.]*$"  # of "module:attribute"
 
 
 class Registry(Generic[Entry]):
@@ -18,9 +21,10 @@ class Registry(Generic[Entry]):
     libraries are imported when the entry is asked for, and not before.
     """
 
-    def __init__(self, kind: str) -> None:
-        """kind: what an entry is called in errors."""
+    def __init__(self, kind: str, *, takes_places: bool = False) -> None:
+        """kind: what an entry is called in errors. takes_places: "module:attribute" is a name, too."""
         self.kind = kind
+        self.takes_places = takes_places
         self._entries: dict[str, Entry | str] = {}
 
     @property
@@ -35,14 +39,23 @@ class Registry(Generic[Entry]):
 
     def check(self, name: object) -> str:
         """Return the name if it is one of an entry. Raises ValueError with found and expected otherwise."""
-        if isinstance(name, str) and name in self._entries:
+        if isinstance(name, str) and (
+            name in self._entries or (self.takes_places and re.fullmatch(PLACE_PATTERN, name))
+        ):
             return name
         hint = get_close_matches(name, self._entries, n=1) if isinstance(name, str) else []
         expected = ", ".join(repr(known) for known in self._entries)
+        if self.takes_places:
+            expected += " or 'module:attribute'"
         suggestion = f"; did you mean {hint[0]!r}?" if hint else ""
         raise ValueError(f"found {name!r}, expected one of {expected}{suggestion}")
 
     def get(self, name: str) -> Entry:
-        """Return an entry. Raises ValueError for an unknown name, ImportError when its library is missing."""
-        entry = self._entries[self.check(name)]
+        """Return an entry.
+
+        Raises ValueError for an unknown name; ImportError or AttributeError for a place with nothing there,
+        such as a library that is not installed.
+        """
+        name = self.check(name)
+        entry = self._entries.get(name, name)
         return cast("Entry", pkgutil.resolve_name(entry)) if isinstance(entry, str) else entry

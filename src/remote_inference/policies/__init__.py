@@ -17,7 +17,11 @@ def load_policy(model: ModelSource) -> Policy:
     Raises PolicyError or DocumentError naming the file and the key; DeviceError, a PolicyError, when this
     machine cannot use the device.
     """
-    policy = BACK_ENDS.get(model.backend)(model.path, model.device, model.dtype)
+    try:
+        back_end = BACK_ENDS.get(model.backend)
+    except (ImportError, AttributeError) as error:
+        raise PolicyError(f"model.backend: {model.backend!r} cannot be imported: {error}") from error
+    policy = back_end(model.path, model.device, model.dtype)
     if model.revision and policy.spec.revision != model.revision:
         found = policy.spec.revision
         policy.close()

@@ -21,6 +21,7 @@ class BackEnd(Protocol):
         """
 
 
-BACK_ENDS = Registry[BackEnd]("policy back end")
+# A policy of one's own needs no line here: `backend: my_package.my_module:load` names it.
+BACK_ENDS = Registry[BackEnd]("policy back end", takes_places=True)
 BACK_ENDS.add("chunk_network", "remote_inference.policies.torch_chunk:TorchChunkPolicy")
 BACK_ENDS.add("hold", "remote_inference.policies.hold:HoldPolicy")

@@ -24,7 +24,10 @@ class ModelSource(Document):
     backend: Annotated[
         str,
         NameIn(BACK_ENDS),
-        Field(description="what computes the chunks; hold: every joint stays where it is, for commissioning"),
+        Field(
+            description="what computes the chunks; hold: every joint stays where it is, for commissioning; "
+            "`module:attribute`: a policy of your own, found on PYTHONPATH"
+        ),
     ]
     path: Annotated[
         str,
