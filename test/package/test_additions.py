@@ -8,6 +8,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
@@ -15,22 +17,38 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import JOINTS, ShiftProcessors, contract_document, make_offer, make_spec
+from builders import (
+    JOINTS,
+    PERIOD_NS,
+    ShiftProcessors,
+    contract_document,
+    make_contract,
+    make_offer,
+    make_source,
+    make_spec,
+)
 from builtin_interfaces.msg import Time
 
 from remote_inference.core.command_interfaces import COMMAND_INTERFACES
 from remote_inference.core.contract import Contract
 from remote_inference.core.document import DocumentError, parse_document
 from remote_inference.core.registry import Registry
+from remote_inference.core.robot.action_queue import ActionQueue, MergeMode
+from remote_inference.core.robot.config import RobotConfig
+from remote_inference.core.robot.fallbacks import FALLBACKS
+from remote_inference.core.robot.guard import Guard
+from remote_inference.core.robot.playback import Playback
+from remote_inference.core.robot.tick import CommandSource
 from remote_inference.core.server.backends import BACK_ENDS
 from remote_inference.core.server.batching import largest_batch, make_scheduler
 from remote_inference.core.server.manifest import load_manifest
 from remote_inference.core.server.schedulers import SCHEDULERS
 from remote_inference.core.server.session import Session
+from remote_inference.environments import ENVIRONMENTS
 from remote_inference.policies import load_policy
 from remote_inference.wire import make_command_writer
 
-REGISTRIES: tuple[Registry[Any], ...] = (BACK_ENDS, COMMAND_INTERFACES, SCHEDULERS)
+REGISTRIES: tuple[Registry[Any], ...] = (BACK_ENDS, COMMAND_INTERFACES, ENVIRONMENTS, FALLBACKS, SCHEDULERS)
 
 Add = Callable[[Registry[Any], str, str], None]
 
@@ -144,3 +162,73 @@ def test_a_scheduler_is_added(add: Add, tmp_path: Path):
     selection = make_scheduler(manifest, policy_max_batch=2).select(sessions, 5, 0)
     assert [session.session_id for session in selection.batch] == ["s4", "s3"]
     assert largest_batch(manifest, make_spec(max_batch=2)) == 2
+
+
+def test_a_fallback_is_added(add: Add):
+    with pytest.raises(DocumentError, match="fallback: found 'contrib', expected one of 'hold'"):
+        parse_document({"fallback": "contrib"}, RobotConfig, "parameters")
+    add(
+        FALLBACKS,
+        "SlowDown",
+        """
+        from remote_inference.core.robot.tick import CommandSource
+
+        class SlowDown:
+            action_kinds = ("velocity",)
+            source = CommandSource.REPEAT_LAST
+
+            def command(self, last, reference):
+                return last / 2
+
+            def stop(self, last):
+                return last * 0
+        """,
+    )
+    config = parse_document({"fallback": "contrib"}, RobotConfig, "parameters")
+    contract = make_contract("velocity")
+    config.check_fallback(contract.actions.kind)
+    with pytest.raises(ValueError, match=r"'contrib' for effort actions, expected 'zero'$"):
+        config.check_fallback("effort")
+    queue = ActionQueue()
+    guard = Guard(contract.actions, contract.period_s)
+    playback = Playback(queue, guard, contract, fallback=config.fallback, max_action_age_ns=20 * PERIOD_NS)
+    playback.paused = False
+    assert playback.tick(0).command is None, "before the first action another node may drive the robot"
+    rows = np.full((1, len(JOINTS)), 0.1, np.float32)
+    queue.merge(make_source(), rows, rows, MergeMode.APPEND, latency_steps=0, executed_before=0)
+    ticks = [playback.tick(index * PERIOD_NS) for index in range(1, 4)]
+    assert [tick.source for tick in ticks] == [CommandSource.CHUNK] + [CommandSource.REPEAT_LAST] * 2
+    assert np.stack([tick.command for tick in ticks])[:, 0] == pytest.approx([0.1, 0.05, 0.025])
+    playback.paused = True
+    assert playback.tick(4 * PERIOD_NS).command == pytest.approx(np.zeros(len(JOINTS)))
+
+
+def test_an_environment_is_added(add: Add):
+    with pytest.raises(ValueError, match="found 'contrib', expected one of 'belt_arm'"):
+        ENVIRONMENTS.get("contrib")
+    add(
+        ENVIRONMENTS,
+        "EmptyRoom",
+        """
+        class EmptyRoom:
+            success = True
+        """,
+    )
+    assert ENVIRONMENTS.get("contrib")().success
+
+
+@pytest.mark.parametrize(
+    ("name", "libraries"),
+    [
+        ("environments", {"mujoco"}),
+        ("policies", {"torch"}),
+        ("core.contract", {"rclpy", "std_msgs"}),
+        ("core.server.manifest", {"torch"}),
+    ],
+)
+def test_the_names_are_known_without_the_libraries_behind_them(name: str, libraries: set[str]):
+    code = f"import sys, remote_inference.{name}; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60
+    )
+    assert not libraries & set(loaded.stdout.split())

@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from remote_inference.core.document import Document
+from remote_inference.core.document import Document, NameIn
+from remote_inference.core.robot.fallbacks import FALLBACKS
 
 
 def _seconds(minimum: float, maximum: float, description: str) -> object:
@@ -48,7 +49,8 @@ class RobotConfig(Document):
         float, Field(ge=0.0, le=1.0, description="quantile of the latency window used as delay; 1.0: maximum")
     ] = 0.95
     fallback: Annotated[
-        Literal["hold", "repeat_last", "zero"],
+        str,
+        NameIn(FALLBACKS),
         Field(description="command while there is nothing to execute; hold: publish nothing"),
     ] = "hold"
     max_action_age_s: Annotated[
@@ -94,7 +96,10 @@ class RobotConfig(Document):
         Zeros are a target, not a stop, for position controllers; silence keeps the last velocity or effort.
         Raises ValueError.
         """
-        if action_kind == "position" and self.fallback == "zero":
-            raise ValueError("fallback: found 'zero' for position actions, expected 'hold' or 'repeat_last'")
-        if action_kind != "position" and self.fallback != "zero":
-            raise ValueError(f"fallback: found {self.fallback!r} for {action_kind} actions, expected 'zero'")
+        if action_kind in FALLBACKS.get(self.fallback).action_kinds:
+            return
+        safe = (name for name in FALLBACKS.names if action_kind in FALLBACKS.get(name).action_kinds)
+        raise ValueError(
+            f"fallback: found {self.fallback!r} for {action_kind} actions, "
+            f"expected {' or '.join(repr(name) for name in safe)}"
+        )

@@ -10,6 +10,7 @@ import numpy as np
 
 from remote_inference.core.contract import CommandSink, Contract
 from remote_inference.core.robot.action_queue import ActionQueue
+from remote_inference.core.robot.fallbacks import FALLBACKS
 from remote_inference.core.robot.guard import AGE, SENSOR_AGE, Float64Array, Guard
 from remote_inference.core.robot.homing import Homing
 from remote_inference.core.robot.tick import CommandSource, Tick
@@ -34,7 +35,7 @@ class Playback:
             contract, (sink for sink in contract.commands if sink.interface.takes_horizon)
         )
         self._unheard = _taken_by(contract, ())  # actions that no controller listens to
-        self._fallback = fallback
+        self._fallback = FALLBACKS.get(fallback)()
         self._max_action_age_ns = max_action_age_ns
         self._last_command: Float64Array | None = None
         self._reference: Float64Array | None = None  # the last command, None when the robot may be elsewhere
@@ -155,32 +156,34 @@ class Playback:
     # -- nothing to execute --------------------------------------------------------------------------------
 
     def _fall_back(self, interventions: tuple[str, ...]) -> Tick:
-        if self._fallback == "repeat_last" and self._reference is not None:
-            return self._repeat(CommandSource.REPEAT_LAST, interventions)
-        if self._fallback == "zero" and self._last_command is not None:
-            return self._zero(interventions)
-        return self._stop(interventions)  # also before the first action: another node may drive the robot
+        if self._last_command is None:  # before the first action another node may drive the robot
+            return self._stop(interventions)
+        command = self._fallback.command(self._last_command, self._reference)
+        if command is None:
+            return self._stop(interventions)
+        return self._stand_in(command, interventions)
 
     def _stop(self, interventions: tuple[str, ...] = ()) -> Tick:
         """Command nothing; a robot that goes on in silence is told to stop for a while first."""
         if self._stop_ticks:
             self._stop_ticks -= 1
-            if self._fallback == "zero":
-                return self._zero(interventions)
+            assert self._last_command is not None, "stops follow a command"
+            stop = self._fallback.stop(self._last_command)
+            if stop is not None:
+                return self._stand_in(stop, interventions)
             if self._handed_over.any():
-                return self._repeat(CommandSource.HOLD, interventions)
+                horizon = self._last_command[np.newaxis]
+                return Tick(
+                    self._last_command, CommandSource.HOLD, interventions=interventions, horizon=horizon
+                )
             self._stop_ticks = 0  # a forward position controller keeps its last target
         return Tick(None, CommandSource.NONE, interventions=interventions)
 
-    def _repeat(self, source: CommandSource, interventions: tuple[str, ...]) -> Tick:
-        assert self._last_command is not None, "stops and repetitions follow a command"
-        horizon = self._last_command[np.newaxis]
-        return Tick(self._last_command, source, interventions=interventions, horizon=horizon)
-
-    def _zero(self, interventions: tuple[str, ...]) -> Tick:
-        zeros = np.zeros(self._action_dim)
-        self._last_command = self._reference = zeros
-        return Tick(zeros, CommandSource.ZERO, interventions=interventions, horizon=zeros[np.newaxis])
+    def _stand_in(self, command: Float64Array, interventions: tuple[str, ...]) -> Tick:
+        """Command what the fallback says."""
+        self._last_command = self._reference = command
+        horizon = command[np.newaxis]
+        return Tick(command, self._fallback.source, interventions=interventions, horizon=horizon)
 
     def _go_home(self, now_ns: int) -> Tick:
         """Command the next point of the way home, or stop when there is none or the robot does not follow."""

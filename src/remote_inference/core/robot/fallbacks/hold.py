@@ -1,0 +1,21 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Command nothing: a position controller keeps its last target."""
+
+from __future__ import annotations
+
+from remote_inference.core.robot.guard import Float64Array
+from remote_inference.core.robot.tick import CommandSource
+
+
+class Hold:
+    """Silence. It would keep the last velocity or effort, too, hence for positions only."""
+
+    action_kinds = ("position",)
+    source = CommandSource.NONE
+
+    def command(self, last: Float64Array, reference: Float64Array | None) -> None:  # noqa: ARG002
+        return None
+
+    def stop(self, last: Float64Array) -> None:  # noqa: ARG002
+        return None

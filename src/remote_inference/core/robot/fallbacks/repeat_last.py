@@ -1,0 +1,21 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Command the last position again, for controllers that give up in silence."""
+
+from __future__ import annotations
+
+from remote_inference.core.robot.guard import Float64Array
+from remote_inference.core.robot.tick import CommandSource
+
+
+class RepeatLast:
+    """The last command while it is known that the robot is there, then silence."""
+
+    action_kinds = ("position",)
+    source = CommandSource.REPEAT_LAST
+
+    def command(self, last: Float64Array, reference: Float64Array | None) -> Float64Array | None:
+        return None if reference is None else last
+
+    def stop(self, last: Float64Array) -> None:  # noqa: ARG002
+        return None
