@@ -4,47 +4,37 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-import rclpy
 from rclpy.client import Client
-from rclpy.context import Context
-from rclpy.executors import SingleThreadedExecutor
 from std_srvs.srv import Trigger
 from typing_extensions import Self
 
-from remote_inference.errors import UserError
 from remote_inference.msg import ClientState
+from remote_inference.nodes.operator_client import OperatorClient, OperatorError
 from remote_inference.srv import BeltArmOutcome, BeltArmReset, StartEpisode
 from remote_inference.wire.qos import LATCHED_QOS, STATE_TOPIC
 
+__all__ = ["Operator", "OperatorError"]
+
 CALL_TIMEOUT_S = 5.0
-POLL_S = 0.05
-
-
-class OperatorError(UserError):
-    """A service did not answer or refused, or a condition did not come true in time."""
 
 
 class Operator:
-    """An rclpy client with a context of its own; a context manager."""
+    """The arm's and the robot's services, and the robot's newest state; a context manager."""
 
     def __init__(self, namespace: str) -> None:
-        self._context = Context()
-        rclpy.init(context=self._context)
-        self._node = rclpy.create_node("demo_operator", namespace=namespace, context=self._context)
-        self._executor = SingleThreadedExecutor(context=self._context)
-        self._executor.add_node(self._node)
+        self._ros = OperatorClient("demo_operator", namespace)
         self.state: ClientState | None = None  # newest
-        self._node.create_subscription(ClientState, STATE_TOPIC, self._on_state, LATCHED_QOS)
-        self._pause = self._node.create_client(Trigger, "remote_inference/pause")
-        self._resume = self._node.create_client(Trigger, "remote_inference/resume")
-        self._start_episode = self._node.create_client(StartEpisode, "remote_inference/start_episode")
-        self._reset_arm = self._node.create_client(BeltArmReset, "belt_arm/reset_episode")
-        self._read_outcome = self._node.create_client(BeltArmOutcome, "belt_arm/read_outcome")
+        self._ros.subscribe(ClientState, STATE_TOPIC, self._on_state, LATCHED_QOS)
+        node = self._ros.node
+        self._pause = node.create_client(Trigger, "remote_inference/pause")
+        self._resume = node.create_client(Trigger, "remote_inference/resume")
+        self._start_episode = node.create_client(StartEpisode, "remote_inference/start_episode")
+        self._reset_arm = node.create_client(BeltArmReset, "belt_arm/reset_episode")
+        self._read_outcome = node.create_client(BeltArmOutcome, "belt_arm/read_outcome")
 
     def __enter__(self) -> Self:
         return self
@@ -52,9 +42,7 @@ class Operator:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._executor.shutdown(timeout_sec=1.0)
-        self._node.destroy_node()
-        rclpy.shutdown(context=self._context)
+        self._ros.__exit__(kind, error, trace)
 
     @property
     def connected(self) -> bool:
@@ -68,12 +56,7 @@ class Operator:
 
         Raises OperatorError after the timeout.
         """
-        deadline_s = time.monotonic() + timeout_s
-        while not condition():
-            watch()
-            self.spin(POLL_S)
-            if time.monotonic() > deadline_s:
-                raise OperatorError(f"{what}: did not happen within {timeout_s:g} s")
+        self._ros.wait_for(condition, what, timeout_s, watch)
 
     def wait_for_services(self, timeout_s: float, watch: Callable[[], None]) -> None:
         """Wait until arm and robot offer everything an episode needs."""
@@ -102,9 +85,7 @@ class Operator:
 
     def spin(self, duration_s: float) -> None:
         """Let messages come in."""
-        deadline_s = time.monotonic() + duration_s
-        while (left_s := deadline_s - time.monotonic()) > 0:
-            self._executor.spin_once(timeout_sec=left_s)
+        self._ros.spin(duration_s)
 
     def _on_state(self, state: ClientState) -> None:
         self.state = state
@@ -116,9 +97,4 @@ class Operator:
         return response
 
     def _call(self, client: Client, request: Any) -> Any:
-        future = client.call_async(request)
-        self._executor.spin_until_future_complete(future, timeout_sec=CALL_TIMEOUT_S)
-        if not future.done():
-            client.remove_pending_request(future)
-            raise OperatorError(f"{client.srv_name}: no answer within {CALL_TIMEOUT_S:g} s")
-        return future.result()
+        return self._ros.ask(client, request, CALL_TIMEOUT_S)

@@ -1,0 +1,81 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Every robot and server of the graph with its newest latched state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rclpy.subscription import Subscription
+
+from remote_inference.monitoring import fleet_view
+from remote_inference.monitoring.tables import Table, print_table
+from remote_inference.msg import ClientState, ServerStatus
+from remote_inference.nodes.operator_client import OperatorClient, OperatorError
+from remote_inference.wire.qos import LATCHED_QOS, STATE_TOPIC
+
+
+class FleetWatch:
+    """Subscribes to whoever appears and forgets whoever leaves."""
+
+    def __init__(self, ros: OperatorClient) -> None:
+        self._ros = ros
+        self.robots: dict[str, ClientState | None] = {}  # by namespace; None: nothing heard yet
+        self.servers: dict[str, ServerStatus | None] = {}  # by full name
+        self._subscriptions: dict[str, Subscription] = {}
+
+    def settle(self, timeout_s: float) -> None:
+        """Wait until the graph is known and each of its members was heard, or for the whole timeout."""
+        self._ros.settle(timeout_s)
+        self.look()
+        try:
+            self._ros.wait_for(self._all_heard, "states", timeout_s)
+        except OperatorError:
+            return  # shown as silent
+
+    def look(self) -> None:
+        """Follow the graph's present members."""
+        self._follow(self.robots, self._ros.find_robots(), ClientState, f"/{STATE_TOPIC}")
+        self._follow(self.servers, self._ros.find_servers(), ServerStatus, "/status")
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "robots": [fleet_view.robot_as_json(*robot) for robot in sorted(self.robots.items())],
+            "servers": [fleet_view.server_as_json(*server) for server in sorted(self.servers.items())],
+        }
+
+    def tables(self) -> list[Table]:
+        return [fleet_view.robot_table(self.robots), fleet_view.server_table(self.servers)]
+
+    def print_tables(self) -> None:
+        """Print who is there; a word where nobody is."""
+        if self.robots:
+            print_table(fleet_view.robot_table(self.robots))
+        else:
+            print("no robots")
+        print()
+        if self.servers:
+            print_table(fleet_view.server_table(self.servers))
+        else:
+            print("no servers")
+
+    def _all_heard(self) -> bool:
+        return all(message is not None for message in (*self.robots.values(), *self.servers.values()))
+
+    def _follow(self, known: dict[str, Any], present: list[str], kind: Any, topic: str) -> None:
+        for name in known.keys() - set(present):
+            self._ros.node.destroy_subscription(self._subscriptions.pop(name + topic))
+            del known[name]
+        for name in set(present) - known.keys():
+            known[name] = None
+            self._subscriptions[name + topic] = self._ros.subscribe(
+                kind, name + topic, _keeper(known, name), LATCHED_QOS
+            )
+
+
+def _keeper(known: dict[str, Any], name: str) -> Callable[[Any], None]:
+    def keep(message: Any) -> None:
+        known[name] = message
+
+    return keep

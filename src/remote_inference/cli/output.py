@@ -1,0 +1,32 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What a verb prints: text for people, JSON for programs, nothing besides with `--quiet`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from typing import Any
+
+
+def add_output_arguments(parser: argparse.ArgumentParser, *, json_shape: str, quiet: bool = True) -> None:
+    """Declare `--json`, whose one shape is said in the help, and `--quiet`."""
+    parser.add_argument("--json", action="store_true", help=f"print JSON: {json_shape.replace('%', '%%')}")
+    if quiet:
+        parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON value on one line; numbers that are not finite are null, as JSON knows none."""
+    print(json.dumps(_finite(value), allow_nan=False), flush=True)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return value

@@ -1,0 +1,83 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What the operator's verbs share: which robot is meant, how long they wait, how the answer is told."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from remote_inference.cli.output import add_output_arguments, print_json
+
+if TYPE_CHECKING:
+    from remote_inference.nodes.operator_client import OperatorClient
+
+TIMEOUT_S = 5.0
+EXIT_REFUSED = 1
+
+
+def add_timeout(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--timeout",
+        type=positive,
+        default=TIMEOUT_S,
+        metavar="S",
+        help=f"longest wait for the robot, and then for each answer (default {TIMEOUT_S:g} s)",
+    )
+
+
+def add_robot(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "robot",
+        nargs="?",
+        metavar="ROBOT",
+        help="the robot's namespace, with or without slashes; may be left out where there is only one",
+    )
+    add_timeout(parser)
+
+
+def add_call_arguments(parser: argparse.ArgumentParser, *, fields: str = "") -> None:
+    """Declare what each verb takes that calls one service of a robot."""
+    add_robot(parser)
+    add_output_arguments(parser, json_shape='{"robot", "success", "message"' + fields + "}")
+
+
+def positive(text: str) -> float:
+    """Read a duration [s]."""
+    if not 0.0 < (value := float(text)) <= 3600.0:
+        raise argparse.ArgumentTypeError(f"found {text}, expected above 0 and at most 3600")
+    return value
+
+
+def open_client(name: str) -> OperatorClient:
+    """Return a client with the Zenoh settings that the package's nodes have. Raises OperatorError."""
+    from remote_inference.deployment import zenoh_config  # noqa: PLC0415
+    from remote_inference.nodes.operator_client import OperatorClient  # noqa: PLC0415  imports rclpy
+    from remote_inference.paths import share_path  # noqa: PLC0415
+
+    os.environ.update(zenoh_config.environment(share_path("config", "zenoh"), "", os.environ))
+    return OperatorClient(name)
+
+
+def trigger(arguments: argparse.Namespace) -> int:
+    """Call the service that is named like the verb; return the exit code."""
+    from std_srvs.srv import Trigger  # noqa: PLC0415
+
+    return call(arguments, Trigger, arguments.verb, Trigger.Request())
+
+
+def call(arguments: argparse.Namespace, kind: Any, service: str, request: Any, *fields: str) -> int:
+    """Call one service of a robot and tell its answer, in JSON with `fields`; return the exit code."""
+    with open_client(f"{service}_verb") as ros:
+        robot = ros.find_robot(arguments.robot, arguments.timeout)
+        response = ros.call(kind, f"{robot}/remote_inference/{service}", request, arguments.timeout)
+    if arguments.json:
+        answer = {"robot": robot, "success": response.success, "message": response.message}
+        print_json({**answer, **{field: getattr(response, field) for field in fields}})
+    elif not response.success:
+        print(f"remote-inference {arguments.verb}: {robot} refused: {response.message}", file=sys.stderr)
+    elif not arguments.quiet:
+        print(f"{robot}: {response.message}")
+    return 0 if response.success else EXIT_REFUSED

@@ -1,0 +1,34 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""`remote-inference status`."""
+
+from __future__ import annotations
+
+import argparse
+
+from remote_inference.cli.output import add_output_arguments, print_json
+from remote_inference.cli.robot_calls import add_robot, open_client
+
+EXAMPLES = ("remote-inference status", "remote-inference status robot_1 --json")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_robot(parser)
+    shape = '{"robot", "guard": {rule: count}} and the fields of ClientState'
+    add_output_arguments(parser, json_shape=shape, quiet=False)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from remote_inference.monitoring.fleet_view import describe_robot, robot_as_json  # noqa: PLC0415
+    from remote_inference.monitoring.tables import print_table  # noqa: PLC0415
+    from remote_inference.msg import ClientState  # noqa: PLC0415
+    from remote_inference.wire.qos import LATCHED_QOS, STATE_TOPIC  # noqa: PLC0415
+
+    with open_client("status_verb") as ros:
+        robot = ros.find_robot(arguments.robot, arguments.timeout)
+        state = ros.read_one(ClientState, f"{robot}/{STATE_TOPIC}", LATCHED_QOS, arguments.timeout)
+    if arguments.json:
+        print_json(robot_as_json(robot, state))
+    else:
+        print_table(describe_robot(robot, state))
+    return 0

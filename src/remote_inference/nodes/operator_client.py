@@ -1,0 +1,186 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A short-lived node that looks at the graph, reads latched states and calls services, with deadlines."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+import rclpy
+from rcl_interfaces.srv import GetParameters
+from rclpy._rclpy_pybind11 import RCLError
+from rclpy.client import Client
+from rclpy.context import Context
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.qos import QoSProfile
+from typing_extensions import Self
+
+from remote_inference.errors import UserError
+
+ROBOT_NODE = "remote_inference"  # in the robot's namespace
+STATUS_TYPE = "remote_inference/msg/ServerStatus"
+POLL_S = 0.05
+RETRY_S = 1.0  # after which a request that only reads is sent again
+SETTLE_S = 1.0  # without a new name, the graph counts as known
+
+
+class OperatorError(UserError):
+    """A service did not answer or refused, or a condition did not come true in time."""
+
+
+class OperatorClient:
+    """An rclpy node with a context of its own; a context manager. Nothing is received but while it waits."""
+
+    def __init__(self, name: str, namespace: str = "/") -> None:
+        """Start the node. Raises OperatorError when the middleware does not start."""
+        self._context = Context()
+        try:
+            rclpy.init(context=self._context)
+            self.node = rclpy.create_node(name, namespace=namespace, context=self._context)
+        except RCLError as error:
+            raise OperatorError(f"the middleware does not start: {error}") from None
+        self._executor = SingleThreadedExecutor(context=self._context)
+        self._executor.add_node(self.node)
+        self._clients: dict[str, tuple[Client, Client]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._executor.shutdown(timeout_sec=1.0)
+        self.node.destroy_node()
+        rclpy.shutdown(context=self._context)
+
+    # -- the graph -------------------------------------------------------------------------------------------
+
+    def find_robots(self) -> list[str]:
+        """Return the namespaces of the robots that the graph shows now, one for each node."""
+        nodes = self.node.get_node_names_and_namespaces()
+        return sorted(namespace for name, namespace in nodes if name == ROBOT_NODE)
+
+    def find_servers(self) -> list[str]:
+        """Return the full names of the servers that the graph shows now, one for each node."""
+        return sorted(
+            f"{endpoint.node_namespace.rstrip('/')}/{endpoint.node_name}"
+            for topic, types in self.node.get_topic_names_and_types()
+            if STATUS_TYPE in types
+            for endpoint in self.node.get_publishers_info_by_topic(topic)
+        )
+
+    def settle(self, timeout_s: float) -> None:
+        """Wait until somebody is there and the graph shows nobody new, or for the whole timeout."""
+        end_s = time.monotonic() + timeout_s
+        seen: list[str] = []
+        changed_s = time.monotonic()
+        while (now_s := time.monotonic()) < end_s:
+            found = self.find_robots() + self.find_servers()
+            if found != seen:
+                seen, changed_s = found, now_s
+            if seen and now_s - changed_s >= SETTLE_S:
+                return
+            self.spin(POLL_S)
+
+    def find_robot(self, name: str | None, timeout_s: float) -> str:
+        """Return a robot's namespace; without a name, that of the only robot there is.
+
+        Raises OperatorError when it does not appear in time, or when there are several to choose from.
+        """
+        if name is not None:
+            namespace = f"/{name.strip('/')}"
+            end_s = time.monotonic() + timeout_s
+            while namespace not in (found := self.find_robots()):
+                if time.monotonic() > end_s:
+                    others = ", ".join(found) or "no robot"
+                    raise OperatorError(f"no robot {namespace} within {timeout_s:g} s, found {others}")
+                self.spin(POLL_S)
+            return namespace
+        self.settle(timeout_s)
+        robots = sorted(set(self.find_robots()))
+        if not robots:
+            raise OperatorError(f"no robot within {timeout_s:g} s; 'remote-inference doctor' looks for why")
+        if len(robots) > 1:
+            raise OperatorError(f"found robots {', '.join(robots)}, expected the name of one of them")
+        return robots[0]
+
+    # -- messages and services -------------------------------------------------------------------------------
+
+    def subscribe(self, kind: Any, topic: str, take: Callable[[Any], None], qos: QoSProfile) -> Any:
+        """Hand each message of a topic to `take` while this client waits or spins."""
+        return self.node.create_subscription(kind, topic, take, qos)
+
+    def read_one(self, kind: Any, topic: str, qos: QoSProfile, timeout_s: float) -> Any:
+        """Return the first message of a topic. Raises OperatorError after the timeout."""
+        received: list[Any] = []
+        subscription = self.subscribe(kind, topic, received.append, qos)
+        try:
+            self.wait_for(lambda: bool(received), f"a message on {topic}", timeout_s)
+        finally:
+            self.node.destroy_subscription(subscription)
+        return received[0]
+
+    def wait_for(
+        self,
+        condition: Callable[[], bool],
+        what: str,
+        timeout_s: float,
+        watch: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Spin until a condition holds. `watch` is called meanwhile and may raise.
+
+        Raises OperatorError after the timeout.
+        """
+        deadline_s = time.monotonic() + timeout_s
+        while not condition():
+            watch()
+            self.spin(POLL_S)
+            if time.monotonic() > deadline_s:
+                raise OperatorError(f"{what}: did not happen within {timeout_s:g} s")
+
+    def call(self, kind: Any, name: str, request: Any, timeout_s: float) -> Any:
+        """Call a service whose node may not know this one yet; return the response.
+
+        A node that was just discovered may answer before it knows the client, into nothing. So another
+        client, whose service only reads, asks first and again until it is answered. Raises OperatorError.
+        """
+        end_s = time.monotonic() + timeout_s
+        client, witness = self._clients_of(kind, name)
+        future = witness.call_async(GetParameters.Request())
+        asked_s = time.monotonic()
+        while not future.done():
+            self.spin(POLL_S)
+            if (now_s := time.monotonic()) > end_s:
+                raise OperatorError(f"{client.srv_name}: no answer within {timeout_s:g} s")
+            if now_s - asked_s > RETRY_S:
+                witness.remove_pending_request(future)
+                future, asked_s = witness.call_async(GetParameters.Request()), now_s
+        return self.ask(client, request, end_s - time.monotonic(), timeout_s)
+
+    def ask(self, client: Client, request: Any, left_s: float, timeout_s: float | None = None) -> Any:
+        """Send one request and return the response. Raises OperatorError; it names `timeout_s` if given."""
+        future = client.call_async(request)
+        self._executor.spin_until_future_complete(future, timeout_sec=left_s)
+        if not future.done():
+            client.remove_pending_request(future)
+            raise OperatorError(f"{client.srv_name}: no answer within {timeout_s or left_s:g} s")
+        return future.result()
+
+    def spin(self, duration_s: float) -> None:
+        """Let messages come in."""
+        deadline_s = time.monotonic() + duration_s
+        while (left_s := deadline_s - time.monotonic()) > 0:
+            self._executor.spin_once(timeout_sec=left_s)
+
+    def _clients_of(self, kind: Any, name: str) -> tuple[Client, Client]:
+        path = self.node.resolve_service_name(name)
+        if path not in self._clients:
+            parameters = f"{path.rpartition('/')[0]}/get_parameters"
+            self._clients[path] = (
+                self.node.create_client(kind, path),
+                self.node.create_client(GetParameters, parameters),
+            )
+        return self._clients[path]

@@ -1,0 +1,129 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The operator's verbs on real nodes: what they do to a robot, what they print, how they end."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import rclpy
+from rclpy.context import Context
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+from rig import Rig, write_contract, write_manifest
+from std_srvs.srv import Trigger
+
+from remote_inference import cli
+
+TIMEOUT = ("--timeout", "30")
+OTHER = "/other_robot"
+
+
+@pytest.fixture
+def robot(rig: Rig, tmp_path: Path) -> Rig:
+    """A robot with a session, not started yet."""
+    rig.start_server(write_manifest(tmp_path))
+    rig.start_robot(write_contract(tmp_path), autostart=False)
+    rig.wait_for(lambda: rig.states and rig.states[-1].session_id, "a session")
+    return rig
+
+
+@pytest.fixture
+def stubborn(rig: Rig) -> Iterator[Node]:
+    """A node that looks like another robot and refuses to resume."""
+
+    def refuse(_: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        response.success, response.message = False, "stopped: offline for 60 s"
+        return response
+
+    context = Context()
+    rclpy.init(context=context)
+    node = rclpy.create_node("remote_inference", namespace=OTHER, context=context)
+    node.create_service(Trigger, "~/resume", refuse)
+    executor = SingleThreadedExecutor(context=context)
+    executor.add_node(node)
+
+    thread = threading.Thread(target=executor.spin, daemon=True)
+    thread.start()
+    yield node
+    executor.shutdown(timeout_sec=1.0)
+    rclpy.shutdown(context=context)
+    thread.join(10.0)
+    node.destroy_node()
+
+
+def run_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    """Run a verb that must succeed with --json; return what it prints."""
+    capsys.readouterr()
+    assert cli.main([*arguments, "--json", *TIMEOUT]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_an_operator_s_day(robot: Rig, capsys: pytest.CaptureFixture[str]) -> None:
+    name = robot.namespace
+    assert cli.main(["resume", *TIMEOUT]) == 0  # the only robot there is
+    assert capsys.readouterr().out == f"{name}: resumed\n"
+    robot.wait_for_commands(5)
+    assert not run_json(capsys, "status", name.strip("/"))["paused"]
+
+    assert run_json(capsys, "pause", name) == {
+        "robot": name,
+        "success": True,
+        "message": "paused, queue kept",
+    }
+    status = run_json(capsys, "status", name)
+    assert status["paused"]
+    assert status["server"] == "/policy_server"
+
+    started = run_json(capsys, "start-episode", "--task", "wave")
+    assert started["episode_id"] > status["episode_id"]
+    assert run_json(capsys, "status", name)["task"] == "wave"
+    assert cli.main(["reset", name, "--quiet", *TIMEOUT]) == 0
+    assert capsys.readouterr().out == ""
+
+    assert cli.main(["status", *TIMEOUT]) == 0
+    text = capsys.readouterr().out
+    assert "STREAMING, paused" in text
+    assert "task 'wave'" in text
+
+    listed = run_json(capsys, "list")
+    assert [one["robot"] for one in listed["robots"]] == [name]
+    assert [one["server"] for one in listed["servers"]] == ["/policy_server"]
+    assert len(listed["servers"][0]["sessions"]) == 1
+
+
+def test_a_refusal_is_exit_code_1_and_the_robot_s_reason(
+    stubborn: Node, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["resume", OTHER, *TIMEOUT]) == 1
+    assert capsys.readouterr().err == (
+        f"remote-inference resume: {OTHER} refused: stopped: offline for 60 s\n"
+    )
+
+
+def test_a_robot_that_is_not_there_is_exit_code_2_and_names_those_that_are(
+    stubborn: Node, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["pause", "robot_9", "--timeout", "3"]) == 2
+    assert "no robot /robot_9 within 3 s, found " in capsys.readouterr().err
+
+
+def test_without_a_name_several_robots_are_listed_and_none_is_chosen(
+    robot: Rig, stubborn: Node, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["resume", *TIMEOUT]) == 2
+    expected = f"found robots {OTHER}, {robot.namespace}, expected the name of one of them"
+    assert expected in capsys.readouterr().err
+    assert robot.states[-1].paused
+
+
+def test_a_service_that_is_not_offered_ends_with_its_name(
+    stubborn: Node, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["start-episode", OTHER, "--timeout", "3"]) == 2
+    assert f"{OTHER}/remote_inference/start_episode: no answer within 3 s" in capsys.readouterr().err
