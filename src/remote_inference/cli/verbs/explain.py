@@ -5,21 +5,41 @@
 from __future__ import annotations
 
 import argparse
+import math
 from pathlib import Path
 
-EXAMPLES = ("remote-inference explain bag --namespace /robot_1 --out report.png",)
+from remote_inference.errors import UserError
+
+EXAMPLES = (
+    "remote-inference explain bag",
+    "remote-inference explain bag --from 12 --to 20 --out stall.png",
+    "remote-inference explain bag --namespace /robot_1 --contract robot.contract.yaml",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("bag", type=Path)
-    parser.add_argument("--namespace", required=True, help="the robot's namespace in the bag")
+    parser.add_argument("--namespace", help="the robot's namespace (default: the only robot's in the bag)")
     parser.add_argument("--out", type=Path, default=Path("report.png"), help="picture to write")
+    parser.add_argument("--force", action="store_true", help="replace the picture if it exists")
+    parser.add_argument(
+        "--from", dest="from_s", type=float, metavar="SECONDS", help="draw from here on; 0: the whole run"
+    )
+    parser.add_argument("--to", dest="to_s", type=float, metavar="SECONDS", help="draw up to here")
+    parser.add_argument("--contract", type=Path, help="the robot's contract (default: the one in the bag)")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from remote_inference.recording import draw_report, load_timeline  # noqa: PLC0415  needs matplotlib
+    if arguments.out.exists() and not arguments.force:
+        raise UserError(f"--out: {arguments.out} exists, expected a new file, or --force to replace it")
+    from remote_inference.core.contract import load_contract  # noqa: PLC0415  the rest needs matplotlib
+    from remote_inference.recording import draw_report, load_timeline  # noqa: PLC0415
 
-    timeline = load_timeline(arguments.bag, arguments.namespace)
-    draw_report(timeline, arguments.out, f"{arguments.bag.name}, {arguments.namespace}")
+    contract = load_contract(arguments.contract) if arguments.contract else None
+    timeline = load_timeline(arguments.bag, arguments.namespace, contract, with_frames=False)
+    window_s = None
+    if arguments.from_s is not None or arguments.to_s is not None:
+        window_s = (arguments.from_s or 0.0, math.inf if arguments.to_s is None else arguments.to_s)
+    draw_report(timeline, arguments.out, f"{arguments.bag.name}, {timeline.namespace}", window_s)
     print(arguments.out)
     return 0
