@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import socket
 from array import array
@@ -162,6 +163,50 @@ def test_the_page_fits_a_phone_and_a_screen(browser: WebDriver, full_house: int,
     browser.get(f"http://127.0.0.1:{full_house}/")
     wait_for(browser, lambda: len(rows(browser)) > 7, "the sessions")
     assert overflow(browser) <= 0
+
+
+CONTRAST = """
+const channels = (colour) => {
+  const canvas = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
+  canvas.fillStyle = colour;
+  canvas.fillRect(0, 0, 1, 1);
+  return [...canvas.getImageData(0, 0, 1, 1).data];
+};
+const opaque = (e) => !e ? [255, 255, 255]
+  : channels(getComputedStyle(e).backgroundColor)[3] === 255 ? channels(getComputedStyle(e).backgroundColor)
+  : opaque(e.parentElement);
+const luminance = (c) => [0.2126, 0.7152, 0.0722].reduce((sum, weight, i) => {
+  const share = c[i] / 255;
+  return sum + weight * (share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4);
+}, 0);
+return [...document.querySelectorAll("main *")]
+  .filter((e) => e.getClientRects().length)
+  .filter((e) => [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim()))
+  .map((e) => {
+    const [a, b] = [channels(getComputedStyle(e).color), opaque(e)].map(luminance).sort((x, y) => y - x);
+    return [(a + 0.05) / (b + 0.05), `${e.tagName}.${e.className}: ${e.textContent.slice(0, 30)}`];
+  });
+"""
+
+
+def prefer(browser: WebDriver, scheme: str) -> None:
+    feature = {"name": "prefers-color-scheme", "value": scheme}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_word_is_readable_in_light_and_in_dark(
+    browser: WebDriver, full_house: int, scheme: str
+) -> None:
+    """WCAG 2.1, AA: a contrast of at least 4.5."""
+    prefer(browser, scheme)
+    browser.get(f"http://127.0.0.1:{full_house}/")
+    wait_for(browser, lambda: len(rows(browser)) > 7, "the sessions")
+    background = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+    assert (int(re.findall(r"\d+", background)[0]) < 64) == (scheme == "dark")
+    words = browser.execute_script(CONTRAST)
+    assert len(words) > 50
+    assert [word for ratio, word in words if ratio < 4.5] == []
 
 
 def test_names_and_reasons_are_shown_and_never_run(browser: WebDriver, full_house: int) -> None:
