@@ -29,7 +29,7 @@ SOURCES := $(shell find src msg srv scripts launch config -type f -not -name '*.
 	pyproject.toml tools/ros_wheels.cmake
 
 .PHONY: help setup demo test test-nodes test-lerobot lint format docs status-picture fault-table bench bench-control \
-	bench-capacity bench-peers train-demo clean
+	bench-capacity bench-peers train-demo study clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -83,6 +83,10 @@ bench-peers: setup $(PEERS)/.packages  ## measure the same observation through o
 
 train-demo: setup  ## collect data and train the demo's two policies again (about a quarter of an hour on two cores)
 	@$(RUN) python -m remote_inference.environments.belt_arm.train_demo --out config/models $(ARGS)
+
+study: setup  ## measure the demo's policies without training: success by strategy and latency, in their model cards
+	@$(RUN) python -m remote_inference.environments.belt_arm.study $(ARGS)
+	@$(RUN) python tools/make_docs.py
 
 clean:  ## remove build products and virtual environments; runs/ stays
 	rm -rf build install log .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -4,12 +4,26 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from remote_inference.core.policy import PolicyObservation, PolicySpec
-from remote_inference.environments.belt_arm.evaluate import REQUEST_EVERY_TICKS, Strategy, evaluate
+from remote_inference.core.robot.config import RobotConfig
+from remote_inference.environments.belt_arm import study
+from remote_inference.environments.belt_arm.evaluate import (
+    EPISODE_LIMIT_S,
+    REQUEST_EVERY_TICKS,
+    SHIPPED_POLICY,
+    evaluate,
+)
+from remote_inference.environments.belt_arm.model_card import (
+    Condition,
+    replace_results,
+)
 from remote_inference.environments.belt_arm.scene import CONTROL_HZ, IMAGE_FEATURES, JOINT_NAMES
+from remote_inference.environments.belt_arm.strategies import BLOCKING, NO_TRIM, RTC, TRIM, Strategy
 
 SIZE = 40
 JUMP, SLOPE = 0.02, 0.001  # rad, below the velocity limit
@@ -63,7 +77,7 @@ def run(strategy: Strategy, latency_ticks: int) -> tuple[Ramps, object]:
     return policy, result
 
 
-@pytest.mark.parametrize("strategy", [Strategy.TRIM, Strategy.RTC])
+@pytest.mark.parametrize("strategy", [TRIM, RTC])
 def test_steps_at_seams_and_within_chunks_are_told_apart(strategy: Strategy):
     _, result = run(strategy, 4)
     # Rows overlap: from row 13 of one chunk to row 4 of the next.
@@ -75,7 +89,7 @@ def test_steps_at_seams_and_within_chunks_are_told_apart(strategy: Strategy):
 
 
 def test_rtc_sends_the_rows_still_to_execute_in_model_space_and_the_delay():
-    policy, _ = run(Strategy.RTC, 4)
+    policy, _ = run(RTC, 4)
     first, second, third = policy.asked[:3]
     assert first.prefix_model is None
     assert {asked.inference_delay_steps for asked in policy.asked} == {4}
@@ -84,6 +98,37 @@ def test_rtc_sends_the_rows_still_to_execute_in_model_space_and_the_delay():
     np.testing.assert_array_equal(third.prefix_model, policy.answers[1][10:])
 
 
+def test_a_robot_that_stops_to_ask_executes_the_rows_of_its_horizon_and_waits_for_the_next():
+    policy, _ = run(BLOCKING, 4)
+    cycle = 4 + BLOCKING.parameters["execution_horizon"]
+    assert len(policy.asked) == -(-EPISODE_LIMIT_S * CONTROL_HZ // cycle)
+
+
+def test_every_strategy_is_made_of_valid_parameters_of_the_robot():
+    for strategy in (BLOCKING, NO_TRIM, TRIM, RTC):
+        RobotConfig.model_validate(strategy.parameters)
+
+
+def test_results_replace_those_of_a_model_card_and_nothing_else():
+    card = (SHIPPED_POLICY / "README.md").read_text()
+    result = run(TRIM, 0)[1]
+    changed = replace_results(card, [(Condition(0.2, TRIM), result)])
+    assert "| 200 ms, trim | 0 of 1 |" in changed
+    assert changed.count("| 0 ms, trim") == 0
+    assert changed.split("## ")[0] == card.split("## ")[0]
+    assert changed.split("## ")[2:] == card.split("## ")[2:]
+    with pytest.raises(ValueError, match="Success and smoothness"):
+        replace_results("# no model card", [(Condition(0.2, TRIM), result)])
+
+
+def test_the_study_names_the_model_cards_that_it_does_not_find(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    with pytest.raises(SystemExit):
+        study.main(["--models", str(tmp_path)])
+    assert f"{tmp_path / 'belt_arm' / 'README.md'}" in capsys.readouterr().err
+
+
 def test_other_strategies_send_no_prefix():
-    policy, _ = run(Strategy.TRIM, 4)
+    policy, _ = run(TRIM, 4)
     assert all(asked.prefix_model is None for asked in policy.asked)

@@ -15,7 +15,8 @@ from remote_inference.core.policy import PolicyError, PolicyObservation, Serving
 from remote_inference.core.rtc import prefix_weights
 from remote_inference.core.server.manifest import ModelSource
 from remote_inference.core.server.warmup import find_serving_mode
-from remote_inference.environments.belt_arm.evaluate import SHIPPED_FLOW_POLICY, Strategy, evaluate
+from remote_inference.environments.belt_arm.evaluate import SHIPPED_FLOW_POLICY, evaluate
+from remote_inference.environments.belt_arm.strategies import RTC, TRIM
 from remote_inference.policies import load_policy
 from remote_inference.policies.chunk_config import ChunkPolicyConfig, FlowConfig
 from remote_inference.policies.flow_network import FlowNetwork
@@ -190,8 +191,8 @@ def test_the_shipped_policy_is_small_and_has_a_card(shipped):
 
 def test_guidance_makes_the_shipped_policy_s_seams_smaller_and_loses_no_cube(shipped):
     """What a seam adds to the step that the arm would make anyway at least halves."""
-    free = evaluate(shipped, UNSEEN_SEEDS, latency_s=0.3, strategy=Strategy.TRIM)
-    guided = evaluate(shipped, UNSEEN_SEEDS, latency_s=0.3, strategy=Strategy.RTC)
+    free = evaluate(shipped, UNSEEN_SEEDS, latency_s=0.3, strategy=TRIM)
+    guided = evaluate(shipped, UNSEEN_SEEDS, latency_s=0.3, strategy=RTC)
     jumps = [result.at_seams.mean - result.within_chunks.mean for result in (free, guided)]
     assert jumps[1] < 0.5 * jumps[0]
     assert guided.at_seams.max < 0.8 * free.at_seams.max

@@ -14,8 +14,9 @@ from safetensors.torch import load_file, save_file
 
 from remote_inference.core.document import DocumentError
 from remote_inference.core.policy import DeviceLostError, PolicyError, PolicyObservation, ServingMode
-from remote_inference.environments.belt_arm.evaluate import SHIPPED_POLICY, Strategy, evaluate
+from remote_inference.environments.belt_arm.evaluate import SHIPPED_POLICY, evaluate
 from remote_inference.environments.belt_arm.scene import CONTROL_HZ, IMAGE_FEATURES, JOINT_NAMES
+from remote_inference.environments.belt_arm.strategies import NO_TRIM, TRIM
 from remote_inference.policies.torch_chunk import CONFIG_FILE, WEIGHTS_FILE, TorchChunkPolicy
 
 UNSEEN_SEEDS = range(300, 310)
@@ -301,7 +302,7 @@ def test_the_shipped_policy_is_blind_without_cameras(policy):
 
 def test_trimming_the_delay_makes_the_difference(policy):
     """At 300 ms a chunk replayed from its first row misses; dropping the elapsed rows repairs it."""
-    trimmed = evaluate(policy, UNSEEN_SEEDS, latency_s=0.3, strategy=Strategy.TRIM)
-    stale = evaluate(policy, UNSEEN_SEEDS, latency_s=0.3, strategy=Strategy.NO_TRIM)
+    trimmed = evaluate(policy, UNSEEN_SEEDS, latency_s=0.3, strategy=TRIM)
+    stale = evaluate(policy, UNSEEN_SEEDS, latency_s=0.3, strategy=NO_TRIM)
     assert trimmed.successes >= 8
     assert stale.successes <= 3

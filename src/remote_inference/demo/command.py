@@ -12,11 +12,12 @@ from rich.console import Console
 
 from remote_inference.demo.console import live_progress, print_summary, print_sweep
 from remote_inference.demo.operator import OperatorError
-from remote_inference.demo.options import STRATEGIES, DemoOptions
+from remote_inference.demo.options import DemoOptions
 from remote_inference.demo.results import link_latest, write_results
 from remote_inference.demo.run import run_episodes
 from remote_inference.demo.sweep import LATENCIES_MS, Cell, write_sweep
 from remote_inference.deployment.process_group import ProcessError
+from remote_inference.environments.belt_arm.strategies import ROBOT_STRATEGIES
 from remote_inference.errors import UserError
 
 
@@ -55,7 +56,7 @@ def _run_once(console: Console, arguments: argparse.Namespace, folder: Path) -> 
 def _sweep(console: Console, arguments: argparse.Namespace, folder: Path) -> None:
     cells: dict[tuple[str, float], Cell] = {}
     for latency_ms in LATENCIES_MS:
-        for strategy in STRATEGIES:
+        for strategy in ROBOT_STRATEGIES:
             options = DemoOptions(
                 arguments.episodes, latency_ms, strategy, arguments.seed, arguments.policy, record=False
             )

@@ -16,7 +16,8 @@ from rich.table import Table
 
 from remote_inference.demo.options import DemoOptions
 from remote_inference.demo.run import Episode, Progress
-from remote_inference.demo.sweep import LABELS, Sweep
+from remote_inference.demo.sweep import Sweep
+from remote_inference.environments.belt_arm.strategies import ROBOT_STRATEGIES
 
 STATE_STYLES = {
     "CONNECTING": "cyan",
@@ -64,7 +65,7 @@ def print_summary(console: Console, summary: Mapping[str, Any], folder: Path) ->
     picked = round(summary["success_rate"] * summary["episodes"])
     table.add_row("cubes picked", f"{picked} of {summary['episodes']} ({summary['success_rate']:.0%})")
     table.add_row("policy", summary["policy"])
-    table.add_row("strategy", f"{summary['strategy']} ({LABELS[summary['strategy']]})")
+    table.add_row("strategy", f"{summary['strategy']} ({ROBOT_STRATEGIES[summary['strategy']].label})")
     table.add_row("injected latency", f"{summary['injected_latency_ms']:g} ms")
     table.add_row("request cycle", _latency_text(latency))
     table.add_row("control ticks by source", ", ".join(f"{name} {count}" for name, count in actions.items()))
@@ -78,9 +79,9 @@ def print_sweep(console: Console, cells: Sweep, folder: Path) -> None:
     """Print success by latency and strategy."""
     table = Table(title="Cubes picked by injected latency", title_justify="left")
     table.add_column("latency")
-    strategies = [strategy for strategy in LABELS if any(key[0] == strategy for key in cells)]
+    strategies = [name for name in ROBOT_STRATEGIES if any(key[0] == name for key in cells)]
     for strategy in strategies:
-        table.add_column(LABELS[strategy], justify="right")
+        table.add_column(ROBOT_STRATEGIES[strategy].label, justify="right")
     for latency_ms in sorted({key[1] for key in cells}):
         row = [cells.get((strategy, latency_ms)) for strategy in strategies]
         texts = [

@@ -6,13 +6,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# Parameters of the robot by strategy. `blocking` executes ten actions of each chunk, a third of a second, as
-# users of remote synchronous inference do.
-STRATEGIES: dict[str, dict[str, object]] = {
-    "trim": {"delay_policy": "consumed"},
-    "no_trim": {"delay_policy": "none"},
-    "blocking": {"request_mode": "blocking", "execution_horizon": 10},
-}
 # Parameters of the robot by policy, a folder of config/models. The params file's `replace` is for belt_arm.
 POLICIES: dict[str, dict[str, object]] = {"belt_arm": {}, "belt_arm_flow": {"merge_mode": "auto"}}
 

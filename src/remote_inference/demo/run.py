@@ -13,9 +13,10 @@ import yaml
 
 from remote_inference.core.contract import COMPRESSED_IMAGE
 from remote_inference.demo.operator import Operator
-from remote_inference.demo.options import POLICIES, STRATEGIES, DemoOptions
+from remote_inference.demo.options import POLICIES, DemoOptions
 from remote_inference.deployment import bringup
 from remote_inference.deployment.process_group import ProcessGroup
+from remote_inference.environments.belt_arm.strategies import ROBOT_STRATEGIES
 from remote_inference.paths import share_path
 
 NAMESPACE = "/belt_arm_1"
@@ -112,5 +113,5 @@ def _robot(options: DemoOptions) -> bringup.Process:
         CONTRACT,
         namespace=NAMESPACE,
         parameter_files=[share_path("config", "belt_arm.params.yaml")],
-        parameters={**STRATEGIES[options.strategy], **POLICIES[options.policy]},
+        parameters={**ROBOT_STRATEGIES[options.strategy].parameters, **POLICIES[options.policy]},
     )

@@ -12,10 +12,10 @@ from pathlib import Path
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from remote_inference.environments.belt_arm.strategies import ROBOT_STRATEGIES
+
 LATENCIES_MS = (0.0, 100.0, 200.0, 300.0, 600.0)
-LABELS = {"blocking": "stop and wait", "no_trim": "async, no trim", "trim": "async + delay trim"}
-_COLOURS = {"blocking": "#0072B2", "no_trim": "#E69F00", "trim": "#009E73"}
-_MARKERS = {"blocking": "s", "no_trim": "^", "trim": "o"}
+_STYLES = (("#0072B2", "s"), ("#E69F00", "^"), ("#009E73", "o"))  # colour and marker of each strategy
 
 
 @dataclass(frozen=True)
@@ -56,17 +56,17 @@ def _draw(cells: Sweep, path: Path) -> None:
     figure = Figure(figsize=(7.5, 4.2), dpi=120, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    for strategy, label in LABELS.items():
+    for (name, strategy), (colour, marker) in zip(ROBOT_STRATEGIES.items(), _STYLES, strict=True):
         row = sorted(
-            (cell for cell in cells.values() if cell.strategy == strategy), key=lambda cell: cell.latency_ms
+            (cell for cell in cells.values() if cell.strategy == name), key=lambda cell: cell.latency_ms
         )
         if row:
             axes.plot(
                 [cell.latency_ms for cell in row],
                 [100.0 * cell.success_rate for cell in row],
-                label=label,
-                color=_COLOURS[strategy],
-                marker=_MARKERS[strategy],
+                label=strategy.label,
+                color=colour,
+                marker=marker,
                 linewidth=2,
             )
     axes.set_xlabel("injected latency [ms]")

@@ -7,7 +7,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from remote_inference.demo.options import POLICIES, STRATEGIES
+from remote_inference.demo.options import POLICIES
+from remote_inference.environments.belt_arm.strategies import ROBOT_STRATEGIES, TRIM
 
 EXAMPLES = (
     "remote-inference demo",
@@ -24,10 +25,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--strategy",
-        choices=tuple(STRATEGIES),
-        default="trim",
-        help="trim: overlap requests and drop the rows of the delay; no_trim: overlap without dropping; "
-        "blocking: stop and wait (default trim)",
+        choices=tuple(ROBOT_STRATEGIES),
+        default=TRIM.name,
+        help="; ".join(f"{name}: {strategy.help}" for name, strategy in ROBOT_STRATEGIES.items())
+        + f" (default {TRIM.name})",
     )
     parser.add_argument(
         "--policy",

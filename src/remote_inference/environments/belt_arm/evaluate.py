@@ -2,22 +2,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """Success of a policy in the simulator under a given latency, without ROS or a network.
 
-Time is counted in control ticks: the answer to an observation of tick k takes effect at tick
-k + ceil(latency / tick).
+The chunks go through the robot's own queue. Time is counted in control ticks: the answer to an observation of
+tick k takes effect at tick k + ceil(latency / tick).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from remote_inference.core.policy import Float32Array, Policy, PolicyObservation, Processors
+from remote_inference.core.robot.action_queue import (
+    ActionQueue,
+    ChunkSource,
+    DelayPolicy,
+    MergeMode,
+    QueuedAction,
+)
+from remote_inference.core.robot.config import RobotConfig
 from remote_inference.environments.belt_arm.collect import JPEG_QUALITY, through_jpeg
 from remote_inference.environments.belt_arm.scene import (
     BELT_SPEED_M_S,
@@ -26,6 +33,7 @@ from remote_inference.environments.belt_arm.scene import (
     LIMITS,
     BeltArm,
 )
+from remote_inference.environments.belt_arm.strategies import TRIM, Strategy
 from remote_inference.paths import share_path
 
 SHIPPED_POLICY = share_path("config", "models", "belt_arm")
@@ -35,29 +43,7 @@ EPISODE_LIMIT_S = 5.0
 
 _MAX_STEP = np.array(LIMITS.max_velocity) / CONTROL_HZ
 _REVOLUTE = slice(0, 5)  # the joints that are measured in radians
-
-
-_Row = tuple[Float32Array, Float32Array]  # model space, robot space
-
-
-class Place(Enum):
-    """Where a row stands to the one executed before it."""
-
-    SEAM = "first of a chunk"
-    WITHIN = "same chunk"
-
-
-class Strategy(str, Enum):
-    """What happens to a chunk that took a while to arrive."""
-
-    RTC = "rtc"
-    """As TRIM; the request carries the rows still to execute, and the policy continues them."""
-    TRIM = "trim"
-    """Requests overlap motion; rows for ticks in which the arm moved meanwhile are dropped."""
-    NO_TRIM = "no_trim"
-    """Requests overlap motion; the chunk replaces the queue from its first row."""
-    BLOCKING = "blocking"
-    """The arm stops to ask, then executes `REQUEST_EVERY_TICKS` rows."""
+_Chunk = tuple[Float32Array, Float32Array]  # model space, robot space: `[horizon, 6]` each
 
 
 @dataclass(frozen=True)
@@ -99,7 +85,7 @@ def evaluate(
     seeds: Iterable[int],
     *,
     latency_s: float = 0.0,
-    strategy: Strategy = Strategy.TRIM,
+    strategy: Strategy = TRIM,
     belt_speed_m_s: float = BELT_SPEED_M_S,
     cameras_black: bool = False,
     jpeg_quality: int | None = JPEG_QUALITY,
@@ -118,15 +104,16 @@ def evaluate(
             episodes += 1
             arm.reset(seed)
             observer.reset()
-            queue = _Queue(strategy, latency_ticks)
+            robot = _Robot(strategy, latency_ticks, observer.chunk)
+            before: QueuedAction | None = None
             while arm.sim_time_s < EPISODE_LIMIT_S and not arm.success:
-                if queue.wants_request():
-                    queue.request(observer.chunk(queue.prefix(), latency_ticks))
                 previous = arm.command
-                change = queue.pop(otherwise=previous) - previous
-                if queue.place is not None:
+                action = robot.tick()
+                change = (action.robot.astype(np.float64) if action else previous) - previous
+                if action and before:
                     step = float(np.abs(change[_REVOLUTE]).max())
-                    (at_seams if queue.place is Place.SEAM else within_chunks).append(step)
+                    (within_chunks if action.source is before.source else at_seams).append(step)
+                before = action or before
                 max_step = np.maximum(max_step, np.abs(change))
                 arm.step(previous + np.clip(change, -_MAX_STEP, _MAX_STEP))
                 ticks += 1
@@ -160,7 +147,7 @@ class _Observer:
     def reset(self) -> None:
         self._processors.reset()
 
-    def chunk(self, prefix_model: Float32Array | None, delay_steps: int) -> list[_Row]:
+    def chunk(self, prefix_model: Float32Array | None, delay_steps: int) -> _Chunk:
         """Return the policy's chunk for the present."""
         observation = PolicyObservation(
             state=self._arm.joint_positions().astype(np.float32),
@@ -170,7 +157,7 @@ class _Observer:
             prefix_model=prefix_model,
         )
         (chunk_model,) = self._policy.predict([self._processors.pre(observation)])
-        return list(zip(chunk_model, self._processors.post(chunk_model), strict=True))
+        return chunk_model, self._processors.post(chunk_model)
 
     def _image(self, camera: str) -> NDArray[Any]:
         if self._black:
@@ -180,57 +167,68 @@ class _Observer:
         return image if self._jpeg_quality is None else through_jpeg(image, self._jpeg_quality)
 
 
-class _Queue:
-    """Actions to execute and the one request in flight, on a clock that counts `pop` calls."""
+@dataclass(frozen=True)
+class _Answer:
+    """A chunk on its way, and what was true when it was asked for."""
 
-    def __init__(self, strategy: Strategy, latency_ticks: int) -> None:
-        self._strategy = strategy
+    tick: int
+    executed: int
+    chunk: _Chunk
+
+
+class _Robot:
+    """The robot's queue and its one request in flight, on a clock that counts `tick` calls."""
+
+    def __init__(
+        self, strategy: Strategy, latency_ticks: int, ask: Callable[[Float32Array | None, int], _Chunk]
+    ) -> None:
+        """ask: returns the chunk for the present, of a prefix and a delay [control ticks]."""
+        config = RobotConfig.model_validate(strategy.parameters)
+        self._queue = ActionQueue(DelayPolicy(config.delay_policy))
+        self._merge_mode = MergeMode(config.merge_mode)
+        self._horizon = config.execution_horizon or None
+        self._blocking = config.request_mode == "blocking"
+        self._sends_prefix = strategy.sends_prefix
         self._latency_ticks = latency_ticks
-        self._rows: list[_Row] = []
-        self._pending: list[_Row] | None = None
-        self._ticks_since_request = REQUEST_EVERY_TICKS
-        self._executed_since_request = 0
-        self._executed = 0
-        self.place: Place | None = None  # of the row popped last; None for the very first and for no row
+        self._ask = ask
+        self._ticks = 0
+        self._requests = 0
+        self._asked_tick = 0
+        self._pending: _Answer | None = None
 
-    def wants_request(self) -> bool:
-        if self._pending is not None:
-            return False
-        if self._strategy is Strategy.BLOCKING:
-            return not self._rows
-        return self._ticks_since_request >= REQUEST_EVERY_TICKS or not self._rows
-
-    def prefix(self) -> Float32Array | None:
-        """Return the model-space rows `[rows, 6]` to continue, None where the strategy does not."""
-        if self._strategy is not Strategy.RTC or not self._rows:
-            return None
-        return np.stack([model for model, _ in self._rows])
-
-    def request(self, answer: list[_Row]) -> None:
-        """Send a request now whose `answer` arrives after the latency."""
-        self._pending = answer
-        self._ticks_since_request = self._executed_since_request = 0
-
-    def pop(self, otherwise: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the action `[6]` of this tick, or `otherwise` when the queue is empty."""
-        merged = self._pending is not None and self._ticks_since_request >= self._latency_ticks
-        if self._pending is not None and merged:
+    def tick(self) -> QueuedAction | None:
+        """Return the action of this control tick, None when there is nothing to execute."""
+        if self._pending is None and self._wants_request():
+            prefix = self._queue.left_over() if self._sends_prefix else None
+            chunk = self._ask(prefix, self._latency_ticks)
+            self._pending = _Answer(self._ticks, self._queue.executed, chunk)
+            self._asked_tick = self._ticks
+        if self._pending is not None and self._ticks - self._pending.tick >= self._latency_ticks:
             self._merge(self._pending)
             self._pending = None
-        self._ticks_since_request += 1
-        self.place = None
-        if not self._rows:
-            return otherwise
-        if self._executed:
-            self.place = Place.SEAM if merged else Place.WITHIN
-        self._executed += 1
-        self._executed_since_request += 1
-        return self._rows.pop(0)[1].astype(np.float64)
+        self._ticks += 1
+        return self._queue.get()
 
-    def _merge(self, chunk: list[_Row]) -> None:
-        if self._strategy in {Strategy.TRIM, Strategy.RTC}:
-            self._rows = chunk[min(self._latency_ticks, self._executed_since_request) :]
-        elif self._strategy is Strategy.NO_TRIM:
-            self._rows = chunk
-        else:
-            self._rows = chunk[:REQUEST_EVERY_TICKS]
+    def _wants_request(self) -> bool:
+        if not len(self._queue):
+            return True
+        return not self._blocking and self._ticks - self._asked_tick >= REQUEST_EVERY_TICKS
+
+    def _merge(self, answer: _Answer) -> None:
+        self._requests += 1
+        source = ChunkSource(
+            capture_ns=round(answer.tick / CONTROL_HZ * 1e9),
+            session_id="",
+            seq_id=self._requests,
+            episode_id=0,
+            policy_version="",
+            task="",
+        )
+        self._queue.merge(
+            source,
+            *answer.chunk,
+            self._merge_mode,
+            latency_steps=self._latency_ticks,
+            executed_before=answer.executed,
+            horizon=self._horizon,
+        )

@@ -19,13 +19,14 @@ from remote_inference.environments.belt_arm.evaluate import (
     REQUEST_EVERY_TICKS,
     Evaluation,
     Steps,
-    Strategy,
     evaluate,
 )
 from remote_inference.environments.belt_arm.scene import BELT_SPEED_M_S, IMAGE_HEIGHT, IMAGE_WIDTH
+from remote_inference.environments.belt_arm.strategies import BLOCKING, NO_TRIM, RTC, TRIM, Strategy
 
 FIRST_EVALUATION_SEED = 0
 EVALUATION_EPISODES = 100
+_RESULTS, _LIMITS = "## Success and smoothness", "## Limits"
 
 
 @dataclass(frozen=True)
@@ -37,33 +38,32 @@ class Condition:
     cameras_black: bool = False
 
     def __str__(self) -> str:
-        text = f"{1000 * self.latency_s:.0f} ms, {self.strategy.value}"
+        text = f"{1000 * self.latency_s:.0f} ms, {self.strategy.name}"
         return f"{text}, both cameras black" if self.cameras_black else text
 
 
 Results = Sequence[tuple[Condition, Evaluation]]
 
-REGRESSION_CONDITIONS = (
-    Condition(0.0, Strategy.TRIM),
-    Condition(0.0, Strategy.TRIM, cameras_black=True),
-    Condition(0.3, Strategy.TRIM),
-    Condition(0.3, Strategy.NO_TRIM),
-    Condition(0.3, Strategy.BLOCKING),
-)
-FLOW_CONDITIONS = (
-    Condition(0.0, Strategy.TRIM),
-    Condition(0.0, Strategy.RTC),
-    Condition(0.0, Strategy.TRIM, cameras_black=True),
-    Condition(0.3, Strategy.TRIM),
-    Condition(0.3, Strategy.RTC),
-)
+LATENCIES_S = (0.0, 0.3, 0.6)
+BLIND = Condition(0.0, TRIM, cameras_black=True)
 
 
-def measure(policy: Policy, conditions: Sequence[Condition], progress: Callable[[str], None]) -> Results:
-    """Return what `evaluate` finds under each condition."""
-    seeds = range(FIRST_EVALUATION_SEED, FIRST_EVALUATION_SEED + EVALUATION_EPISODES)
+def _conditions(*strategies: Strategy) -> tuple[Condition, ...]:
+    return (BLIND, *(Condition(latency_s, strategy) for latency_s in LATENCIES_S for strategy in strategies))
+
+
+# By the policy's name.
+CONDITIONS: Mapping[str, Sequence[Condition]] = {
+    "belt_arm": _conditions(BLOCKING, NO_TRIM, TRIM),
+    "belt_arm_flow": _conditions(TRIM, RTC),
+}
+
+
+def measure(policy: Policy, progress: Callable[[str], None], episodes: int = EVALUATION_EPISODES) -> Results:
+    """Return what `evaluate` finds under each condition of the policy's."""
+    seeds = range(FIRST_EVALUATION_SEED, FIRST_EVALUATION_SEED + episodes)
     results: list[tuple[Condition, Evaluation]] = []
-    for condition in conditions:
+    for condition in CONDITIONS[policy.spec.name]:
         result = evaluate(
             policy,
             seeds,
@@ -79,8 +79,6 @@ def measure(policy: Policy, conditions: Sequence[Condition], progress: Callable[
 def model_card(policy: Policy, command: str, facts: Mapping[str, str], results: Results) -> str:
     """Return the text of the model card."""
     fact_rows = "\n".join(f"| {name} | {value} |" for name, value in facts.items())
-    result_rows = "\n".join(_result_row(condition, result) for condition, result in results)
-    last_seed = FIRST_EVALUATION_SEED + EVALUATION_EPISODES - 1
     return f"""# {policy.spec.name}
 
 Picks the red cube off a belt moving at {100 * BELT_SPEED_M_S:g} cm/s in the package's simulator, from two
@@ -98,21 +96,36 @@ Images are rendered at {IMAGE_WIDTH}x{IMAGE_HEIGHT}, compressed as JPEG (quality
 down to {POLICY_IMAGE_WIDTH}x{POLICY_IMAGE_HEIGHT}; serving takes the same path. In four episodes of five the
 executed commands were disturbed while the labels stayed the expert's.
 
-## Success and smoothness
+{_results_section(results)}
 
-Lifted within {EPISODE_LIMIT_S:g} s at a simulated latency, seeds {FIRST_EVALUATION_SEED} to {last_seed},
-none of them in the training data. A request is made every {REQUEST_EVERY_TICKS} control ticks. A step is
-that of the joint that moves most from one command to the next [rad]: mean and largest, where a new chunk
-begins and within chunks.
-
-| condition | lifted | mean time | steps at seams | steps within chunks |
-|---|---|---|---|---|
-{result_rows}
-
-## Limits
+{_LIMITS}
 
 Trained for this scene, this belt speed and these camera poses. It has never seen a real robot.
 """
+
+
+def replace_results(card: str, results: Results) -> str:
+    """Return a model card with other results. Raises ValueError when the card has no place for them."""
+    begin, end = card.find(_RESULTS), card.find(_LIMITS)
+    if begin < 0 or end < begin:
+        raise ValueError(f"expected the headings {_RESULTS!r} and {_LIMITS!r}, in this order")
+    return f"{card[:begin]}{_results_section(results)}\n\n{card[end:]}"
+
+
+def _results_section(results: Results) -> str:
+    rows = "\n".join(_result_row(condition, result) for condition, result in results)
+    episodes = max(result.episodes for _, result in results)
+    return f"""{_RESULTS}
+
+Lifted within {EPISODE_LIMIT_S:g} s at a simulated latency, seeds {FIRST_EVALUATION_SEED} to
+{FIRST_EVALUATION_SEED + episodes - 1}, none of them in the training data. The chunks go through the
+robot's own queue; `make study` measures this anew. A request is made every {REQUEST_EVERY_TICKS} control
+ticks. A step is that of the joint that moves most from one command to the next [rad]: mean and largest,
+where a new chunk begins and within chunks.
+
+| condition | lifted | mean time | steps at seams | steps within chunks |
+|---|---|---|---|---|
+{rows}"""
 
 
 def _result_row(condition: Condition, result: Evaluation) -> str:

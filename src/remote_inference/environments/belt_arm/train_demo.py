@@ -27,9 +27,6 @@ from remote_inference.environments.belt_arm.collect import (
     collect,
 )
 from remote_inference.environments.belt_arm.model_card import (
-    FLOW_CONDITIONS,
-    REGRESSION_CONDITIONS,
-    Condition,
     measure,
     model_card,
 )
@@ -69,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     trained_s = time.monotonic()
     facts |= training_facts(network, training, trained_s - collected_s)
     folder = options.out / config.name
-    write(folder, config, network, command=command, facts=facts, conditions=REGRESSION_CONDITIONS)
+    write(folder, config, network, command=command, facts=facts)
 
     begun_s = time.monotonic()
     flow_training = TrainingConfig(steps=FLOW_STEPS, batch_size=FLOW_BATCH_SIZE, seed=options.seed)
@@ -78,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     facts |= training_facts(flow_network, flow_training, time.monotonic() - begun_s)
     facts |= flow_facts(flow_config)
     folder = options.out / flow_config.name
-    write(folder, flow_config, flow_network, command=command, facts=facts, conditions=FLOW_CONDITIONS)
+    write(folder, flow_config, flow_network, command=command, facts=facts)
 
 
 def write(
@@ -88,12 +85,11 @@ def write(
     *,
     command: str,
     facts: dict[str, str],
-    conditions: Sequence[Condition],
 ) -> None:
     """Write a trained policy and the model card that measuring it gives."""
     save_policy(folder, config, network)
     policy = TorchChunkPolicy(folder)
-    results = measure(policy, conditions, _log)
+    results = measure(policy, _log)
     (folder / "README.md").write_text(model_card(policy, command, facts, results), encoding="utf-8")
     _log(f"wrote {folder}")
 
