@@ -142,7 +142,7 @@ def test_the_robot_recovers_from_everything_that_is_not_the_end(config: dict, sc
     world.run_until(
         lambda: world.state is State.STREAMING and world.engine.counters.chunks_merged > merged, limit_s=15
     )
-    # A forgotten session would occupy a place until the server collects it.
+    # A forgotten session would occupy a place until it expires on the server.
     session = world.run(0.5).engine.handshake.session
     assert session is not None
     open_sessions = [s.session_id for server in world.servers.values() for s in server.registry.all()]

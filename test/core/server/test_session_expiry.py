@@ -7,96 +7,96 @@ from __future__ import annotations
 from builders import ShiftProcessors, make_offer, ns
 
 from remote_inference.core.server.session import Session
-from remote_inference.core.server.session_expiry import Collector
+from remote_inference.core.server.session_expiry import SessionExpiry
 
 GRACE_S = 10.0
 IDLE_S = 300.0
 
 
-class House:
-    """Two sessions under a collector; the robots are there or not."""
+class Expiry:
+    """Two sessions; their robots are there or not."""
 
     def __init__(self) -> None:
-        self.collector = Collector(GRACE_S, IDLE_S)
+        self.rule = SessionExpiry(GRACE_S, IDLE_S)
         self.sessions = [
             Session(name, make_offer(client=name), ShiftProcessors(), opened_ns=0) for name in ("a", "b")
         ]
         self.absent: set[str] = set()
 
-    def collect(self, at_s: float) -> dict[str, str]:
-        gone = self.collector.collect(
+    def expired(self, at_s: float) -> dict[str, str]:
+        gone = self.rule.expired(
             self.sessions, lambda session: session.session_id not in self.absent, ns(at_s)
         )
         return {session.session_id: reason for session, reason in gone}
 
 
 def test_robots_that_are_there_keep_their_sessions():
-    house = House()
-    assert [house.collect(at_s) for at_s in (0, 1, IDLE_S - 1)] == [{}, {}, {}]
+    expiry = Expiry()
+    assert [expiry.expired(at_s) for at_s in (0, 1, IDLE_S - 1)] == [{}, {}, {}]
 
 
 def test_a_robot_that_is_gone_for_the_grace_period_loses_its_session():
-    house = House()
-    house.collect(5)
-    house.absent = {"a"}
-    assert house.collect(6) == {}
-    assert house.collect(14.9) == {}
-    assert house.collect(15) == {"a": "its robot has been gone for 10 s"}
+    expiry = Expiry()
+    expiry.expired(5)
+    expiry.absent = {"a"}
+    assert expiry.expired(6) == {}
+    assert expiry.expired(14.9) == {}
+    assert expiry.expired(15) == {"a": "its robot has been gone for 10 s"}
 
 
 def test_a_short_absence_is_forgotten():
-    house = House()
-    house.absent = {"a"}
-    house.collect(0)
-    house.absent = set()
-    house.collect(9)
-    house.absent = {"a"}
-    assert house.collect(18) == {}
-    assert list(house.collect(19)) == ["a"]
+    expiry = Expiry()
+    expiry.absent = {"a"}
+    expiry.expired(0)
+    expiry.absent = set()
+    expiry.expired(9)
+    expiry.absent = {"a"}
+    assert expiry.expired(18) == {}
+    assert list(expiry.expired(19)) == ["a"]
 
 
 def test_a_robot_that_was_never_seen_has_the_grace_period_from_its_opening_on():
     """Its endpoints may be discovered after its call."""
-    house = House()
-    house.absent = {"a"}
-    assert house.collect(0) == {}
-    assert house.collect(9.9) == {}
-    assert list(house.collect(10)) == ["a"]
+    expiry = Expiry()
+    expiry.absent = {"a"}
+    assert expiry.expired(0) == {}
+    assert expiry.expired(9.9) == {}
+    assert list(expiry.expired(10)) == ["a"]
 
 
 def test_a_robot_that_asks_nothing_loses_its_session_after_the_timeout():
-    house = House()
-    house.sessions[1].note_request("b", ns(100))
-    assert house.collect(IDLE_S - 1) == {}
-    assert house.collect(IDLE_S) == {"a": "no request for 300 s"}
-    assert sorted(house.collect(100 + IDLE_S)) == ["a", "b"]
+    expiry = Expiry()
+    expiry.sessions[1].note_request("b", ns(100))
+    assert expiry.expired(IDLE_S - 1) == {}
+    assert expiry.expired(IDLE_S) == {"a": "no request for 300 s"}
+    assert sorted(expiry.expired(100 + IDLE_S)) == ["a", "b"]
 
 
 def test_a_robot_that_asks_another_server_loses_its_session_here():
-    house = House()
+    expiry = Expiry()
     for at_s in (1, 2):
-        house.sessions[0].note_request("elsewhere", ns(at_s))
-        assert house.collect(at_s) == {}
-    house.sessions[0].note_request("elsewhere", ns(3))
-    assert house.collect(3) == {"a": "its robot has named another session in 3 requests in a row"}
+        expiry.sessions[0].note_request("elsewhere", ns(at_s))
+        assert expiry.expired(at_s) == {}
+    expiry.sessions[0].note_request("elsewhere", ns(3))
+    assert expiry.expired(3) == {"a": "its robot has named another session in 3 requests in a row"}
 
 
 def test_requests_on_their_way_while_a_session_is_opened_do_not_end_it():
     """A robot abandons its request when it opens another session, and the new one's topic may bring it."""
-    house = House()
+    expiry = Expiry()
     for at_s in range(10):
         for session_id in ("before", "before", "a"):
-            house.sessions[0].note_request(session_id, ns(at_s))
-        assert house.collect(at_s) == {}
+            expiry.sessions[0].note_request(session_id, ns(at_s))
+        assert expiry.expired(at_s) == {}
 
 
 def test_requests_for_another_server_do_not_keep_a_session():
-    house = House()
-    house.sessions[0].note_request("elsewhere", ns(IDLE_S - 1))
-    assert "no request for 300 s" in house.collect(IDLE_S)["a"]
+    expiry = Expiry()
+    expiry.sessions[0].note_request("elsewhere", ns(IDLE_S - 1))
+    assert "no request for 300 s" in expiry.expired(IDLE_S)["a"]
 
 
 def test_a_request_that_waits_for_a_busy_worker_keeps_a_session():
-    house = House()
-    house.sessions[0].mailbox.put(b"", ns(IDLE_S - 1))
-    assert list(house.collect(IDLE_S)) == ["b"]
+    expiry = Expiry()
+    expiry.sessions[0].mailbox.put(b"", ns(IDLE_S - 1))
+    assert list(expiry.expired(IDLE_S)) == ["b"]

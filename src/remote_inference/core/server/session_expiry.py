@@ -12,7 +12,7 @@ from remote_inference.core.server.session import Session
 FOREIGN_REQUESTS_MAX = 3
 
 
-class Collector:
+class SessionExpiry:
     """Watches sessions; times are the server's monotonic clock [ns]."""
 
     def __init__(self, grace_s: float, idle_timeout_s: float) -> None:
@@ -21,7 +21,7 @@ class Collector:
         self._idle_timeout_ns = int(idle_timeout_s * 1e9)
         self._seen_ns: dict[str, int] = {}  # when each session's robot was last present
 
-    def collect(
+    def expired(
         self, sessions: Iterable[Session], is_present: Callable[[Session], bool], now_ns: int
     ) -> list[tuple[Session, str]]:
         """Return the sessions to end, each with its reason. A robot counts as present when it opens one."""

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The server's door: opens, resets, closes and collects sessions, and owns each one's two endpoints."""
+"""Session services: open, reset, close and expire sessions, and own the two endpoints of each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rclpy.subscription import Subscription
 from remote_inference.core.admission import INTERNAL_REJECTION, ServerTerms
 from remote_inference.core.exchange import SessionOffer, SessionReply, in_namespace
 from remote_inference.core.server.session import Session, SessionRegistry
-from remote_inference.core.server.session_expiry import Collector
+from remote_inference.core.server.session_expiry import SessionExpiry
 from remote_inference.msg import ActionChunk, Observation
 from remote_inference.nodes.graph import identify_endpoints
 from remote_inference.nodes.server.serving import Serving
@@ -52,7 +52,7 @@ class SessionServices:
         self._registry = registry
         self._changed = changed
         self._serving: Serving | None = None
-        self._collector: Collector | None = None
+        self._expiry: SessionExpiry | None = None
         self.accepting = False
         node.create_service(OpenSession, "~/open_session", self._open)
         node.create_service(CloseSession, "~/close_session", self._close)
@@ -61,7 +61,7 @@ class SessionServices:
     def start(self, serving: Serving) -> None:
         """Judge offers against a policy from now on; robots are admitted while `accepting`."""
         manifest = serving.manifest
-        self._collector = Collector(manifest.session_grace_s, manifest.session_idle_timeout_s)
+        self._expiry = SessionExpiry(manifest.session_grace_s, manifest.session_idle_timeout_s)
         self._serving = serving
 
     def stop(self) -> None:
@@ -90,9 +90,9 @@ class SessionServices:
         for session in self._registry.all():
             if not session.entities.robot_gids:  # the graph was slower than the session
                 session.entities = replace(session.entities, robot_gids=present[session.session_id])
-        if self._collector is None:
+        if self._expiry is None:
             return
-        gone = self._collector.collect(
+        gone = self._expiry.expired(
             self._registry.all(), lambda session: bool(present[session.session_id]), time.monotonic_ns()
         )
         for session, reason in gone:
