@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from remote_inference.core.robot.tick import CommandSource
 from remote_inference.recording.joints import FloatArray
-from remote_inference.recording.timeline import CHUNK_SOURCE, SOURCES, Executed, Timeline
+from remote_inference.recording.timeline import Executed, Timeline
 
 UNKNOWN_UNIT = "unknown"
 
@@ -37,7 +38,7 @@ def summarise(timeline: Timeline) -> dict[str, Any]:
         "requests": len(timeline.requests.t_s),
         "requests_unanswered": int((~timeline.requests.answered).sum()),
         "latency_ms": _statistics(timeline.cycles.latency_ms, p50=50, p95=95, p99=99),
-        "actions": {name: sources[i] for i, name in enumerate(SOURCES)},
+        "actions": {source.name.lower(): sources[source] for source in CommandSource},
         "states": [{"state": name, "seconds": seconds} for name, seconds in state_s.items()],
         "paused_s": float((until - states.t_s)[states.paused].sum()),
         "interventions": dict(Counter(name for names in executed.interventions for name in names)),
@@ -65,7 +66,7 @@ def _steps(executed: Executed, columns: list[int]) -> tuple[FloatArray, FloatArr
         return np.empty(0), np.empty(0)
     step = np.abs(np.diff(executed.action[rows][:, columns], axis=0)).max(axis=1)
     previous, row = rows[:-1], rows[1:]
-    chunk = executed.source == CHUNK_SOURCE
+    chunk = executed.source == CommandSource.CHUNK
     counted = chunk[row] & (executed.episode_id[row] == executed.episode_id[previous])
     other = np.array([executed.request[a] != executed.request[b] for a, b in zip(previous, row, strict=True)])
     begins = other | ~chunk[previous]

@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remote_inference.core.contract import Contract, parse_contract
+from remote_inference.core.robot.state_machine import State
+from remote_inference.core.robot.tick import CommandSource
 from remote_inference.recording.bag import BagError, BagReader, open_bag
 from remote_inference.recording.images import (
     Frame,
@@ -38,10 +40,6 @@ from remote_inference.recording.joints import (
 
 IntArray = NDArray[np.int64]
 
-SOURCES = ("none", "chunk", "repeat_last", "zero", "homing", "hold")  # by ExecutedAction.source
-STATES = ("CONNECTING", "STREAMING", "DEGRADED", "STALLED", "RECONNECTING", "DEAD")  # by ClientState.state
-CHUNK_SOURCE = SOURCES.index("chunk")
-
 
 @dataclass(frozen=True)
 class Executed:
@@ -50,7 +48,7 @@ class Executed:
     t_s: FloatArray
     tick: IntArray
     action: FloatArray  # [n, action_dim] as published; a row of NaN where nothing was
-    source: IntArray  # index into SOURCES
+    source: IntArray  # values of CommandSource
     request: tuple[tuple[str, int], ...]  # session_id and seq_id behind the action
     step_index: IntArray  # row of the source chunk
     age_s: FloatArray  # NaN without a source chunk
@@ -64,7 +62,7 @@ class Executed:
 
     def boundaries_s(self) -> FloatArray:
         """[k] times at which the first action of a chunk was executed, in order."""
-        chunked = np.flatnonzero(self.source == CHUNK_SOURCE)
+        chunked = np.flatnonzero(self.source == CommandSource.CHUNK)
         begins = [j == 0 or self.request[i] != self.request[chunked[j - 1]] for j, i in enumerate(chunked)]
         return np.asarray(self.t_s[chunked[np.array(begins, bool)]], np.float64)
 
@@ -74,7 +72,7 @@ class States:
     """Changes of the client's state or pause, the first message included."""
 
     t_s: FloatArray
-    state: tuple[str, ...]  # one of STATES
+    state: tuple[str, ...]  # names of State
     cause: tuple[str, ...]
     paused: NDArray[np.bool_]
     counters: dict[str, int]  # chunks_merged, chunks_dropped, ...: totals at the end of the bag
@@ -276,7 +274,7 @@ def _states(rows: list[tuple[float, Any]]) -> States:
         counters[name] = int(counts[ends_of_lives].sum())
     return States(
         t_s=_floats(t for t, _ in changes),
-        state=tuple(STATES[m.state] for _, m in changes),
+        state=tuple(State(m.state).name for _, m in changes),
         cause=tuple(m.cause for _, m in changes),
         paused=np.array([m.paused for _, m in changes], bool),
         counters=counters,
