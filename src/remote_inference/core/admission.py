@@ -8,12 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from remote_inference.core.contract import Contract
-from remote_inference.core.exchange import (
-    SCHEMA_VERSION_MAX,
-    SCHEMA_VERSION_MIN,
-    SessionOffer,
-    SessionReply,
-)
+from remote_inference.core.exchange import SessionOffer, SessionReply, find_schema_problem
 from remote_inference.core.policy import PolicySpec, ServingMode
 
 # Rejections that violate the robot's contract; after any other, the next server may accept.
@@ -103,7 +98,7 @@ def check_reply(offer: SessionOffer, reply: SessionReply, fingerprint: str | Non
         return
     if problem := _compare_names("action", offer.action_names, "robot", reply.action_names, "policy"):
         raise FatalMismatch(problem)
-    if problem := _schema_problem(reply.schema_version):
+    if problem := find_schema_problem(reply.schema_version):
         raise FatalMismatch(problem)
     if fingerprint is not None and reply.policy_fingerprint != fingerprint:
         raise FatalMismatch(
@@ -128,7 +123,7 @@ def _check_state(offer: SessionOffer, spec: PolicySpec, _: ServerTerms) -> str:
 
 
 def _check_schema(offer: SessionOffer, _spec: PolicySpec, _: ServerTerms) -> str:
-    return _schema_problem(offer.schema_version)
+    return find_schema_problem(offer.schema_version)
 
 
 def _check_name(offer: SessionOffer, _spec: PolicySpec, terms: ServerTerms) -> str:
@@ -204,12 +199,6 @@ def _fps_problem(offer: SessionOffer, spec: PolicySpec) -> str:
 def _aspects_differ(height: int, width: int, shape: tuple[int, int, int]) -> bool:
     trained = shape[1] / shape[0]
     return abs(width / height - trained) > ASPECT_RATIO_TOLERANCE * trained
-
-
-def _schema_problem(version: int) -> str:
-    if SCHEMA_VERSION_MIN <= version <= SCHEMA_VERSION_MAX:
-        return ""
-    return f"schema version is {version}, expected {SCHEMA_VERSION_MIN} to {SCHEMA_VERSION_MAX}"
 
 
 def _compare_names(

@@ -17,6 +17,13 @@ SCHEMA_VERSION_MIN = 1
 SCHEMA_VERSION_MAX = 1
 
 
+def find_schema_problem(version: int) -> str:
+    """Return why a message of this schema version cannot be understood; empty when it can."""
+    if SCHEMA_VERSION_MIN <= version <= SCHEMA_VERSION_MAX:
+        return ""
+    return f"found schema_version {version}, expected {SCHEMA_VERSION_MIN} to {SCHEMA_VERSION_MAX}"
+
+
 def in_namespace(namespace: str, topic: str) -> str:
     """Return the absolute name of a topic: `/robot` and `a/b` give `/robot/a/b`; `/c` stays."""
     return topic if topic.startswith("/") else f"{namespace.rstrip('/')}/{topic}"
@@ -50,7 +57,8 @@ class Request:
     prefix_robot: Float32Array | None = None
 
 
-def _no_rows() -> Float32Array:
+def no_rows() -> Float32Array:
+    """Return the rows of a chunk or a prefix that has none."""
     return np.empty((0, 0), np.float32)
 
 
@@ -65,8 +73,8 @@ class Chunk:
     client_mono_ns: int
     status: ChunkStatus = ChunkStatus.OK
     message: str = ""
-    model: Float32Array = field(default_factory=_no_rows)
-    robot: Float32Array = field(default_factory=_no_rows)
+    model: Float32Array = field(default_factory=no_rows)
+    robot: Float32Array = field(default_factory=no_rows)
     queue_wait_ms: float = 0.0
     inference_ms: float = 0.0
     superseded_seqs: int = 0

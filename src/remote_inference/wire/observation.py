@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sensor_msgs.msg import CompressedImage, Image
 from std_msgs.msg import Header
 
-from remote_inference.core.exchange import SCHEMA_VERSION_MAX, ImageFeature, Request, SessionOffer
+from remote_inference.core.exchange import SCHEMA_VERSION_MAX, ImageFeature, Request, SessionOffer, no_rows
 from remote_inference.core.policy import Float32Array, PolicyObservation
 from remote_inference.msg import Observation
 from remote_inference.wire.arrays import ByteBuffer, WireError, float32_field, from_float32_field
@@ -33,7 +33,8 @@ def observation_to_message(
 
     Raises WireError when the two prefixes differ in shape.
     """
-    model, robot = _no_rows_if_none(request.prefix_model), _no_rows_if_none(request.prefix_robot)
+    model = no_rows() if request.prefix_model is None else request.prefix_model
+    robot = no_rows() if request.prefix_robot is None else request.prefix_robot
     if model.shape != robot.shape:
         raise WireError(
             f"prefixes: found prefix_model {list(model.shape)} and prefix_robot {list(robot.shape)}, "
@@ -96,10 +97,6 @@ def request_from_message(message: Observation) -> Request:
         task=message.task,
         inference_delay_steps=message.inference_delay_steps,
     )
-
-
-def _no_rows_if_none(prefix: Float32Array | None) -> Float32Array:
-    return np.empty((0, 0), np.float32) if prefix is None else prefix
 
 
 def _decode_images(message: Observation, features: Sequence[ImageFeature]) -> dict[str, NDArray[Any]]:

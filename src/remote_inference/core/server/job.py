@@ -7,17 +7,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
-from remote_inference.core.exchange import Chunk, Request
+from remote_inference.core.exchange import Chunk, Request, no_rows
 from remote_inference.core.policy import Float32Array
 from remote_inference.core.server.mailbox import Letter
 from remote_inference.core.server.request_record import RequestRecord
 from remote_inference.core.server.session import Session
-
-
-def no_rows() -> Float32Array:
-    return np.empty((0, 0), np.float32)
 
 
 @dataclass

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from remote_inference.core.exchange import Chunk, ChunkStatus, Request, SessionOffer
+from remote_inference.core.exchange import Chunk, ChunkStatus, Request, SessionOffer, no_rows
 from remote_inference.core.policy import (
     Policy,
     PolicyObservation,
@@ -17,7 +17,7 @@ from remote_inference.core.policy import (
     find_chunk_problem,
     predict_all,
 )
-from remote_inference.core.server.job import Job, foreign, no_rows, unreadable
+from remote_inference.core.server.job import Job, foreign, unreadable
 from remote_inference.core.server.mailbox import Letter
 from remote_inference.core.server.policy_watch import PolicyWatch
 from remote_inference.core.server.request_record import RequestRecord
