@@ -22,12 +22,8 @@ def test_a_command_names_node_namespace_and_parameters() -> None:
         CONTRACT, namespace="/robot_1", servers=["/a", "/b"], parameters={"autostart": True}
     )
     command = process.command()
-    assert command[:4] == [
-        sys.executable,
-        "-m",
-        "remote_inference.nodes.robot.remote_inference",
-        "--ros-args",
-    ]
+    assert command[:3] == [sys.executable, "-m", "remote_inference.nodes.start"]
+    assert command[3:5] == ["remote_inference", "--ros-args"]
     assert "__ns:=/robot_1" in command
     assert 'servers:=["/a", "/b"]' in command
     assert "autostart:=true" in command

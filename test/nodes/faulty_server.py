@@ -26,7 +26,7 @@ class FaultyServer(bringup.Process):
     """This file as a program, in place of the policy server's own."""
 
     def command(self) -> list[str]:
-        return [sys.executable, __file__, *super().command()[3:]]
+        return [sys.executable, __file__, *super().command()[4:]]
 
 
 class PolicyFault:
@@ -37,7 +37,7 @@ class PolicyFault:
         self.end()
 
     def begin(self, name: str) -> None:
-        """Let every inference from now on hang, answer nan or find its device lost, as named."""
+        """Let every inference from now on hang, answer nan, lose its device or make a mistake."""
         self._path.write_text(name)
 
     def end(self) -> None:
@@ -61,6 +61,8 @@ def spoil(path: Path) -> None:
             time.sleep(POLL_S)
         if path.read_text() == "device lost":
             raise DeviceLostError("CUDA error: an illegal memory access was encountered")
+        if path.read_text() == "mistake":
+            raise TypeError("unsupported operand")
         rows = predict(self, batch)
         return [np.full_like(row, np.nan) for row in rows] if path.read_text() == "nan" else rows
 

@@ -47,7 +47,7 @@ class Recorder:
     def __init__(self, *parameters: str) -> None:
         arguments = [word for parameter in parameters for word in ("-p", parameter)]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "remote_inference.nodes.bag_recorder", "--ros-args", *arguments],
+            [sys.executable, "-m", "remote_inference.nodes.start", "bag_recorder", "--ros-args", *arguments],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,

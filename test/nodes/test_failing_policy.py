@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from faulty_server import PolicyFault
@@ -42,6 +43,22 @@ def test_a_policy_that_fails_sends_its_robots_away_and_admits_them_again_when_it
     rig.wait_for(lambda: is_accepting(rig), "accepting again, without a request")
     assert open_session(rig).accepted
     assert robot.request().status == ActionChunk.OK
+
+
+def test_the_log_names_the_line_of_a_policy_that_raises_and_its_robots_get_the_reason(
+    rig: Rig, tmp_path: Path
+) -> None:
+    fault = PolicyFault(tmp_path)
+    rig.server = rig.group.start(fault.server(write_manifest(tmp_path)))
+    robot = FleetRobot(rig, "/robot_1")
+    fault.begin("mistake")
+    assert robot.request().message == "inference failed: TypeError: unsupported operand"
+    log = tmp_path / "logs" / "policy_server.log"
+    place = re.compile(
+        r"the policy raised TypeError: unsupported operand \(faulty_server\.py:\d+, in faulty\)"
+    )
+    rig.wait_for(lambda: place.search(log.read_text()), "the place in the log")
+    assert "Traceback" not in log.read_text()
 
 
 def test_a_lost_device_asks_for_a_restart(rig: Rig, tmp_path: Path, port: int) -> None:

@@ -15,8 +15,8 @@ from rclpy.parameter import Parameter
 
 from remote_inference.core.document import DocumentError
 from remote_inference.core.robot.config import RobotConfig
-from remote_inference.deployment.bringup import MODULES
 from remote_inference.nodes.parameters import declare_parameters
+from remote_inference.nodes.start import MODULES
 
 
 def test_every_parameter_is_described_and_read_only(node: Node) -> None:
@@ -112,5 +112,5 @@ def test_a_file_that_is_no_parameter_file_is_told_without_places_in_the_source_o
 
 
 def start(executable: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", MODULES[executable], "--ros-args", *arguments]
+    command = [sys.executable, "-m", "remote_inference.nodes.start", executable, "--ros-args", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=60)

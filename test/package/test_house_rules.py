@@ -17,8 +17,8 @@ import pytest
 
 from remote_inference.core.contract import load_contract
 from remote_inference.core.server.manifest import load_manifest
-from remote_inference.deployment.bringup import MODULES
 from remote_inference.environments.belt_arm.scene import JOINT_NAMES, LIMITS
+from remote_inference.nodes.start import MODULES
 from remote_inference.policies import load_policy
 
 ROOT = Path(__file__).parents[2]
@@ -165,8 +165,8 @@ def test_the_version_is_the_same_everywhere() -> None:
 def test_every_executable_has_a_script_and_an_entry_point() -> None:
     entry_points = (ROOT / "pyproject.toml").read_text()
     for name in MODULES:
-        assert f"{name} = " in entry_points
-        assert f"from {MODULES[name]} import main" in (ROOT / "scripts" / name).read_text()
+        assert f'{name} = "remote_inference.nodes.start:{name}"' in entry_points
+        assert f"from remote_inference.nodes.start import {name}" in (ROOT / "scripts" / name).read_text()
 
 
 def test_the_demo_s_contract_allows_what_the_simulated_arm_can_do() -> None:

@@ -39,15 +39,6 @@ RECORDED_TOPICS = {
 }
 
 
-# The module of each executable.
-MODULES = {
-    "policy_server": "remote_inference.nodes.server.policy_server",
-    "remote_inference": "remote_inference.nodes.robot.remote_inference",
-    "belt_arm": "remote_inference.nodes.belt_arm",
-    "bag_recorder": "remote_inference.nodes.bag_recorder",
-}
-
-
 class DeploymentError(UserError):
     """What was asked for cannot be started; the message says why."""
 
@@ -80,7 +71,7 @@ class Process:
 
     def command(self) -> list[str]:
         """Return the command line that starts the process without `ros2 run`."""
-        command = [sys.executable, "-m", MODULES[self.executable], "--ros-args"]
+        command = [sys.executable, "-m", "remote_inference.nodes.start", self.executable, "--ros-args"]
         command += ["-r", f"__node:={self.name}", "-r", f"__ns:={self.namespace}"]
         for path in self.parameter_files:
             command += ["--params-file", str(path)]

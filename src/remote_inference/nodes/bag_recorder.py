@@ -11,7 +11,6 @@ finishes the bag.
 from __future__ import annotations
 
 import queue
-import sys
 import threading
 import time
 from collections import Counter
@@ -287,7 +286,3 @@ class BagRecorder(Node):
 def main(args: list[str] | None = None) -> int:
     """Record until SIGINT or SIGTERM; return the exit code, 1 when the recording ended early."""
     return run_node(BagRecorder, args)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -12,7 +12,6 @@ position targets like ros2_control's forward controller. `~/reset_episode` begin
 from __future__ import annotations
 
 import math
-import sys
 import time
 
 import numpy as np
@@ -134,7 +133,3 @@ class BeltArmNode(Node):
 def main(args: list[str] | None = None) -> int:
     """Simulate until SIGINT or SIGTERM; return the exit code."""
     return run_node(BeltArmNode, args)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import sys
@@ -31,6 +32,9 @@ RCL_PLACE = re.compile(
 )  # lines of its own source, which rcl puts in its messages
 STOP_POLL_S = 0.1  # longest time until a signal is noticed
 STEADY_CLOCK = Clock(clock_type=ClockType.STEADY_TIME)  # for timers: use_sim_time must not stop them
+
+
+_stop = threading.Event()  # set by SIGINT and SIGTERM
 
 
 class StartupError(Exception):
@@ -77,9 +81,8 @@ def run_node(make_node: Callable[[], RunningNode], args: list[str] | None) -> in
     The node is told before the context is shut down, so that it can still publish and call. A node that
     cannot start prints why and exits with 2, or with 3 if it is the middleware that cannot.
     """
-    stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+        signal.signal(number, lambda *_: _stop.set())
     try:
         remove_ros_args(args)  # `init` does not tell bad arguments from a router that is not there
     except RCLInvalidROSArgsError as error:
@@ -92,12 +95,14 @@ def run_node(make_node: Callable[[], RunningNode], args: list[str] | None) -> in
         node = make_node()
     except (StartupError, DocumentError, ParameterException, NameValidationException, RCLError) as error:
         try_shutdown()
+        if _stop.is_set():
+            _leave()
         return _refuse(str(error), EXIT_REFUSED)
     assert isinstance(node, Node)
     executor = _TolerantExecutor()
     executor.add_node(node)
     try:
-        while not stop.is_set() and node.exit_code is None:
+        while not _stop.is_set() and node.exit_code is None:
             executor.spin_once(timeout_sec=STOP_POLL_S)
     finally:
         node.close()
@@ -105,6 +110,18 @@ def run_node(make_node: Callable[[], RunningNode], args: list[str] | None) -> in
         node.destroy_node()
         try_shutdown()
     return node.exit_code or 0
+
+
+def is_stopping() -> bool:
+    """Return whether the process was told to end: for what takes long before the node spins."""
+    return _stop.is_set()
+
+
+def _leave() -> None:
+    """End the process: a thread that is loading a policy cannot be told to, and must not outlive Python."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def _refuse(reason: str, code: int) -> int:

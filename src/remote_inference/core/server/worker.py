@@ -59,12 +59,14 @@ class Worker:
         log_request: Callable[[RequestRecord], None],
         watch: PolicyWatch,
         capture: Callable[[SessionOffer, bytes, Chunk, int], None] | None = None,
+        on_policy_error: Callable[[Exception], None] = lambda _: None,
     ) -> None:
         """deliver: sends a chunk to a session's robot. clock_ns: monotonic. log_request: takes each record.
 
         watch: told of what decides whether the policy still answers.
         capture: takes each request that was answered with a chunk: the robot's offer, the serialized request,
         the chunk and the size of its batch. It must not block.
+        on_policy_error: told what policy or processors raised, for their author.
         """
         self._policy = policy
         self._scheduler = scheduler
@@ -74,6 +76,7 @@ class Worker:
         self._log_request = log_request
         self._capture = capture
         self._watch = watch
+        self._on_policy_error = on_policy_error
         self.busy = watch.busy
         self.counters = WorkerCounters()
         self.last_undelivered = ""  # what it was and why nobody took it
@@ -136,6 +139,7 @@ class Worker:
         except ValueError as error:
             job.error = f"malformed observation: {error}"
         except Exception as error:
+            self._on_policy_error(error)
             job.error = f"preprocessing failed: {type(error).__name__}: {error}"
 
     def _begin_episode(self, session: Session, episode_id: int) -> None:
@@ -162,6 +166,7 @@ class Worker:
         try:
             chunks = predict_all(self._policy, [job.model_input for job in jobs])
         except Exception as error:  # whatever a policy raises must reach the robots, not kill the server
+            self._on_policy_error(error)
             return f"{type(error).__name__}: {error}"
         for job, chunk_model in zip(jobs, chunks, strict=True):
             job.chunk_model = chunk_model
@@ -174,6 +179,7 @@ class Worker:
             job.chunk_robot = job.session.processors.post(job.chunk_model)
             job.error = find_chunk_problem(self._policy.spec, job.chunk_model, job.chunk_robot)
         except Exception as error:
+            self._on_policy_error(error)
             job.error = f"postprocessing failed: {type(error).__name__}: {error}"
 
     def _count_failures(self, asked: list[Job]) -> None:

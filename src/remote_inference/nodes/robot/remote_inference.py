@@ -10,7 +10,6 @@ thread publishes one command per period.
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections import deque
@@ -321,7 +320,3 @@ class RemoteInference(Node):
 def main(args: list[str] | None = None) -> int:
     """Drive the robot until SIGINT, SIGTERM or State.DEAD; return the exit code."""
     return run_node(RemoteInference, args)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import statistics
-import sys
 import time
 import uuid
 from typing import Annotated
@@ -22,10 +21,10 @@ from rclpy._rclpy_pybind11 import InvalidHandle
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from std_msgs.msg import Header
 
-from remote_inference.core.document import Document, DocumentError
+from remote_inference.core.document import Document
 from remote_inference.core.exchange import SCHEMA_VERSION_MAX, SCHEMA_VERSION_MIN, Chunk
-from remote_inference.core.policy import PolicyError
 from remote_inference.core.server.manifest import load_manifest
+from remote_inference.core.server.policy_error import explain_policy_error, trace_policy_error
 from remote_inference.core.server.request_record import RequestRecord
 from remote_inference.core.server.session import Session, SessionRegistry
 from remote_inference.core.server.throttle import Throttle
@@ -84,11 +83,19 @@ class PolicyServer(LifecycleNode):
         try:
             manifest = load_manifest(self._manifest_path, os.environ)
             self._operations.open(manifest)
-            self._serving = Serving(manifest, self._registry, self._send, self._log_request, self._on_failure)
-        except (DocumentError, PolicyError, StartupError, HealthPortError) as error:
+            self._serving = Serving(
+                manifest,
+                self._registry,
+                self._send,
+                self._log_request,
+                self._on_failure,
+                on_policy_error=self._on_policy_error,
+            )
+        except (StartupError, HealthPortError) as error:
             return self._refuse_to_configure(str(error))
         except Exception as error:  # rclpy would swallow it
-            return self._refuse_to_configure(f"{type(error).__name__}: {error}")
+            self.get_logger().debug(trace_policy_error(error))
+            return self._refuse_to_configure(explain_policy_error(error))
         self._sessions.start(self._serving)
         self._publish_status()
         self._log_capacity(self._serving)
@@ -168,6 +175,12 @@ class PolicyServer(LifecycleNode):
         self.get_logger().fatal(f"stopped by an internal error: {type(error).__name__}: {error}")
         self.exit_code = 1
 
+    def _on_policy_error(self, error: Exception) -> None:
+        reason = explain_policy_error(error)
+        if self._failures.admits(reason, time.monotonic()):
+            self.get_logger().error(f"the policy raised {reason}")
+            self.get_logger().debug(trace_policy_error(error))
+
     def _log_request(self, record: RequestRecord) -> None:
         self._operations.record(record)
         # The inference thread logs it, and many robots may fail at once: the request log has every one.
@@ -232,7 +245,3 @@ class PolicyServer(LifecycleNode):
 def main(args: list[str] | None = None) -> int:
     """Serve until SIGINT or SIGTERM; return the exit code."""
     return run_node(PolicyServer, args)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -27,6 +27,7 @@ from remote_inference.core.server.warmup import (
     warm_up,
 )
 from remote_inference.core.server.worker import Worker
+from remote_inference.nodes.runtime import StartupError, is_stopping
 from remote_inference.nodes.server.delay_line import DelayLine
 from remote_inference.policies import load_policy
 from remote_inference.recording.captures import CaptureWriter
@@ -61,13 +62,19 @@ class Serving:
         send: Callable[[Session, Chunk], None],
         log_request: Callable[[RequestRecord], None],
         on_failure: Callable[[Exception], None],
+        *,
+        on_policy_error: Callable[[Exception], None] = lambda _: None,
     ) -> None:
-        """send: publishes a chunk. on_failure: told what ended a thread. All are called on our threads."""
+        """send: publishes a chunk. on_failure: told what ended a thread. All are called on our threads.
+
+        on_policy_error: told what the policy raised.
+        """
         self.manifest = manifest
         self._registry = registry
         self._send = send
         self._log_request = log_request
         self._on_failure = on_failure
+        self._on_policy_error = on_policy_error
         self._captures = self._open_captures(manifest)
         self._delay_line = DelayLine(manifest.inject_latency_ms / 1e3, on_failure)
         self._work = threading.Event()
@@ -119,7 +126,8 @@ class Serving:
 
     def _wait_until_loaded(self) -> _Loaded:
         while self._thread.is_alive() and not wait([self._loading], IDLE_WAIT_S).done:
-            pass
+            if is_stopping():
+                raise StartupError("told to end while the policy was being loaded")
         return self._loading.result(IDLE_WAIT_S)
 
     def _close_ways_out(self) -> None:
@@ -167,6 +175,7 @@ class Serving:
             log_request=self._log_request,
             watch=watch,
             capture=self._captures.put if self._captures else None,
+            on_policy_error=self._on_policy_error,
         )
         return _Loaded(policy, worker, watch, request_s)
 

@@ -18,6 +18,7 @@ from rclpy.subscription import Subscription
 
 from remote_inference.core.admission import INTERNAL_REJECTION, ServerTerms
 from remote_inference.core.exchange import SessionOffer, SessionReply, in_namespace
+from remote_inference.core.server.policy_error import explain_policy_error, trace_policy_error
 from remote_inference.core.server.session import Session, SessionRegistry
 from remote_inference.core.server.session_expiry import SessionExpiry
 from remote_inference.msg import ActionChunk, Observation
@@ -114,7 +115,8 @@ class SessionServices:
         except Exception as error:  # raised out of a callback, it would end the node and every session
             response.rejection = INTERNAL_REJECTION
             response.message = f"{type(error).__name__}: {error}"
-            self._node.get_logger().error(f"{request.client} refused: {response.message}")
+            self._node.get_logger().error(f"{request.client} refused: {explain_policy_error(error)}")
+            self._node.get_logger().debug(trace_policy_error(error))
             return response
         self._node.get_logger().info(
             f"{request.client} {'admitted as ' + reply.session_id if reply.accepted else 'refused'}"

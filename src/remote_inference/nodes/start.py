@@ -1,0 +1,43 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""How every executable begins: signals are caught before the imports, which take a second or more.
+
+python -m remote_inference.nodes.start policy_server --ros-args -p manifest:=belt_arm.manifest.yaml
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from functools import partial
+from importlib import import_module
+from types import FrameType
+
+# The module of each executable.
+MODULES = {
+    "policy_server": "remote_inference.nodes.server.policy_server",
+    "remote_inference": "remote_inference.nodes.robot.remote_inference",
+    "belt_arm": "remote_inference.nodes.belt_arm",
+    "bag_recorder": "remote_inference.nodes.bag_recorder",
+}
+
+
+def start(executable: str) -> int:
+    """Run an executable; return its exit code. A signal ends it at once until `run_node` takes over."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _leave)
+    return int(import_module(MODULES[executable]).main())
+
+
+def _leave(_number: int, _frame: FrameType | None) -> None:
+    os._exit(0)  # an exception would come out of whatever is being imported
+
+
+policy_server = partial(start, "policy_server")
+remote_inference = partial(start, "remote_inference")
+belt_arm = partial(start, "belt_arm")
+bag_recorder = partial(start, "bag_recorder")
+
+if __name__ == "__main__":
+    sys.exit(start(sys.argv[1]))

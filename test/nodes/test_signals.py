@@ -1,0 +1,86 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Ctrl-C ends every executable, whenever it comes: quickly, and without a traceback."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from faulty_server import PolicyFault
+from health_port import answers
+from rig import Rig, write_contract, write_manifest
+
+from remote_inference.nodes.start import MODULES
+
+DEADLINE_S = 30.0
+MOMENTS_S = (0.3, 0.6, 1.0, 1.5, 2.0, 3.0)  # after the start: imports, construction, work
+
+
+def start(executable: str, folder: Path) -> subprocess.Popen[str]:
+    parameters = {
+        "policy_server": {"manifest": str(write_manifest(folder)), "autostart": True},
+        "remote_inference": {"contract": str(write_contract(folder))},
+        "belt_arm": {},
+        "bag_recorder": {"path": str(folder / "bag"), "topics": ["/joint_states"]},
+    }[executable]
+    words = [word for name, value in parameters.items() for word in ("-p", f"{name}:={json.dumps(value)}")]
+    return subprocess.Popen(
+        [sys.executable, "-m", "remote_inference.nodes.start", executable, "--ros-args", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def catches_signals(process: subprocess.Popen[str]) -> bool:
+    """Return whether the process has a handler of SIGTERM: for SIGINT, Python itself has one."""
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    caught = int(next(line for line in status.splitlines() if line.startswith("SigCgt")).split()[1], 16)
+    return bool(caught >> (signal.SIGTERM - 1) & 1)
+
+
+def test_nothing_heavy_is_imported_before_signals_are_caught() -> None:
+    """A Ctrl-C in the second that rclpy and numpy take would come out of them as a traceback."""
+    program = (
+        "import sys, remote_inference.nodes.start; print(*{'rclpy', 'numpy', 'pydantic'} & {*sys.modules})"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=DEADLINE_S
+    )
+    assert (ended.returncode, ended.stdout) == (0, "\n")
+
+
+def test_a_server_that_is_loading_its_policy_can_be_ended(rig: Rig, tmp_path: Path, port: int) -> None:
+    fault = PolicyFault(tmp_path)
+    fault.begin("hang")  # in the first inference of the warm-up
+    rig.server = rig.group.start(fault.server(write_manifest(tmp_path, health_port=port)))
+    rig.wait_for(answers(port, "/readyz", 503, "the policy is being loaded"), "loading")
+    rig.server.send_signal(signal.SIGINT)
+    assert rig.server.wait(DEADLINE_S) == 0
+    assert "Traceback" not in (tmp_path / "logs" / "policy_server.log").read_text()
+
+
+@pytest.mark.parametrize("executable", MODULES)
+@pytest.mark.parametrize("moment_s", MOMENTS_S)
+def test_two_signals_at_any_moment_end_it_without_a_traceback(
+    executable: str, moment_s: float, tmp_path: Path
+) -> None:
+    process = start(executable, tmp_path)
+    began_s = time.monotonic()
+    while not catches_signals(process):  # before that, Python has not reached this package
+        assert time.monotonic() - began_s < DEADLINE_S
+        time.sleep(0.005)
+    time.sleep(moment_s - MOMENTS_S[0])
+    for _ in range(2):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.05)
+    output, _ = process.communicate(timeout=DEADLINE_S)
+    assert "Traceback" not in output
+    assert "KeyboardInterrupt" not in output
+    assert process.returncode == 0, output
