@@ -7,9 +7,10 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import pytest
+from pydantic import create_model
 
 from remote_inference.core.document import Document, DocumentError, NameIn, allowed_names, parse_document
 from remote_inference.core.registry import Registry
@@ -35,13 +36,22 @@ def test_a_name_that_is_taken_is_refused_and_keeps_its_entry(tools: Registry[obj
 
 
 @pytest.mark.parametrize(
-    ("name", "hint"),
-    [("griper", "; did you mean 'gripper'?"), ("welder", ""), ("", ""), (3, ""), (["gripper"], "")],
+    ("name", "found", "hint"),
+    [
+        ("griper", "'griper'", "; did you mean 'gripper'?"),
+        ("welder", "'welder'", ""),
+        ("", "''", ""),
+        (3, "3", ""),
+        (None, "nothing", ""),
+        (("gripper",), "['gripper']", ""),
+    ],
 )
-def test_an_unknown_name_is_refused_with_the_known_ones(tools: Registry[object], name: object, hint: str):
+def test_an_unknown_name_is_refused_with_the_known_ones(
+    tools: Registry[object], name: object, found: str, hint: str
+):
     with pytest.raises(ValueError) as refusal:  # noqa: PT011
         tools.check(name)
-    assert str(refusal.value) == f"found {name!r}, expected one of 'gripper', 'suction_cup'{hint}"
+    assert str(refusal.value) == f"found {found}, expected 'gripper' or 'suction_cup'{hint}"
 
 
 def test_a_module_is_imported_when_its_entry_is_asked_for(
@@ -68,7 +78,7 @@ def test_a_document_takes_what_is_added_later_and_its_schema_lists_it(tools: Reg
 
     with pytest.raises(DocumentError) as refusal:
         parse_document({"tool": "welder"}, Hand, "hand.yaml")
-    assert str(refusal.value) == "hand.yaml: tool: found 'welder', expected one of 'gripper', 'suction_cup'"
+    assert str(refusal.value) == "hand.yaml: tool: found 'welder', expected 'gripper' or 'suction_cup'"
     tools.add("welder", 3)
     assert parse_document({"tool": "welder"}, Hand, "hand.yaml").tool == "welder"
     assert allowed_names(Hand.model_fields["tool"]) == ("gripper", "suction_cup", "welder")
@@ -81,7 +91,7 @@ def test_a_registry_that_takes_places_finds_what_nobody_has_added():
     assert tools.check("string:ascii_letters") == "string:ascii_letters"
     assert tools.get("string:ascii_letters").startswith("abc")
     for name in ("string:", ":x", "string", "a b:c", "string:ascii letters"):
-        with pytest.raises(ValueError, match="or 'module:attribute'"):
+        with pytest.raises(ValueError, match="expected 'module:attribute'"):
             tools.check(name)
     with pytest.raises(ImportError):
         tools.get("no_such_module:load")
@@ -91,4 +101,22 @@ def test_a_registry_that_takes_places_finds_what_nobody_has_added():
 
 def test_a_registry_without_places_refuses_them():
     with pytest.raises(ValueError, match="found 'string:ascii_letters'"):
-        Registry("tool").check("string:ascii_letters")
+        Registry[object]("tool").check("string:ascii_letters")
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"), [(["a"], "'a'"), (["a", "b"], "'a' or 'b'"), (["a", "b", "c"], "'a', 'b' or 'c'")]
+)
+def test_the_known_names_are_listed_as_those_of_a_literal(names: list[str], expected: str):
+    registry = Registry[object]("tool")
+    for name in names:
+        registry.add(name, 0)
+
+    class ByRegistry(Document):
+        tool: Annotated[str, NameIn(registry)]
+
+    by_literal = create_model("ByLiteral", __base__=Document, tool=Literal[tuple(names)])
+    for model in (ByRegistry, by_literal):
+        with pytest.raises(DocumentError) as refusal:
+            parse_document({"tool": "welder"}, model, "hand.yaml")
+        assert str(refusal.value) == f"hand.yaml: tool: found 'welder', expected {expected}"

@@ -83,9 +83,7 @@ def test_every_entry_can_be_imported_and_its_name_is_taken(registry: Registry[An
 
 def test_a_policy_back_end_is_added(add: Add, tmp_path: Path):
     path = write_manifest(tmp_path, model={"backend": "contrib", "path": "weights", "device": "npu:1"})
-    with pytest.raises(
-        DocumentError, match=r"model\.backend: found 'contrib', expected one of 'chunk_network'"
-    ):
+    with pytest.raises(DocumentError, match=r"model\.backend: found 'contrib', expected 'chunk_network'"):
         load_manifest(path)
     add(
         BACK_ENDS,
@@ -106,7 +104,7 @@ def test_a_policy_back_end_is_added(add: Add, tmp_path: Path):
 def test_a_command_interface_is_added(add: Add):
     document = contract_document("effort")
     document["commands"][0]["type"] = "contrib"
-    with pytest.raises(DocumentError, match=r"commands\.0\.type: found 'contrib', expected one of 'std_msgs"):
+    with pytest.raises(DocumentError, match=r"commands\.0\.type: found 'contrib', expected 'std_msgs"):
         parse_document(document, Contract, "arm.contract.yaml")
     add(
         COMMAND_INTERFACES,
@@ -139,7 +137,7 @@ def test_a_command_interface_is_added(add: Add):
 
 def test_a_scheduler_is_added(add: Add, tmp_path: Path):
     path = write_manifest(tmp_path, scheduler="contrib", max_batch=3, max_sessions=9)
-    with pytest.raises(DocumentError, match="scheduler: found 'contrib', expected one of 'round_robin'"):
+    with pytest.raises(DocumentError, match="scheduler: found 'contrib', expected 'round_robin'"):
         load_manifest(path)
     add(
         SCHEDULERS,
@@ -165,7 +163,7 @@ def test_a_scheduler_is_added(add: Add, tmp_path: Path):
 
 
 def test_a_fallback_is_added(add: Add):
-    with pytest.raises(DocumentError, match="fallback: found 'contrib', expected one of 'hold'"):
+    with pytest.raises(DocumentError, match="fallback: found 'contrib', expected 'hold'"):
         parse_document({"fallback": "contrib"}, RobotConfig, "parameters")
     add(
         FALLBACKS,
@@ -204,7 +202,7 @@ def test_a_fallback_is_added(add: Add):
 
 
 def test_an_environment_is_added(add: Add):
-    with pytest.raises(ValueError, match="found 'contrib', expected one of 'belt_arm'"):
+    with pytest.raises(ValueError, match="found 'contrib', expected 'belt_arm'"):
         ENVIRONMENTS.get("contrib")
     add(
         ENVIRONMENTS,

@@ -9,6 +9,8 @@ import re
 from difflib import get_close_matches
 from typing import Generic, TypeVar, cast
 
+from remote_inference.core.document_problems import show_value
+
 Entry = TypeVar("Entry")
 
 PLACE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_.]*$"  # of "module:attribute"
@@ -44,11 +46,13 @@ class Registry(Generic[Entry]):
         ):
             return name
         hint = get_close_matches(name, self._entries, n=1) if isinstance(name, str) else []
-        expected = ", ".join(repr(known) for known in self._entries)
-        if self.takes_places:
-            expected += " or 'module:attribute'"
+        choices = [
+            repr(choice) for choice in (*self._entries, *(["module:attribute"] if self.takes_places else []))
+        ]
+        *others, last = choices or ["nothing"]
+        expected = f"{', '.join(others)} or {last}" if others else last
         suggestion = f"; did you mean {hint[0]!r}?" if hint else ""
-        raise ValueError(f"found {name!r}, expected one of {expected}{suggestion}")
+        raise ValueError(f"found {show_value(name)}, expected {expected}{suggestion}")
 
     def get(self, name: str) -> Entry:
         """Return an entry.
