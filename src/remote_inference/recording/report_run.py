@@ -70,7 +70,7 @@ def draw_run(
     age, guard, states = (figure.add_subplot(grid[i], sharex=latency) for i in (1, 2, 3))
     _draw_latency(latency, timeline, [Patch(color=PALE, label="shown above")] if excerpt_s else [])
     _draw_age(age, timeline)
-    _draw_guard(guard, timeline)
+    _draw_guard(guard, timeline, windows.run_s)
     _draw_states(states, timeline, episodes, windows.run_s)
     latency.set_xlim(*windows.run_s)
     for axes in (latency, age, guard):
@@ -154,7 +154,8 @@ def guard_events(timeline: Timeline) -> dict[str, FloatArray]:
     return events | {rule: t_s for rule, t_s in timeline.states.guard_rises.items() if rule not in events}
 
 
-def _draw_guard(axes: Axes, timeline: Timeline) -> None:
+def _draw_guard(axes: Axes, timeline: Timeline, window_s: tuple[float, float]) -> None:
+    begin, end = window_s
     events = guard_events(timeline)
     heading(axes, "Guard interventions, by rule")
     axes.spines[["top", "right", "left"]].set_visible(False)
@@ -169,7 +170,7 @@ def _draw_guard(axes: Axes, timeline: Timeline) -> None:
             t_s, np.full(len(t_s), row), "|", color=VERMILLION, markersize=9, markeredgewidth=1.2, zorder=3
         )
         axes.annotate(
-            f"{len(t_s)}",
+            f"{int(((t_s >= begin) & (t_s <= end)).sum())}",
             (1.0, row),
             xycoords=axes.get_yaxis_transform(),
             xytext=(4, 0),
