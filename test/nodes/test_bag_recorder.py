@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -177,6 +178,26 @@ def test_best_effort_topics_are_recorded(node: Node, start: Callable[..., Record
         assert {topic for topic, _, _ in bag.raw_messages()} == {EXECUTED, JOINTS}
         assert bag.topics[EXECUTED].offered_qos[0].reliability == QosReliability.BEST_EFFORT
         assert bag.topics[JOINTS].offered_qos[0].reliability == QosReliability.BEST_EFFORT
+
+
+def test_a_recording_ends_at_the_first_failed_write_and_says_so(
+    node: Node, start: Callable[..., Recorder], tmp_path: Path
+) -> None:
+    joints = node.create_publisher(JointState, JOINTS, RELIABLE)
+    recorder = start(f"path:={tmp_path / 'run'}", f"topics:=['{JOINTS}:sensor_msgs/msg/JointState']")
+    wait_for_subscriber(joints)
+    # No file of the recorder's may grow beyond a megabyte: to it, that is a full disk.
+    resource.prlimit(recorder.process.pid, resource.RLIMIT_FSIZE, (2**20, 2**20))
+
+    def publish_until_it_ends() -> bool:
+        joints.publish(JointState(name=["x" * 100_000]))
+        return recorder.process.poll() is not None
+
+    wait_until(publish_until_it_ends, "the recorder's end")
+    assert recorder.wait() == 1
+    assert f"recording to {tmp_path / 'run'} ended early: [Errno 27] File too large" in recorder.log
+    assert re.search(rf"{JOINTS}: \d+ messages, \d+ dropped", recorder.log)
+    assert "Traceback" not in recorder.log
 
 
 @pytest.mark.parametrize(

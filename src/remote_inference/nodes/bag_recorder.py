@@ -10,12 +10,8 @@ finishes the bag.
 
 from __future__ import annotations
 
-import queue
-import threading
 import time
-from collections import Counter
 from collections.abc import Iterable
-from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -30,12 +26,13 @@ from remote_inference.core.contract import load_contract
 from remote_inference.core.document import Document, DocumentError
 from remote_inference.nodes.parameters import declare_parameters
 from remote_inference.nodes.runtime import STEADY_CLOCK, StartupError, run_node
+from remote_inference.recording.background_writer import BackgroundWriter
 from remote_inference.recording.bag import BagError, BagTopic, BagWriter
 from remote_inference.wire.qos import EXCHANGE_QOS, EXECUTED_QOS, LATCHED_QOS
 
 GRAPH_POLL_S = 0.5  # how often the graph is searched for topics named without a type
 SUBSCRIPTION_DEPTH = 100  # messages that may wait in the middleware while the executor is busy
-_STOP_POLL_S = 0.1  # longest wait of the writer for a place in its queue
+CLOSE_TIMEOUT_S = 15.0  # for what waits to be written when the recorder ends
 _DRAIN_QUIET_SPINS = 3  # after a signal: what has arrived is taken until nothing came for so many turns ...
 _DRAIN_LIMIT_S = 1.0  # ... or for so long
 
@@ -147,40 +144,7 @@ def recorded_qos(profile: QoSProfile) -> Qos:
     )
 
 
-class WriterThread:
-    """Writes a bag from a bounded queue. Only `put` and `failure` may be used while it runs."""
-
-    def __init__(self, bag: BagWriter, queue_size: int) -> None:
-        self.failure: Exception | None = None  # why writing ended early
-        self.dropped: Counter[str] = Counter()  # messages lost because the queue was full, by topic
-        self._bag = bag
-        self._queue: queue.Queue[tuple[BagTopic, int, bytes] | None] = queue.Queue(queue_size)
-        self._thread = threading.Thread(target=self._run, name="bag_writer", daemon=True)
-        self._thread.start()
-
-    def put(self, topic: BagTopic, stamp_ns: int, cdr: bytes) -> None:
-        """Queue one message, or count it as dropped."""
-        try:
-            self._queue.put_nowait((topic, stamp_ns, cdr))
-        except queue.Full:
-            self.dropped[topic.name] += 1
-
-    def finish(self) -> None:
-        """Write what is queued and end the thread."""
-        while self._thread.is_alive():
-            with suppress(queue.Full):
-                self._queue.put(None, timeout=_STOP_POLL_S)
-            self._thread.join(timeout=_STOP_POLL_S)
-
-    def _run(self) -> None:
-        try:
-            while (item := self._queue.get()) is not None:
-                topic, stamp_ns, cdr = item
-                if topic.name not in self._bag:
-                    self._bag.add_topic(topic)
-                self._bag.write(topic.name, stamp_ns, cdr)
-        except Exception as error:  # whatever ended the recording, the node reports it
-            self.failure = error
+Message = tuple[BagTopic, int, bytes]  # topic, reception [ns], CDR bytes
 
 
 class BagRecorder(Node):
@@ -200,7 +164,13 @@ class BagRecorder(Node):
             self._bag = BagWriter(Path(config.path), contract=text)
         except BagError as error:
             raise RecorderError(str(error)) from error
-        self._writer = WriterThread(self._bag, config.queue_size)
+        self._writer: BackgroundWriter[Message] = BackgroundWriter(
+            "bag_writer",
+            self._write,
+            config.queue_size,
+            kind=lambda message: message[0].name,
+            stops_at_failure=True,
+        )
         self._described: dict[str, BagTopic] = {}
         self._reported_drops = 0
         self.received = 0
@@ -221,8 +191,15 @@ class BagRecorder(Node):
 
     def _deposit(self, name: str, msgtype: str, cdr: bytes) -> None:
         stamp_ns = time.time_ns()
-        self._writer.put(self._describe(name, msgtype), stamp_ns, cdr)
+        self._writer.put((self._describe(name, msgtype), stamp_ns, cdr))
         self.received += 1
+
+    def _write(self, message: Message) -> None:
+        """Write one message to the bag. The writer's thread calls it."""
+        topic, stamp_ns, cdr = message
+        if topic.name not in self._bag:
+            self._bag.add_topic(topic)
+        self._bag.write(topic.name, stamp_ns, cdr)
 
     def _describe(self, name: str, msgtype: str) -> BagTopic:
         """Return the topic as the bag names it, with the QoS on offer when its first message came."""
@@ -239,8 +216,8 @@ class BagRecorder(Node):
             graph = dict(self.get_topic_names_and_types())
             for name in [n for n in self._waiting if n in graph and self.count_publishers(n)]:
                 self._take_up(name, graph[name])
-        dropped = self._writer.dropped.total()
-        if dropped > self._reported_drops:
+        dropped = self._writer.dropped
+        if self._writer.failure is None and dropped > self._reported_drops:
             self._reported_drops = dropped
             self.get_logger().warning(
                 f"{dropped} messages dropped so far, the queue is full: the disk is too slow"
@@ -261,18 +238,26 @@ class BagRecorder(Node):
     def close(self) -> None:
         """Take the messages that have reached this process, finish the bag and log what is in it."""
         self._drain()
-        self._writer.finish()
-        failure = self._writer.failure
-        for name, msgtype in self._requested.items():
-            if msgtype and name not in self._bag and failure is None:
-                self._bag.add_topic(self._describe(name, msgtype))
-        self._bag.close()
+        ended = self._writer.close(CLOSE_TIMEOUT_S)
+        problem = self._finish_bag() if ended else f"the disk has not answered for {CLOSE_TIMEOUT_S:g} s"
         for name in self._requested:
-            drops = f", {n} dropped" if (n := self._writer.dropped[name]) else ""
+            drops = f", {n} dropped" if (n := self._writer.dropped_of(name)) else ""
             self.get_logger().info(f"{name}: {self._bag.counts.get(name, 0)} messages{drops}")
-        if failure is not None:
-            self.get_logger().fatal(f"recording to {self._bag.path} ended early: {failure}")
+        if problem:
+            self.get_logger().fatal(f"recording to {self._bag.path} ended early: {problem}")
             self.exit_code = 1
+
+    def _finish_bag(self) -> str:
+        """Write the bag's index; return why the recording ended early, empty when it did not."""
+        failure = self._writer.failure
+        try:
+            for name, msgtype in self._requested.items():
+                if msgtype and name not in self._bag and failure is None:
+                    self._bag.add_topic(self._describe(name, msgtype))
+            self._bag.close()
+        except Exception as error:  # the disk may have become full with the index
+            failure = failure or error
+        return "" if failure is None else str(failure)
 
     def _drain(self) -> None:
         assert self.executor is not None, "run_node spins this node until it closes it"

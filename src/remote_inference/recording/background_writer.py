@@ -7,6 +7,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Generic, TypeVar
@@ -18,10 +19,15 @@ def _tell_nobody(_: str) -> None:
     pass
 
 
+def _one_kind(_: object) -> str:
+    return ""
+
+
 class BackgroundWriter(Generic[Entry]):
     """Writes entries one after another on a thread of its own.
 
-    An entry that cannot be written, or finds too many waiting, is dropped and counted; the next one is tried.
+    An entry that cannot be written, or finds too many waiting, is dropped and counted by its kind. Then the
+    next one is tried; a writer that stops at a failure drops all that follow.
     """
 
     def __init__(
@@ -30,21 +36,33 @@ class BackgroundWriter(Generic[Entry]):
         write: Callable[[Entry], object],
         waiting_max: int,
         on_drop: Callable[[str], None] = _tell_nobody,
+        *,
+        kind: Callable[[Entry], str] = _one_kind,
+        stops_at_failure: bool = False,
     ) -> None:
         """name: the thread's. write: called there. on_drop: told why, on the thread that found out."""
         self._write = write
         self._on_drop = on_drop
+        self._kind = kind
+        self._stops_at_failure = stops_at_failure
         self._waiting: queue.Queue[Entry | None] = queue.Queue(waiting_max)
         self._closed = False
-        self._refused = 0  # each count has one thread that adds to it
-        self._failed = 0
+        self._dropped: Counter[str] = Counter()
+        self._lock = threading.Lock()  # of the counts
+        self.failure: Exception | None = None  # what has stopped the writing
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     @property
     def dropped(self) -> int:
         """Entries lost so far."""
-        return self._refused + self._failed
+        with self._lock:
+            return self._dropped.total()
+
+    def dropped_of(self, kind: str) -> int:
+        """Return how many entries of a kind are lost so far."""
+        with self._lock:
+            return self._dropped[kind]
 
     def put(self, entry: Entry) -> None:
         """Hand an entry over, or drop it; never blocks. Called by one thread."""
@@ -53,8 +71,7 @@ class BackgroundWriter(Generic[Entry]):
                 raise queue.Full
             self._waiting.put_nowait(entry)
         except queue.Full:
-            self._refused += 1
-            self._on_drop("closed" if self._closed else "the disk does not keep up")
+            self._drop(entry, "closed" if self._closed else "the disk does not keep up")
 
     def close(self, timeout_s: float) -> bool:
         """Write what waits and end; what still waits after timeout_s is dropped, and the answer is False."""
@@ -63,26 +80,37 @@ class BackgroundWriter(Generic[Entry]):
         with suppress(queue.Full):
             self._waiting.put(None, timeout=timeout_s)
         self._thread.join(max(0.0, deadline_s - time.monotonic()))
-        if not self._thread.is_alive():
-            return True
         self._abandon()
-        return False
+        return not self._thread.is_alive()
 
     def _abandon(self) -> None:
         """Drop what waits; the thread ends with the write that it is in."""
         with suppress(queue.Empty):
             while True:
-                self._refused += self._waiting.get_nowait() is not None
+                if (entry := self._waiting.get_nowait()) is not None:
+                    self._count(entry)
         with suppress(queue.Full):  # by an entry that was put while this was closed
             self._waiting.put_nowait(None)
 
     def _run(self) -> None:
-        while (entry := self._waiting.get()) is not None:
+        while self.failure is None and (entry := self._waiting.get()) is not None:
             self._try(entry)
+        if self.failure is not None:
+            self._abandon()
 
     def _try(self, entry: Entry) -> None:
         try:
             self._write(entry)
         except Exception as error:  # a full disk, a folder that is gone: costs this entry
-            self._failed += 1
-            self._on_drop(f"{type(error).__name__}: {error}")
+            self._drop(entry, f"{type(error).__name__}: {error}")
+            if self._stops_at_failure:
+                self._closed = True
+                self.failure = error
+
+    def _drop(self, entry: Entry, reason: str) -> None:
+        self._count(entry)
+        self._on_drop(reason)
+
+    def _count(self, entry: Entry) -> None:
+        with self._lock:
+            self._dropped[self._kind(entry)] += 1
