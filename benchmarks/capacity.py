@@ -26,14 +26,13 @@ from capacity_plot import draw
 from capacity_rig import CASE, RATE_HZ, SCHEDULERS, jain_index, run_window, serving, write_manifest
 from capacity_robots import PROCESSES, Demand, Fleet
 from request_cycle_rig import HEIGHT, WIDTH, Pinger, write_deployment
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 
 from remote_inference.core.policy import PolicySpec
 from remote_inference.core.server.manifest import load_manifest
 from remote_inference.core.server.warmup import Rehearsal, capacity, warm_up
 from remote_inference.deployment import bringup
+from remote_inference.monitoring.tables import Table, print_table
 from remote_inference.policies import load_policy
 from remote_inference.wire.request_decoder import RequestDecoder, sample_request
 
@@ -143,23 +142,14 @@ def judge_formula(spec: PolicySpec, warm_up_s: float, points: Sequence[Point]) -
     return Formula(points[0].policy, warm_up_s * 1e3, robots(warm_up_s), served_s * 1e3, robots(served_s))
 
 
-def print_table(console: Console, points: Sequence[Point]) -> None:
-    title = f"{points[0].policy}, {points[0].scheduler} \\[ms]"
-    table = Table(title=title, box=SIMPLE_HEAD, collapse_padding=True)
+def print_results(points: Sequence[Point]) -> None:
+    title = f"{points[0].policy}, {points[0].scheduler} [ms]"
     columns = (
-        "sessions",
-        "answered\n/s",
-        "of\nasked",
-        "queue wait\np50",
-        "\np99",
-        "round trip\np50",
-        "\nto bare",
+        *("sessions", "served\n/s", "of\nasked", "queue\nwait\np50", "p99", "round\ntrip\np50", "to\nbare"),
+        *("CPU", "MB", "growth\nKB", "fair-\nness", "lost"),
     )
-    columns += ("CPU", "memory\nMB", "growth\nKB", "fairness", "lost")
-    for column in columns:
-        table.add_column(column, justify="right")
-    for point in points:
-        table.add_row(
+    rows = [
+        (
             str(point.sessions),
             f"{point.answered_per_s:.1f}",
             f"{point.answered_per_s / point.asked_per_s:.2f}",
@@ -173,7 +163,9 @@ def print_table(console: Console, points: Sequence[Point]) -> None:
             f"{point.fairness:.4f}",
             str(point.lost + point.errors),
         )
-    console.print(table)
+        for point in points
+    ]
+    print_table(Table(title, columns, rows, columns))
 
 
 def print_bend(console: Console, points: Sequence[Point], formula: Formula) -> None:
@@ -207,7 +199,7 @@ def benchmark(arguments: argparse.Namespace, console: Console, folder: Path) -> 
                         point = measure((policy, scheduler), sessions, arguments.seconds, server, demand)
                         curve.append(point)
             formula = judge_formula(spec, warm_up_s, curve)
-            print_table(console, curve)
+            print_results(curve)
             print_bend(console, curve, formula)
             points += curve
             formulas.append(formula)

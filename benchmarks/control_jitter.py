@@ -27,12 +27,11 @@ import rclpy
 from control_jitter_rig import CAMERA_RATE_HZ, CASE, Rig, Server, remove
 from numpy.typing import NDArray
 from request_cycle_rig import ROBOT, ROBOT_PARAMETERS, SERVER, write_deployment
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 
 from remote_inference.deployment import bringup
 from remote_inference.deployment.process_group import ProcessGroup
+from remote_inference.monitoring.tables import Table, print_table
 
 IDLE, NETWORK, KILLED = SCENARIOS = ("idle", "network", "server killed")
 RATES_HZ = (30.0, 100.0, 200.0)
@@ -141,31 +140,18 @@ def period_error_quantiles_ms(
     return tuple(float(q) for q in np.quantile(np.abs(periods_ms - 1e3 / rate_hz), QUANTILES))
 
 
-def print_table(console: Console, results: list[Measurement]) -> None:
-    table = Table(title="Period error \\[ms]", box=SIMPLE_HEAD, collapse_padding=True)
-    table.add_column("scenario", no_wrap=True)
-    names = ["p50", "p99", "p99.9", "max"]
-    columns = [
-        "Hz",
-        *names,
-        *(f"bare\n{name}" for name in names),
-        "ratio\np99.9",
-        "late",
-        "lost",
-        "requests\n/s",
-    ]
-    for column in columns:
-        table.add_column(column, justify="right")
+def print_results(results: list[Measurement]) -> None:
+    """Print a row for the robot and one for the bare thread: side by side they are wider than a terminal."""
+    numbers = ("Hz", "p50", "p99", "p99.9", "max", "p99.9\nto bare", "late", "lost", "requests\n/s")
+    rows = []
     for result in results:
-        table.add_row(
-            result.scenario,
-            f"{result.rate_hz:g}",
-            *(f"{value:.2f}" for value in (*result.robot, *result.bare, result.robot[2] / result.bare[2])),
-            str(result.late_ticks),
-            str(result.lost_ticks),
-            f"{result.requests_per_s:.1f}",
-        )
-    console.print(table)
+        counts = (str(result.late_ticks), str(result.lost_ticks), f"{result.requests_per_s:.1f}")
+        ratio = f"{result.robot[2] / result.bare[2]:.2f}"
+        about = (result.scenario, f"{result.rate_hz:g}")
+        rows.append((*about, "robot", *(f"{value:.2f}" for value in result.robot), ratio, *counts))
+        rows.append((*about, "bare", *(f"{value:.2f}" for value in result.bare), "", "", "", ""))
+    columns = ("scenario", "Hz", "side", *numbers[1:])
+    print_table(Table("Period error [ms]", columns, rows, numbers))
 
 
 def main() -> None:
@@ -193,7 +179,7 @@ def main() -> None:
         rclpy.try_shutdown()
         remove(left_behind)
     console.print(METHOD, load, sep="\n", highlight=False)
-    print_table(console, results)
+    print_results(results)
     if arguments.json:
         arguments.json.write_text(json.dumps([asdict(result) for result in results], indent=1) + "\n")
 

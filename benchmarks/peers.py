@@ -28,13 +28,12 @@ import rclpy
 from capacity_robots import call, spin_until
 from request_cycle import PAUSES_S, ROUNDS, WARM_UP, repeat
 from request_cycle_rig import CHUNK_SIZE, FPS, JOINTS, SERVER, Case, Probe, camera_image, deployment
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 from sensor_msgs.msg import CompressedImage, Image
 
 from remote_inference.core.exchange import SCHEMA_VERSION_MAX, Request
 from remote_inference.deployment import bringup
+from remote_inference.monitoring.tables import Table, print_table
 from remote_inference.msg import ActionChunk, Observation
 from remote_inference.srv import OpenSession
 from remote_inference.wire import (
@@ -208,21 +207,18 @@ def measure(contest: Contest, cycles: int) -> list[Measurement]:
         return results
 
 
-def print_table(console: Console, pace: str, results: list[Measurement]) -> None:
-    table = Table(title=f"From an observation to its chunk, {pace} \\[ms]", box=SIMPLE_HEAD)
-    table.add_column("two images", no_wrap=True)
-    for side in SIDES:
-        table.add_column(f"{side}\np50", justify="right")
-        table.add_column("\np95", justify="right")
-    for side in OURS:
-        table.add_column(f"{side}\nto openpi p50", justify="right")
-        table.add_column("\np95", justify="right")
+def print_results(pace: str, results: list[Measurement]) -> None:
+    """Print a row per observation and side: side by side they are wider than a terminal."""
+    numbers = ("p50", "p95", "to openpi\np50", "to openpi\np95")
+    rows = []
     for result in results:
         quantiles = {side: np.quantile(result.durations_ms[side], (0.5, 0.95)) for side in SIDES}
-        values = [value for side in SIDES for value in quantiles[side]]
-        values += [ratio for side in OURS for ratio in quantiles[side] / quantiles["openpi"]]
-        table.add_row(result.contest, *(f"{value:.2f}" for value in values))
-    console.print(table)
+        for side in SIDES:
+            ratios = quantiles[side] / quantiles["openpi"] if side in OURS else ()
+            values = [f"{value:.2f}" for value in (*quantiles[side], *ratios)]
+            rows.append((result.contest, side, *values, *[""] * (len(numbers) - len(values))))
+    title = f"From an observation to its chunk, {pace} [ms]"
+    print_table(Table(title, ("two images", "side", *numbers), rows, numbers))
 
 
 def main() -> None:
@@ -245,7 +241,7 @@ def main() -> None:
     rclpy.try_shutdown()
     console.print(METHOD, load, sep="\n", highlight=False)
     for pace in PAUSES_S:
-        print_table(console, pace, [result for result in results if result.pace == pace])
+        print_results(pace, [result for result in results if result.pace == pace])
 
 
 if __name__ == "__main__":

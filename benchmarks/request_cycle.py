@@ -20,11 +20,10 @@ import numpy as np
 import rclpy
 from rclpy.serialization import serialize_message
 from request_cycle_rig import HEIGHT, WIDTH, Case, Probe, deployment
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 
 from remote_inference.deployment import bringup
+from remote_inference.monitoring.tables import Table, print_table
 
 PAUSES_S = {"back to back": 0.0, "paced": 0.02}  # between a chunk and the next set of sensors
 QUALITY = 90
@@ -38,7 +37,7 @@ ROUNDS = 4  # cycles and pings take turns so often
 MAX_LOST = 0.05  # fraction
 OPENPI_CASE, OPENPI_MS = Case(2, QUALITY), 3.4
 
-COLUMNS = ("KB", "sensors to\nchunk p50", "\np95", "request\ncycle p50", "bare\np50", "\np95", "ratio\np50")
+COLUMNS = ("KB", "sensors to\nchunk p50", "p95", "request\ncycle p50", "bare\np50", "p95", "ratio\np50")
 METHOD = f"""\
 [italic]Sensors to chunk[/italic]: taken outside the robot, from publishing the joint state, right after the \
 {WIDTH}x{HEIGHT} images and last of the observation, to receiving the chunk that answers it: the sensors' \
@@ -92,19 +91,16 @@ def repeat(probe: Probe, times: int, pause_s: float) -> list[float]:
     return arrived
 
 
-def print_table(console: Console, pace: str, results: list[Measurement]) -> None:
-    title = f"From the sensors to the chunk beside a bare ping-pong, {pace} \\[ms]"
-    table = Table(title=title, box=SIMPLE_HEAD, collapse_padding=True)
-    table.add_column("observation", no_wrap=True)
-    for column in COLUMNS:
-        table.add_column(column, justify="right")
+def print_results(pace: str, results: list[Measurement]) -> None:
+    title = f"From the sensors to the chunk beside a bare ping-pong, {pace} [ms]"
+    rows = []
     for result in results:
         p50, p95 = np.quantile(result.sensors_to_chunk, (0.5, 0.95))
         bare_p50, bare_p95 = np.quantile(result.bare, (0.5, 0.95))
         values = (p50, p95, result.request_cycle_p50, bare_p50, bare_p95, p50 / bare_p50)
         kilobytes = f"{result.observation_bytes / 1e3:.0f}"
-        table.add_row(result.case.name, kilobytes, *(f"{value:.2f}" for value in values))
-    console.print(table)
+        rows.append((result.case.name, kilobytes, *(f"{value:.2f}" for value in values)))
+    print_table(Table(title, ("observation", *COLUMNS), rows, COLUMNS))
 
 
 def print_comparison(console: Console, results: list[Measurement]) -> None:
@@ -138,7 +134,7 @@ def main() -> None:
     rclpy.try_shutdown()
     console.print(METHOD, load, sep="\n", highlight=False)
     for pace in PAUSES_S:
-        print_table(console, pace, [result for result in results if result.pace == pace])
+        print_results(pace, [result for result in results if result.pace == pace])
     print_comparison(console, results)
 
 

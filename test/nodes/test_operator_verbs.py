@@ -5,6 +5,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -95,6 +98,26 @@ def test_an_operator_s_day(robot: Rig, capsys: pytest.CaptureFixture[str]) -> No
     assert [one["robot"] for one in listed["robots"]] == [name]
     assert [one["server"] for one in listed["servers"]] == ["/policy_server"]
     assert len(listed["servers"][0]["sessions"]) == 1
+
+    assert cli.main(["top", *TIMEOUT]) == 0  # no terminal: one plain table
+    robots, servers = capsys.readouterr().out.split("\n\n")
+    assert robots.splitlines()[1].split()[:3] == [name, "STREAMING,", "paused"]
+    assert servers.splitlines()[1].split()[:4] == ["/policy_server", "active", "hold", "1/4"]
+
+
+def test_top_prints_a_json_line_per_refresh_until_interrupted(stubborn: Node) -> None:
+    command = [sys.executable, "-m", "remote_inference.cli", "top", "--json", "--period", "0.1"]
+    process = subprocess.Popen(
+        [*command, "--timeout", "3"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    try:
+        lines = [json.loads(process.stdout.readline()) for _ in range(3)]
+    finally:
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=30.0)
+    assert all(line["robots"] == [{"robot": OTHER}] for line in lines)
+    assert (process.returncode, errors) == (130, "")
 
 
 def test_a_refusal_is_exit_code_1_and_the_robot_s_reason(

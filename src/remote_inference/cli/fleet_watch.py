@@ -39,6 +39,21 @@ class FleetWatch:
         self._follow(self.robots, self._ros.find_robots(), ClientState, f"/{STATE_TOPIC}")
         self._follow(self.servers, self._ros.find_servers(), ServerStatus, "/status")
 
+    def refresh(self, period_s: float) -> None:
+        """Let messages come in for a time, and look who is there."""
+        self._ros.spin(period_s)
+        self.look()
+
+    def draw(self, period_s: float) -> None:
+        """Draw the tables on the terminal, for ever."""
+        from rich.console import Group  # noqa: PLC0415  only where something is drawn
+        from rich.live import Live  # noqa: PLC0415
+
+        with Live(screen=True, auto_refresh=False) as live:
+            while True:
+                live.update(Group(*(table.to_rich() for table in self.tables())), refresh=True)
+                self.refresh(period_s)
+
     def as_json(self) -> dict[str, Any]:
         return {
             "robots": [fleet_view.robot_as_json(*robot) for robot in sorted(self.robots.items())],

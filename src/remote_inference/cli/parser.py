@@ -35,6 +35,7 @@ VERBS = (
     Verb("reset", "drop a robot's queue and begin a new episode", "reset"),
     Verb("start-episode", "begin a new episode of a robot, with another task if given", "start_episode"),
     Verb("list", "list the robots and servers that the graph shows", "list"),
+    Verb("top", "watch robots and servers in a live table", "top"),
     Verb("check", "validate contracts and manifests, and whether they fit", "check"),
     Verb("explain", "draw what a robot did, from its bag", "explain"),
     Verb("replay-capture", "serve captured requests again and compare the chunks", "replay_capture"),

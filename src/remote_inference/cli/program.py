@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 from remote_inference.cli.parser import PROGRAM, make_parser
 from remote_inference.errors import UserError
@@ -30,6 +31,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str] | None) -> int:
+    if "_ARGCOMPLETE" in os.environ:
+        _complete()
     try:
         arguments = make_parser().parse_args(argv)
     except SystemExit:
@@ -42,6 +45,14 @@ def _run(argv: Sequence[str] | None) -> int:
     except (UserError, OSError, ImportError) as error:
         print(f"{PROGRAM} {arguments.verb}: {_describe(error)}", file=sys.stderr)
         return EXIT_USAGE
+
+
+def _complete() -> None:
+    """Print what may come next on the shell's command line, and exit: the shell asks for it."""
+    with suppress(ModuleNotFoundError):  # an extra
+        from argcomplete import autocomplete  # noqa: PLC0415  of no use to anybody else
+
+        autocomplete(make_parser(complete=True))
 
 
 def _describe(error: Exception) -> str:

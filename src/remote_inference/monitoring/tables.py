@@ -17,7 +17,7 @@ GAP = "  "
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells under a heading; `numbers` are the columns that are set flush right."""
+    """Rows of cells under headings, which may have several lines; `numbers` are set flush right."""
 
     title: str
     columns: tuple[str, ...]
@@ -26,7 +26,7 @@ class Table:
 
     def to_text(self) -> str:
         """Return the table as plain text, one line per row."""
-        lines = [self.columns, *self.rows] if any(self.columns) else list(self.rows)
+        lines = [*self._headings(), *self.rows]
         widths = [max((len(line[index]) for line in lines), default=0) for index in range(len(self.columns))]
         texts = [
             GAP.join(self._cell(*cell) for cell in zip(self.columns, line, widths, strict=True))
@@ -44,16 +44,24 @@ class Table:
             title=Text(self.title) if self.title else None,
             box=SIMPLE_HEAD,
             title_justify="left",
-            show_header=any(self.columns),
+            show_header=bool(self._headings()),
             padding=(0, 1, 0, 0),
             pad_edge=False,
         )
         for column in self.columns:
             justify = "right" if column in self.numbers else "left"
-            drawn.add_column(Text(column), justify=justify, overflow="fold")  # type: ignore[arg-type]
+            drawn.add_column(Text(column), vertical="bottom", justify=justify, overflow="fold")  # type: ignore[arg-type]
         for row in self.rows:
             drawn.add_row(*map(Text, row))
         return drawn
+
+    def _headings(self) -> list[tuple[str, ...]]:
+        """Return the lines of the headings, which end on the same one."""
+        if not any(column.strip() for column in self.columns):
+            return []
+        parts = [column.split("\n") for column in self.columns]
+        depth = max(map(len, parts))
+        return list(zip(*([""] * (depth - len(lines)) + lines for lines in parts), strict=True))
 
     def _cell(self, column: str, text: str, width: int) -> str:
         return text.rjust(width) if column in self.numbers else text.ljust(width)
