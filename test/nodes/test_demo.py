@@ -5,8 +5,13 @@
 from __future__ import annotations
 
 import json
+import os
+import select
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -56,6 +61,72 @@ def test_the_demo_picks_cubes_at_300_ms_and_leaves_its_results(tmp_path: Path) -
         == 0
     )
     assert (tmp_path / "r.png").stat().st_size > 10_000
+
+
+class Demo:
+    """A demo on a terminal of 80 columns, which goes on until it is interrupted."""
+
+    def __init__(self, out: Path, *arguments: str) -> None:
+        self.out = out
+        self.said = ""
+        command = [sys.executable, "-m", "remote_inference.cli", "demo", "--out", str(out), *arguments]
+        self._terminal, inside = os.openpty()
+        self._process = subprocess.Popen(
+            command, stdout=inside, stderr=inside, env={**os.environ, "TERM": "xterm", "COLUMNS": "80"}
+        )
+        os.close(inside)
+
+    def wait_for(self, condition: Callable[[], bool]) -> None:
+        deadline_s = time.monotonic() + DEADLINE_S
+        while not condition():
+            assert self._read(), self.said
+            assert time.monotonic() < deadline_s, self.said
+
+    def _read(self) -> bool:
+        """Take what was said in the next moment; return False at its end."""
+        if select.select([self._terminal], [], [], 0.02)[0]:
+            try:
+                self.said += os.read(self._terminal, 65536).decode(errors="replace")
+            except OSError:  # the terminal's other end is closed
+                return False
+        return True
+
+    def interrupt(self) -> str:
+        """Press Ctrl-C; return all that the demo has said."""
+        self._process.send_signal(signal.SIGINT)
+        while self._read():
+            pass
+        os.close(self._terminal)
+        assert self._process.wait(DEADLINE_S) == 130, self.said
+        assert "Traceback" not in self.said
+        assert all("Traceback" not in log.read_text() for log in self.out.glob("**/logs/*.log"))
+        return self.said.replace("\r\n", " ")
+
+
+def test_an_interrupted_demo_tells_its_results_so_far(tmp_path: Path) -> None:
+    demo = Demo(tmp_path / "run", "--episodes", "50")
+    demo.wait_for(lambda: "1/50" in demo.said)
+    said = demo.interrupt()
+    assert "of 50 episodes finished" in said
+    assert "cubes picked" in said
+    assert "request cycle" in said
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert 0 < summary["episodes"] < summary["episodes_asked_for"] == 50
+    assert len(summary["episode_results"]) == summary["episodes"]
+
+
+def test_a_demo_that_is_interrupted_while_it_starts_says_so(tmp_path: Path) -> None:
+    demo = Demo(tmp_path / "run")
+    demo.wait_for((tmp_path / "run" / "logs" / "policy_server.log").exists)
+    assert "ended early: 0 of 10 episodes finished" in demo.interrupt()
+
+
+def test_an_interrupted_sweep_keeps_the_combinations_that_are_finished(tmp_path: Path) -> None:
+    demo = Demo(tmp_path / "sweep", "--sweep", "--episodes", "1")
+    demo.wait_for((tmp_path / "sweep" / "sweep.png").exists)
+    said = demo.interrupt()
+    assert "ended early: 1 of 15 combinations finished" in said
+    assert "Cubes picked by injected latency" in said
 
 
 def test_an_existing_folder_is_refused(tmp_path: Path) -> None:

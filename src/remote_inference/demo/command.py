@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -13,8 +14,8 @@ from rich.console import Console
 from remote_inference.demo.console import live_progress, print_summary, print_sweep
 from remote_inference.demo.operator import OperatorError
 from remote_inference.demo.options import DemoOptions
-from remote_inference.demo.results import link_latest, write_results
-from remote_inference.demo.run import run_episodes
+from remote_inference.demo.results import link_latest, write_results, write_summary
+from remote_inference.demo.run import Episode, run_episodes
 from remote_inference.demo.sweep import LATENCIES_MS, Cell, write_sweep
 from remote_inference.deployment.process_group import ProcessError
 from remote_inference.environments.belt_arm.strategies import ROBOT_STRATEGIES
@@ -36,9 +37,6 @@ def run_demo(arguments: argparse.Namespace) -> int:
         console.print(f"[red]demo failed:[/] {error}", highlight=False)
         console.print(f"  logs: {folder}", highlight=False)
         return 1
-    except KeyboardInterrupt:
-        console.print("interrupted")
-        return 130
     if not arguments.out:
         link_latest(folder)
     return 0
@@ -48,21 +46,51 @@ def _run_once(console: Console, arguments: argparse.Namespace, folder: Path) -> 
     options = DemoOptions(
         arguments.episodes, arguments.latency_ms, arguments.strategy, arguments.seed, arguments.policy
     )
-    with live_progress(console, options) as tell:
-        episodes = run_episodes(options, folder, tell)
-    print_summary(console, write_results(options, episodes, folder), folder)
+    episodes: list[Episode] = []
+    try:
+        with live_progress(console, options) as tell:
+            run_episodes(options, folder, episodes, tell)
+        summary = write_results(options, episodes, folder)
+    except (KeyboardInterrupt, ProcessError, OperatorError):
+        console.print(f"ended early: {len(episodes)} of {options.episodes} episodes finished, in {folder}")
+        if episodes:
+            _print_summary_so_far(console, options, episodes, folder)
+        raise
+    print_summary(console, summary, folder)
+
+
+def _print_summary_so_far(
+    console: Console, options: DemoOptions, episodes: Sequence[Episode], folder: Path
+) -> None:
+    try:
+        print_summary(console, write_summary(options, episodes, folder), folder)
+    except (UserError, OSError) as error:  # such as a recorder that was killed: what ended the run says more
+        console.print(f"no summary: {error}", highlight=False, markup=False)
 
 
 def _sweep(console: Console, arguments: argparse.Namespace, folder: Path) -> None:
     cells: dict[tuple[str, float], Cell] = {}
-    for latency_ms in LATENCIES_MS:
-        for strategy in ROBOT_STRATEGIES:
-            options = DemoOptions(
-                arguments.episodes, latency_ms, strategy, arguments.seed, arguments.policy, record=False
-            )
-            with live_progress(console, options) as tell:
-                episodes = run_episodes(options, folder / f"{strategy}-{latency_ms:g}ms", tell)
-            successes = sum(episode.success for episode in episodes)
-            cells[strategy, latency_ms] = Cell(strategy, latency_ms, successes, len(episodes))
+    try:
+        for latency_ms in LATENCIES_MS:
+            for strategy in ROBOT_STRATEGIES:
+                options = DemoOptions(
+                    arguments.episodes, latency_ms, strategy, arguments.seed, arguments.policy, record=False
+                )
+                cells[strategy, latency_ms] = _run_cell(console, options, folder)
+                write_sweep(cells, folder)
+    except (KeyboardInterrupt, ProcessError, OperatorError):
+        combinations = len(LATENCIES_MS) * len(ROBOT_STRATEGIES)
+        console.print(f"ended early: {len(cells)} of {combinations} combinations finished, in {folder}")
+        if cells:
             write_sweep(cells, folder)
+            print_sweep(console, cells, folder)
+        raise
     print_sweep(console, cells, folder)
+
+
+def _run_cell(console: Console, options: DemoOptions, folder: Path) -> Cell:
+    episodes: list[Episode] = []
+    with live_progress(console, options) as tell:
+        run_episodes(options, folder / f"{options.strategy}-{options.latency_ms:g}ms", episodes, tell)
+    successes = sum(episode.success for episode in episodes)
+    return Cell(options.strategy, options.latency_ms, successes, len(episodes))

@@ -62,8 +62,8 @@ def print_summary(console: Console, summary: Mapping[str, Any], folder: Path) ->
     actions = {name: count for name, count in summary["actions_by_source"].items() if count}
     states = ", ".join(f"{entry['state']} {entry['seconds']:.1f} s" for entry in summary["states_visited"])
     table = Table(title="Belt arm demo", show_header=False, title_justify="left")
-    picked = round(summary["success_rate"] * summary["episodes"])
-    table.add_row("cubes picked", f"{picked} of {summary['episodes']} ({summary['success_rate']:.0%})")
+    picked = f"{summary['successes']} of {summary['episodes']} ({summary['success_rate']:.0%})"
+    table.add_row("cubes picked", picked)
     table.add_row("policy", summary["policy"])
     table.add_row("strategy", f"{summary['strategy']} ({ROBOT_STRATEGIES[summary['strategy']].label})")
     table.add_row("injected latency", f"{summary['injected_latency_ms']:g} ms")
@@ -71,8 +71,7 @@ def print_summary(console: Console, summary: Mapping[str, Any], folder: Path) ->
     table.add_row("control ticks by source", ", ".join(f"{name} {count}" for name, count in actions.items()))
     table.add_row("states", states)
     console.print(table)
-    for name in ("summary.json", "report.png", "frames.png", "bag"):
-        console.print(f"  {folder / name}", highlight=False)
+    _print_paths(console, folder, ("summary.json", "report.png", "frames.png", "bag"))
 
 
 def print_sweep(console: Console, cells: Sweep, folder: Path) -> None:
@@ -89,8 +88,13 @@ def print_sweep(console: Console, cells: Sweep, folder: Path) -> None:
         ]
         table.add_row(f"{latency_ms:g} ms", *texts)
     console.print(table)
-    for name in ("sweep.json", "sweep.png"):
-        console.print(f"  {folder / name}", highlight=False)
+    _print_paths(console, folder, ("sweep.json", "sweep.png"))
+
+
+def _print_paths(console: Console, folder: Path, names: Sequence[str]) -> None:
+    for path in (folder / name for name in names):
+        if path.exists():
+            console.print(f"  {path}", highlight=False, soft_wrap=True)
 
 
 def _picked(episodes: Sequence[Episode]) -> str:

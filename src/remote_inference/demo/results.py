@@ -30,11 +30,32 @@ LIBRARIES = ("mujoco", "numpy", "rosbags", "torch")
 def write_results(options: DemoOptions, episodes: Sequence[Episode], folder: Path) -> dict[str, Any]:
     """Read the run's bag, write summary and pictures next to it; return the summary."""
     timeline = load_timeline(folder / "bag", NAMESPACE)
+    summary = _write_summary(options, episodes, folder, timeline)
+    title = (
+        f"{options.policy}: {summary['successes']} of {len(episodes)} cubes, strategy {options.strategy}, "
+        f"{options.latency_ms:g} ms injected"
+    )
+    outcomes = {episode.episode_id: episode.success for episode in episodes}
+    draw_report(timeline, folder / "report.png", title, outcomes=outcomes)
+    draw_film_strip(timeline, folder / "frames.png", window_s=_first_success(timeline, episodes))
+    return summary
+
+
+def write_summary(options: DemoOptions, episodes: Sequence[Episode], folder: Path) -> dict[str, Any]:
+    """Do without the pictures, which take a while; there must be an episode."""
+    return _write_summary(options, episodes, folder, load_timeline(folder / "bag", NAMESPACE))
+
+
+def _write_summary(
+    options: DemoOptions, episodes: Sequence[Episode], folder: Path, timeline: Timeline
+) -> dict[str, Any]:
     numbers = summarise(timeline)
-    successes = [episode for episode in episodes if episode.success]
+    successes = sum(episode.success for episode in episodes)
     summary = {
-        "success_rate": len(successes) / len(episodes),
+        "success_rate": successes / len(episodes),
+        "successes": successes,
         "episodes": len(episodes),
+        "episodes_asked_for": options.episodes,
         "policy": options.policy,
         "strategy": options.strategy,
         "injected_latency_ms": options.latency_ms,
@@ -47,13 +68,6 @@ def write_results(options: DemoOptions, episodes: Sequence[Episode], folder: Pat
         "versions": _versions(),
     }
     (folder / "summary.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
-    title = (
-        f"{options.policy}: {len(successes)} of {len(episodes)} cubes, strategy {options.strategy}, "
-        f"{options.latency_ms:g} ms injected"
-    )
-    outcomes = {episode.episode_id: episode.success for episode in episodes}
-    draw_report(timeline, folder / "report.png", title, outcomes=outcomes)
-    draw_film_strip(timeline, folder / "frames.png", window_s=_first_success(timeline, episodes))
     return summary
 
 

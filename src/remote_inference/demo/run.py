@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import yaml
@@ -47,19 +47,22 @@ class Progress:
     state: str  # of the robot, or what is being waited for
 
 
-def run_episodes(options: DemoOptions, folder: Path, tell: Callable[[Progress], None]) -> list[Episode]:
+def run_episodes(
+    options: DemoOptions, folder: Path, episodes: list[Episode], tell: Callable[[Progress], None]
+) -> None:
     """Run the demo with its logs, manifest and bag in `folder`.
 
-    Raises ProcessError when a process ends, OperatorError when something does not answer.
+    episodes: takes each one when it ends, so that they are known, too, when this raises. Raises ProcessError when a process ends, OperatorError when something does not answer.
     """
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
     folder.mkdir(parents=True, exist_ok=True)
     with ProcessGroup(folder / "logs") as group, Operator(NAMESPACE) as operator:
         tell(Progress((), "starting"))
         if options.record:
-            group.start(
-                bringup.recorder(folder / "bag", CONTRACT, namespace=NAMESPACE, extra_topics=CAMERA_TOPICS)
+            recorder = bringup.recorder(
+                folder / "bag", CONTRACT, namespace=NAMESPACE, extra_topics=CAMERA_TOPICS
             )
+            group.start(replace(recorder, required=True))  # without the bag there are no results
         group.start(bringup.server(_write_manifest(options, folder)))
         group.start(bringup.belt_arm(namespace=NAMESPACE))
         group.start(_robot(options))
@@ -67,12 +70,10 @@ def run_episodes(options: DemoOptions, folder: Path, tell: Callable[[Progress], 
         operator.wait_for(
             lambda: operator.connected, "session with the server", STARTUP_TIMEOUT_S, group.check
         )
-        episodes: list[Episode] = []
         for index in range(options.episodes):
             seed = FIRST_SEED + options.seed * 10_000 + index
             episodes.append(_run_episode(operator, group, seed, tuple(episodes), tell))
             tell(Progress(tuple(episodes), _state_name(operator)))
-    return episodes
 
 
 def _run_episode(
