@@ -22,7 +22,7 @@ class PolicyWatch:
     """
 
     def __init__(
-        self, rehearse: Callable[[], None], *, max_consecutive_failures: int, inference_timeout_s: float
+        self, rehearse: Callable[[], object], *, max_consecutive_failures: int, inference_timeout_s: float
     ) -> None:
         """rehearse: lets the policy answer a request of the server's own; raises when it does not.
 

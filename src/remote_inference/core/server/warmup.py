@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from remote_inference.core.policy import (
     find_chunk_problem,
     predict_all,
 )
-from remote_inference.core.server.batching import batches
+from remote_inference.core.server.batching import batches, largest_batch, require_batchable
 from remote_inference.core.server.manifest import Manifest
 from remote_inference.core.server.worker import Decoder
 
@@ -45,8 +46,8 @@ class Rehearsal:
         self._data = data
         self._offer = offer
 
-    def run(self, batch_size: int = 1) -> None:
-        """Serve it `batch_size` times in one call of the policy.
+    def run(self, batch_size: int = 1) -> list[Float32Array]:
+        """Serve it `batch_size` times in one call of the policy; return the chunks in robot space.
 
         An exclusive policy forgets the episode, which it does not belong to. Raises what decoder, processors
         and policy raise, and PolicyError for an answer that is no chunk.
@@ -55,8 +56,11 @@ class Rehearsal:
         try:
             prepared = [self._prepare() for _ in range(batch_size)]
             chunks = predict_all(self._policy, [model_input for _, model_input in prepared])
+            answers = []
             for (processors, _), chunk_model in zip(prepared, chunks, strict=True):
-                _require_chunk(spec, chunk_model, processors.post(chunk_model))
+                answers.append(processors.post(chunk_model))
+                _require_chunk(spec, chunk_model, answers[-1])
+            return answers
         finally:
             if spec.serving_mode is ServingMode.EXCLUSIVE:
                 self._policy.reset()
@@ -65,6 +69,26 @@ class Rehearsal:
         processors = self._policy.make_processors()
         _, message = self._decoder.request(self._data)
         return processors, processors.pre(self._decoder.observation(message, self._offer))
+
+
+def make_ready(
+    policy: Policy, rehearsal: Rehearsal, manifest: Manifest, clock_ns: Callable[[], int]
+) -> float:
+    """Do what stands between loading a policy and admitting robots; return the time of one request [s].
+
+    The policy is warmed up, its serving mode is found and set, and its batches are compared. Raises
+    PolicyError when it cannot be served as the manifest says.
+    """
+    request_s = warm_up(policy, rehearsal, manifest.warmup_inferences, clock_ns)
+    require_batchable(manifest, policy.spec)
+    mode = find_serving_mode(policy, manifest.default_task)
+    if manifest.serving_mode == "exclusive" or policy.spec.serving_mode is ServingMode.EXCLUSIVE:
+        mode = ServingMode.EXCLUSIVE
+    policy.spec = replace(policy.spec, serving_mode=mode)
+    if (batch := largest_batch(manifest, policy.spec)) > 1:
+        request_s = warm_up(policy, rehearsal, manifest.warmup_inferences, clock_ns, batch)
+        require_batches_to_agree(policy, batch, manifest)
+    return request_s
 
 
 def warm_up(
@@ -176,6 +200,22 @@ def capacity(request_s: float, request_rate_hz: float, horizon: int, period_s: f
     by_load = 0.8 / (request_rate_hz * request_s)
     by_deadline = (horizon * period_s / 2 - rtt_s) / request_s
     return max(0, math.floor(min(by_load, by_deadline)))
+
+
+@dataclass(frozen=True)
+class Speed:
+    """What the time of one request means for robots that run the policy as it was trained."""
+
+    request_s: float
+    request_rate_hz: float  # of one robot, which asks when half a chunk is left
+    robots: int  # that one worker serves
+
+
+def find_speed(spec: PolicySpec, request_s: float) -> Speed:
+    """Return how many robots a policy serves that takes `request_s` for a request, without a network."""
+    period_s = 1.0 / spec.trained_fps
+    rate_hz = 2.0 / (spec.chunk_size * period_s)
+    return Speed(request_s, rate_hz, capacity(request_s, rate_hz, spec.chunk_size, period_s, rtt_s=0.0))
 
 
 def find_false_promises(manifest: Manifest, spec: PolicySpec, robots: int) -> list[str]:

@@ -28,7 +28,7 @@ from remote_inference.core.server.policy_error import explain_policy_error, trac
 from remote_inference.core.server.request_record import RequestRecord
 from remote_inference.core.server.session import Session, SessionRegistry
 from remote_inference.core.server.throttle import Throttle
-from remote_inference.core.server.warmup import capacity, find_false_promises
+from remote_inference.core.server.warmup import find_false_promises, find_speed
 from remote_inference.monitoring.health import HealthPortError
 from remote_inference.msg import ServerStatus
 from remote_inference.nodes.parameters import declare_parameters
@@ -139,16 +139,14 @@ class PolicyServer(LifecycleNode):
         self._publish_status()
 
     def _log_capacity(self, serving: Serving) -> None:
-        spec, manifest, request_s = serving.policy.spec, serving.manifest, serving.request_s
-        period_s = 1.0 / spec.trained_fps
-        rate_hz = 2.0 / (spec.chunk_size * period_s)  # robots that ask when half a chunk is left
-        robots = capacity(request_s, rate_hz, spec.chunk_size, period_s, rtt_s=0.0)
+        spec, manifest = serving.policy.spec, serving.manifest
+        speed = find_speed(spec, serving.request_s)
         self.get_logger().info(
             f"{spec.name} {spec.revision} ({spec.fingerprint}) on {manifest.model.device}: "
-            f"{request_s * 1e3:.1f} ms a request with images as in training, {spec.serving_mode.value}, fast "
-            f"enough for {robots} robots at {rate_hz:.2g} requests/s each"
+            f"{speed.request_s * 1e3:.1f} ms a request with images as in training, {spec.serving_mode.value}, "
+            f"fast enough for {speed.robots} robots at {speed.request_rate_hz:.2g} requests/s each"
         )
-        for problem in find_false_promises(manifest, spec, robots):
+        for problem in find_false_promises(manifest, spec, speed.robots):
             self.get_logger().warning(problem)
 
     def _unload(self) -> None:

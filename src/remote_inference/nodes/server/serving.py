@@ -9,23 +9,18 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from rclpy.logging import get_logger
 
 from remote_inference.core.exchange import Chunk
-from remote_inference.core.policy import Policy, ServingMode
-from remote_inference.core.server.batching import largest_batch, make_scheduler, require_batchable
+from remote_inference.core.policy import Policy
+from remote_inference.core.server.batching import make_scheduler
 from remote_inference.core.server.manifest import Manifest
 from remote_inference.core.server.policy_watch import PolicyWatch
 from remote_inference.core.server.request_record import RequestRecord
 from remote_inference.core.server.session import Session, SessionRegistry
-from remote_inference.core.server.warmup import (
-    Rehearsal,
-    find_serving_mode,
-    require_batches_to_agree,
-    warm_up,
-)
+from remote_inference.core.server.warmup import Rehearsal, make_ready
 from remote_inference.core.server.worker import Worker
 from remote_inference.nodes.runtime import StartupError, is_stopping
 from remote_inference.nodes.server.delay_line import DelayLine
@@ -156,11 +151,7 @@ class Serving:
         manifest = self.manifest
         decoder = RequestDecoder(manifest)
         rehearsal = Rehearsal(policy, decoder, *sample_request(policy.spec, manifest.default_task))
-        request_s = warm_up(policy, rehearsal, manifest.warmup_inferences, time.monotonic_ns)
-        self._classify(policy)
-        if (batch := largest_batch(manifest, policy.spec)) > 1:
-            request_s = warm_up(policy, rehearsal, manifest.warmup_inferences, time.monotonic_ns, batch)
-            require_batches_to_agree(policy, batch, manifest)
+        request_s = make_ready(policy, rehearsal, manifest, time.monotonic_ns)
         watch = PolicyWatch(
             rehearsal.run,
             max_consecutive_failures=manifest.max_consecutive_failures,
@@ -178,15 +169,6 @@ class Serving:
             on_policy_error=self._on_policy_error,
         )
         return _Loaded(policy, worker, watch, request_s)
-
-    def _classify(self, policy: Policy) -> None:
-        """Set how many sessions may use the policy. Raises PolicyError when the scheduler cannot serve it."""
-        spec, manifest = policy.spec, self.manifest
-        require_batchable(manifest, spec)
-        mode = find_serving_mode(policy, manifest.default_task)
-        if manifest.serving_mode == "exclusive" or spec.serving_mode is ServingMode.EXCLUSIVE:
-            mode = ServingMode.EXCLUSIVE
-        policy.spec = replace(spec, serving_mode=mode)
 
     def _serve(self, worker: Worker) -> None:
         while not self._stop.is_set():
