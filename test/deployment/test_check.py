@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -110,3 +113,139 @@ def test_a_bad_file_is_named_with_exit_code_2(
     path.write_text(text)
     assert cli.main(["check", str(path)]) == 2
     assert words in capsys.readouterr().err
+
+
+POLICY = """
+import numpy as np
+
+from remote_inference.policies.hold import HoldPolicy
+
+class Mine(HoldPolicy):
+    def __init__(self, path, device, dtype):
+        super().__init__(path)
+        self.calls = 0
+        {load}
+
+    def predict(self, batch):
+        self.calls += 1
+        {predict}
+        return super().predict(batch)
+"""
+LINE = {"load": 10, "predict": 14}
+
+
+@pytest.fixture
+def author(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Path]]:
+    """Write a policy of an author's own, and its manifest: the line given runs when it loads or predicts."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def write(*, load: str = "pass", predict: str = "pass", **changes: object) -> Path:
+        (tmp_path / "my_policy.py").write_text(POLICY.format(load=load, predict=predict))
+        spec = {"name": "mine", "revision": "1", "state_names": ["a"], "action_names": ["a"]}
+        spec |= {"image_features": {}, "chunk_size": 20, "trained_fps": 30.0}
+        (tmp_path / "policy.json").write_text(json.dumps(spec))
+        path = tmp_path / "my.manifest.yaml"
+        model = {"backend": "my_policy:Mine", "path": "policy.json"}
+        path.write_text(yaml.safe_dump({"model": model, **changes}))
+        return path
+
+    yield write
+    sys.modules.pop("my_policy", None)
+
+
+def test_every_file_is_judged_and_what_could_not_be_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = changed(tmp_path, fps=-1)
+    missing = tmp_path / "missing.yaml"
+    assert cli.main(["check", str(missing), str(bad), str(CONTRACT), str(MANIFEST)]) == 2
+    said = capsys.readouterr()
+    assert f"{missing}: cannot be read" in said.err
+    assert f"{bad}: fps: found -1" in said.err
+    assert f"not judged: {bad.name} on {MANIFEST.name}\n" in said.err
+    assert f"{CONTRACT.name} on {MANIFEST.name}:\n  fits" in said.out
+
+
+@pytest.mark.parametrize(
+    ("raised", "words"),
+    [
+        ("raise ValueError('two\\nlines')", "ValueError: two lines"),
+        ("raise RuntimeError", "RuntimeError"),
+        ("{}['weights']", "KeyError: 'weights'"),
+        ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
+        ("np.zeros(3).reshape(2, 2)", "ValueError: cannot reshape array of size 3 into shape (2,2)"),
+        ("raise SystemExit(3)", "SystemExit: 3"),
+    ],
+)
+def test_whatever_a_policy_raises_at_load_is_one_line_with_its_authors_place(
+    author: Callable[..., Path], capsys: pytest.CaptureFixture[str], raised: str, words: str
+) -> None:
+    manifest = author(load=raised)
+    assert cli.main(["check", str(manifest)]) == 2
+    place = f"{manifest.parent / 'my_policy.py'}:{LINE['load']}, in __init__"
+    assert capsys.readouterr().err == f"remote-inference check: {manifest}: {words} ({place})\n"
+
+
+def test_a_module_that_is_no_python_is_one_line_with_its_place(
+    author: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = author(load="there is no such statement")
+    assert cli.main(["check", str(manifest)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"remote-inference check: {manifest}: ")
+    assert f"my_policy.py, line {LINE['load']}" in line
+
+
+def test_run_shows_what_the_policy_answers(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["check", "--run", str(MANIFEST), str(CONTRACT)]) == 0
+    said = capsys.readouterr().out
+    assert "ms with images as in training, shared" in said
+    assert "fast enough for" in said
+    assert "a chunk for a state of zeros, 40 rows:" in said
+    table = said[said.index("    action ") : said.index(str(CONTRACT))].splitlines()
+    assert [line.split()[0] for line in table] == [
+        *("action", "shoulder_pan", "shoulder_lift", "elbow_flex", "wrist_flex", "wrist_roll", "gripper")
+    ]
+    assert max(map(len, table)) <= 80
+    assert "  fits\n" in said
+
+
+def test_run_refuses_a_policy_that_does_not_answer_and_names_its_authors_line(
+    author: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = author(predict="raise ValueError('no weights')")
+    assert cli.main(["check", str(manifest)]) == 0
+    assert cli.main(["check", "--run", str(manifest)]) == 2
+    place = f"{manifest.parent / 'my_policy.py'}:{LINE['predict']}, in predict"
+    words = f"warm-up of mine failed: ValueError: no weights ({place})"
+    assert capsys.readouterr().err == f"remote-inference check: {manifest}: {words}\n"
+
+
+def test_run_finds_that_a_policy_remembers_and_what_its_manifest_promises(
+    author: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = author(predict="batch = [row + self.calls for row in batch]", max_sessions=4)
+    assert cli.main(["check", "--run", str(manifest)]) == 0
+    said = capsys.readouterr().out
+    assert "ms with images as in training, exclusive" in said
+    assert "  warning: max_sessions is 4, but the policy is served exclusively: to one\n" in said
+
+
+def test_run_does_not_do_without_the_device(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    manifest = manifest_of(tmp_path, share_path("config", "models", "belt_arm"), device="cuda:99")
+    assert cli.main(["check", "--run", str(manifest)]) == 2
+    assert "device 'cuda:99'" in capsys.readouterr().err
+
+
+def test_json_is_the_same_report_whatever_a_policy_prints(
+    author: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = author(load="print('loading')")
+    assert cli.main(["check", "--run", "--json", str(manifest), str(CONTRACT)]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert [file["kind"] for file in report["files"]] == ["manifest", "contract"]
+    assert report["files"][0]["trial"]["action_names"] == ["a"]
+    assert len(report["files"][0]["trial"]["chunk"]) == 20
+    (fit,) = report["fits"]
+    assert (fit["contract"], fit["accepted"]) == (CONTRACT.name, False)
+    assert report["exit_code"] == 1

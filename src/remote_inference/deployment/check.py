@@ -6,50 +6,151 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from remote_inference.core.admission import ServerTerms, judge, make_offer
 from remote_inference.core.contract import Contract, load_contract
 from remote_inference.core.document import DocumentError, read_yaml
 from remote_inference.core.policy import DeviceError, PolicySpec
 from remote_inference.core.server.manifest import Manifest, ModelSource, load_manifest
+from remote_inference.deployment.policy_trial import Trial, describe_failure, try_policy
 from remote_inference.policies import load_policy
 
 
-def check(paths: Sequence[Path]) -> tuple[list[str], bool]:
-    """Return what there is to say of the files, line by line, and whether all is well.
+@dataclass
+class FileReport:
+    """What there is to say of one file; without a problem a contract, or a manifest and its policy."""
 
-    With contracts and manifests, each robot is judged by each server's admission rules. A device that this
-    machine lacks is a warning. Raises DocumentError for an invalid file and PolicyError for a manifest whose
-    policy cannot be loaded.
+    path: Path
+    kind: str = ""  # "contract" or "manifest"; empty: it cannot be told
+    lines: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    problem: str = ""
+    contract: Contract | None = None
+    manifest: Manifest | None = None
+    spec: PolicySpec | None = None
+    trial: Trial | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it ready for JSON."""
+        return {
+            "path": str(self.path),
+            "kind": self.kind,
+            "problem": self.problem,
+            "warnings": self.warnings,
+            "trial": self.trial.to_json() if self.trial else None,
+        }
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How a server's admission rules judge a robot."""
+
+    contract: str
+    manifest: str
+    accepted: bool
+    rejection: str
+    reason: str
+    warnings: tuple[str, ...]
+
+    def lines(self) -> Iterator[str]:
+        """Describe it."""
+        yield f"{self.contract} on {self.manifest}:"
+        yield f"  refused ({self.rejection}): {self.reason}" if self.rejection else "  fits"
+        yield from (f"  warning: {warning}" for warning in self.warnings)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What there is to say of all files together."""
+
+    files: tuple[FileReport, ...]
+    fits: tuple[Fit, ...]
+    unjudged: tuple[str, ...]  # pairs of a contract and a manifest, of which one has a problem
+
+    @property
+    def exit_code(self) -> int:
+        """2 when a file has a problem, 1 when a robot is refused, else 0."""
+        if any(file.problem for file in self.files):
+            return 2
+        return 0 if all(fit.accepted for fit in self.fits) else 1
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it ready for JSON."""
+        return {
+            "exit_code": self.exit_code,
+            "files": [file.to_json() for file in self.files],
+            "fits": [asdict(fit) for fit in self.fits],
+            "unjudged": list(self.unjudged),
+        }
+
+
+def check(paths: Sequence[Path], *, run: bool = False) -> Report:
+    """Judge every file, and each robot by each server's admission rules.
+
+    run: try each policy as its server would. Otherwise it is only loaded, and a device that this machine
+    lacks is a warning.
     """
-    lines: list[str] = []
-    contracts: dict[Path, Contract] = {}
-    servers: dict[Path, tuple[Manifest, PolicySpec]] = {}
-    for path in paths:
+    files = tuple(_check_file(path, run=run) for path in paths)
+    fits, unjudged = [], []
+    for robot in (file for file in files if file.kind == "contract"):
+        for server in (file for file in files if file.kind == "manifest"):
+            if robot.contract is None or server.manifest is None or server.spec is None:
+                unjudged.append(f"{robot.path.name} on {server.path.name}")
+            else:
+                fits.append(_judge(robot.path, robot.contract, server.path, server.manifest, server.spec))
+    return Report(files, tuple(fits), tuple(unjudged))
+
+
+def _check_file(path: Path, *, run: bool) -> FileReport:
+    report = FileReport(path)
+    try:
         content = read_yaml(path)
         keys = content.keys() if isinstance(content, dict) else ()
         if "actions" in keys:
-            contracts[path] = load_contract(path)
-            lines += _describe_contract(path, contracts[path])
+            report.kind = "contract"
+            report.contract = load_contract(path)
+            report.lines += _describe_contract(path, report.contract)
         elif "model" in keys:
-            manifest = load_manifest(path, os.environ)
-            spec, warnings = _load_spec(manifest.model)
-            servers[path] = (manifest, spec)
-            lines += [*_describe_manifest(path, manifest, spec), *warnings]
+            report.kind = "manifest"
+            _check_manifest(report, load_manifest(path, os.environ), run=run)
         else:
             raise DocumentError(f"{path}: found neither actions nor model, expected a contract or a manifest")
-    fits = True
-    for contract_path, contract in contracts.items():
-        for manifest_path, (manifest, spec) in servers.items():
-            lines.append(f"{contract_path.name} on {manifest_path.name}:")
-            verdict = judge(make_offer(contract), spec, _terms(manifest))
-            fits &= verdict.accepted
-            lines.append(
-                f"  refused ({verdict.rejection}): {verdict.reason}" if verdict.rejection else "  fits"
-            )
-            lines += [f"  warning: {warning}" for warning in verdict.warnings]
-    return lines, fits
+    except DocumentError as error:
+        report.problem = str(error)
+    return report
+
+
+def _check_manifest(report: FileReport, manifest: Manifest, *, run: bool) -> None:
+    report.manifest = manifest
+    try:
+        if run:
+            report.trial = try_policy(manifest)
+            report.spec = report.trial.spec
+            report.warnings += report.trial.warnings
+        else:
+            report.spec, warnings = _load_spec(manifest.model)
+            report.warnings += warnings
+    except (Exception, SystemExit) as error:  # whatever an author's code raises
+        report.problem = f"{report.path}: {describe_failure(error)}"
+        return
+    report.lines += _describe_manifest(report.path, manifest, report.spec)
+    report.lines += report.trial.lines() if report.trial else ()
+    report.lines += [f"  warning: {warning}" for warning in report.warnings]
+
+
+def _judge(contract_path: Path, contract: Contract, path: Path, manifest: Manifest, spec: PolicySpec) -> Fit:
+    verdict = judge(make_offer(contract), spec, _terms(manifest))
+    return Fit(
+        contract_path.name,
+        path.name,
+        verdict.accepted,
+        verdict.rejection,
+        verdict.reason,
+        tuple(verdict.warnings),
+    )
 
 
 def _load_spec(model: ModelSource) -> tuple[PolicySpec, list[str]]:
@@ -58,7 +159,7 @@ def _load_spec(model: ModelSource) -> tuple[PolicySpec, list[str]]:
     try:
         policy = load_policy(model)
     except DeviceError as error:
-        warnings.append(f"  warning: {' '.join(str(error).split())}; its files were checked on the cpu")
+        warnings.append(f"{' '.join(str(error).split())}; its files were checked on the cpu")
         policy = load_policy(model.model_copy(update={"device": "cpu"}))
     policy.close()
     return policy.spec, warnings

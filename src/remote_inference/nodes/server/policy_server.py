@@ -143,8 +143,9 @@ class PolicyServer(LifecycleNode):
         speed = find_speed(spec, serving.request_s)
         self.get_logger().info(
             f"{spec.name} {spec.revision} ({spec.fingerprint}) on {manifest.model.device}: "
-            f"{speed.request_s * 1e3:.1f} ms a request with images as in training, {spec.serving_mode.value}, "
-            f"fast enough for {speed.robots} robots at {speed.request_rate_hz:.2g} requests/s each"
+            f"{serving.request_s * 1e3:.1f} ms a request with images as in training, "
+            f"{spec.serving_mode.value}, fast enough for {speed.robots} robots at "
+            f"{speed.request_rate_hz:.2g} requests/s each"
         )
         for problem in find_false_promises(manifest, spec, speed.robots):
             self.get_logger().warning(problem)
