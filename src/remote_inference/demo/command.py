@@ -52,11 +52,15 @@ def _run_once(console: Console, arguments: argparse.Namespace, folder: Path) -> 
             run_episodes(options, folder, episodes, tell)
         summary = write_results(options, episodes, folder)
     except (KeyboardInterrupt, ProcessError, OperatorError):
-        console.print(f"ended early: {len(episodes)} of {options.episodes} episodes finished, in {folder}")
+        _say_end(console, f"{len(episodes)} of {options.episodes} episodes", folder)
         if episodes:
             _print_summary_so_far(console, options, episodes, folder)
         raise
     print_summary(console, summary, folder)
+
+
+def _say_end(console: Console, finished: str, folder: Path) -> None:
+    console.print(f"ended early: {finished} finished, in {folder}", highlight=False, soft_wrap=True)
 
 
 def _print_summary_so_far(
@@ -79,8 +83,7 @@ def _sweep(console: Console, arguments: argparse.Namespace, folder: Path) -> Non
                 cells[strategy, latency_ms] = _run_cell(console, options, folder)
                 write_sweep(cells, folder)
     except (KeyboardInterrupt, ProcessError, OperatorError):
-        combinations = len(LATENCIES_MS) * len(ROBOT_STRATEGIES)
-        console.print(f"ended early: {len(cells)} of {combinations} combinations finished, in {folder}")
+        _say_end(console, f"{len(cells)} of {len(LATENCIES_MS) * len(ROBOT_STRATEGIES)} combinations", folder)
         if cells:
             write_sweep(cells, folder)
             print_sweep(console, cells, folder)

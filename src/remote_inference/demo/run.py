@@ -52,7 +52,8 @@ def run_episodes(
 ) -> None:
     """Run the demo with its logs, manifest and bag in `folder`.
 
-    episodes: takes each one when it ends, so that they are known, too, when this raises. Raises ProcessError when a process ends, OperatorError when something does not answer.
+    episodes: takes each one when it ends, so that they are known, too, when this raises. Raises ProcessError
+    when a process ends, OperatorError when something does not answer.
     """
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
     folder.mkdir(parents=True, exist_ok=True)
