@@ -96,7 +96,10 @@ def test_another_middleware_than_zenoh_is_named_in_a_warning(monkeypatch: pytest
     in_use, unused = bringup.middleware_warnings("rmw_cyclonedds_cpp", "tls/host:7447")
     assert "in use is rmw_cyclonedds_cpp, not rmw_zenoh_cpp" in in_use
     assert unused == "router:=tls/host:7447 has no effect with rmw_cyclonedds_cpp"
+    monkeypatch.setattr(bringup, "_is_installed", lambda _: True)
     assert "default of this ROS 2 distribution" in bringup.middleware_warnings("")[0]
+    monkeypatch.setattr(bringup, "_is_installed", lambda _: False)
+    assert bringup.middleware_warnings("") == []  # there is no choice
 
 
 def test_a_middleware_that_is_not_installed_is_said_with_those_that_are() -> None:

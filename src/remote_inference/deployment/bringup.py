@@ -121,6 +121,8 @@ def middleware_warnings(rmw: str, router: str = "") -> list[str]:
         _require_middleware(rmw)
     if rmw == zenoh_config.RMW:
         return []
+    if not router and not _is_installed(zenoh_config.RMW):  # the wheels: there is no choice
+        return []
     in_use = rmw or "the default of this ROS 2 distribution"
     warnings = [
         f"the middleware in use is {in_use}, not {zenoh_config.RMW}: this package is made for Zenoh, and "
@@ -129,6 +131,14 @@ def middleware_warnings(rmw: str, router: str = "") -> list[str]:
     if router:
         warnings.append(f"router:={router} has no effect with {in_use}")
     return warnings
+
+
+def _is_installed(rmw: str) -> bool:
+    try:
+        get_package_prefix(rmw)
+    except PackageNotFoundError:
+        return False
+    return True
 
 
 def _require_middleware(rmw: str) -> None:

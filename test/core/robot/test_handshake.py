@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from remote_inference.core.exchange import SessionReply
 from remote_inference.core.robot.effects import GetStatus, Warn
-from remote_inference.core.robot.handshake import JITTER, Handshake, Phase, ServerList
+from remote_inference.core.robot.handshake import DISCOVERY_NS, JITTER, MISSED, Handshake, Phase, ServerList
 
 INITIAL_S, MAXIMUM_S = 0.5, 10.0
 TIMEOUT_S = 2.0
@@ -130,14 +130,48 @@ def test_moving_on_takes_the_next_server_at_once_and_wraps_around():
     assert handshake.advance(ns(10)) == [GetStatus("/a")]
 
 
+def test_a_server_that_is_not_discovered_yet_is_no_news():
+    """At every start, the first attempt comes before discovery."""
+    handshake = make_handshake()
+    walk(handshake, Phase.CHECKING, ns(1))
+    assert handshake.take_status_reply("/a", None, "", ns(1)) == []
+    for _ in range(2):  # servers
+        handshake.advance(ns(1) + DISCOVERY_NS)
+        handshake.take_status_reply(handshake.server, None, "", ns(1) + DISCOVERY_NS - 1)
+    later_ns = ns(1) + 10 * DISCOVERY_NS
+    handshake.advance(later_ns)
+    server = handshake.server
+    assert handshake.take_status_reply(server, None, "", later_ns) == [Warn(f"server {server} is silent")]
+
+
+def test_a_server_s_remarks_are_told_once_for_each_of_its_instances():
+    handshake = make_handshake()
+
+    def told(instance_id: str, now_s: float) -> list[Warn]:
+        reply = SessionReply(
+            accepted=True, server_instance_id=instance_id, action_names=JOINTS, warnings=("no RTC",)
+        )
+        handshake.advance(ns(now_s))
+        handshake.take_status_reply(handshake.server, True, "", ns(now_s))
+        effects = handshake.take_session_reply(handshake.server, handshake.epoch, reply, "", ns(now_s))
+        handshake.take_delivery()
+        handshake.lose(ns(now_s), move_on=False)
+        return [effect for effect in effects if isinstance(effect, Warn)]
+
+    warning = Warn(f"server {handshake.server}: no RTC")
+    assert [told(instance, 10.0 * turn) for turn, instance in enumerate("aab", 1)] == [
+        [warning],
+        [],
+        [warning],
+    ]
+
+
 @pytest.mark.parametrize("phase", [Phase.CHECKING, Phase.OPENING, Phase.MATCHING])
 def test_every_step_of_the_handshake_has_its_own_deadline(phase: Phase):
     """A request whose server dies never completes."""
     handshake = walk(make_handshake(), phase, ns(3))
     assert handshake.advance(ns(3 + TIMEOUT_S) - 1) == []
-    assert Warn(f"server /a: no progress in step '{phase.value}' of the handshake") in handshake.advance(
-        ns(3 + TIMEOUT_S)
-    )
+    assert Warn(f"server /a {MISSED[phase]} within 2 s") in handshake.advance(ns(3 + TIMEOUT_S))
     assert handshake.phase is Phase.WAITING
 
 

@@ -18,6 +18,7 @@ from remote_inference.core.robot.effects import CloseSession, Effect, GetStatus,
 JITTER = 0.25  # each pause is drawn from 1 - JITTER to 1 + JITTER times the backoff
 UNLISTED_MAX = 3  # a status from before the session does not list it either
 RIVAL_WARNING_NS = 10_000_000_000  # between two warnings of it
+DISCOVERY_NS = 5_000_000_000  # a server that is not known this early is no news
 
 
 class Phase(Enum):
@@ -28,6 +29,14 @@ class Phase(Enum):
     OPENING = "opening"  # open_session is out
     MATCHING = "matching"  # session granted, endpoints not matched both ways yet
     OPEN = "open"
+
+
+# What was waited for in vain.
+MISSED = {
+    Phase.CHECKING: "did not answer get_status",
+    Phase.OPENING: "did not answer open_session",
+    Phase.MATCHING: "granted a session, but its topics for this robot were not seen",
+}
 
 
 class ServerList:
@@ -96,6 +105,8 @@ class Handshake:
         self._first_fingerprint: str | None = None
         self._rival = False
         self._next_warning_ns = 0
+        self._quiet_until_ns = 0  # set by the first attempt
+        self._warned: dict[str, set[str]] = {}  # a server's remarks that were told, by its instance
         self.phase = Phase.WAITING
         self.epoch = 0  # sessions asked for so far
         self.session: SessionReply | None = None
@@ -118,8 +129,9 @@ class Handshake:
             return []
         if not accepting:
             self._fail(now_ns)
-            text = "is silent" if accepting is None else "accepts no sessions"
-            return [Warn(f"server {server} {text}")]
+            if accepting is not None:
+                return [Warn(f"server {server} accepts no sessions")]
+            return [] if now_ns < self._quiet_until_ns else [Warn(f"server {server} is silent")]
         self.epoch += 1
         self._delivered = False
         self._enter(Phase.OPENING, now_ns)
@@ -147,7 +159,10 @@ class Handshake:
         self._first_fingerprint = self._first_fingerprint or reply.policy_fingerprint
         self.session = reply
         self._enter(Phase.MATCHING, now_ns)
-        return [Warn(f"server {server}: {text}") for text in reply.warnings]
+        warned = self._warned.setdefault(reply.server_instance_id, set())
+        new = [text for text in reply.warnings if text not in warned]
+        warned.update(new)
+        return [Warn(f"server {server}: {text}") for text in new]
 
     @staticmethod
     def close_unused(server: str, reply: SessionReply | None) -> list[Effect]:
@@ -207,12 +222,14 @@ class Handshake:
         if self.open or now_ns < self._due_ns or (self._rival and not self.established):
             return []
         if self.phase is Phase.WAITING:
+            self._quiet_until_ns = self._quiet_until_ns or now_ns + DISCOVERY_NS
             self._enter(Phase.CHECKING, now_ns)
             return [GetStatus(self.server)]
         server, phase = self.server, self.phase
         close = self.close()
         self._fail(now_ns)
-        return [*close, Warn(f"server {server}: no progress in step '{phase.value}' of the handshake")]
+        timeout = f"within {self._config.service_timeout_s:g} s"
+        return [*close, Warn(f"server {server} {MISSED[phase]} {timeout}")]
 
     def lose(self, now_ns: int, *, move_on: bool) -> list[Effect]:
         """Give the session up and begin a new handshake, with the next server of the list if `move_on`.

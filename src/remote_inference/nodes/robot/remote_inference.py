@@ -48,6 +48,7 @@ from remote_inference.nodes.robot.presence import Presence
 from remote_inference.nodes.robot.sensor_hub import SensorHub, Snapshot
 from remote_inference.nodes.robot.server_client import ServerClient
 from remote_inference.nodes.robot.telemetry import ExecutedTick, executed_message, state_message, time_message
+from remote_inference.nodes.robot.topic_watch import TopicWatch
 from remote_inference.nodes.runtime import StartupError, run_node
 from remote_inference.wire import (
     CommandWriter,
@@ -72,7 +73,6 @@ WORKER_PERIOD_S = 0.02  # longest time between two looks at the clock
 PRESENCE_PERIOD_S = 0.1
 STATE_PERIOD_S = 0.5
 WARNING_PERIOD_S = 1.0  # at most one warning of a kind in this time
-UNHEARD_WARNING_PERIOD_S = 10.0
 CLOSE_TIMEOUT_S = 1.0
 ACKNOWLEDGE_TIMEOUT_S = 0.5  # of the last message of a topic
 ANSWER_SPINS = 5  # of the executor, in which the operator's calls that wait are answered
@@ -108,6 +108,8 @@ class RemoteInference(Node):
         self._executed: deque[ExecutedTick] = deque(maxlen=EXECUTED_BUFFER)
         self._sent_snapshot = Snapshot({}, {})
         self._unheard: list[CommandSink] = []  # commands that no controller subscribes to
+        self._told_to_resume = False
+        self._closing = False  # true: nobody spins, so that every sensor seems to fall silent
         self._create_entities()
         self._worker = threading.Thread(target=self._run_worker, name="requests", daemon=True)
         self._control = ControlLoop(self._contract.period_s, self._tick)
@@ -130,10 +132,12 @@ class RemoteInference(Node):
             self, self._engine, self._config.servers, self._config.service_timeout_s, self._submit
         )
         self._presence = Presence(self)
+        self._topics = TopicWatch(self, self._contract)
         self._operator = OperatorServices(self, self._engine, self._operate)
 
     def close(self) -> None:
         """Stop commanding, end the session and give the server a moment to hear of it."""
+        self._closing = True
         self._engine.playback.wants_home = False
         self._engine.playback.halted = True
         deadline_s = time.monotonic() + CLOSE_TIMEOUT_S
@@ -186,9 +190,10 @@ class RemoteInference(Node):
                 self._wake.clear()
                 while self._inbox:
                     self._carry_out(self._inbox.popleft()())
-                self._look_at_sensors()
+                if not self._closing:
+                    self._look_at_sensors()
                 now_s = time.monotonic()
-                if now_s >= next_presence_s:
+                if now_s >= next_presence_s and not self._closing:
                     next_presence_s = now_s + PRESENCE_PERIOD_S
                     self._look_around()
                 self._publish_executed()
@@ -218,15 +223,29 @@ class RemoteInference(Node):
 
     def _look_around(self) -> None:
         """Look who is there: controllers, a second node of our name, and the server in use."""
-        if self._unheard and self._engine.handshake.open and not self._engine.playback.paused:
-            topics = ", ".join(sink.topic for sink in self._unheard)
-            problem = f"{topics}: no controller subscribes, the arm does not follow"
-            self.get_logger().warning(problem, throttle_duration_sec=UNHEARD_WARNING_PERIOD_S)
-        if not self._engine.handshake.established:
+        handshake, paused = self._engine.handshake, self._engine.playback.paused
+        self._topics.look_at_sensors(self._sent_snapshot.arrivals)
+        unheard = {sink.topic for sink in self._unheard}
+        self._topics.look_at_controllers(unheard, driving=handshake.open and not paused)
+        self._tell_how_to_resume()
+        if not handshake.established:
             self._carry_out(self._engine.take_rival(self._presence.has_rival(), time.monotonic_ns()))
-        if self._engine.handshake.session is not None:
-            matched = self._presence.check(self._engine.handshake.server)
+        if handshake.session is not None:
+            matched = self._presence.check(handshake.server)
             self._carry_out(self._engine.take_presence(matched, time.monotonic_ns()))
+
+    def _tell_how_to_resume(self) -> None:
+        """Say once what a robot that starts paused waits for."""
+        if not self._engine.handshake.open or self._told_to_resume:
+            return
+        self._told_to_resume = True
+        if self._engine.playback.paused:
+            service = f"{self.get_fully_qualified_name()}/resume"
+            self.get_logger().info(
+                f"session granted by {self._engine.handshake.server}, paused; to begin: "
+                f"ros2 service call {service} std_srvs/srv/Trigger, "
+                f"or remote-inference resume {self.get_namespace()}"
+            )
 
     def _take_chunk(self, data: bytes, now_ns: int) -> list[Effect]:
         try:

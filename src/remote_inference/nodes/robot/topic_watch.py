@@ -1,0 +1,101 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What keeps a robot's topics silent, told by the ROS graph: sensors without data, commands unheard."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from typing import Any
+
+from rclpy.node import Node
+from rclpy.qos import QoSCompatibility, QoSProfile, qos_check_compatible
+
+from remote_inference.core.contract import Contract
+from remote_inference.wire.qos import COMMAND_QOS, SENSOR_QOS
+
+PATIENCE_S = 2.0  # discovery takes a moment, and so does a driver
+REPEAT_S = 10.0  # between two warnings of one cause
+
+
+class TopicWatch:
+    """Warns of each cause once and then every REPEAT_S, and tells when it is over. For one thread."""
+
+    def __init__(self, node: Node, contract: Contract) -> None:
+        self._node = node
+        self._logger = node.get_logger()
+        self._sensors: dict[str, str] = {source.topic: source.type for source in contract.joint_sources}
+        self._sensors |= {source.topic: source.type for source in contract.images.values()}
+        self._sinks = {sink.topic: sink.type for sink in contract.commands}
+        self._since_s: dict[str, float] = {}  # since when a topic is silent or unheard
+        self._told: dict[str, tuple[str, float]] = {}  # cause and time of the last warning by topic
+
+    def look_at_sensors(self, delivering: Collection[str]) -> None:
+        """Warn of sensors that have never delivered. delivering: topics that have."""
+        for topic, kind in self._sensors.items():
+            if topic in delivering:
+                self._end(topic, "delivers now")
+            else:
+                self._persist(topic, partial(self._why_silent, topic, kind))
+
+    def look_at_controllers(self, unheard: Collection[str], *, driving: bool) -> None:
+        """Warn of commands that no controller takes. driving: the robot is meant to move."""
+        for topic, kind in self._sinks.items():
+            if topic not in unheard:
+                self._end(topic, "a controller subscribes now")
+            elif driving:
+                self._persist(topic, partial(self._why_unheard, topic, kind))
+            else:
+                self._since_s.pop(topic, None)
+
+    def _persist(self, topic: str, find_cause: Callable[[], str]) -> None:
+        now_s = time.monotonic()
+        if now_s - self._since_s.setdefault(topic, now_s) < PATIENCE_S:
+            return
+        cause = find_cause()
+        told, told_s = self._told.get(topic, ("", 0.0))
+        if cause != told or now_s - told_s >= REPEAT_S:
+            self._told[topic] = cause, now_s
+            self._logger.warning(f"{topic}: {cause}")
+
+    def _end(self, topic: str, news: str) -> None:
+        self._since_s.pop(topic, None)
+        if self._told.pop(topic, None):
+            self._logger.info(f"{topic}: {news}")
+
+    def _why_silent(self, topic: str, kind: str) -> str:
+        publishers = self._node.get_publishers_info_by_topic(self._node.resolve_topic_name(topic))
+        if not publishers:
+            return "no publisher, requests wait for it"
+        problem = find_mismatch(
+            publishers, kind, lambda offered: qos_check_compatible(offered, SENSOR_QOS), "published"
+        )
+        return problem or "a publisher is there, but nothing has arrived; requests wait for it"
+
+    def _why_unheard(self, topic: str, kind: str) -> str:
+        subscribers = self._node.get_subscriptions_info_by_topic(self._node.resolve_topic_name(topic))
+        problem = subscribers and find_mismatch(
+            subscribers, kind, lambda asked: qos_check_compatible(COMMAND_QOS, asked), "subscribed"
+        )
+        return f"{problem or 'no controller subscribes'}, the arm does not follow"
+
+
+def find_mismatch(
+    endpoints: Sequence[Any],
+    kind: str,
+    check: Callable[[QoSProfile], tuple[QoSCompatibility, str]],
+    verb: str,
+) -> str:
+    """Return why none of these endpoints matches ours, or an empty string when one does.
+
+    check: tells whether an endpoint's QoS goes with ours.
+    """
+    same_type = [endpoint for endpoint in endpoints if endpoint.topic_type == kind]
+    if not same_type:
+        found = ", ".join(sorted({endpoint.topic_type for endpoint in endpoints}))
+        return f"{verb} as {found}, expected {kind}"
+    reasons = [check(endpoint.qos_profile) for endpoint in same_type]
+    if all(compatible == QoSCompatibility.ERROR for compatible, _ in reasons):
+        return f"{verb} with a QoS that does not match: {reasons[0][1].strip()}"
+    return ""

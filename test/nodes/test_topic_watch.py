@@ -1,0 +1,71 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A robot says why its topics are silent, and when they no longer are; no news is no line."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+from rig import Rig, write_contract, write_manifest
+from sensor_msgs.msg import Image, JointState
+from std_msgs.msg import Float64MultiArray
+
+from remote_inference.srv import GetStatus
+from remote_inference.wire.qos import COMMAND_QOS, SENSOR_QOS
+
+CAMERA = {"type": "sensor_msgs/msg/Image"}
+
+
+def reader(tmp_path: Path) -> Callable[[], str]:
+    log = tmp_path / "logs" / "remote_inference.log"
+    return lambda: log.read_text() if log.exists() else ""
+
+
+def test_a_sensor_that_never_delivered_is_told_with_its_cause(rig: Rig, tmp_path: Path) -> None:
+    log = reader(tmp_path)
+    images = {name: {"topic": name, **CAMERA} for name in ("nowhere", "mistyped", "mute")}
+    rig.node.create_publisher(JointState, "mistyped", SENSOR_QOS)
+    mute = rig.node.create_publisher(Image, "mute", SENSOR_QOS)
+    rig.start_robot(write_contract(tmp_path, images=images, rename={}))
+    for line in (
+        "nowhere: no publisher",
+        "mistyped: published as sensor_msgs/msg/JointState, expected sensor_msgs/msg/Image",
+        "mute: a publisher is there, but nothing has arrived",
+    ):
+        rig.wait_for(lambda line=line: line in log(), line)
+    rig.publish_until(mute, Image(height=1, width=1), lambda: "mute: delivers now" in log(), "news")
+    assert "joint_states: " not in log()
+
+
+def test_a_paused_robot_says_how_to_begin_and_a_healthy_one_nothing_else(rig: Rig, tmp_path: Path) -> None:
+    log = reader(tmp_path)
+    rig.start_server(write_manifest(tmp_path))
+    rig.call(GetStatus, "/policy_server/get_status")
+    rig.start_robot(write_contract(tmp_path), autostart=False)
+    service = "ros2 service call /rig/remote_inference/resume std_srvs/srv/Trigger"
+    rig.wait_for(
+        lambda: f"paused; to begin: {service}, or remote-inference resume /rig" in log(), "the way on"
+    )
+    rig.trigger("resume")
+    rig.wait_for_commands(5)
+    rig.robot.send_signal(signal.SIGINT)
+    assert rig.robot.wait(30) == 0
+    assert not [line for line in log().splitlines() if "WARN" in line and "(no RTC)" not in line]
+
+
+def test_a_controller_that_takes_another_type_is_told_and_one_that_comes_too(
+    rig: Rig, tmp_path: Path
+) -> None:
+    log = reader(tmp_path)
+    sink = {"topic": "unheard", "type": "std_msgs/msg/Float64MultiArray", "names": ["shoulder", "elbow"]}
+    wrong = rig.node.create_subscription(JointState, "unheard", print, COMMAND_QOS)
+    rig.start_server(write_manifest(tmp_path))
+    rig.start_robot(write_contract(tmp_path, commands=[sink]))
+    found = "unheard: subscribed as sensor_msgs/msg/JointState, expected std_msgs/msg/Float64MultiArray"
+    rig.wait_for(lambda: found in log(), "the type")
+    rig.node.destroy_subscription(wrong)
+    rig.wait_for(lambda: "unheard: no controller subscribes, the arm does not follow" in log(), "nobody")
+    rig.node.create_subscription(Float64MultiArray, "unheard", print, COMMAND_QOS)
+    rig.wait_for(lambda: "unheard: a controller subscribes now" in log(), "a controller")
