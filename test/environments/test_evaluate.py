@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +16,13 @@ from remote_inference.environments.belt_arm import study
 from remote_inference.environments.belt_arm.evaluate import (
     EPISODE_LIMIT_S,
     REQUEST_EVERY_TICKS,
+    SHIPPED_FLOW_POLICY,
     SHIPPED_POLICY,
     evaluate,
 )
 from remote_inference.environments.belt_arm.model_card import (
+    CONDITIONS,
+    EVALUATION_EPISODES,
     Condition,
     replace_results,
 )
@@ -119,6 +123,13 @@ def test_results_replace_those_of_a_model_card_and_nothing_else():
     assert changed.split("## ")[2:] == card.split("## ")[2:]
     with pytest.raises(ValueError, match="Success and smoothness"):
         replace_results("# no model card", [(Condition(0.2, TRIM), result)])
+
+
+@pytest.mark.parametrize("folder", [SHIPPED_POLICY, SHIPPED_FLOW_POLICY])
+def test_shipped_model_cards_have_a_row_for_each_condition_of_the_study(folder: Path):
+    card = (folder / "README.md").read_text()
+    for condition in CONDITIONS[folder.name]:
+        assert re.search(rf"\| {condition} \| \d+ of {EVALUATION_EPISODES} \|", card)
 
 
 def test_the_study_names_the_model_cards_that_it_does_not_find(
