@@ -13,6 +13,7 @@ from builders import (
     MAX_STEP,
     PERIOD_NS,
     contract_document,
+    make_config,
     make_contract,
     make_rows,
     make_source,
@@ -24,6 +25,7 @@ from hypothesis import strategies as st
 from remote_inference.core.contract import Contract
 from remote_inference.core.document import parse_document
 from remote_inference.core.robot.action_queue import ActionQueue, MergeMode
+from remote_inference.core.robot.fallbacks import FALLBACKS
 from remote_inference.core.robot.guard import AGE, JOINT_LIMIT, NON_FINITE, SENSOR_AGE, VELOCITY_LIMIT, Guard
 from remote_inference.core.robot.playback import STOP_TICKS, Playback
 from remote_inference.core.robot.tick import CommandSource
@@ -410,3 +412,19 @@ def test_a_node_that_slept_does_not_repeat_an_old_command():
     arm.playback.tick(0)
     assert arm.playback.tick(PERIOD_NS).source is CommandSource.REPEAT_LAST
     assert arm.playback.tick(2 * MAX_AGE_NS).command is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "safe"), [("position", {"hold", "repeat_last"}), ("velocity", {"zero"}), ("effort", {"zero"})]
+)
+def test_only_what_is_safe_for_the_actions_may_be_the_fallback(kind: str, safe: set[str]):
+    """Zeros are a target for positions; silence keeps the last velocity or effort."""
+    for fallback in FALLBACKS.names:
+        config = make_config(fallback=fallback)
+        if fallback in safe:
+            config.check_fallback(kind)
+        else:
+            with pytest.raises(
+                ValueError, match=f"^fallback: found '{fallback}' for {kind} actions, expected"
+            ):
+                config.check_fallback(kind)
