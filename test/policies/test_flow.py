@@ -29,7 +29,7 @@ UNSEEN_SEEDS = range(300, 310)
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A small policy of random weights, strong enough for its chunks to depend on everything it is asked."""
+    """A small policy with random weights, large enough for chunks to depend on every part of the input."""
     config = FlowConfig(
         name="tiny",
         revision="1",
@@ -79,17 +79,17 @@ def ask(policy: TorchChunkPolicy, *observations: PolicyObservation) -> list[np.n
     return policy.predict([pre(observation) for observation in observations])
 
 
-def test_it_continues_prefixes_and_can_be_shared(policy):
+def test_the_flow_policy_supports_rtc_and_shared_serving(policy):
     assert policy.spec.supports_rtc
     assert find_serving_mode(policy, "") is ServingMode.SHARED
 
 
-def test_a_manifest_names_it_like_the_regression(folder):
+def test_a_manifest_names_the_flow_policy_like_the_regression(folder):
     loaded = load_policy(ModelSource(backend="chunk_network", path=str(folder)))
     assert loaded.spec.supports_rtc
 
 
-def test_equal_requests_give_equal_chunks_and_others_do_not(policy):
+def test_equal_requests_give_equal_chunks_and_different_requests_do_not(policy):
     first, other, again = (ask(policy, observe(seed))[0] for seed in (1, 2, 1))
     assert (first.shape, first.dtype) == ((SIZE, 2), np.float32)
     assert first.tobytes() == again.tobytes()
@@ -100,7 +100,7 @@ def test_equal_requests_give_equal_chunks_and_others_do_not(policy):
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 15), st.integers(0, 15)), min_size=2, max_size=6))
-def test_batched_chunks_equal_single_ones_whatever_prefix_and_delay_each_has(policy, requests):
+def test_batched_chunks_equal_single_ones_for_any_mix_of_prefixes_and_delays(policy, requests):
     observations = [
         observe(seed, rows(count, seed) if count else None, delay)
         for seed, (count, delay) in enumerate(requests)
@@ -118,7 +118,7 @@ class Gaussian(FlowNetwork):
         return t / (t**2 + (1 - t) ** 2) * noisy
 
 
-def test_a_prefix_draws_the_rows_that_will_be_executed_and_leaves_those_beyond_the_horizon(policy):
+def test_guidance_holds_the_rows_to_be_executed_and_leaves_those_beyond_the_horizon(policy):
     network = Gaussian(
         image_sizes=[(8, 12)],
         state_dim=2,
@@ -150,7 +150,7 @@ def test_rows_beyond_the_horizon_and_beyond_the_chunk_do_not_matter(policy):
     assert ask(policy, observe(0, longer, 4))[0].tobytes() == expected.tobytes()
 
 
-def test_the_delay_counts(policy):
+def test_the_inference_delay_changes_the_chunk(policy):
     early, late = (ask(policy, observe(0, rows(SIZE), delay))[0] for delay in (1, 6))
     assert np.abs(early - late).max() > 1e-3
 
@@ -190,7 +190,7 @@ def test_the_shipped_policy_is_small_and_has_a_card(shipped):
 
 
 def test_guidance_makes_the_shipped_policy_s_seams_smaller_and_loses_no_cube(shipped):
-    """What a seam adds to the step that the arm would make anyway at least halves."""
+    """The excess of the steps at seams over the steps within chunks at least halves."""
     free = evaluate(shipped, UNSEEN_SEEDS, latency_s=0.3, strategy=TRIM)
     guided = evaluate(shipped, UNSEEN_SEEDS, latency_s=0.3, strategy=RTC)
     jumps = [result.at_seams.mean - result.within_chunks.mean for result in (free, guided)]

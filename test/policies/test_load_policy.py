@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Loading what a manifest names."""
+"""Loading the policy that a manifest names."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_path_may_name_the_policys_file(folder: Path) -> None:
     assert load_policy(ModelSource(backend="hold", path=str(folder / "arm.json"))).spec.revision == "7"
 
 
-def test_a_folder_without_the_file_is_named_with_it(folder: Path) -> None:
+def test_a_missing_policy_file_is_named_with_its_folder(folder: Path) -> None:
     with pytest.raises(DocumentError, match=r"nowhere/policy\.json: cannot be read"):
         load_policy(ModelSource(backend="hold", path=str(folder / "nowhere")))
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The chunk policy: what it loads, what it refuses, and that the shipped one picks cubes."""
+"""The chunk policy: the files that it loads and refuses, and that the shipped policy picks cubes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def policy():
 
 @pytest.fixture
 def folder(tmp_path):
-    """A copy of the shipped policy, to be damaged."""
+    """A copy of the shipped policy, for tests to damage."""
     for name in (WEIGHTS_FILE, CONFIG_FILE):
         shutil.copy(SHIPPED_POLICY / name, tmp_path / name)
     return tmp_path
@@ -80,7 +80,7 @@ def test_the_specification_states_the_contract(policy):
         ("CUDA out of memory. Tried to allocate 2.00 GiB.", RuntimeError),
     ],
 )
-def test_a_device_that_is_lost_is_told_from_one_that_is_full(folder, monkeypatch, message, kind):
+def test_a_lost_device_is_distinguished_from_a_full_one(folder, monkeypatch, message, kind):
     policy = TorchChunkPolicy(folder)
 
     def fail(*_):
@@ -92,10 +92,10 @@ def test_a_device_that_is_lost_is_told_from_one_that_is_full(folder, monkeypatch
         policy.predict([sample])
 
 
-def test_a_closed_policy_gives_the_gpu_back_what_torch_keeps(folder, monkeypatch):
-    """Moving the weights away leaves their memory to torch, not to the process that is loaded next."""
+def test_closing_a_policy_frees_the_memory_that_torch_caches(folder, monkeypatch):
+    """Moving the weights away leaves their memory in torch's cache, where no other process can use it."""
     policy = TorchChunkPolicy(folder)
-    policy._device = torch.device("cuda")  # of this machine, only the call can be seen
+    policy._device = torch.device("cuda")  # this machine may have no GPU: the test sees only the call
     left = []
     monkeypatch.setattr(
         torch.cuda,
@@ -196,7 +196,7 @@ def test_a_malformed_state_is_refused(policy, state):
         policy.make_processors().pre(observation)
 
 
-def test_a_weights_file_may_be_named_and_is_served_by_the_configuration_beside_it(policy, folder):
+def test_a_path_may_name_a_weights_file_which_the_configuration_beside_it_describes(policy, folder):
     named = folder / "step_2000.safetensors"
     (folder / WEIGHTS_FILE).rename(named)
     assert TorchChunkPolicy(named).spec.fingerprint == policy.spec.fingerprint

@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 
 
 def box_resize(image: NDArray[np.uint8], height: int, width: int) -> NDArray[np.uint8]:
-    """Resample RGB `[h, w, 3]` to channels-first `[3, height, width]`.
+    """Return RGB `[h, w, 3]` resampled to channels-first `[3, height, width]`.
 
-    Every output pixel is the mean of its area in the input; a pixel on the border counts by its part inside.
+    Every output pixel is the mean of its area in the input; a border pixel counts by its part in the area.
     """
     image_height, image_width, channels = image.shape
     if (image_height, image_width) == (height, width):
         return np.ascontiguousarray(image.transpose(2, 0, 1))
-    # The pattern of weights repeats gcd(size in, size out) times along an axis: one small product per repeat.
+    # The weights repeat gcd(size in, size out) times along an axis, so a small product per repeat suffices.
     row_repeats, column_repeats = math.gcd(image_height, height), math.gcd(image_width, width)
     pixels = image.astype(np.float32).reshape(
         row_repeats, image_height // row_repeats, image_width * channels
@@ -34,7 +34,7 @@ def box_resize(image: NDArray[np.uint8], height: int, width: int) -> NDArray[np.
 
 @lru_cache(maxsize=64)
 def _area_weights(size_in: int, size_out: int) -> NDArray[np.float32]:
-    """Return `[size_out, size_in]`: the share of each input pixel in each output pixel, rows summing to 1."""
+    """Return the weights `[size_out, size_in]` of input pixels in output pixels; every row sums to 1."""
     edges = np.arange(size_out + 1) * (size_in / size_out)
     pixel = np.arange(size_in)
     covered = np.minimum(edges[1:, None], pixel + 1) - np.maximum(edges[:-1, None], pixel)

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""`policy.json`: what a chunk policy was trained for, and its architecture."""
+"""`policy.json`: a chunk policy's architecture, and the names and shapes that it was trained for."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Names = Annotated[tuple[str, ...], Field(min_length=1)]
 
 
 class ChunkPolicyConfig(Document):
-    """What every chunk policy states; `image_features` maps each feature to its `(height, width, 3)`."""
+    """The keys of every chunk policy. `image_features` maps each feature to its `(height, width, 3)`."""
 
     architecture: Annotated[
         Literal["chunk_network", "flow_network"],
@@ -51,7 +51,7 @@ class ChunkPolicyConfig(Document):
 
     @classmethod
     def parse(cls, text: bytes, path: Path) -> ChunkPolicyConfig:
-        """Parse the bytes of the file at `path` as its architecture wants.
+        """Return the configuration in `text`, the content of `path`, in the class of its architecture.
 
         Raises DocumentError naming file and key.
         """
@@ -89,7 +89,7 @@ class RegressionConfig(ChunkPolicyConfig):
 
 
 class FlowConfig(ChunkPolicyConfig):
-    """`policy.json` of a policy that draws a chunk, and continues a prefix."""
+    """`policy.json` of a policy that draws a chunk by flow matching and can continue a prefix."""
 
     architecture: Literal["flow_network"] = "flow_network"
     denoising_steps: Annotated[Positive, Field(description="steps from noise to a chunk")] = 10

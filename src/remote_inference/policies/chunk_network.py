@@ -1,8 +1,8 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The chunk network: per camera a small convolutional encoder with spatial softmax, then an MLP head.
+"""The chunk network: a small convolutional encoder with spatial softmax per camera, then an MLP head.
 
-The flow network shares all but the head.
+The flow network shares everything but the head.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class SpatialSoftmax(nn.Module):
 
 
 class CameraEncoder(nn.Module):
-    """Where the things that matter are in one image: `[batch, 3, h, w]` to `[batch, 2 * channels[-1]]`."""
+    """Finds the positions of features in an image: `[batch, 3, h, w]` to `[batch, 2 * channels[-1]]`."""
 
     def __init__(self, height: int, width: int, channels: Sequence[int]) -> None:
         super().__init__()
@@ -55,9 +55,9 @@ class CameraEncoder(nn.Module):
 
 
 class ObservationNetwork(nn.Module):
-    """The part that every chunk policy shares: one encoder per camera, and the normalisation.
+    """The part that all chunk policies share: one encoder per camera, and the normalisation.
 
-    Carries the normalisation of state and actions as buffers, so that one file holds all a robot needs.
+    The normalisation of state and actions is stored in buffers, so one weights file holds everything.
     """
 
     continues_prefixes = False
@@ -99,12 +99,12 @@ class ObservationNetwork(nn.Module):
     def answer(
         self, images: Sequence[torch.Tensor], state: torch.Tensor, batch: Sequence[ModelInput]
     ) -> torch.Tensor:
-        """Return normalised actions `[batch, chunk_size, action_dim]`; `batch` holds what else was asked."""
+        """Return normalised actions `[batch, chunk_size, action_dim]`. batch: inputs with their prefixes."""
         raise NotImplementedError
 
 
 class ChunkNetwork(ObservationNetwork):
-    """Camera images and joint state to one normalised action chunk, by regression."""
+    """Maps camera images and joint state to one normalised action chunk, by regression."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class ChunkNetwork(ObservationNetwork):
         )
 
     def forward(self, images: Sequence[torch.Tensor], state: torch.Tensor) -> torch.Tensor:
-        """Return normalised actions `[batch, chunk_size, action_dim]` for what `observe` takes."""
+        """Return normalised actions `[batch, chunk_size, action_dim]`. Takes the arguments of `observe`."""
         chunk: torch.Tensor = self.head(self.observe(images, state)).unflatten(1, self.chunk_shape)
         return chunk
 
@@ -140,7 +140,7 @@ class ChunkNetwork(ObservationNetwork):
         self,
         images: Sequence[torch.Tensor],
         state: torch.Tensor,
-        batch: Sequence[ModelInput],  # noqa: ARG002  it continues no prefixes
+        batch: Sequence[ModelInput],  # noqa: ARG002  this network continues no prefixes
     ) -> torch.Tensor:
         chunk: torch.Tensor = self(images, state)
         return chunk

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The flow network: draws a chunk by flow matching, and can be guided to continue another one (RTC)."""
+"""The flow network: draws a chunk by flow matching, and can be guided to continue a prefix (RTC)."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _TIME_FREQUENCIES = 4
 
 
 class FlowNetwork(ObservationNetwork):
-    """Camera images and joint state to a normalised action chunk, in Euler steps from noise.
+    """Maps camera images and joint state to a normalised action chunk, in Euler steps from noise.
 
-    It predicts the chunk that a noisy one comes from, which gives the flow's velocity. The noise is a
-    function of the observation: equal requests give equal chunks.
+    The network predicts the clean chunk behind a noisy one, which gives the flow's velocity. The noise is a
+    function of the observation, so equal requests give equal chunks.
     """
 
     continues_prefixes = True
@@ -103,9 +103,9 @@ class FlowNetwork(ObservationNetwork):
         noise: torch.Tensor,
         guidance: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> torch.Tensor:
-        """Integrate the flow from `noise` `[batch, chunk_size, action_dim]`.
+        """Return the chunk that the flow makes of `noise` `[batch, chunk_size, action_dim]`.
 
-        guidance: the rows to continue, shaped as the noise, and the weight `[batch, chunk_size]` of each one.
+        guidance: the rows to continue, shaped as the noise, and the weight `[batch, chunk_size]` of each row.
         """
         chunk = noise
         for step in range(self.denoising_steps):
@@ -128,7 +128,7 @@ class FlowNetwork(ObservationNetwork):
         prefix: torch.Tensor,
         weights: torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the denoised chunk, and the change of the noisy one that brings it closer to the prefix."""
+        """Return the denoised chunk, and the change of the noisy chunk that moves it closer to the prefix."""
         with torch.enable_grad():
             noisy = chunk.detach().requires_grad_()
             denoised = self(features, noisy, times)
@@ -138,7 +138,7 @@ class FlowNetwork(ObservationNetwork):
 
 
 def _pad(prefix: Float32Array, shape: tuple[int, int]) -> Float32Array:
-    """Return the prefix in the shape of a chunk, its rows cut or followed by zeros, which get no weight."""
+    """Return the prefix in a chunk's shape: cut, or padded with rows of zeros, which get no weight."""
     padded = np.zeros(shape, np.float32)
     known = prefix[: len(padded)]
     padded[: len(known)] = known
@@ -146,7 +146,7 @@ def _pad(prefix: Float32Array, shape: tuple[int, int]) -> Float32Array:
 
 
 def _noise(sample: ModelInput, shape: tuple[int, int]) -> Float32Array:
-    """Return standard normal noise that depends on what was observed, and on nothing else."""
+    """Return standard normal noise that depends on the observation alone."""
     digest = hashlib.blake2b(sample.state.tobytes(), digest_size=16)
     for image in sample.images:
         digest.update(image.tobytes())

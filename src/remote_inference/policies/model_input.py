@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What a chunk policy's network is asked."""
+"""The input of a chunk policy's network."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from remote_inference.core.policy import Float32Array
 class ModelInput:
     """One preprocessed observation: uint8 `[3, height, width]` per camera, float32 `[state_dim]`.
 
-    prefix: model space `[rows, action_dim]`, no rows when there is nothing to continue. delay_steps: rows of
-    it that will be executed before the chunk arrives.
+    prefix: model space `[rows, action_dim]`, no rows when the robot's queue is drained. delay_steps: prefix
+    rows that will be executed before the chunk arrives.
     """
 
     images: tuple[NDArray[np.uint8], ...]

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What surrounds a chunk network: robot's observation in, robot's joint targets out."""
+"""The processors around a chunk network: robot's observation in, robot's joint targets out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from remote_inference.policies.model_input import ModelInput
 
 
 class ChunkProcessors:
-    """Resizes images on the way in, unnormalises actions on the way out; keeps nothing between requests."""
+    """Resizes images before inference and unnormalises actions after it; keeps no state between requests."""
 
     def __init__(
         self, config: ChunkPolicyConfig, action_mean: Float32Array, action_std: Float32Array

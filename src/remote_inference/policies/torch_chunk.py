@@ -1,10 +1,10 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A chunk network or a flow network served from a folder.
+"""Serves a chunk network or a flow network from a folder.
 
 The folder holds `model.safetensors` (weights and normalisation) and `policy.json` (names, shapes and
-architecture); another weights file beside the same `policy.json` is named itself. Model space is normalised
-actions; robot space is absolute joint targets.
+architecture). To serve another weights file of the folder, give the path of that file. Model space is
+normalised actions; robot space is absolute joint targets.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ CONFIG_FILE = "policy.json"
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _MAX_BATCH = 16
-_DEVICE_ERROR = "CUDA error:"  # how torch begins what the driver reports
+_DEVICE_ERROR = "CUDA error:"  # torch begins errors of the driver with this
 
 
 class TorchChunkPolicy:
     """Serves the policy at `path`, a folder or a weights file, on `device` (as torch names it) in `dtype`.
 
-    Raises PolicyError or DocumentError naming the file and the key when there is no usable policy;
-    DeviceError, a PolicyError, when this machine cannot use the device.
+    Raises PolicyError or DocumentError naming file and key when the policy cannot be loaded, and DeviceError,
+    a PolicyError, when this machine cannot use the device.
     """
 
     def __init__(self, path: str | Path, device: str = "cpu", dtype: str = "float32") -> None:
@@ -63,14 +63,14 @@ class TorchChunkPolicy:
         self._dtype = _DTYPES[dtype]
         try:
             self._device = torch.device(device)
-        except RuntimeError as error:  # what torch raises for an unknown device
+        except RuntimeError as error:  # torch raises it for an unknown device
             raise PolicyError(f"device {device!r}: {error}") from error
         try:
             self._network = network.to(device=self._device, dtype=self._dtype).eval()
-        except (RuntimeError, AssertionError) as error:  # what torch raises for an absent one
+        except (RuntimeError, AssertionError) as error:  # torch raises them for an absent device
             raise DeviceError(f"device {device!r}: {error}") from error
         if self._device.type == "cpu":
-            torch.set_num_threads(1)  # more threads cost more than they bring at this size
+            torch.set_num_threads(1)  # more threads are slower for a network of this size
         self.spec = PolicySpec(
             name=self.config.name,
             revision=self.config.revision,
@@ -95,7 +95,7 @@ class TorchChunkPolicy:
         try:
             return self._answer(batch)
         except RuntimeError as error:
-            if _DEVICE_ERROR in str(error):  # unlike "CUDA out of memory", which passes
+            if _DEVICE_ERROR in str(error):  # "CUDA out of memory" has another beginning and is temporary
                 raise DeviceLostError(str(error).splitlines()[0]) from error
             raise
 
@@ -109,10 +109,10 @@ class TorchChunkPolicy:
         return list(self._network.answer(images, state, batch).float().cpu().numpy())
 
     def reset(self) -> None:
-        """Do nothing: every chunk depends on its observation alone."""
+        """Do nothing: every chunk depends only on its own request."""
 
     def close(self) -> None:
-        """Free the network's memory, and on a GPU what torch keeps of it for later."""
+        """Free the network's memory, on a GPU also the memory that torch caches."""
         self._network.to("meta")
         if self._device.type == "cuda":
             gc.collect()
@@ -120,7 +120,7 @@ class TorchChunkPolicy:
 
 
 def save_policy(folder: Path, config: ChunkPolicyConfig, network: ObservationNetwork) -> None:
-    """Write `model.safetensors` and `policy.json` into `folder`, which is created when missing."""
+    """Write `model.safetensors` and `policy.json` into `folder`; create the folder if it is missing."""
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {name: tensor.contiguous() for name, tensor in network.state_dict().items()}
     (folder / WEIGHTS_FILE).write_bytes(save_tensors(tensors))
