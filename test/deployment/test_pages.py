@@ -122,7 +122,7 @@ VIOLATIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "draining": ({}, {"accepting": False}),
     "failing": (
         {},
-        {"failing": "the policy failed 10 batches in a row and the server's own: PolicyError: no room"},
+        {"failing": "the policy failed 10 batches in a row and the server's probe: PolicyError: no room"},
     ),
     "actions": ({"action_names": ("elbow", "shoulder")}, {}),
     "cameras": ({"images": ()}, {}),

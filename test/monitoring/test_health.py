@@ -135,7 +135,7 @@ def test_a_bug_in_the_answer_is_said_and_not_hidden(port: Port):
 
 def test_a_port_in_use_is_named(port: Port):
     with pytest.raises(
-        health.HealthPortError, match=f"health_port: found {port.number} in use, expected a port"
+        health.HealthPortError, match=f"health_port: found {port.number} in use, expected a free port"
     ):
         HealthServer(port.number, lambda: port.snapshot, lambda _: (b"", ""))
 

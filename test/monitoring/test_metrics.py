@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The metrics as Prometheus reads them: its conventions, and series that end with their session."""
+"""The metrics in Prometheus's format and conventions; a series ends with its session."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_errors_are_counted_and_unreadable_requests_have_no_duration():
 
 
 def test_a_robot_s_series_begin_with_its_session_and_end_with_it():
-    """They begin at zero: a rate needs a first sample."""
+    """Series begin at zero: a rate needs a first sample."""
     metrics = make_metrics()
     metrics.keep(["/a", "/b"])
     assert Scrape(metrics).robots() == {"/a", "/b"}
@@ -101,7 +101,7 @@ def test_a_request_that_ends_after_its_session_brings_no_series_back():
     assert Scrape(metrics)["batch_size_count"] == 1.0
 
 
-def test_gauges_are_those_of_the_moment_of_the_scrape():
+def test_gauges_are_read_at_the_scrape():
     quiet = ServerSnapshot("/s", "abc", "inactive", 0.0, load=0.5)
     moments = [
         ServerSnapshot("/s", "abc", "active", 0.0, accepting=True, load=0.25, max_sessions=4, policy="p 1"),
@@ -131,7 +131,7 @@ def test_names_follow_the_conventions():
         assert not name.endswith(("_ms", "_milliseconds")), name
 
 
-def test_the_format_is_the_one_that_the_scraper_prefers():
+def test_the_scraper_chooses_the_format():
     metrics = make_metrics()
     assert metrics.render("")[1].startswith("text/plain")
     body, content_type = metrics.render("application/openmetrics-text; version=1.0.0")

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What a server says of itself: healthy, ready or why not, and how its sessions fare."""
+"""A server's snapshot: whether it is healthy and ready, and the state of its sessions."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_health_and_readiness(changes: dict[str, Any], now_s: float, unhealthy: 
         assert bool(expected) == bool(found)
 
 
-def test_json_is_whole_and_standard():
+def test_json_is_complete_and_standard():
     content = json.loads(make_snapshot(accepting=False, lifecycle_state="inactive").to_json(1.0))
     assert (content["ready"], content["inference_ms"], content["sessions"]) == (False, None, [])
     assert "inactive" in content["reason"]

@@ -63,7 +63,7 @@ def test_a_port_in_use_fails_configure_in_words_and_configure_can_be_tried_again
     with socket.create_server(("", port)):
         assert not change_state(rig, Transition.TRANSITION_CONFIGURE)
     log = (tmp_path / "logs" / "policy_server.log").read_text()
-    assert f"health_port: found {port} in use, expected a port that is free" in log
+    assert f"health_port: found {port} in use, expected a free port" in log
     assert change_state(rig, Transition.TRANSITION_CONFIGURE)
 
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What crosses the network, as plain data: request, chunk, and the two halves of the session handshake."""
+"""Plain data that crosses the network: request, chunk, session offer and session reply."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from remote_inference.core.policy import Float32Array
 
-# Oldest and newest wire schema this code understands. Additions need no bump, a changed meaning does.
+# Oldest and newest wire schema this code understands. Only a changed meaning needs a new version.
 SCHEMA_VERSION_MIN = 1
 SCHEMA_VERSION_MAX = 1
 
@@ -84,7 +84,7 @@ class Chunk:
 
 @dataclass(frozen=True)
 class ImageFeature:
-    """One camera as a robot sends it: the feature's name after rename and how it travels."""
+    """One camera of a robot: the feature's name after rename, the encoding and size of its images."""
 
     name: str
     encoding: str  # "jpeg", "png" or "raw"
@@ -94,7 +94,7 @@ class ImageFeature:
 
 @dataclass(frozen=True)
 class SessionOffer:
-    """What a robot says of itself when it asks for a session."""
+    """A robot's description of itself when it asks for a session."""
 
     action_names: Sequence[str]
     state_names: Sequence[str]
@@ -112,7 +112,7 @@ class SessionOffer:
 
 @dataclass(frozen=True)
 class SessionReply:
-    """A server's answer to a SessionOffer; on rejection only the first three fields and the load count."""
+    """A server's answer to a SessionOffer; a rejection sets only the first three fields and the load."""
 
     accepted: bool
     rejection: str = ""

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What the server asks of a policy: a specification, per-session processors and one batched call."""
+"""The interface of a policy: a specification, per-session processors and one batched call."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ Float32Array = NDArray[np.float32]
 
 
 class PolicyError(UserError):
-    """A policy cannot be loaded, or cannot answer; the message names the file or the feature."""
+    """A policy cannot be loaded or cannot answer; the message names the file or the feature."""
 
 
 class DeviceError(PolicyError):
-    """The device cannot be used on this machine; elsewhere the policy may be served."""
+    """The device cannot be used on this machine; another machine may serve the policy."""
 
 
 class DeviceLostError(PolicyError):
-    """The device answers nothing any more in this process; only a new one can use it."""
+    """The device no longer works in this process; only a new process can use it."""
 
 
 class ServingMode(str, Enum):
@@ -62,7 +62,7 @@ class PolicySpec:
 
 
 def predict_all(policy: Policy, batch: Sequence[Any]) -> Sequence[Float32Array]:
-    """Return `policy.predict(batch)`. Raises what that raises, and PolicyError for too few or many chunks."""
+    """Return `policy.predict(batch)`. Raises PolicyError for a wrong number of chunks."""
     chunks = policy.predict(batch)
     if len(chunks) != len(batch):
         raise PolicyError(f"policy returned {len(chunks)} chunks, expected {len(batch)}")
@@ -79,7 +79,7 @@ def find_chunk_problem(spec: PolicySpec, chunk_model: Float32Array, chunk_robot:
         with np.errstate(over="ignore"):
             travelling = rows.astype(np.float32, copy=False)
         if not np.isfinite(travelling).all():
-            return f"chunk_{space}: found non-finite values, expected finite float32 ones"
+            return f"chunk_{space}: found non-finite values, expected finite float32 values"
     return ""
 
 
@@ -89,9 +89,9 @@ class PolicyObservation:
 
     state: float32 `[state_dim]`, contract order. images: uint8 RGB `[height, width, 3]` (or uint16
     `[height, width]` for depth) by feature, at the camera's own resolution. prefixes: float32
-    `[rows, action_dim]`, row k for the k-th control tick after capture like those of the chunk asked for, or
-    None when the robot's queue is drained. inference_delay_steps: rows of it that will be executed, or were,
-    when the chunk arrives.
+    `[rows, action_dim]`, row k for the k-th control tick after capture as in a chunk, or None when the
+    robot's queue is drained. inference_delay_steps: prefix rows that the robot will have executed when the
+    chunk arrives.
     """
 
     state: Float32Array
@@ -103,23 +103,23 @@ class PolicyObservation:
 
 
 class Processors(Protocol):
-    """The linked pre/post pair of one session; `post` may read what `pre` cached in the same request."""
+    """The pre/post pair of one session; `post` may read what `pre` cached for the same request."""
 
     def pre(self, observation: PolicyObservation) -> Any:
-        """Turn a robot's observation into the policy's input, opaque to the server.
+        """Return the policy's input for a robot's observation; the server does not look into the input.
 
         Raises PolicyError when a feature is missing or has the wrong shape.
         """
 
     def post(self, chunk_model: Float32Array) -> Float32Array:
-        """Turn a model-space chunk `[chunk_size, action_dim]` into robot space, same shape."""
+        """Return a model-space chunk `[chunk_size, action_dim]` in robot space, in the same shape."""
 
     def reset(self) -> None:
-        """Forget everything of the episode that ended."""
+        """Forget the episode that has ended."""
 
 
 class Policy(Protocol):
-    """A loaded policy. One thread loads and calls it, but for `make_processors`, which any may call."""
+    """A loaded policy. One thread loads and calls it; any thread may call `make_processors`."""
 
     spec: PolicySpec
 
@@ -129,13 +129,13 @@ class Policy(Protocol):
     def predict(self, batch: Sequence[Any]) -> Sequence[Float32Array]:
         """Return one model-space chunk `[chunk_size, action_dim]` per input, in order.
 
-        `len(batch)` is at most `spec.max_batch`; a policy that cannot batch says 1 there. Inputs have one
-        shape, whatever the robots' cameras are: that is the processors' part. A chunk does not depend on what
-        else is in the batch. Raises PolicyError when it cannot answer, DeviceLostError when it never will.
+        `len(batch)` is at most `spec.max_batch`, which is 1 for a policy that cannot batch. All inputs have
+        one shape: processors resize the robots' images. A chunk must not depend on the other inputs of the
+        batch. Raises PolicyError when the policy cannot answer, DeviceLostError when it never will again.
         """
 
     def reset(self) -> None:
-        """Forget the episode: between those of an exclusive policy's session, and while warming up."""
+        """Forget the episode. The server calls it between episodes in exclusive mode, and in the warm-up."""
 
     def close(self) -> None:
         """Free the device."""

@@ -1,10 +1,10 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Real-time chunking: how strongly a flow policy is held to the chunk that is being executed.
+"""Real-time chunking: the weights that hold a flow policy to the chunk that is being executed.
 
-After Black et al. 2025, Real-Time Execution of Action Chunking Flow Policies, arXiv:2506.07339. The ramp of
-the weights is the linear one that LeRobot uses by default; the paper bends it exponentially. Flow time runs
-from 0, noise, to 1, actions.
+The method is from Black et al. 2025, Real-Time Execution of Action Chunking Flow Policies, arXiv:2506.07339.
+The ramp of the weights is linear, as by default in LeRobot; in the paper it is exponential. Flow time runs
+from 0 (noise) to 1 (actions).
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ def prefix_weights(
 ) -> Float32Array:
     """Return the weight `[chunk_size]` of each row of the prefix in the chunk that continues it.
 
-    1 for the rows that will be executed before the chunk arrives, then a linear ramp to 0 at
-    `execution_horizon`, or where the prefix ends if that is earlier. Neither limit is ever exceeded: a delay
-    beyond them leaves ones up to there.
+    The weight is 1 for the rows that will be executed before the chunk arrives, then falls linearly to 0 at
+    `execution_horizon` or at the prefix's end, whichever is earlier. A longer delay gives ones up to there.
     """
     end = min(execution_horizon, prefix_rows, chunk_size)
     start = min(max(delay_steps, 0), end)
@@ -32,7 +31,7 @@ def prefix_weights(
 def guidance_weight(time: float, maximum: float) -> float:
     """Return the factor of the correction at flow time 0 <= `time` < 1, at most `maximum`.
 
-    With `r^2 = (1 - t)^2 / (t^2 + (1 - t)^2)` it is `(1 - t) / (t r^2)`, infinite at 0.
+    The factor is `(1 - t) / (t r^2)` with `r^2 = (1 - t)^2 / (t^2 + (1 - t)^2)`, which is infinite at 0.
     """
     if time <= 0.0:
         return maximum

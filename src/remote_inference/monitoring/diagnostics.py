@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What both nodes say on /diagnostics, where ROS tools look for trouble first."""
+"""The diagnostics of both nodes on /diagnostics, where ROS tools look first."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from remote_inference.monitoring.snapshot import ServerSnapshot
 from remote_inference.msg import ClientState
 from remote_inference.wire.qos import DIAGNOSTICS_QOS, DIAGNOSTICS_TOPIC
 
-PERIOD_S = 0.9  # a little less than a second, the reports' own period or a multiple of it
-HIGH_LOAD = 0.8  # the share that `warmup.capacity` plans with
+PERIOD_S = 0.9  # a little less than 1 s, the reports' period or a multiple of it
+HIGH_LOAD = 0.8  # the load that `warmup.capacity` plans with
 
 
 class Diagnostics:
     """Publishes a node's one status: once a second, and at once when level or message change."""
 
     def __init__(self, node: Node, task: str) -> None:
-        """task: what the status is about; the node's name goes before it."""
+        """task: subject of the status; its name is the node's name and the task."""
         self._clock = node.get_clock()
         self._name = f"{node.get_fully_qualified_name().lstrip('/')}: {task}"
         self._publisher = node.create_publisher(DiagnosticArray, DIAGNOSTICS_TOPIC, DIAGNOSTICS_QOS)
@@ -32,7 +32,7 @@ class Diagnostics:
         self._last_s = 0.0
 
     def report(self, status: DiagnosticStatus) -> None:
-        """Take the status as it is now. Called by one thread."""
+        """Publish the status if it changed or is due. Must be called by one thread."""
         now_s, key = time.monotonic(), (status.level, status.message)
         if key == self._last and now_s - self._last_s < PERIOD_S:
             return
@@ -43,7 +43,7 @@ class Diagnostics:
 
 
 def server_diagnostic(snapshot: ServerSnapshot) -> DiagnosticStatus:
-    """Judge the server: ERROR when it fails, WARN when robots are refused, badly served or near its limit."""
+    """Return the server's status: ERROR when it fails, WARN when it refuses or fails robots or is busy."""
     failing = sum(session.state == "failing" for session in snapshot.sessions)
     if not snapshot.worker_alive:
         level, message = DiagnosticStatus.ERROR, "the inference thread has ended"
@@ -79,7 +79,7 @@ def server_diagnostic(snapshot: ServerSnapshot) -> DiagnosticStatus:
     return _status(level, message, snapshot.server, values)
 
 
-# RECONNECTING is an error only once there is nothing left to play.
+# RECONNECTING is an error only once the queue is drained.
 ROBOT_LEVELS: Mapping[int, bytes] = {
     ClientState.CONNECTING: DiagnosticStatus.WARN,
     ClientState.STREAMING: DiagnosticStatus.OK,
@@ -91,9 +91,9 @@ ROBOT_LEVELS: Mapping[int, bytes] = {
 
 
 def robot_diagnostic(state: ClientState, hardware_id: str) -> DiagnosticStatus:
-    """Judge the robot by its safety state; paused or short of a sensor it is at least WARN.
+    """Return the robot's status by its safety state: at least WARN when it is paused or lacks a sensor.
 
-    A robot that an operator has paused lacks nothing, so it is no ERROR unless DEAD.
+    A robot that an operator has paused is an ERROR only when DEAD, for the pause is intended.
     """
     level, message = ROBOT_LEVELS[state.state], f"{state.state_name}: {state.cause}"
     if state.state == ClientState.RECONNECTING and state.queue_length:
@@ -136,5 +136,5 @@ def _status(level: bytes, message: str, hardware_id: str, values: Mapping[str, s
 
 
 def _milliseconds(duration_ms: float | None) -> str:
-    """Write a duration; it is None or NaN before the first request."""
+    """Return a duration as text, empty before the first request (None or NaN)."""
     return "" if duration_ms is None or math.isnan(duration_ms) else f"{duration_ms:.1f}"

@@ -25,7 +25,7 @@ MAX_CONNECTIONS = 32
 SWEEP_PERIOD_S = 0.5
 JSON = "application/json"
 PAGE = Path(__file__).with_name("status_page.html")
-# Names come from robots: what they contain is shown, never run, and nothing is fetched from elsewhere.
+# Names come from robots: the page shows them, never runs them, and fetches nothing from other hosts.
 CONTENT_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; "
     "img-src data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
@@ -35,13 +35,13 @@ Answer = tuple[HTTPStatus, bytes, str]  # status, body, content type
 
 
 class HealthPortError(Exception):
-    """The health port cannot be had; the message says what was found and expected."""
+    """The health port cannot be opened; the message says what was found and expected."""
 
 
 class HealthServer:
-    """Answers HTTP on threads of its own, from what `snapshot` and `metrics` return; touches no ROS entity.
+    """Answers HTTP on its own threads with what `snapshot` and `metrics` return; touches no ROS entity.
 
-    Raises HealthPortError when the port cannot be had.
+    Raises HealthPortError when the port cannot be opened.
     """
 
     def __init__(
@@ -50,7 +50,10 @@ class HealthServer:
         snapshot: Callable[[], ServerSnapshot],
         metrics: Callable[[str], tuple[bytes, str]],
     ) -> None:
-        """metrics: exposition and content type for an Accept header. Both are called on our threads."""
+        """metrics: returns exposition and content type for an Accept header.
+
+        The threads of the health port call `snapshot` and `metrics`.
+        """
         self._snapshot = snapshot
         self._metrics = metrics
         self._page = PAGE.read_bytes()
@@ -58,14 +61,14 @@ class HealthServer:
             self._server = _Server(port, self.answer)
         except OSError as error:
             found = f"{port} in use" if error.errno == errno.EADDRINUSE else f"{port}: {error.strerror}"
-            raise HealthPortError(f"health_port: found {found}, expected a port that is free") from error
+            raise HealthPortError(f"health_port: found {found}, expected a free port") from error
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(SWEEP_PERIOD_S,), name="health", daemon=True
         )
         self._thread.start()
 
     def answer(self, path: str, accept: str) -> Answer | None:
-        """Return the answer for a path without its query, or None when there is nothing there."""
+        """Return the answer for a path without its query, or None for an unknown path."""
         now_s = time.monotonic()
         match path:
             case "/":
@@ -104,7 +107,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__((HOST, port), _Handler)
 
     def server_bind(self) -> None:
-        TCPServer.server_bind(self)  # HTTPServer's also looks the host up in DNS, which may take long
+        TCPServer.server_bind(self)  # HTTPServer's would also look the host up in DNS, which may take long
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if len(self._begun_s) >= MAX_CONNECTIONS:
@@ -121,11 +124,11 @@ class _Server(ThreadingHTTPServer):
         now_s = time.monotonic()
         for request, begun_s in self._begun_s.copy().items():
             if now_s - begun_s > REQUEST_DEADLINE_S:
-                with suppress(OSError):  # it has just ended by itself
+                with suppress(OSError):  # the connection has just ended
                     request.shutdown(socket.SHUT_RDWR)  # wakes the thread that reads or writes
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: what ends here are connections that broke or ran out of time."""
+        """Log nothing: the connection broke or reached its deadline."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -137,10 +140,10 @@ class _Handler(BaseHTTPRequestHandler):
         path = self.path.partition("?")[0]
         try:
             answer = self.server.answer(path, self.headers.get("Accept", ""))
-        except Exception as error:  # a probe must hear of it; the connection would just end
+        except Exception as error:  # a probe must get an answer, not a broken connection
             answer = _refusal(HTTPStatus.INTERNAL_SERVER_ERROR, f"{type(error).__name__}: {error}")
         if answer is None:
-            answer = _refusal(HTTPStatus.NOT_FOUND, f"{path}: nothing here")
+            answer = _refusal(HTTPStatus.NOT_FOUND, f"{path}: unknown path")
         elif self.command not in {"GET", "HEAD"}:
             answer = _refusal(HTTPStatus.METHOD_NOT_ALLOWED, f"found {self.command}, expected GET or HEAD")
         self._send(*answer)

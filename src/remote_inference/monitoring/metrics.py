@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The server's Prometheus metrics: histograms fed by each request, gauges read when somebody scrapes."""
+"""The server's Prometheus metrics: histograms updated by each request, gauges read at each scrape."""
 
 from __future__ import annotations
 
@@ -26,21 +26,23 @@ class ServerMetrics:
     """
 
     def __init__(self, snapshot: Callable[[], ServerSnapshot], clock_s: Callable[[], float]) -> None:
-        """snapshot: called by the thread that scrapes. clock_s: the snapshots' monotonic clock."""
+        """snapshot: called by the scraping thread. clock_s: the snapshots' monotonic clock [s]."""
         self._registry = CollectorRegistry()
         self._request_s = self._durations(
-            "request_duration", "Arrival of a request until its chunk was ready: queue wait and inference."
+            "request_duration", "Time from a request's arrival to its ready chunk: queue wait and inference."
         )
-        self._queue_wait_s = self._durations("queue_wait", "Arrival of a request until the worker took it.")
+        self._queue_wait_s = self._durations("queue_wait", "Time from a request's arrival to its inference.")
         self._inference_s = self._durations(
-            "inference_duration", "Decoding, policy and processors of the batch that a request was in."
+            "inference_duration", "Time of decoding, policy and processors for the batch of a request."
         )
         self._staleness_s = self._durations(
             "staleness",
-            "How long a robot had been waiting here when its chunk was ready: from the first request since "
-            "its last chunk, superseded ones included.",
+            "Time that a robot had waited when its chunk was ready, from its first request since the last "
+            "chunk, superseded requests included.",
         )
-        self._superseded = self._count("superseded_requests", "Requests replaced unserved by a newer one.")
+        self._superseded = self._count(
+            "superseded_requests", "Requests replaced by newer ones and never served."
+        )
         self._errors = self._count("request_errors", "Requests answered with ERROR, or not at all.")
         self._per_robot = (
             self._request_s,
@@ -63,17 +65,17 @@ class ServerMetrics:
         )
         self.executor_lag_s = Gauge(
             "policy_server_executor_lag_seconds",
-            "Longest delay of the last 5 s with which the executor came to what waited for it: so long may a "
-            "request have waited for its arrival.",
+            "Longest time in the last 5 s that ready work waited for the executor, and so a request may have "
+            "waited before its arrival was noted.",
             registry=self._registry,
         )
         self._registry.register(_SnapshotCollector(snapshot, clock_s))
         ProcessCollector(registry=self._registry)
         self._robots: frozenset[str] = frozenset()
-        self._lock = threading.Lock()  # a request that ends with its session must not bring its series back
+        self._lock = threading.Lock()  # a request that ends after its session must not bring the series back
 
     def keep(self, robots: Iterable[str]) -> None:
-        """Begin the series of robots that have a session now, remove those of all others."""
+        """Begin the series of robots with a session, and remove the series of all others."""
         with self._lock:
             robots = frozenset(robots)
             for metric in self._per_robot:
@@ -84,7 +86,7 @@ class ServerMetrics:
             self._robots = robots
 
     def record(self, record: RequestRecord) -> None:
-        """Count one request; of one that was unreadable only the error."""
+        """Count one request; for an unreadable request count only the error."""
         with self._lock:
             if record.batch_size:
                 self._batch_size.observe(record.batch_size)
@@ -101,7 +103,7 @@ class ServerMetrics:
             self._staleness_s.labels(record.robot).observe(record.staleness_ms / 1e3)
 
     def render(self, accept: str) -> tuple[bytes, str]:
-        """Return the exposition and its content type, in the format that an Accept header prefers."""
+        """Return the exposition and its content type, in the format that the Accept header prefers."""
         encode, content_type = choose_encoder(accept)
         return encode(self._registry), content_type
 
@@ -128,14 +130,14 @@ class _SnapshotCollector(Collector):
         self._clock_s = clock_s
 
     def describe(self) -> list[Metric]:
-        return []  # asked at registration, when there is nothing to tell yet
+        return []  # called at registration, when there are no values yet
 
     def collect(self) -> Iterator[Metric]:
         now = self._snapshot()
         ready = not now.unready_reason(self._clock_s())
         yield InfoMetricFamily(
             "policy_server",
-            "What is served; constant 1.",
+            "The served policy; constant 1.",
             {
                 "server": now.server,
                 "instance_id": now.instance_id,
@@ -145,11 +147,11 @@ class _SnapshotCollector(Collector):
             },
         )
         gauges = {
-            "ready": ("1 while robots may be sent here, as /readyz says.", ready),
+            "ready": ("1 while the server is ready for robots, as in /readyz.", ready),
             "sessions": ("Open sessions.", len(now.sessions)),
             "max_sessions": ("Sessions admitted at once.", now.max_sessions),
             "load_ratio": ("Fraction of the last 5 s in which the worker was busy, 0 to 1.", now.load),
-            "failed_batches": ("Batches in a row in which the policy answered nobody.", now.failed_batches),
+            "failed_batches": ("Batches in a row that the policy failed to answer.", now.failed_batches),
         }
         for name, (text, value) in gauges.items():
             yield GaugeMetricFamily(f"policy_server_{name}", text, value)

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The server at one moment, as plain data for any thread: what health, metrics and the page show."""
+"""The server at one moment, as plain data for any thread; health, metrics and the page show it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from dataclasses import asdict, dataclass, field, replace
 from remote_inference.core.server.request_record import RequestRecord
 from remote_inference.core.server.session import Session
 
-SHOWN_REQUESTS = 60  # of each session
-SHOWN_LOADS = 120  # one a second
+SHOWN_REQUESTS = 60  # per session
+SHOWN_LOADS = 120  # one per second
 QUIET_AFTER_S = 5.0
 EXECUTOR_DEADLINE_S = 20.0  # above the longest call that may block the executor: `Serving.close`
 
 
 @dataclass(frozen=True)
 class SessionView:
-    """One session as a person wants to see it."""
+    """One session, as people see it on the status page."""
 
     session_id: str
     robot: str
@@ -48,8 +48,8 @@ class ServerSnapshot:
     loading: bool = False  # the policy is being loaded, which keeps the executor busy
     accepting: bool = False
     worker_alive: bool = True
-    policy_unready: str = ""  # why the policy answers nobody
-    policy_unhealthy: str = ""  # why that will not pass
+    policy_unready: str = ""  # why the policy does not answer
+    policy_unhealthy: str = ""  # why the policy will not recover in this process
     failed_batches: int = 0  # in a row
     policy: str = ""
     policy_fingerprint: str = ""
@@ -74,7 +74,7 @@ class ServerSnapshot:
             return self.policy_unhealthy
         silent_s = now_s - self.made_s
         if silent_s > EXECUTOR_DEADLINE_S and not self.loading:
-            return f"the executor has not come round for {silent_s:.0f} s"
+            return f"the executor has not run for {silent_s:.0f} s"
         return ""
 
     def unready_reason(self, now_s: float) -> str:
@@ -97,7 +97,7 @@ class ServerSnapshot:
 
 @dataclass
 class _History:
-    """What one session's requests were like."""
+    """The outcomes and latencies of one session's requests."""
 
     view: SessionView
     last_ns: int | None = None
@@ -105,14 +105,14 @@ class _History:
 
 
 class Journal:
-    """The open sessions' histories by robot: the worker's thread records, the executor's reads."""
+    """The open sessions' histories by robot. The worker's thread writes, the executor's thread reads."""
 
     def __init__(self) -> None:
         self._histories: dict[str, _History] = {}
         self._lock = threading.Lock()
 
     def keep(self, sessions: Iterable[Session]) -> None:
-        """Begin the histories of new sessions, forget those of closed ones."""
+        """Begin the histories of new sessions, and forget those of closed sessions."""
         with self._lock:
             old = {history.view.session_id: history for history in self._histories.values()}
             self._histories = {
@@ -120,7 +120,7 @@ class Journal:
             }
 
     def record(self, record: RequestRecord, now_ns: int) -> None:
-        """Take one request; that of a robot whose session is closed is ignored."""
+        """Record one request; ignore it if its robot has no open session."""
         with self._lock:
             history = self._histories.get(record.robot)
             if history is None:
@@ -139,7 +139,7 @@ class Journal:
             )
 
     def views(self, now_ns: int) -> tuple[SessionView, ...]:
-        """Return the sessions in order of the robots' names."""
+        """Return the sessions, sorted by robot."""
         with self._lock:
             views = [_age(history, now_ns) for history in self._histories.values()]
         return tuple(sorted(views, key=lambda view: view.robot))

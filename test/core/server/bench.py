@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A worker on a test bench: its robots, a wire of JSON, and a clock that stands unless it is moved."""
+"""A worker on a test bench, with robots, a JSON decoder and a clock that only the test moves."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from remote_inference.core.server.worker import Worker
 MS = 1_000_000
 
 
-class WholeHouse:
-    """Serves everybody who waits in one batch."""
+class AllAtOnce:
+    """A scheduler that serves all waiting sessions in one batch."""
 
     def select(self, ready: Sequence[Session], open_sessions: int, now_ns: int) -> Selection:
         return Selection(ready)
 
 
 class JsonDecoder:
-    """A wire of JSON: the request's fields, and the state beside them."""
+    """Decodes requests in JSON: the request's fields, and the state beside them."""
 
     def request(self, data: bytes) -> tuple[Request, Any]:
         message = json.loads(data)
@@ -94,7 +94,7 @@ class Bench:
         self.chunks.append((session, chunk))
 
     def let_inference_take(self, duration_ns: int) -> None:
-        """Let every call of the policy last so long from now on."""
+        """Make every later call of the policy last `duration_ns`."""
         answer = self.policy.answer
 
         def slow(batch: Sequence[Any]) -> Any:
@@ -109,9 +109,9 @@ class Bench:
         return request
 
     def serve(self) -> list[Chunk]:
-        """Serve until nobody waits; return the chunks of this call."""
+        """Serve until no request waits; return the chunks of this call."""
         done = len(self.chunks)
         for _ in range(100):
             if not self.worker.step(self.sessions):
                 return [chunk for _, chunk in self.chunks[done:]]
-        raise AssertionError("the worker does not come to an end")
+        raise AssertionError("the worker does not finish")

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Admission: every row of the table, the first failing one named, in words that name index and both sides."""
+"""Admission: every row of the table rejects, and the reason of the first failing row names both sides."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_each_rule_rejects_in_words(rejection: str, offer: dict, terms: dict, sp
 
 @pytest.mark.parametrize("first", range(len(ROWS)), ids=[row[0] for row in ROWS])
 def test_the_first_failing_rule_is_the_one_named(first: int):
-    """Everything from one row of the table on is wrong."""
+    """The offer breaks this row of the table and all rows after it."""
     offer: dict[str, Any] = {}
     terms: dict[str, Any] = {}
     for _, of_offer, of_terms, _, _ in ROWS[first:]:
@@ -50,7 +50,7 @@ def test_the_first_failing_rule_is_the_one_named(first: int):
     assert judge(make_offer(**offer), make_spec(), make_terms(**terms)).rejection == ROWS[first][0]
 
 
-def test_a_robot_that_fits_is_admitted_without_remarks():
+def test_a_matching_robot_is_admitted_without_warnings():
     verdict = judge(make_offer(), make_spec(), make_terms())
     assert verdict.accepted
     assert verdict.warnings == ()
@@ -79,7 +79,7 @@ def test_every_missing_camera_is_named():
     assert "images.b" in reason
 
 
-def test_a_camera_that_the_policy_does_not_use_is_a_remark():
+def test_a_camera_that_the_policy_does_not_use_is_a_warning():
     offer = make_offer()
     verdict = judge(replace(offer, images=(*offer.images, DEPTH)), make_spec(), make_terms())
     assert verdict.accepted
@@ -97,7 +97,7 @@ def test_capacity_is_the_manifests(active: int, accepted: bool):
     assert judge(make_offer(), make_spec(), make_terms(active_sessions=active)).accepted == accepted
 
 
-def test_an_exclusive_policy_has_room_for_one_whatever_the_manifest_promises():
+def test_an_exclusive_policy_admits_one_robot_for_any_max_sessions():
     spec = make_spec(serving_mode=ServingMode.EXCLUSIVE)
     assert judge(make_offer(), spec, make_terms(max_sessions=4)).accepted
     verdict = judge(make_offer(), spec, make_terms(max_sessions=4, active_sessions=1))
@@ -105,7 +105,7 @@ def test_an_exclusive_policy_has_room_for_one_whatever_the_manifest_promises():
     assert "1 of 1" in verdict.reason
 
 
-def test_another_control_rate_is_a_remark_unless_fps_is_strict():
+def test_another_control_rate_is_a_warning_unless_fps_is_strict():
     verdict = judge(make_offer(fps=10.0), make_spec(), make_terms())
     assert verdict.accepted
     assert "10" in verdict.warnings[0]
@@ -122,7 +122,7 @@ def test_the_rounding_of_float32_on_the_wire_is_no_other_control_rate():
     ("height", "width", "warned"),
     [(48, 64, False), (480, 640, False), (0, 0, False), (720, 1280, True), (64, 48, True)],
 )
-def test_another_aspect_ratio_is_a_remark(height: int, width: int, warned: bool):
+def test_another_aspect_ratio_is_a_warning(height: int, width: int, warned: bool):
     image = ImageFeature(CAMERA, "jpeg", height, width)
     verdict = judge(make_offer(images=(image,)), make_spec(), make_terms())
     assert verdict.accepted
@@ -133,7 +133,7 @@ def test_another_aspect_ratio_is_a_remark(height: int, width: int, warned: bool)
         assert "64x48" in verdict.warnings[0]
 
 
-def test_rtc_is_downgraded_with_a_remark():
+def test_rtc_is_downgraded_with_a_warning():
     registry, spec = SessionRegistry("i1"), make_spec(supports_rtc=False)
     reply = registry.reply(make_offer(wants_rtc=True), spec, make_terms())
     assert reply.accepted
@@ -163,12 +163,12 @@ def test_a_refusal_for_capacity_carries_the_load():
 
 
 @pytest.mark.parametrize("rejection", ["capacity", "draining", "failing"])
-def test_a_refusal_that_passes_is_no_violation(rejection: str):
+def test_a_temporary_refusal_is_no_violation(rejection: str):
     check_reply(make_offer(), SessionReply(accepted=False, rejection=rejection), "f1")
 
 
 @pytest.mark.parametrize("rejection", ["actions", "cameras", "state", "schema"])
-def test_a_refusal_that_stays_is_a_violation(rejection: str):
+def test_a_permanent_refusal_is_a_violation(rejection: str):
     with pytest.raises(FatalMismatch, match="the words"):
         check_reply(
             make_offer(), SessionReply(accepted=False, rejection=rejection, message="the words"), None

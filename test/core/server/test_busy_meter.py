@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from bench import MS, Bench, WholeHouse
+from bench import MS, AllAtOnce, Bench
 from builders import SteadyPolicy
 
 from remote_inference.core.server.busy_meter import LOAD_WINDOW_NS, BusyMeter
@@ -24,7 +24,7 @@ def test_load_is_the_busy_fraction_of_the_window():
     assert meter.fraction(2 * LOAD_WINDOW_NS) == 0.0
 
 
-def test_a_step_in_progress_counts_as_far_as_it_has_come():
+def test_a_step_in_progress_counts_its_time_so_far():
     """A worker that hangs is busy, not idle."""
     meter = BusyMeter()
     second = LOAD_WINDOW_NS // 5
@@ -38,7 +38,7 @@ def test_a_step_in_progress_counts_as_far_as_it_has_come():
     assert meter.fraction(101 * second) == pytest.approx(0.8)
 
 
-def test_the_worker_tells_when_a_step_begins_and_ends():
+def test_the_worker_reports_when_a_step_begins_and_ends():
     bench = Bench()
     healthy, running_s = bench.policy.answer, []
 
@@ -65,7 +65,7 @@ def test_load_never_leaves_zero_to_one():
 
 
 def test_the_load_in_a_chunk_counts_the_work_that_made_it():
-    """A worker that is busy all the time with slow inferences must not call itself idle."""
+    """A worker that is always busy with slow inferences must not report itself idle."""
     bench = Bench()
     bench.let_inference_take(LOAD_WINDOW_NS // 2)
     bench.put(0)
@@ -73,9 +73,9 @@ def test_the_load_in_a_chunk_counts_the_work_that_made_it():
     assert chunk.server_load == pytest.approx(0.5)
 
 
-def test_a_worker_that_is_never_idle_is_fully_loaded_by_what_it_does_with_its_chunks_too():
-    """Publishing is its work: a server near its end must not look as if it had room."""
-    bench = Bench(SteadyPolicy(max_batch=8), WholeHouse(), robots=8)
+def test_publishing_counts_towards_the_load():
+    """Otherwise a saturated server would report that it can take more robots."""
+    bench = Bench(SteadyPolicy(max_batch=8), AllAtOnce(), robots=8)
     bench.let_inference_take(2 * MS)
     bench.each_send_takes_ns = MS
     while bench.now_ns < 3 * LOAD_WINDOW_NS:

@@ -1,16 +1,16 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A capture says in what company its request was served: a batch changes the last digits of a chunk."""
+"""A capture holds the batch size of its request: batching changes the last digits of a chunk."""
 
 from __future__ import annotations
 
-from bench import Bench, WholeHouse
+from bench import AllAtOnce, Bench
 
 
 def test_a_capture_holds_the_size_of_its_batch():
     batch_sizes: list[int] = []
     bench = Bench(
-        scheduler=WholeHouse(), robots=3, capture=lambda _offer, _data, _chunk, size: batch_sizes.append(size)
+        scheduler=AllAtOnce(), robots=3, capture=lambda _offer, _data, _chunk, size: batch_sizes.append(size)
     )
     for robot in range(3):
         bench.put(robot)

@@ -13,7 +13,7 @@ from remote_inference.core.server.policy_watch import CHECK_PERIOD_NS, PolicyWat
 
 
 class Policy:
-    """A rehearsal that fails as long as it is told to."""
+    """A probe that fails while `error` is set."""
 
     def __init__(self) -> None:
         self.error: Exception | None = None
@@ -39,7 +39,7 @@ def test_a_step_that_does_not_end_is_not_ready_at_half_its_time_and_unhealthy_af
             assert bool(words) == bool(reason)
 
 
-def test_a_step_that_ended_late_leaves_nothing_behind():
+def test_a_step_that_ended_late_leaves_the_server_ready():
     watch = make_watch()
     watch.busy.begin(0)
     watch.busy.add(0, ns(40.0))
@@ -52,8 +52,8 @@ def fail(watch: PolicyWatch, times: int) -> None:
         watch.check_when_due(lambda: 0)
 
 
-def test_failed_batches_alone_accuse_nobody():
-    """The requests may be at fault: a policy that answers the server itself does not fail."""
+def test_failed_batches_alone_do_not_make_the_policy_failing():
+    """The requests may be at fault: a policy that answers the server's probe does not fail."""
     policy = Policy()
     watch = make_watch(policy)
     fail(watch, 2)
@@ -63,19 +63,19 @@ def test_failed_batches_alone_accuse_nobody():
     assert watch.unready_reason(0) == ""
 
 
-def test_a_policy_that_fails_itself_too_is_not_ready_and_says_why():
+def test_a_policy_that_also_fails_the_probe_is_not_ready_and_says_why():
     policy = Policy()
     policy.error = PolicyError("no room")
     watch = make_watch(policy)
     fail(watch, 3)
     assert watch.failing
     assert watch.unready_reason(0) == (
-        "the policy failed 3 batches in a row and the server's own: PolicyError: no room"
+        "the policy failed 3 batches in a row and the server's probe: PolicyError: no room"
     )
     assert watch.unhealthy_reason(0) == ""
 
 
-def test_a_policy_that_fails_is_asked_again_and_again_until_it_answers():
+def test_a_failing_policy_is_probed_until_it_answers():
     policy = Policy()
     policy.error = PolicyError("no room")
     watch = make_watch(policy)
@@ -102,7 +102,7 @@ def test_a_lost_device_is_unhealthy_until_it_answers():
     assert watch.unready_reason(0) == ""
 
 
-def test_a_rehearsal_that_hangs_shows_as_any_inference():
+def test_a_probe_that_hangs_is_reported_like_any_inference():
     seen = []
 
     def hang() -> None:

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Equal demand gets equal shares, nobody starves whatever the others ask for, batches wait for company."""
+"""Equal demand gets equal shares, no session starves, and batches wait for further requests."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def make_sessions(count: int, arrival_ns: int = 0) -> list[Session]:
 
 
 def select(scheduler: Scheduler, ready: list[Session], open_sessions: int | None = None, now_ns: int = 0):
-    """Return the batch; by default nobody but the ready sessions is there."""
+    """Return the batch; by default only the ready sessions are open."""
     return list(scheduler.select(ready, len(ready) if open_sessions is None else open_sessions, now_ns).batch)
 
 
@@ -62,8 +62,8 @@ def test_each_waiting_session_is_served_once_per_cycle(scheduler: Scheduler):
         assert len(cycle) == 4
 
 
-def test_a_session_that_was_idle_has_no_debt_to_collect(scheduler: Scheduler):
-    """Otherwise a robot that comes back from a pause would shut the others out for as long."""
+def test_an_idle_session_gains_no_credit(scheduler: Scheduler):
+    """Otherwise a robot that resumes would shut the others out for as long as it had paused."""
     busy, idle = make_sessions(2)
     select(scheduler, [idle])
     for _ in range(100):
@@ -73,8 +73,8 @@ def test_a_session_that_was_idle_has_no_debt_to_collect(scheduler: Scheduler):
 
 
 @given(st.lists(st.sets(st.integers(1, 5)), min_size=30, max_size=60))
-def test_nobody_starves_under_greedy_sessions(demand: list[set[int]]):
-    """Session 0 waits all the time, the others as they please: at most all of them go first."""
+def test_no_session_starves_among_greedy_ones(demand: list[set[int]]):
+    """Session 0 always waits, the others at any time: each of the others goes first at most once."""
     scheduler, sessions = RoundRobin(), make_sessions(6)
     waited = 0
     for others in demand:
@@ -94,13 +94,13 @@ def test_a_robot_that_reopens_its_session_each_time_does_not_shut_the_others_out
     assert served.count("s0") >= 3
 
 
-def test_a_full_batch_goes_at_once_and_takes_those_served_longest_ago():
+def test_a_full_batch_goes_at_once_with_the_sessions_served_longest_ago():
     scheduler, sessions = MicroBatch(MAX_BATCH, WINDOW_NS), make_sessions(6)
     assert [session.session_id for session in select(scheduler, sessions)] == ["s0", "s1", "s2", "s3"]
     assert [session.session_id for session in select(scheduler, sessions)] == ["s4", "s5", "s0", "s1"]
 
 
-def test_a_request_waits_for_company_and_not_longer_than_the_window():
+def test_a_request_waits_for_others_no_longer_than_the_window():
     scheduler, sessions = MicroBatch(MAX_BATCH, WINDOW_NS), make_sessions(2, arrival_ns=1_000_000)
     early = scheduler.select(sessions, 3, 2_000_000)
     assert list(early.batch) == []
@@ -114,7 +114,7 @@ def test_the_window_counts_from_the_oldest_request():
     assert len(select(scheduler, sessions, 3, now_ns=WINDOW_NS)) == 2
 
 
-def test_a_session_that_asks_again_and_again_does_not_postpone_itself():
+def test_newer_requests_of_a_session_do_not_extend_the_window():
     scheduler, (session,) = MicroBatch(MAX_BATCH, WINDOW_NS), make_sessions(1)
     for now_ns in range(0, WINDOW_NS, WINDOW_NS // 10):
         session.mailbox.put(b"", now_ns)
@@ -122,18 +122,18 @@ def test_a_session_that_asks_again_and_again_does_not_postpone_itself():
     assert select(scheduler, [session], 2, now_ns=WINDOW_NS) == [session]
 
 
-def test_nobody_waits_for_robots_that_are_not_there():
+def test_a_batch_does_not_wait_for_more_requests_than_open_sessions():
     scheduler = MicroBatch(MAX_BATCH, WINDOW_NS)
     assert len(select(scheduler, make_sessions(1), open_sessions=1)) == 1
     assert len(select(scheduler, make_sessions(3), open_sessions=3)) == 3
 
 
-def test_an_empty_house_is_no_reason_to_look_again_soon():
+def test_without_requests_the_worker_waits_for_the_next_one():
     assert MicroBatch(MAX_BATCH, WINDOW_NS).select([], 3, 0).wait_ns == 0
 
 
 @given(st.lists(st.sets(st.integers(1, 9)), min_size=20, max_size=40))
-def test_nobody_starves_in_batches(demand: list[set[int]]):
+def test_no_session_starves_in_batches(demand: list[set[int]]):
     scheduler, sessions = MicroBatch(MAX_BATCH, WINDOW_NS), make_sessions(10)
     waited = 0
     for others in demand:

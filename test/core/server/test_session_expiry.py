@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions of robots that vanished, went elsewhere or fell silent are given to others; not at once."""
+"""Sessions of robots that vanished, went elsewhere or fell silent end after a grace period."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Expiry:
         return {session.session_id: reason for session, reason in gone}
 
 
-def test_robots_that_are_there_keep_their_sessions():
+def test_robots_that_are_present_keep_their_sessions():
     expiry = Expiry()
     assert [expiry.expired(at_s) for at_s in (0, 1, IDLE_S - 1)] == [{}, {}, {}]
 
@@ -55,8 +55,8 @@ def test_a_short_absence_is_forgotten():
     assert list(expiry.expired(19)) == ["a"]
 
 
-def test_a_robot_that_was_never_seen_has_the_grace_period_from_its_opening_on():
-    """Its endpoints may be discovered after its call."""
+def test_the_grace_period_of_an_undiscovered_robot_begins_when_its_session_opens():
+    """Discovery may find a robot's endpoints after its call."""
     expiry = Expiry()
     expiry.absent = {"a"}
     assert expiry.expired(0) == {}
@@ -64,7 +64,7 @@ def test_a_robot_that_was_never_seen_has_the_grace_period_from_its_opening_on():
     assert list(expiry.expired(10)) == ["a"]
 
 
-def test_a_robot_that_asks_nothing_loses_its_session_after_the_timeout():
+def test_a_robot_that_sends_no_requests_loses_its_session_after_the_timeout():
     expiry = Expiry()
     expiry.sessions[1].note_request("b", ns(100))
     assert expiry.expired(IDLE_S - 1) == {}
@@ -81,8 +81,8 @@ def test_a_robot_that_asks_another_server_loses_its_session_here():
     assert expiry.expired(3) == {"a": "its robot has named another session in 3 requests in a row"}
 
 
-def test_requests_on_their_way_while_a_session_is_opened_do_not_end_it():
-    """A robot abandons its request when it opens another session, and the new one's topic may bring it."""
+def test_old_requests_that_arrive_after_a_session_opened_do_not_end_it():
+    """A robot abandons its request when it opens another session; the new server may still receive it."""
     expiry = Expiry()
     for at_s in range(10):
         for session_id in ("before", "before", "a"):

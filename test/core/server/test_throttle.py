@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""One line of each kind per period, and nothing kept of those that have fallen silent."""
+"""One line of each kind is admitted per period, and kinds that have fallen silent are forgotten."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Warm-up refuses policies that cannot answer, and measures how many robots one worker can serve."""
+"""Warm-up refuses policies that cannot answer, and computes how many robots one worker can serve."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def warm(policy: SteadyPolicy, inferences: int = 1, **options: Any) -> float:
 
 @pytest.mark.parametrize("batch_size", [1, 4])
 def test_a_working_policy_is_warmed_up_and_then_timed_by_the_median(batch_size: int):
-    """The first calls are cold, and one of those that are timed may be disturbed."""
+    """The first calls are cold, and one of the timed calls may be disturbed."""
     policy, calls = SteadyPolicy(max_batch=4), []
     healthy = policy.answer
     policy.answer = lambda batch: (calls.append(len(batch)), healthy(batch))[1]
@@ -62,8 +62,8 @@ def test_every_request_is_decoded_and_has_processors_of_its_own():
 
 
 @pytest.mark.parametrize(("mode", "resets"), [(ServingMode.EXCLUSIVE, 1), (ServingMode.SHARED, 0)])
-def test_an_exclusive_policy_forgets_a_rehearsal(mode: ServingMode, resets: int):
-    """The robot's next observation must not follow on a dummy one."""
+def test_an_exclusive_policy_is_reset_after_a_rehearsal(mode: ServingMode, resets: int):
+    """The robot's next observation must not follow a sample observation."""
     policy = SteadyPolicy(serving_mode=mode)
     rehearse(policy).run()
     assert policy.resets == resets
@@ -94,7 +94,7 @@ def no_chunk_call(batch: Sequence[Any]) -> Any:
 def test_a_policy_that_cannot_answer_is_refused_by_name(answer: Any, words: str):
     policy = SteadyPolicy()
     policy.answer = answer
-    if words == "":  # nothing that numpy could add a state to, so that the answer itself is judged
+    if words == "":  # numpy cannot add a state to this answer, so the answer itself is checked
         processors = policy.make_processors()
         processors.post = lambda chunk: chunk  # type: ignore[method-assign]
         policy.make_processors = lambda: processors  # type: ignore[method-assign]
@@ -122,7 +122,7 @@ def test_a_policy_without_processors_is_refused():
         (0.1, 2.0, 50, 0.0, 4),
         (0.1, 0.1, 50, 0.0, 8),  # load allows 80, the deadline 8
         (0.1, 0.1, 50, 0.5, 3),
-        (0.1, 1.0, 50, 2.0, 0),  # nobody can be answered in time: never negative
+        (0.1, 1.0, 50, 2.0, 0),  # no robot can be answered in time: 0, not negative
         (2.0, 1.0, 50, 0.0, 0),
     ],
 )
@@ -142,7 +142,7 @@ def test_capacity_never_grows_with_inference_time_rate_or_round_trip():
 
 
 class RememberingPolicy(SteadyPolicy):
-    """Answers with the sum of all states since its last reset, as one with an observation queue would."""
+    """Answers with the sum of all states since the last reset, like a policy with an observation queue."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -206,7 +206,7 @@ def test_answers_are_compared_by_their_magnitude(relative: float, mode: ServingM
     assert find_serving_mode(RoundingPolicy(relative), "wave") is mode
 
 
-def test_a_small_action_beside_a_large_one_is_not_lost_in_its_tolerance():
+def test_each_action_is_compared_with_its_own_magnitude():
     """Shoulder in rad beside a gripper in per cent."""
     policy, calls = SteadyPolicy(), itertools.count()
     policy.make_processors = PlainProcessors  # type: ignore[method-assign, assignment]
@@ -276,18 +276,18 @@ def test_the_largest_batch_is_bounded_by_manifest_policy_and_sessions(
     ("manifest", "spec", "words"),
     [
         ({"max_sessions": 4}, {}, []),
-        ({"max_sessions": 50}, {}, ["max_sessions is 50, more than 40"]),
-        ({"max_sessions": 4}, EXCLUSIVE, ["max_sessions is 4, but the policy is served exclusively"]),
+        ({"max_sessions": 50}, {}, ["max_sessions is 50, but the policy's speed allows 40"]),
+        ({"max_sessions": 4}, EXCLUSIVE, ["max_sessions is 4, but an exclusive policy serves one robot"]),
         ({"max_sessions": 1}, EXCLUSIVE, []),
         ({"max_batch": 32}, {"max_batch": 16}, []),
         (
             {"max_batch": 32, "scheduler": "micro_batch"},
             {"max_batch": 16},
-            ["max_batch is 32, more than the policy takes: 16"],
+            ["max_batch is 32, but the policy takes at most 16"],
         ),
     ],
 )
-def test_what_the_manifest_promises_in_vain_is_said(manifest: dict, spec: dict, words: list[str]):
+def test_promises_that_the_policy_cannot_keep_are_named(manifest: dict, spec: dict, words: list[str]):
     found = find_false_promises(make_manifest(**manifest), make_spec(**spec), robots=40)
     assert len(found) == len(words)
     assert all(word in line for word, line in zip(words, found, strict=True))

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The inference loop: one chunk per request, and a failure costs one ERROR chunk and nobody else anything."""
+"""The inference loop: one chunk per request; a failure costs one ERROR chunk and affects no other robot."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bench import MS, Bench, WholeHouse
+from bench import MS, AllAtOnce, Bench
 from builders import CHUNK_SIZE, ShiftProcessors, SteadyPolicy
 
 from remote_inference.core.exchange import ChunkStatus
@@ -22,7 +22,7 @@ from remote_inference.core.server.scheduler import Selection
 from remote_inference.core.server.session import Session
 
 
-def test_nothing_waiting_is_nothing_done():
+def test_without_requests_a_step_does_nothing():
     bench = Bench()
     assert bench.worker.step(bench.sessions) is False
     assert bench.worker.step([]) is False
@@ -47,8 +47,8 @@ def test_each_request_gets_one_chunk_that_echoes_its_ids():
 
 
 def test_both_spaces_travel_and_processors_are_linked_per_session():
-    """The pair's post reads what its pre cached: another session's state must not leak in."""
-    bench = Bench(SteadyPolicy(max_batch=2), WholeHouse())
+    """`post` reads what `pre` cached: another session's state must not leak in."""
+    bench = Bench(SteadyPolicy(max_batch=2), AllAtOnce())
     bench.put(0, state=(0.1, 0.2))
     bench.put(1, state=(0.3, 0.4))
     first, second = bench.serve()
@@ -126,7 +126,7 @@ def test_a_non_finite_value_in_either_space_is_an_error(space: str):
 
 
 def test_a_malformed_observation_costs_only_its_sender():
-    bench = Bench(scheduler=WholeHouse())
+    bench = Bench(scheduler=AllAtOnce())
     bench.put(0, state=(1.0, 2.0, 3.0))
     bench.put(1)
     by_session = {chunk.session_id: chunk for chunk in bench.serve()}
@@ -151,7 +151,7 @@ def test_failing_processors_cost_only_their_session(stage: str):
         def _fail(self, where: str) -> None:
             raise PolicyError(f"broken {where}")
 
-    bench = Bench(scheduler=WholeHouse())
+    bench = Bench(scheduler=AllAtOnce())
     bench.sessions[0].processors = Broken()
     bench.put(0, episode_start=True)
     bench.put(1)
@@ -161,9 +161,9 @@ def test_failing_processors_cost_only_their_session(stage: str):
     assert by_session["s1"].status is ChunkStatus.OK
 
 
-def test_a_request_that_cannot_be_parsed_costs_nobody_else_anything():
-    """A truncated message: its ids cannot be echoed, but the worker must live."""
-    bench = Bench(scheduler=WholeHouse())
+def test_a_request_that_cannot_be_parsed_affects_no_other_robot():
+    """The ids of a truncated message cannot be echoed, but the worker must survive it."""
+    bench = Bench(scheduler=AllAtOnce())
     bench.sessions[0].mailbox.put(b"{truncated", bench.now_ns)
     bench.put(1)
     chunks = bench.serve()
@@ -171,8 +171,8 @@ def test_a_request_that_cannot_be_parsed_costs_nobody_else_anything():
     assert bench.worker.counters.errors == 1
 
 
-def test_a_request_that_breaks_the_batch_does_not_cost_its_companions_their_chunks():
-    bench = Bench(SteadyPolicy(max_batch=3), WholeHouse(), robots=3)
+def test_the_other_requests_of_a_broken_batch_get_their_chunks():
+    bench = Bench(SteadyPolicy(max_batch=3), AllAtOnce(), robots=3)
     healthy = bench.policy.answer
 
     def refuse_large_states(batch: Sequence[Any]) -> Any:
@@ -188,13 +188,13 @@ def test_a_request_that_breaks_the_batch_does_not_cost_its_companions_their_chun
     assert statuses == {"s0": ChunkStatus.OK, "s1": ChunkStatus.ERROR, "s2": ChunkStatus.OK}
 
 
-def test_nothing_of_a_batch_that_failed_is_held_while_its_requests_are_tried_one_by_one():
-    """After CUDA ran out of memory, its activations would leave no room for a single one."""
+def test_a_failed_batch_is_freed_before_its_requests_are_tried_one_by_one():
+    """After CUDA ran out of memory, the batch's activations would leave no memory for a single request."""
 
     class Activations:
-        """Stands for what a failed call has on the device."""
+        """Stands for the device memory of a failed call."""
 
-    bench = Bench(SteadyPolicy(max_batch=3), WholeHouse(), robots=3)
+    bench = Bench(SteadyPolicy(max_batch=3), AllAtOnce(), robots=3)
     healthy = bench.policy.answer
     held: list[weakref.ref[Activations]] = []
     alive: list[bool] = []
@@ -215,11 +215,11 @@ def test_nothing_of_a_batch_that_failed_is_held_while_its_requests_are_tried_one
 
 
 @pytest.mark.parametrize("what", ["chunk", "request record", "capture"])
-def test_what_nobody_takes_is_counted_and_costs_no_other_robot_anything(what: str):
-    """A robot's publisher may fail, a disk may be full, and the worker serves everybody."""
+def test_a_failed_handover_is_counted_and_affects_no_other_robot(what: str):
+    """A robot's publisher may fail or a disk may be full; the worker still serves the others."""
     captured: list[Any] = []
     bench = Bench(
-        SteadyPolicy(max_batch=3), WholeHouse(), robots=3, capture=lambda *taken: captured.append(taken)
+        SteadyPolicy(max_batch=3), AllAtOnce(), robots=3, capture=lambda *taken: captured.append(taken)
     )
     takers = {"chunk": "_deliver", "request record": "_log_request", "capture": "_capture"}
     healthy = getattr(bench.worker, takers[what])
@@ -250,7 +250,7 @@ def test_a_request_log_that_fails_does_not_end_the_worker_over_a_request_without
 
 
 def test_a_request_for_another_server_is_never_answered_here():
-    """Both hear the robot's topic: it would take our ERROR for the answer of the server that it has asked."""
+    """Both servers hear the robot's topic: it would take this ERROR for the other server's answer."""
     bench = Bench()
     bench.put(0, session_id="elsewhere", seq_id=7, episode_id=3, episode_start=True)
     assert bench.serve() == []
@@ -274,19 +274,19 @@ def test_a_session_knows_how_many_requests_in_a_row_named_another_and_when_the_l
         bench.serve()
         assert (session.foreign_requests, session.last_asked_ns) == (count, asked_ns)
     bench.put(0)
-    assert session.last_asked_ns == bench.now_ns  # it waits, and may name this session
+    assert session.last_asked_ns == bench.now_ns  # the waiting request may name this session
     bench.serve()
     assert (session.foreign_requests, session.last_asked_ns) == (0, bench.now_ns)
 
 
-def test_a_request_that_cannot_be_parsed_is_one_of_the_session_s_robot():
+def test_a_request_that_cannot_be_parsed_counts_as_the_session_s_own():
     bench = Bench(robots=1)
     bench.sessions[0].mailbox.put(b"{truncated", bench.now_ns)
     bench.serve()
     assert bench.sessions[0].last_asked_ns == bench.now_ns
 
 
-def test_draining_is_said_with_the_last_valid_chunk():
+def test_a_draining_server_says_so_in_a_valid_chunk():
     bench = Bench()
     bench.worker.draining = True
     bench.put(0)
@@ -318,8 +318,8 @@ def test_durations_are_measured_on_the_servers_clock():
     assert chunk.inference_ms == pytest.approx(20)
 
 
-def test_the_durations_of_a_batch_are_those_of_its_inference_and_not_of_the_sends_before():
-    bench = Bench(SteadyPolicy(max_batch=3), WholeHouse(), robots=3)
+def test_the_inference_time_of_a_chunk_leaves_out_the_sending_of_other_chunks():
+    bench = Bench(SteadyPolicy(max_batch=3), AllAtOnce(), robots=3)
     bench.let_inference_take(20 * MS)
     bench.each_send_takes_ns = 5 * MS
     for index in range(3):
@@ -331,7 +331,7 @@ def test_the_durations_of_a_batch_are_those_of_its_inference_and_not_of_the_send
 def test_a_request_that_replaces_another_as_it_is_taken_has_not_waited():
     """A negative wait would let the sum of a histogram fall."""
 
-    class Interrupted(WholeHouse):
+    class Interrupted(AllAtOnce):
         def select(self, ready: Sequence[Session], open_sessions: int, now_ns: int) -> Selection:
             bench.now_ns += MS
             bench.put(0, seq_id=2)
@@ -367,8 +367,8 @@ def test_an_episode_begins_with_fresh_processors():
     assert [session.processors.resets for session in bench.sessions] == [2, 0]  # type: ignore[attr-defined]
 
 
-def test_a_session_that_begins_within_an_episode_begins_without_another_robot_s():
-    """A robot that comes from another server has begun its episode there, and numbers count from 0."""
+def test_a_session_that_begins_within_an_episode_begins_with_fresh_processors():
+    """A robot that comes from another server began its episode there, and every robot counts from 0."""
     bench = Bench(SteadyPolicy(serving_mode=ServingMode.EXCLUSIVE), robots=1)
     bench.put(0, episode_id=0, episode_start=False)
     bench.serve()
@@ -397,7 +397,7 @@ def test_no_request_of_an_episode_is_served_before_a_reset_has_succeeded(part: s
 
 @pytest.mark.parametrize(("mode", "resets"), [(ServingMode.EXCLUSIVE, 1), (ServingMode.SHARED, 0)])
 def test_only_an_exclusive_policy_forgets_the_episode(mode: ServingMode, resets: int):
-    """In shared mode a reset would wipe the other robots' state; in exclusive mode it is the point."""
+    """In shared mode a reset would wipe the other robots' state; in exclusive mode it is intended."""
     bench = Bench(SteadyPolicy(serving_mode=mode), robots=1)
     bench.put(0, episode_start=True)
     bench.serve()
@@ -427,7 +427,7 @@ def test_a_request_that_fails_while_draining_is_answered_draining_without_rows()
 
 
 def test_records_say_how_many_were_served_together():
-    bench = Bench(SteadyPolicy(max_batch=3), WholeHouse(), robots=3)
+    bench = Bench(SteadyPolicy(max_batch=3), AllAtOnce(), robots=3)
     for index in range(3):
         bench.put(index)
     bench.serve()
@@ -437,7 +437,7 @@ def test_records_say_how_many_were_served_together():
 
 
 def test_staleness_counts_from_the_first_request_since_the_last_chunk():
-    """The robot has waited since its superseded request, though the one that is served came later."""
+    """The robot has waited since its superseded request, not since the later request that is served."""
     bench = Bench(robots=1)
     bench.put(0, seq_id=1)
     bench.now_ns += 70 * MS
@@ -452,7 +452,7 @@ def test_staleness_counts_from_the_first_request_since_the_last_chunk():
 
 
 def refuse_large_states(bench: Bench) -> None:
-    """Let one robot's states cost every batch that holds one: its own fault, not the policy's."""
+    """Make every batch with a large state fail: the robot's fault, not the policy's."""
     healthy = bench.policy.answer
 
     def answer(batch: Sequence[Any]) -> Any:
@@ -463,8 +463,8 @@ def refuse_large_states(bench: Bench) -> None:
     bench.policy.answer = answer
 
 
-def test_a_policy_that_fails_itself_too_is_failing_and_a_success_clears_it():
-    bench = Bench(scheduler=WholeHouse(), max_consecutive_failures=3)
+def test_a_policy_that_also_fails_the_probe_is_failing_until_it_answers():
+    bench = Bench(scheduler=AllAtOnce(), max_consecutive_failures=3)
     healthy, bench.policy.answer = bench.policy.answer, nan_rows
     verdicts = []
     for _ in range(4):
@@ -494,7 +494,7 @@ def test_while_the_policy_is_failing_robots_are_told_to_leave():
     assert [chunk.status for chunk in bench.serve()] == [ChunkStatus.OK]
 
 
-def test_a_policy_that_nobody_asks_any_more_recovers_by_the_server_s_own_requests():
+def test_a_policy_without_requests_recovers_through_the_server_s_probes():
     bench = Bench(max_consecutive_failures=1)
     healthy, bench.policy.answer = bench.policy.answer, nan_rows
     bench.put(0)
@@ -507,7 +507,7 @@ def test_a_policy_that_nobody_asks_any_more_recovers_by_the_server_s_own_request
 
 
 def test_one_robot_whose_requests_always_fail_does_not_make_the_policy_failing():
-    """Alone on the server it fails every batch; the others are admitted and served nevertheless."""
+    """Alone on the server this robot fails every batch; others are still admitted and served."""
     bench = Bench(max_consecutive_failures=2)
     refuse_large_states(bench)
     for _ in range(10):
@@ -518,8 +518,8 @@ def test_one_robot_whose_requests_always_fail_does_not_make_the_policy_failing()
     assert [chunk.status for chunk in bench.serve()] == [ChunkStatus.OK]
 
 
-def test_a_batch_that_answers_anybody_has_not_failed():
-    bench = Bench(SteadyPolicy(max_batch=2), WholeHouse())
+def test_a_batch_with_one_answer_has_not_failed():
+    bench = Bench(SteadyPolicy(max_batch=2), AllAtOnce())
     refuse_large_states(bench)
     bench.put(0)
     bench.put(1, state=(99.0, 0.0))
@@ -536,7 +536,7 @@ def test_malformed_observations_are_not_counted_against_the_policy():
     assert bench.watch.failed_batches == 0
 
 
-def test_the_worker_captures_what_it_answers_and_nothing_that_fails():
+def test_the_worker_captures_answered_requests_only():
     captured: list[Any] = []
     bench = Bench(capture=lambda *taken: captured.append(taken))
     bench.put(0, seq_id=7)

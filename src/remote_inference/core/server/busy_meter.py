@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""How busy the worker is: the fraction of the last seconds, the step in progress included."""
+"""Measures how busy the worker is: the busy fraction of the last seconds, with the step in progress."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ class BusyMeter:
     def __init__(self) -> None:
         self._spans: deque[tuple[int, int]] = deque()
         self._busy_ns = 0  # sum of the spans
-        self._begun_ns: int | None = None  # of the step in progress
-        self._lock = threading.Lock()  # the worker adds, services and status read
+        self._begun_ns: int | None = None  # start of the step in progress
+        self._lock = threading.Lock()  # the worker writes, services and status read
 
     def begin(self, now_ns: int) -> None:
-        """Note that a step begins: until it is added, it counts as far as it has come."""
+        """Note that a step begins. Its time so far counts until `add` is called."""
         with self._lock:
             self._begun_ns = now_ns
 
     def add(self, begin_ns: int, end_ns: int) -> None:
-        """Note a step that has ended."""
+        """Add a step that has ended."""
         with self._lock:
             self._begun_ns = None
             self._spans.append((begin_ns, end_ns))
             self._busy_ns += end_ns - begin_ns
 
     def running_s(self, now_ns: int) -> float:
-        """Return how long the step in progress has lasted [s], 0 when there is none."""
+        """Return how long the step in progress has lasted [s], 0 between steps."""
         with self._lock:
             return 0.0 if self._begun_ns is None else max(0, now_ns - self._begun_ns) / 1e9
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""One request on its way through the worker, and the record that it leaves."""
+"""One request in the worker, and the record of its outcome."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from remote_inference.core.server.session import Session
 
 @dataclass
 class Job:
-    """A request that names its session; it gets a chunk, or an ERROR chunk that says `error`."""
+    """A request of a session. Its answer is a chunk, or an ERROR chunk with `error` as its message."""
 
     session: Session
     letter: Letter
@@ -30,7 +30,7 @@ class Job:
     error: str = ""
 
     def record(self, chunk: Chunk, staleness_ms: float) -> RequestRecord:
-        """Return the record of the job, answered with a chunk."""
+        """Return the record of the job that `chunk` answers."""
         return RequestRecord(
             session_id=chunk.session_id,
             robot=self.session.offer.robot_namespace,
@@ -48,7 +48,7 @@ class Job:
 
 
 def unreadable(session: Session, letter: Letter, error: Exception) -> RequestRecord:
-    """Return the record of a request that cannot be parsed. Without its ids nobody can be answered."""
+    """Return the record of a request that cannot be parsed. Without its ids it cannot be answered."""
     return RequestRecord(
         session_id=session.session_id,
         robot=session.offer.robot_namespace,
@@ -60,9 +60,9 @@ def unreadable(session: Session, letter: Letter, error: Exception) -> RequestRec
 
 
 def foreign(session: Session, letter: Letter, request: Request) -> RequestRecord:
-    """Return the record of a request for another server; all that have a session hear the robot's one topic.
+    """Return the record of a request for another server; every server of a robot hears the robot's topic.
 
-    It must not be answered: the robot would take that for the answer of the server which it has asked.
+    The request must not be answered: the robot would take the answer for that of the other server.
     """
     return RequestRecord(
         session_id=request.session_id,

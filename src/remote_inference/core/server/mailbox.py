@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""One slot per session in which the newest request wins; what it replaces is counted."""
+"""One slot per session, which holds the newest request and counts the requests it replaces."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Letter:
-    """A serialized request and its arrival on the server's monotonic clock."""
+    """A serialized request and its arrival on the server's monotonic clock [ns]."""
 
     data: bytes
     arrival_ns: int
     superseded: int  # requests replaced since the last one served
-    waiting_since_ns: int  # arrival of the first of those, or of this one
+    waiting_since_ns: int  # arrival of the first replaced request, or of this one
 
 
 class Mailbox:
-    """Newest-wins slot. Bytes go in undecoded, so a superseded request costs nothing."""
+    """A slot for the newest request. Requests stay undecoded, so a superseded one costs nothing."""
 
     def __init__(self) -> None:
         self._letter: Letter | None = None
@@ -39,12 +39,12 @@ class Mailbox:
 
     @property
     def waiting_since_ns(self) -> int | None:
-        """Arrival of the first request since the last one was taken, None when the slot is empty."""
+        """Arrival of the first request since the last `take` [ns], None when the slot is empty."""
         letter = self._letter
         return None if letter is None else letter.waiting_since_ns
 
     @property
     def arrival_ns(self) -> int | None:
-        """Arrival of the waiting request, None when the slot is empty."""
+        """Arrival of the waiting request [ns], None when the slot is empty."""
         letter = self._letter
         return None if letter is None else letter.arrival_ns

@@ -89,7 +89,7 @@ class Manifest(Document):
         Field(
             ge=1,
             le=1_000_000,
-            description="failed calls of the policy in a row after which the server asks it itself",
+            description="failed calls of the policy in a row after which the server probes the policy",
         ),
     ] = 10
     inference_timeout_s: Annotated[

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the policy still answers: if not, robots leave, and in the end the process is restarted."""
+"""Watches whether the policy still answers; if not, robots leave, and finally the process is restarted."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from collections.abc import Callable
 from remote_inference.core.policy import DeviceLostError
 from remote_inference.core.server.busy_meter import BusyMeter
 
-UNREADY_SHARE = 0.5  # of inference_timeout_s; robots leave before the process is restarted
-CHECK_PERIOD_NS = 2_000_000_000  # between two checks of a policy that fails
+UNREADY_SHARE = 0.5  # of inference_timeout_s: robots leave before the process is restarted
+CHECK_PERIOD_NS = 2_000_000_000  # between two probes of a failing policy
 
 
 class PolicyWatch:
-    """Watches one policy. The worker's thread tells what happens; any thread asks for the reasons.
+    """Watches one policy. The worker's thread reports batches; any thread may ask for the reasons.
 
-    Batches that fail may be the robots' fault, and a policy that nobody asks any more cannot recover by
-    itself: whether it fails is decided by a request of the server's own. Times are the worker's monotonic
-    clock [ns].
+    Failed batches may be the robots' fault, and a policy without requests could never prove its recovery.
+    So the server probes the policy with a request of its own, and the probe decides whether the policy
+    fails. Times are the worker's monotonic clock [ns].
     """
 
     def __init__(
         self, rehearse: Callable[[], object], *, max_consecutive_failures: int, inference_timeout_s: float
     ) -> None:
-        """rehearse: lets the policy answer a request of the server's own; raises when it does not.
+        """rehearse: probes the policy with a request of the server's own; raises when that fails.
 
-        max_consecutive_failures: failed batches in a row after which it is asked so.
-        inference_timeout_s: how long a step may last until the process should be restarted.
+        max_consecutive_failures: failed batches in a row after which the server probes the policy.
+        inference_timeout_s: longest duration of a step before the process should be restarted.
         """
         self._rehearse = rehearse
         self._max_consecutive_failures = max_consecutive_failures
         self._inference_timeout_s = inference_timeout_s
-        self._failure = ""  # of the last rehearsal
+        self._failure = ""  # of the last probe
         self._device_lost = False
         self._next_check_ns = 0
         self.failed_batches = 0  # in a row
@@ -40,11 +40,11 @@ class PolicyWatch:
 
     @property
     def failing(self) -> bool:
-        """True while the policy answers neither robots nor the server itself."""
+        """True while the policy answers neither the robots' requests nor the server's probe."""
         return bool(self._failure)
 
     def count(self, *, answered: bool) -> None:
-        """Take a batch that the policy was asked. answered: whether anybody got a chunk."""
+        """Count a batch. answered: whether the policy answered any request of the batch."""
         if not answered:
             self.failed_batches += 1
             return
@@ -54,7 +54,7 @@ class PolicyWatch:
         self._next_check_ns = 0
 
     def check_when_due(self, clock_ns: Callable[[], int]) -> None:
-        """Rehearse after a row of failed batches, and from then on until the policy answers again."""
+        """Probe the policy after too many failed batches in a row, and until it answers again."""
         begin_ns = clock_ns()
         if self.failed_batches < self._max_consecutive_failures or begin_ns < self._next_check_ns:
             return
@@ -80,7 +80,8 @@ class PolicyWatch:
         if reason := self.unhealthy_reason(now_ns):
             return reason
         if failure := self._failure:
-            return f"the policy failed {self.failed_batches} batches in a row and the server's own: {failure}"
+            count = self.failed_batches
+            return f"the policy failed {count} batches in a row and the server's probe: {failure}"
         return self._hang(now_ns, UNREADY_SHARE * self._inference_timeout_s)
 
     def _hang(self, now_ns: int, limit_s: float) -> str:

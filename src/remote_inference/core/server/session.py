@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""One admitted robot on the server: its offer, mailbox and processors; and the registry of all of them."""
+"""The session of one admitted robot (offer, mailbox, processors), and the registry of all sessions."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ class Session:
     processors: Processors
     opened_ns: int = 0  # the server's monotonic clock
     mailbox: Mailbox = field(default_factory=Mailbox)
-    episode_id: int | None = None  # for which processors and policy are ready; None: for no episode
+    episode_id: int | None = None  # the episode for which processors and policy were reset
     last_request_ns: int = 0  # arrival of the last request that named this session
-    foreign_requests: int = 0  # those since then that named another session
+    foreign_requests: int = 0  # requests since then that named another session
     served_turn: int = 0  # place in the scheduler's queue, 0 before the first request
     entities: Any = None  # the node's publisher and subscription
 
     @property
     def last_asked_ns(self) -> int:
-        """When its robot last asked for a chunk here, or opened it; a request that waits is taken for one."""
+        """When the robot opened the session or last asked for a chunk [ns]; a waiting request counts."""
         return max(self.opened_ns, self.last_request_ns, self.mailbox.arrival_ns or 0)
 
     def note_request(self, session_id: str, arrival_ns: int) -> bool:
-        """Take note of whose session a request of its robot names; return whether it is this one."""
+        """Note the session that a request of the robot names; return whether it is this one."""
         if session_id != self.session_id:
             self.foreign_requests += 1
             return False
@@ -44,7 +44,7 @@ class Session:
 
 
 class SessionRegistry:
-    """Open sessions by id. Sessions are opened and closed on one thread and read by the worker's."""
+    """Open sessions by id. One thread opens and closes sessions; the worker's thread reads them."""
 
     def __init__(self, instance_id: str) -> None:
         self._instance_id = instance_id
@@ -62,7 +62,7 @@ class SessionRegistry:
         return self._sessions.get(session_id)
 
     def of_robot(self, robot_namespace: str) -> Session | None:
-        """Return the session of a robot, if it has one."""
+        """Return a robot's session, or None."""
         return next((s for s in self.all() if s.offer.robot_namespace == robot_namespace), None)
 
     def add(self, session: Session) -> None:
@@ -74,7 +74,7 @@ class SessionRegistry:
             return self._sessions.pop(session_id, None)
 
     def reply(self, offer: SessionOffer, spec: PolicySpec, terms: ServerTerms) -> SessionReply:
-        """Judge an offer; an accepting reply carries no session_id yet."""
+        """Return the reply to an offer; an accepting reply carries no session_id yet."""
         verdict = judge(offer, spec, terms)
         return SessionReply(
             accepted=verdict.accepted,

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Which log lines to leave out: one of a kind is news, a hundred a second are a load of their own."""
+"""Limits repeated log lines: one line of a kind is news, a hundred a second are a load."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import threading
 
 
 class Throttle:
-    """Admits one line of each key per period, whichever threads ask."""
+    """Admits one line of each key per period. Any thread may ask."""
 
     def __init__(self, period_s: float) -> None:
         self._period_s = period_s
-        self._admitted_s: dict[str, float] = {}  # by key, those of the last period
+        self._admitted_s: dict[str, float] = {}  # time of admission by key, for the last period
         self._lock = threading.Lock()
 
     def admits(self, key: str, now_s: float) -> bool:
-        """Tell whether a line may be logged now [s, monotonic]; if so, the key's next has to wait."""
+        """Return whether a line of `key` may be logged at `now_s` [s, monotonic], and begin its period."""
         with self._lock:
             self._admitted_s = {
                 other: admitted_s

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Proof, before anyone is admitted, that a policy answers; and how many robots its speed allows."""
+"""Proves before admission that a policy answers, and computes how many robots its speed allows."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from remote_inference.core.server.worker import Decoder
 
 TIMED_INFERENCES = 5
 PROBE_STEPS = 3  # requests of each fake session
-# How far two answers may lie apart and still be the same, in robot space: absolute, in the action's unit, and
-# relative to the largest value of the action in the chunk.
+# Largest difference of two answers that count as equal, in robot space: absolute in the action's unit, and
+# relative to the action's largest value in the chunk.
 ABSOLUTE_TOLERANCE = 1e-4
 RELATIVE_TOLERANCE = 1e-3
-BATCH_TOLERANCE = 2e-2  # relative, between batches of other sizes: bfloat16 rounds to 4e-3
+BATCH_TOLERANCE = 2e-2  # relative, between batches of different sizes: bfloat16 rounds to 4e-3
 
 
 class Rehearsal:
-    """A request of the server's own, served as a robot's is: decoded, prepared, answered and checked."""
+    """A request of the server's own, served like a robot's: decoded, prepared, answered and checked."""
 
     def __init__(self, policy: Policy, decoder: Decoder, data: bytes, offer: SessionOffer) -> None:
         """Take a serialized observation, and the offer of the robot that could have sent it."""
@@ -49,8 +49,7 @@ class Rehearsal:
     def run(self, batch_size: int = 1) -> list[Float32Array]:
         """Serve it `batch_size` times in one call of the policy; return the chunks in robot space.
 
-        An exclusive policy forgets the episode, which it does not belong to. Raises what decoder, processors
-        and policy raise, and PolicyError for an answer that is no chunk.
+        Raises what decoder, processors and policy raise, and PolicyError for an invalid chunk.
         """
         spec = self._policy.spec
         try:
@@ -94,10 +93,9 @@ def make_ready(
 def warm_up(
     policy: Policy, rehearsal: Rehearsal, inferences: int, clock_ns: Callable[[], int], batch_size: int = 1
 ) -> float:
-    """Rehearse `inferences` times, then some more against the clock; return the time of one request [s].
+    """Run `inferences` untimed rehearsals and some timed ones; return the time of one request [s].
 
-    That is the median, and the request's share of its batch. Raises PolicyError when the policy has no
-    working chunk call, whatever its name promises.
+    The time is the median, divided by the batch size. Raises PolicyError when the policy cannot answer.
     """
     try:
         for _ in range(inferences):
@@ -115,12 +113,12 @@ def warm_up(
 
 
 def find_serving_mode(policy: Policy, task: str) -> ServingMode:
-    """Find by trial whether sessions may share a policy, whatever its name or author says.
+    """Return how many sessions may share a policy, found by trial rather than from its name or author.
 
-    Two fake sessions with states of their own are served one after the other, then request by request in
-    turn. A policy that remembers (the diffusion family's observation queues) answers differently the second
-    time. So does one that draws random numbers: it is served exclusively, too. Raises PolicyError for an
-    answer that is no chunk.
+    Two fake sessions with different states are served one after the other, then in turn, request by request.
+    A policy that remembers (the diffusion family's observation queues) answers differently the second time. A
+    policy that draws random numbers does so too and is also served exclusively. Raises PolicyError for an
+    invalid chunk.
     """
     states = _states(policy.spec, 2)
     turns = [(who, step) for step in range(PROBE_STEPS) for who in (0, 1)]
@@ -131,7 +129,7 @@ def find_serving_mode(policy: Policy, task: str) -> ServingMode:
 
 
 def require_batches_to_agree(policy: Policy, batch_size: int, manifest: Manifest) -> None:
-    """Ask different requests one by one and in one call. Raises PolicyError when the answers differ."""
+    """Serve different requests one by one and in one call. Raises PolicyError when the answers differ."""
     processors = [policy.make_processors() for _ in range(batch_size)]
     inputs = [
         processors[who].pre(_observe(policy.spec, manifest.default_task, state, brightness=who % 256))
@@ -219,12 +217,12 @@ def find_speed(spec: PolicySpec, request_s: float) -> Speed:
 
 
 def find_false_promises(manifest: Manifest, spec: PolicySpec, robots: int) -> list[str]:
-    """Return what the manifest promises and the policy does not keep. robots: as many as its speed allows."""
+    """Return the manifest's promises that the policy cannot keep. robots: the number its speed allows."""
     found = []
     if manifest.max_sessions > 1 and spec.serving_mode is ServingMode.EXCLUSIVE:
-        found.append(f"max_sessions is {manifest.max_sessions}, but the policy is served exclusively: to one")
+        found.append(f"max_sessions is {manifest.max_sessions}, but an exclusive policy serves one robot")
     elif manifest.max_sessions > robots:
-        found.append(f"max_sessions is {manifest.max_sessions}, more than {robots}")
+        found.append(f"max_sessions is {manifest.max_sessions}, but the policy's speed allows {robots}")
     if batches(manifest) and manifest.max_batch > spec.max_batch:
-        found.append(f"max_batch is {manifest.max_batch}, more than the policy takes: {spec.max_batch}")
+        found.append(f"max_batch is {manifest.max_batch}, but the policy takes at most {spec.max_batch}")
     return found

@@ -26,23 +26,23 @@ from remote_inference.core.server.session import Session
 
 
 class Decoder(Protocol):
-    """Reads serialized requests; the wire's part, passed in so that this module knows no ROS."""
+    """Reads serialized requests. The wire implements it, so this module needs no ROS."""
 
     def request(self, data: bytes) -> tuple[Request, Any]:
         """Return the request's identity and the parsed message for `observation`."""
 
     def observation(self, message: Any, offer: SessionOffer) -> PolicyObservation:
-        """Decode state, images and prefixes. Raises ValueError saying what is malformed."""
+        """Return decoded state, images and prefixes. Raises ValueError that says what is malformed."""
 
 
 @dataclass
 class WorkerCounters:
     """Counts since start-up, published in ServerStatus."""
 
-    requests: int = 0  # taken, whether answered with a chunk, an error or not at all
-    errors: int = 0  # of them without a chunk
-    superseded: int = 0  # replaced unserved by a newer one of the same session
-    undelivered: int = 0  # chunks, request records and captures that nobody took
+    requests: int = 0  # taken, whether or not they were answered
+    errors: int = 0  # requests without a chunk
+    superseded: int = 0  # requests replaced by a newer one of the same session before they were served
+    undelivered: int = 0  # chunks, request records and captures that could not be handed over
 
 
 class Worker:
@@ -63,7 +63,7 @@ class Worker:
     ) -> None:
         """deliver: sends a chunk to a session's robot. clock_ns: monotonic. log_request: takes each record.
 
-        watch: told of what decides whether the policy still answers.
+        watch: learns the outcome of every batch.
         capture: takes each request that was answered with a chunk: the robot's offer, the serialized request,
         the chunk and the size of its batch. It must not block.
         on_policy_error: told what policy or processors raised, for their author.
@@ -79,13 +79,13 @@ class Worker:
         self._on_policy_error = on_policy_error
         self.busy = watch.busy
         self.counters = WorkerCounters()
-        self.last_undelivered = ""  # what it was and why nobody took it
+        self.last_undelivered = ""  # what could not be handed over, and why
         self.inference_ms: deque[float] = deque(maxlen=100)
         self.draining = False  # true: answers carry DRAINING
-        self.wait_ns = 0  # for how long the scheduler waits for more requests; 0: until the next one
+        self.wait_ns = 0  # time the scheduler waits to fill a batch; 0: until the next request
 
     def step(self, sessions: Sequence[Session]) -> bool:
-        """Serve one batch; return False when nothing was due."""
+        """Serve one batch; return whether the scheduler selected one."""
         self._watch.check_when_due(self._clock_ns)
         ready = [session for session in sessions if session.mailbox.arrival_ns is not None]
         begin_ns = self._clock_ns()
@@ -103,7 +103,7 @@ class Worker:
         for job in jobs:
             self._postprocess(job)
         self._count_failures(asked)
-        ready_ns = self._clock_ns()  # of all: what the sends before its own take is not a chunk's inference
+        ready_ns = self._clock_ns()  # the same for all: sending other chunks is not part of inference
         for job in jobs:
             self._send(job, ready_ns)
         self.busy.add(begin_ns, self._clock_ns())
@@ -116,7 +116,7 @@ class Worker:
         try:
             request, message = self._decoder.request(letter.data)
         except Exception as error:
-            session.last_request_ns = letter.arrival_ns  # by its topic it is this robot's
+            session.last_request_ns = letter.arrival_ns  # the topic belongs to this session's robot
             self._drop(session, letter, unreadable(session, letter, error))
             return None
         if not session.note_request(request.session_id, letter.arrival_ns):
@@ -129,7 +129,7 @@ class Worker:
         self._hand_over("request record", session, lambda: self._log_request(record))
 
     def _prepare(self, job: Job) -> None:
-        """Decode and preprocess; the processors are the session's own."""
+        """Decode and preprocess a request with its session's processors."""
         session = job.session
         try:
             if job.request.episode_id != session.episode_id or job.request.episode_start:
@@ -143,15 +143,15 @@ class Worker:
             job.error = f"preprocessing failed: {type(error).__name__}: {error}"
 
     def _begin_episode(self, session: Session, episode_id: int) -> None:
-        """Forget the old episode. The first request of a new one may have been lost, hence by its id."""
-        session.episode_id = None  # until both have forgotten: nothing is served on another one's remains
+        """Reset for a new episode. A new id shows it, too: the episode's first request may have been lost."""
+        session.episode_id = None  # until both resets succeed: no request may see the old episode's state
         session.processors.reset()
         if self._policy.spec.serving_mode is ServingMode.EXCLUSIVE:
             self._policy.reset()
         session.episode_id = episode_id
 
     def _predict(self, jobs: list[Job]) -> None:
-        """Run the policy once for all; when it fails, once for each, so that only the culprit pays."""
+        """Run the policy on the whole batch. If that fails, run each job alone, so only the culprit fails."""
         if not jobs:
             return
         problem = self._try_to_predict(jobs)
@@ -162,10 +162,10 @@ class Worker:
                 self._predict([job])
 
     def _try_to_predict(self, jobs: list[Job]) -> str:
-        """Return what went wrong: in words, for the exception holds what the batch has left on the device."""
+        """Return what went wrong, or "". The exception itself would hold the batch's device memory."""
         try:
             chunks = predict_all(self._policy, [job.model_input for job in jobs])
-        except Exception as error:  # whatever a policy raises must reach the robots, not kill the server
+        except Exception as error:  # a policy may raise anything; the server must survive it
             self._on_policy_error(error)
             return f"{type(error).__name__}: {error}"
         for job, chunk_model in zip(jobs, chunks, strict=True):
@@ -183,7 +183,7 @@ class Worker:
             job.error = f"postprocessing failed: {type(error).__name__}: {error}"
 
     def _count_failures(self, asked: list[Job]) -> None:
-        """Count a batch in which the policy answered nobody; malformed observations are not its fault."""
+        """Tell the watch whether the policy answered; malformed observations are not the policy's fault."""
         if asked:
             self._watch.count(answered=not all(job.error for job in asked))
 
@@ -206,7 +206,7 @@ class Worker:
             self._hand_over("capture", job.session, lambda: capture(*taken))
 
     def _hand_over(self, what: str, session: Session, hand_over: Callable[[], None]) -> None:
-        """Call what belongs to others. Its trouble must not become that of the other robots."""
+        """Call a consumer's function and count its failure, which must not affect the other robots."""
         try:
             hand_over()
         except Exception as error:

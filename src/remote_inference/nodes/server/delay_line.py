@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A network path of a given latency: what is put in comes out later, in order; the sender is not blocked."""
+"""A simulated network path: runs actions in order, after a given latency, without blocking the sender."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ JOIN_TIMEOUT_S = 1.0
 
 
 class DelayLine:
-    """Runs actions `delay_s` after they were put in, on a thread of its own; at once when the delay is 0."""
+    """Runs actions `delay_s` after `put`, on a thread of its own; at once when the delay is 0."""
 
     def __init__(self, delay_s: float, on_failure: Callable[[Exception], None]) -> None:
-        """on_failure: told on the line's thread what an action raised; the line ends."""
+        """on_failure: called on the line's thread with what an action raised; the line then ends."""
         self._delay_s = delay_s
         self._on_failure = on_failure
         self._queue: queue.SimpleQueue[tuple[float, Callable[[], None]] | None] = queue.SimpleQueue()
@@ -33,7 +33,7 @@ class DelayLine:
             self._queue.put((time.monotonic() + self._delay_s, action))
 
     def close(self) -> None:
-        """Drop what is still under way."""
+        """Drop the actions that have not run yet."""
         self._closed.set()
         self._queue.put(None)
         if self._thread is not None:

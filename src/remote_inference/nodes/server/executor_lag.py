@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""How late an executor comes to what waits for it: nobody sees a message before the executor takes it."""
+"""Measures how long ready work waits for an executor, which delays the arrival of messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WINDOW_S = 5.0
 
 
 class ExecutorLag:
-    """The lateness of a timer of a node, measured and read on its executor's thread."""
+    """Measures how late a node's timer runs. Everything happens on the executor's thread."""
 
     def __init__(self, node: Node) -> None:
         self._late_ns = deque([0], maxlen=round(WINDOW_S / PERIOD_S))
@@ -25,10 +25,10 @@ class ExecutorLag:
 
     @property
     def longest_s(self) -> float:
-        """The longest delay of the last WINDOW_S [s]."""
+        """The longest lateness in the last WINDOW_S [s]."""
         return max(self._late_ns) / 1e9
 
     def _measure(self) -> None:
         now_ns = time.monotonic_ns()
         self._late_ns.append(max(0, now_ns - self._due_ns))
-        self._due_ns = now_ns + self._timer.time_until_next_call()  # periods that were missed are not made up
+        self._due_ns = now_ns + self._timer.time_until_next_call()  # rclpy skips missed periods

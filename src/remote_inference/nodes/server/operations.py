@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that lets people watch a policy server: health port, metrics, request log and diagnostics."""
+"""The observers of a policy server: health port, metrics, request log and diagnostics."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from remote_inference.nodes.server.executor_lag import ExecutorLag
 from remote_inference.nodes.server.serving import Serving
 from remote_inference.recording.request_log import RequestLog
 
-LOAD_PERIOD_S = 0.9  # a little less than the status period: updates on change are left out
+LOAD_PERIOD_S = 0.9  # a little less than the status period: skips the updates between
 
 
 class Operations:
-    """A policy server's observers. `record` is for the worker's thread, all else for the executor's."""
+    """A policy server's observers. The worker's thread calls `record`; the executor's calls the rest."""
 
     def __init__(self, node: Node, instance_id: str) -> None:
         self._server = node.get_fully_qualified_name()
@@ -40,8 +40,8 @@ class Operations:
         self._journal = Journal()
         self._loads: deque[float] = deque(maxlen=SHOWN_LOADS)
         self._last_load_s = 0.0
-        self._undelivered = 0  # of the worker, as far as told
-        # Replaced as a whole, which is atomic: other threads always read a consistent one.
+        self._undelivered = 0  # the worker's count that was logged last
+        # The snapshot is replaced as a whole, which is atomic: other threads read a consistent one.
         self._snapshot = ServerSnapshot(self._server, instance_id, "unconfigured", time.monotonic())
         self._metrics = ServerMetrics(lambda: self._snapshot, time.monotonic)
         self._diagnostics = Diagnostics(node, "policy serving")
@@ -49,7 +49,7 @@ class Operations:
         self._health: HealthServer | None = None
 
     def open(self, manifest: Manifest) -> None:
-        """Open file and port before the policy is loaded: a mistake shows at once, and probes see it loading.
+        """Open file and port before the policy loads: mistakes show at once, and probes see the loading.
 
         Raises StartupError naming the manifest's key, what was found and expected.
         """
@@ -75,7 +75,7 @@ class Operations:
             self._logger.error(f"audit_file: the disk does not answer, {request_log.dropped} lines are lost")
 
     def record(self, record: RequestRecord) -> None:
-        """Take one served request; never blocks."""
+        """Record one served request; never blocks."""
         self._metrics.record(record)
         self._journal.record(record, time.monotonic_ns())
         request_log = self._request_log
@@ -85,7 +85,7 @@ class Operations:
             self._record_logger.debug(record.to_json())
 
     def update(self, status: ServerStatus, sessions: Sequence[Session], serving: Serving | None) -> None:
-        """Take the server's status: at least once a second, and whenever it or the sessions change."""
+        """Publish the server's status. Call it at least once a second and after every change."""
         self._journal.keep(sessions)
         self._metrics.keep(session.offer.robot_namespace for session in sessions)
         now_s = time.monotonic()

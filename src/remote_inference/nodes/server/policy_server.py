@@ -5,7 +5,7 @@
     policy_server --ros-args -p manifest:=belt_arm.manifest.yaml -p autostart:=true
 
 A managed node: configure loads and warms the policy up, activate admits robots, deactivate drains, cleanup
-frees the device. The executor deposits requests and answers services; one worker thread owns the policy.
+frees the device. The executor stores requests and answers services; one worker thread owns the policy.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from remote_inference.srv import GetStatus
 from remote_inference.wire import chunk_to_message
 from remote_inference.wire.qos import LATCHED_QOS
 
-STATUS_PERIOD_S = 1.0  # also of the search for sessions that nobody needs
-FAILURE_PERIOD_S = 10.0  # between two warnings of one robot's requests
+STATUS_PERIOD_S = 1.0  # also the period of the search for abandoned sessions
+FAILURE_PERIOD_S = 10.0  # between two warnings about one robot's requests
 
 
 class ServerConfig(Document):
@@ -153,7 +153,7 @@ class PolicyServer(LifecycleNode):
     def _unload(self) -> None:
         serving, self._serving = self._serving, None
         if serving is not None and not serving.close():
-            self.get_logger().error("an inference does not end: the device is not freed before it does")
+            self.get_logger().error("an inference has not ended; the device is freed when it does")
         self._sessions.stop()
         self._operations.close()
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A policy at work: loaded, served and freed on a thread of its own; and the way its chunks take."""
+"""Runs a policy: loads, serves and frees it on a thread of its own, and sends its chunks."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from remote_inference.policies import load_policy
 from remote_inference.recording.captures import CaptureWriter
 from remote_inference.wire.request_decoder import RequestDecoder, sample_request
 
-IDLE_WAIT_S = 0.1  # longest sleep of the worker, should a wake-up get lost
-JOIN_TIMEOUT_S = 8.0  # with what the captures may take, below EXECUTOR_DEADLINE_S
+IDLE_WAIT_S = 0.1  # longest sleep of the worker if a wake-up is lost
+JOIN_TIMEOUT_S = 8.0  # together with closing the captures below EXECUTOR_DEADLINE_S
 
 
 @dataclass(frozen=True)
 class _Loaded:
-    """What the inference thread has made before anybody is admitted."""
+    """What the inference thread has made before robots are admitted."""
 
     policy: Policy
     worker: Worker
@@ -43,11 +43,11 @@ class _Loaded:
 
 
 class Serving:
-    """One policy, loaded and warmed up, serving the sessions of a registry until closed.
+    """One policy, loaded and warmed up, which serves the sessions of a registry until closed.
 
-    One thread does with the policy whatever touches the device, from loading to freeing it: libraries keep
-    handles and settings by thread. Raises PolicyError or DocumentError when the policy cannot be loaded or
-    does not answer; nothing is left of it then.
+    One thread makes all calls that touch the device, from loading to freeing the policy: libraries keep
+    handles and settings per thread. Raises PolicyError or DocumentError when the policy cannot be loaded or
+    does not answer; the policy is freed then.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Serving:
         self.policy = loaded.policy
         self.worker = loaded.worker
         self.watch = loaded.watch
-        self.request_s = loaded.request_s  # of one request, decoding included
+        self.request_s = loaded.request_s  # time of one request with its decoding
 
     def deposit(self, session: Session, data: bytes) -> None:
         """Put a serialized observation into its session's mailbox."""
@@ -99,13 +99,13 @@ class Serving:
 
     @property
     def captures_dropped(self) -> int:
-        """Captures lost to a disk that is slow, full or gone."""
+        """Number of captures lost because the disk is slow, full or gone."""
         return self._captures.dropped if self._captures else 0
 
     def close(self) -> bool:
         """End the worker and free the device; return False when an inference does not end in time.
 
-        The device is freed when it ends after all.
+        The device is then freed when the inference ends.
         """
         self._stop.set()
         self._work.set()
@@ -142,7 +142,7 @@ class Serving:
                 self._loading.set_result(loaded)
                 self._serve(loaded.worker)
         except Exception as error:
-            if self._loading.done():  # a server that admits robots and answers nobody must not live on
+            if self._loading.done():  # a server without this thread would admit robots and never answer
                 self._on_failure(error)
             else:
                 self._loading.set_exception(error)

@@ -28,13 +28,13 @@ from remote_inference.srv import CloseSession, OpenSession, ResetSession
 from remote_inference.wire import WireError, offer_from_request, reply_to_response
 from remote_inference.wire.qos import CHUNK_TOPIC, EXCHANGE_QOS, OBSERVATION_TOPIC
 
-# A robot that has been silent for so long is not believed to be there because an endpoint of its name is.
+# After this silence a robot counts as gone, even if an endpoint of its name is still in the graph.
 SILENCE_NS = 20_000_000_000
 
 
 @dataclass(frozen=True)
 class _Entities:
-    """A session's two endpoints, and the robot's own as they were known when it began."""
+    """A session's two endpoints, and the robot's endpoints that were known when the session began."""
 
     publisher: Publisher
     subscription: Subscription
@@ -42,13 +42,13 @@ class _Entities:
 
 
 class SessionServices:
-    """`open_session`, `close_session` and `reset_session` of a server.
+    """The services `open_session`, `close_session` and `reset_session` of a server.
 
-    Everything here runs on the executor's thread, the only one that may create and destroy entities.
+    All methods run on the executor's thread, the only thread that may create and destroy entities.
     """
 
     def __init__(self, node: Node, registry: SessionRegistry, changed: Callable[[], None]) -> None:
-        """Offer the services. changed: told when a session was opened or closed or an offer refused."""
+        """Create the services. changed: called after a session was opened or closed or an offer refused."""
         self._node = node
         self._registry = registry
         self._changed = changed
@@ -60,7 +60,7 @@ class SessionServices:
         node.create_service(ResetSession, "~/reset_session", self._reset)
 
     def start(self, serving: Serving) -> None:
-        """Judge offers against a policy from now on; robots are admitted while `accepting`."""
+        """Judge offers by a policy from now on; robots are admitted while `accepting`."""
         manifest = serving.manifest
         self._expiry = SessionExpiry(manifest.session_grace_s, manifest.session_idle_timeout_s)
         self._serving = serving
@@ -73,7 +73,7 @@ class SessionServices:
             self._end(session)
 
     def terms(self, serving: Serving) -> ServerTerms:
-        """Return what the server grants at this moment."""
+        """Return the terms that the server grants now."""
         return ServerTerms(
             default_task=serving.manifest.default_task,
             pin_task=serving.manifest.pin_task,
@@ -86,10 +86,10 @@ class SessionServices:
         )
 
     def look_around(self) -> None:
-        """Learn by which endpoints robots publish, and end the sessions that nobody needs any more."""
+        """Learn the endpoints by which robots publish, and end abandoned sessions."""
         present = {session.session_id: self._robot_gids(session.offer) for session in self._registry.all()}
         for session in self._registry.all():
-            if not session.entities.robot_gids:  # the graph was slower than the session
+            if not session.entities.robot_gids:  # the session opened before discovery found them
                 session.entities = replace(session.entities, robot_gids=present[session.session_id])
         if self._expiry is None:
             return
@@ -112,7 +112,7 @@ class SessionServices:
         except WireError as error:
             response.rejection, response.message = "schema", f"malformed offer: {error}"
             return response
-        except Exception as error:  # raised out of a callback, it would end the node and every session
+        except Exception as error:  # out of a callback it would end the node and every session
             response.rejection = INTERNAL_REJECTION
             response.message = f"{type(error).__name__}: {error}"
             self._node.get_logger().error(f"{request.client} refused: {explain_policy_error(error)}")
@@ -137,7 +137,7 @@ class SessionServices:
         return response
 
     def _reset(self, request: ResetSession.Request, response: ResetSession.Response) -> ResetSession.Response:
-        # The worker resets the processors at the episode's first request, which may be waiting already.
+        # The worker resets the processors at the episode's first request, which may already wait.
         response.reset = self._registry.get(request.session_id) is not None
         if not response.reset:
             response.message = f"session {request.session_id!r} is not open"
@@ -146,7 +146,7 @@ class SessionServices:
     # -- sessions ------------------------------------------------------------------------------------------
 
     def _admit(self, offer: SessionOffer, serving: Serving) -> SessionReply:
-        # A robot that asks again has lost its session, whatever we believe: it does not count twice.
+        # A robot that asks again has lost its session, even if the registry holds it: count it once.
         old = self._registry.of_robot(offer.robot_namespace)
         reply = self._registry.reply(offer, serving.policy.spec, self._terms_for(offer, old, serving))
         if not reply.accepted:
@@ -171,9 +171,9 @@ class SessionServices:
         session = Session(
             uuid.uuid4().hex[:12], offer, serving.policy.make_processors(), opened_ns=time.monotonic_ns()
         )
-        # Without rclpy's own events, four a session: for every message its executor goes through them, each
-        # against all. They only log a QoS that does not match, which the robot's endpoints do, too.
-        with ExitStack() as undo:  # what was created, should a later step fail
+        # Without rclpy's default events, four per session: its executor compares them all for every message.
+        # They only log an incompatible QoS, which the robot's endpoints log, too.
+        with ExitStack() as undo:  # destroys the endpoints if a later step fails
             publisher = self._node.create_publisher(
                 ActionChunk,
                 in_namespace(offer.robot_namespace, CHUNK_TOPIC),
@@ -201,7 +201,7 @@ class SessionServices:
         self._node.destroy_publisher(session.entities.publisher)
 
     def _robot_gids(self, offer: SessionOffer) -> frozenset[bytes]:
-        """Return the endpoints by which nodes of the robot's name publish its observations."""
+        """Return the endpoints by which nodes of the robot's name publish observations."""
         topic = in_namespace(offer.robot_namespace, OBSERVATION_TOPIC)
         return frozenset(
             gid
@@ -210,7 +210,7 @@ class SessionServices:
         )
 
     def _is_alive(self, session: Session) -> bool:
-        """Tell whether the process that opened a session still publishes, beside whoever asks now."""
+        """Return whether the process that opened a session still publishes, besides the one that asks now."""
         gids = self._robot_gids(session.offer)
         if len(gids) > 1:
             return True
