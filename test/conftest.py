@@ -12,7 +12,7 @@ from typing import IO
 
 
 def _claim_domain() -> tuple[int, IO[str]]:
-    """Return a ROS domain that no other test process of this host has, and the file that keeps it ours."""
+    """Return a ROS domain that no other test process of this host uses, and the file that reserves it."""
     for domain in range(101, 0, -1):  # safe on Linux: their ports lie below the ephemeral range
         with suppress(OSError):  # locked, or another user's file
             claim = Path(tempfile.gettempdir(), f"ros_test_domain_{domain}.lock").open("w")  # noqa: SIM115  kept open
@@ -38,14 +38,14 @@ if rclpy.get_rmw_implementation_identifier() == zenoh_router.RMW:
     zenoh_router.start()
 
 
-LOG_LINES = 60  # of each process, shown when its test fails
+LOG_LINES = 60  # per process, shown when a test fails
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show what the test's processes have logged last, when it fails."""
+    """Show the last log lines of the test's processes when the test fails."""
     report = yield
     folder = getattr(item, "funcargs", {}).get("tmp_path")
     if report.failed and folder is not None:
@@ -73,7 +73,7 @@ def pytest_sessionfinish() -> None:
 
 
 def _shared_memory_in_use() -> set[str]:
-    """Return what live processes have mapped or hold open.
+    """Return the files that live processes have mapped or hold open.
 
     Fast DDS's lock files are only held open. Without them a process's peers take it for dead and read no more
     of what it sends.
@@ -90,7 +90,7 @@ def _shared_memory_in_use() -> set[str]:
 
 @pytest.fixture
 def no_zenoh_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hide the variables that a user, or a run of the tests on rmw_zenoh, has set: they win over defaults."""
+    """Hide Zenoh's variables, set by a user or by a test run on rmw_zenoh: they override the defaults."""
     for name in [name for name in os.environ if name.startswith("ZENOH_")]:
         monkeypatch.delenv(name)
 

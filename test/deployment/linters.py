@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def complaints(*command: str | Path) -> str:
-    """Run a linter and return what it says, nothing when all is well. Skips the test where it is missing."""
+    """Return a linter's findings, empty when all is well. Skips the test where the linter is missing."""
     name, *arguments = map(str, command)
     found = shutil.which(name, path=str(Path(sys.executable).parent)) or shutil.which(name)
     if found is None:

@@ -314,7 +314,7 @@ def test_the_server_s_port_is_that_of_its_manifest_and_its_device_one_of_torch_s
     load_document(manifest_file, Manifest)
 
 
-def test_everybody_meets_at_the_router() -> None:
+def test_every_service_uses_the_router() -> None:
     router = services()["router"]
     (port,) = {text.split(":")[0] for text in router["ports"]}
     config = (ROOT / "config" / "zenoh" / "router.json5").read_text()

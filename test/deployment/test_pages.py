@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The how-to pages: what they tell people to type exists, and symptoms are told in the code's own words."""
+"""The how-to pages: every command in them exists, and symptoms are quoted from the code."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PAGES = [
 ]
 TROUBLESHOOTING = (DOCS / "how-to" / "troubleshooting.md").read_text()
 SOURCE = ROOT / "src" / "remote_inference"
-# Words of the pages that are nobody's parameter: programs, images, and values of the middleware.
+# Words of the pages that are no parameters: programs, images, and values of the middleware.
 ELSEWHERE = {
     *("RMW_IMPLEMENTATION", "ROS_DOMAIN_ID", "rmw_zenoh_cpp", "rmw_zenohd", "top"),
     *("transition", "measured", "rename", "reason", "name", "TOPIC"),
@@ -53,7 +53,7 @@ PROGRAMS = (
 
 
 def code_spans(page: str) -> list[str]:
-    """Return what stands in backticks, outside of the blocks of commands."""
+    """Return the code spans of a page, outside of the blocks of commands."""
     return re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", page, flags=re.DOTALL))
 
 
@@ -174,7 +174,7 @@ def test_a_rejection_is_explained_in_the_server_s_words(name: str, words: str) -
     assert re.fullmatch(pattern, verdict.reason), verdict.reason
 
 
-def test_it_is_said_which_rejections_end_the_node() -> None:
+def test_the_page_says_which_rejections_end_the_node() -> None:
     table = re.findall(
         r"^\| `(\w+)` \|.*\| (.*) \|.*\|$",
         TROUBLESHOOTING.split("## The server refuses")[1],
@@ -253,7 +253,7 @@ WITHOUT_PREAMBLE = [page for page in PAGES if page.stem in {"fleet_keys", "zenoh
 
 @pytest.mark.parametrize("page", WITHOUT_PREAMBLE, ids=lambda page: page.stem)
 def test_a_block_that_speaks_to_nodes_says_on_which_middleware(page: Path) -> None:
-    """Nothing else does: on another one they wait for ever."""
+    """On another middleware the commands would wait for ever without an error."""
     for block in blocks(page):
         if any(SPEAKS.match(line) for line in block):
             assert "export RMW_IMPLEMENTATION=rmw_zenoh_cpp" in block, block

@@ -99,13 +99,13 @@ def wrap(tmp_path: Path) -> Iterator[Callable[[str], Wrapper]]:
 
 
 def test_a_killed_wrapper_takes_its_processes_with_it(wrap: Callable[[str], Wrapper]) -> None:
-    """A robot's node would go on commanding, and nobody could stop it."""
+    """Otherwise a robot's node would keep commanding, and nobody could stop it."""
     wrapper = wrap(f"tell()\n{SLEEP}")
     wrapper.process.kill()
     wait_until(lambda: not lives(wrapper.script), "the script ends")
 
 
-def test_a_process_of_a_killed_wrapper_can_still_say_good_bye(
+def test_a_process_of_a_killed_wrapper_can_still_shut_down_cleanly(
     wrap: Callable[[str], Wrapper], tmp_path: Path
 ) -> None:
     said = tmp_path / "said"
@@ -141,7 +141,7 @@ def test_a_process_that_takes_no_signals_yet_ends_without_a_traceback(
     assert wrapper.end() == (0, "")
 
 
-def test_impatience_leaves_nothing_behind_and_no_traceback(
+def test_repeated_interrupts_leave_no_process_and_no_traceback(
     wrap: Callable[[str], Wrapper], tmp_path: Path
 ) -> None:
     asked, go = tmp_path / "asked", tmp_path / "go"
@@ -163,7 +163,7 @@ signal.signal(signal.SIGTERM, end)
     assert not lives(wrapper.script)
 
 
-def test_one_that_is_not_required_is_missed_aloud_while_the_rest_runs_on(
+def test_the_end_of_an_optional_process_is_logged_while_the_others_run_on(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """The robot goes on without its recorder, and its operator is told."""
@@ -188,5 +188,5 @@ def test_the_end_of_a_log_is_shown_with_what_ended(tmp_path: Path) -> None:
             group.check()
 
 
-def test_an_exit_code_outlives_a_required_companion_that_is_stopped() -> None:
+def test_the_exit_code_is_that_of_the_process_that_ended_first() -> None:
     assert run_until_interrupted([script(SLEEP, name="long"), script("sys.exit(4)", name="short")]) == 4

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The router that a run of the tests on rmw_zenoh starts: used when it listens, missed when it has ended."""
+"""The router of a test run on rmw_zenoh: used once it listens, reported when it has ended."""
 
 from __future__ import annotations
 

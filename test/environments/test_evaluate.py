@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The evaluation: what a strategy asks of a policy, and where the arm is asked to jump."""
+"""The evaluation: the requests of each strategy, and the steps of the arm at seams and within chunks."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def run(strategy: Strategy, latency_ticks: int) -> tuple[Ramps, object]:
 
 
 @pytest.mark.parametrize("strategy", [TRIM, RTC])
-def test_steps_at_seams_and_within_chunks_are_told_apart(strategy: Strategy):
+def test_steps_at_seams_and_within_chunks_are_measured_separately(strategy: Strategy):
     _, result = run(strategy, 4)
     # Rows overlap: from row 13 of one chunk to row 4 of the next.
     down, up = JUMP + (REQUEST_EVERY_TICKS - 1) * SLOPE, JUMP - (REQUEST_EVERY_TICKS - 1) * SLOPE

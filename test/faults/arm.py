@@ -1,11 +1,11 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""An arm that knows where each command comes from.
+"""An arm that knows which state each command was computed from.
 
 Besides two joints, the contract has two markers that look like joints without limits: the arm publishes the
 number of each state message as the position of `capture`, and its own count of episodes as that of `episode`.
-A policy that answers with the measured state sends them back, so each command carries the number of the
-capture it was computed from.
+A policy that answers with the measured state returns the markers, so each command carries the number of the
+capture behind it.
 
 The measured joints jump between positions just beyond their limits: without clamps there is no safe command.
 """
@@ -39,7 +39,7 @@ COUNT_MAX = 2.0**24  # a float32 counts exactly up to here
 OVERSHOOT = 1.03  # less than one step beyond a limit, so that the first command can lie within it
 JUMP_CAPTURES = {"shoulder": 45, "elbow": 25}  # captures between two jumps of the measured position
 
-# What every robot of these tests runs with; what is not named has its default.
+# Parameters of every robot in these tests; the others have their defaults.
 PARAMETERS: dict[str, Any] = {
     "merge_mode": "replace",
     "buffer_time_s": 2.75,  # of 3 s in a chunk: several requests a second
@@ -74,7 +74,7 @@ def measured(number: int) -> tuple[float, ...]:
 
 
 class Arm(Rig):
-    """The rig with jumping joints, markers and a record of everything that the judge must know."""
+    """The rig with jumping joints, markers and a record of everything that the judge needs."""
 
     def __init__(self, folder: Path) -> None:
         self.record = Record()
@@ -96,11 +96,11 @@ class Arm(Rig):
         self.wait_for_commands(10)
 
     def wait_until_held(self) -> None:
-        """Wait until no command has come for so long that it is no late tick."""
+        """Wait until the commands have stopped, longer than for a late tick."""
         self.wait_for(lambda: now_ns() - self.record.commands[-1].time_ns > 1.2 * GAP_S * 1e9, "held")
 
     def reset(self) -> str:
-        """Begin an episode; return what the node says of it."""
+        """Begin an episode; return the node's answer."""
         return self._operate("reset")
 
     def pause(self) -> None:
@@ -119,7 +119,7 @@ class Arm(Rig):
         return str(response.message)
 
     def stop_controller(self) -> None:
-        """Let nobody subscribe to the commands any more; return when the robot's node has noticed."""
+        """End the subscription to the commands; return when the robot's node has noticed."""
         self._executor.create_task(lambda: self.node.destroy_subscription(self._controller))
         log = self.folder / "logs" / "remote_inference.log"
         self.wait_for(lambda: "no controller subscribes" in log.read_text(), "the node's warning")
@@ -135,7 +135,7 @@ class Arm(Rig):
     def _on_command(self, message: Float64MultiArray, info: dict[str, int | None]) -> None:
         super()._on_command(message, info)
         values = dict(zip(reversed(NAMES), message.data, strict=True))
-        # The middleware's own thread has stamped it: this process may have been late to look.
+        # The middleware's thread stamps the arrival: this process may take the message late.
         time_ns = info["received_timestamp"] or now_ns()
         number = info["publication_sequence_number"]
         if number is None:
@@ -161,7 +161,7 @@ class Arm(Rig):
             self._camera.publish(self._last_image)
 
     def freeze_camera(self) -> None:
-        """Let the driver publish its last image, with its stamp, for ever."""
+        """Make the driver repeat its last image, with its stamp, for ever."""
         self.repeated_image = self._last_image
 
     def _publish_joints(self, stamp: Any) -> None:

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures of the fault tests. The arm's is the judge: no test ends without its verdict."""
+"""Fixtures of the fault tests. The arm's fixture judges the commands at the end of every test."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ORDER = pytest.StashKey[int]()
 
 
 class FaultTable:
-    """Collects the rows of a run, from worker processes too, and writes them when every test has passed."""
+    """Collects the rows of a run, also from worker processes, and writes them when every test has passed."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

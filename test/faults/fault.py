@@ -11,7 +11,7 @@ from judge import Command
 
 
 class Fault:
-    """Marks the fault's time on an arm and tells what became of it, by the commands and the states."""
+    """Marks the fault's time on an arm, and reports its effect from the commands and the states."""
 
     def __init__(self, arm: Arm, note: Callable[[str, str], None]) -> None:
         """note: takes what was observed and the time to recover."""
@@ -21,16 +21,16 @@ class Fault:
         self._first_state = 0
 
     def begins(self) -> None:
-        """Call it just before the fault is made."""
+        """Note the begin of the fault; call it just before causing the fault."""
         self._began_ns = now_ns()
         self._first_state = len(self._arm.states) - 1
 
     def ends(self) -> None:
-        """Call it just after the last cause is removed."""
+        """Note the end of the fault; call it just after removing the last cause."""
         self._ended_ns = now_ns()
 
     def wait_for_recovery(self) -> None:
-        """Wait until the robot streams and executes what was captured after the fault's end."""
+        """Wait until the robot streams and executes actions captured after the fault's end."""
         arm = self._arm
         arm.wait_for(
             lambda: self._first_fresh() and arm.states[-1].state_name == "STREAMING",
@@ -54,9 +54,9 @@ class Fault:
         return (end_ns - begin_ns) / 1e9
 
     def trail(self) -> list[str]:
-        """Names of the states entered since the fault began, the one it began in first.
+        """Names of the states since the fault began, the state at its begin first.
 
-        CONNECTING, to which no robot returns, is the state of another one that has been started.
+        No robot returns to CONNECTING: it is the state of another process that has been started.
         """
         names = [state.state_name for state in self._arm.states[self._first_state :]]
         names = [name for name in names if name != "CONNECTING"]

@@ -1,9 +1,9 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The judge: whether the commands that an arm received were safe, by the arm's own records and clock alone.
+"""The judge: decides from an arm's own records and clock alone whether its commands were safe.
 
-Each command says from which capture of the arm's state it was computed (arm.py explains how), so nothing that
-the node says of itself is needed.
+Each command says from which capture of the arm's state it was computed (arm.py explains how), so the judge
+needs no statement of the node itself.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from dataclasses import dataclass, field
 
 FPS = 30.0
 PERIOD_S = 1.0 / FPS
-GAP_S = 0.5  # without a command: a hold, and no late tick
+GAP_S = 0.5  # a longer gap between commands is a hold and no late tick
 LIMITS = {"shoulder": (-2.0, 2.0), "elbow": (-1.0, 1.0)}  # [rad]
 MAX_VELOCITY = {"shoulder": 3.0, "elbow": 6.0}  # [rad/s]
 MAX_ACTION_AGE_S = 1.5
 
 TRANSPORT_S = 0.5  # capture to the node plus command to the arm, on a loaded machine
 UNDER_WAY_S = 0.1  # a command may be on its way while an operator's service answers
-JITTER_S = 0.5  # by which two arrivals may be closer together than the ticks behind them
-FRESH_S = 1.0  # the measured position from which a forgetful node steps is younger than this
+JITTER_S = 0.5  # two arrivals may be closer together than their ticks by this
+FRESH_S = 1.0  # maximum age of the measured position from which a node steps after a reset
 ROUNDING = 1e-5
 
 
@@ -40,7 +40,7 @@ class Command:
     """One received command."""
 
     time_ns: int  # arrival
-    number: int  # of its publisher's messages, rising: shows lost ones
+    number: int  # the publisher's count of messages, whose gaps show lost ones
     positions: tuple[float, ...]  # order of LIMITS
     capture: float  # number of the capture behind it
     episode: float  # of that capture, as it came back
@@ -58,7 +58,7 @@ class OperatorCall:
 
 @dataclass
 class Record:
-    """All that happened to one arm, in order."""
+    """Everything that happened to one arm, in order."""
 
     captures: list[Capture] = field(default_factory=list)
     commands: list[Command] = field(default_factory=list)
@@ -68,8 +68,8 @@ class Record:
 def number_by_arrival(commands: Sequence[Command], time_ns: int) -> int:
     """Return the number of the command after `commands`, for middlewares that do not number messages.
 
-    Each period of the last GAP_S without a command counts as a lost one: which one was late is not known.
-    Such numbers always rise, so they do not show a second publisher.
+    Each period of the last GAP_S without a command counts as a lost command, as late ones cannot be told
+    apart. These numbers always rise, so they do not reveal a second publisher.
     """
     if not commands:
         return 1
@@ -79,7 +79,7 @@ def number_by_arrival(commands: Sequence[Command], time_ns: int) -> int:
 
 
 def find_violations(record: Record) -> list[str]:
-    """Return what was unsafe, one line for each command and rule; empty when all was well."""
+    """Return the violations, one line per command and rule; empty for a safe run."""
     problems = []
     for rule in (_sources, _ages, _limits, _steps, _pace, _episodes, _pauses, _publishers):
         problems += [f"{rule.__name__.strip('_')}: {text}" for text in rule(record)]
@@ -87,7 +87,7 @@ def find_violations(record: Record) -> list[str]:
 
 
 def _sources(record: Record) -> Iterator[str]:
-    """Each command is computed from one state that the arm did publish, and never from an older one again."""
+    """Each command is computed from a published state of the arm, and never from an older one than before."""
     newest = -1.0
     for command in record.commands:
         if not _is_known(record, command):
@@ -117,11 +117,11 @@ def _limits(record: Record) -> Iterator[str]:
 
 
 def _steps(record: Record) -> Iterator[str]:
-    """From command to command at most a period's way; from the measured position where the node forgets."""
+    """Two commands are at most one period's way apart; after a reset the measured position counts instead."""
     before: Command | None = None
     for command in record.commands:
         references = [] if before is None else [before.positions]
-        # Commands before the first one received were published to nobody: an arm is discovered late.
+        # Commands before the first received one had no subscriber: an arm is discovered late.
         periods = max(1, command.number - (before.number if before else 0))
         if before is None or _may_have_forgotten(record, before, command):
             oldest_ns = command.time_ns - round((FRESH_S + periods * PERIOD_S) * 1e9)
@@ -150,7 +150,7 @@ def _pace(record: Record) -> Iterator[str]:
 
 
 def _episodes(record: Record) -> Iterator[str]:
-    """After `reset` has answered, nothing computed from before its call is commanded any more."""
+    """After `reset` has answered, no action from before the call is commanded."""
     for call in (call for call in record.calls if call.name == "reset"):
         after = [command for command in record.commands if command.time_ns > call.returned_ns]
         # The last capture before the call may have reached the node after the reset.
@@ -187,7 +187,7 @@ def _is_known(record: Record, command: Command) -> bool:
 
 
 def _may_have_forgotten(record: Record, before: Command, command: Command) -> bool:
-    """Tell whether an operator's call or a long silence made the measured position the node's reference."""
+    """Return whether a call or a long silence may have made the measured position the node's reference."""
     silence_s = (command.time_ns - before.time_ns) / 1e9
     return silence_s > MAX_ACTION_AGE_S - TRANSPORT_S or any(
         call.name in {"reset", "resume"}

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A policy server that misbehaves as a test wants: real node, services and messages, scripted answers."""
+"""A policy server that misbehaves by script: node, services and messages are real, the answers are not."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Behaviour = Callable[[Observation], list[Reply]]
 
 
 def right_answer(observation: Observation) -> ActionChunk:
-    """Answer as the real server's policy does: with the measured state, for a whole chunk."""
+    """Return the chunk of the real server's policy: the measured state in every row."""
     rows = POLICY["chunk_size"]
     chunk = array("f", observation.state * rows)
     return ActionChunk(
@@ -47,7 +47,7 @@ def right_answer(observation: Observation) -> ActionChunk:
 
 
 def poisoned(chunk: ActionChunk, **changes: Any) -> ActionChunk:
-    """Copy a chunk that must not be executed, so that the judge sees it if it is. changes: fields."""
+    """Return a copy of a chunk, marked so that the judge sees it if it is executed. changes: fields."""
     spoilt = copy.deepcopy(chunk)
     poison = array("f", chunk.chunk_robot)
     column = NAMES.index("capture")
@@ -60,17 +60,17 @@ def poisoned(chunk: ActionChunk, **changes: Any) -> ActionChunk:
 
 
 def answer(observation: Observation) -> list[Reply]:
-    """Behave well."""
+    """Answer each request correctly and at once."""
     return [(0.0, right_answer(observation))]
 
 
 class ScriptedServer:
-    """One server in the test's own process; everything but `behaviour` is as a real one has it."""
+    """One server in the test's process; everything but `behaviour` is as in a real server."""
 
     def __init__(self, rig: Rig, name: str = "scripted_server") -> None:
         self.name = f"/{name}"
         self.behaviour: Behaviour = answer
-        self.refusal = ""  # rejection for who opens a session
+        self.refusal = ""  # rejection of every offer, unless empty
         self.observations: list[Observation] = []
         self._sessions: dict[str, tuple[Publisher, Subscription]] = {}
         self._rig = rig
@@ -83,7 +83,7 @@ class ScriptedServer:
         self._node.create_timer(0.2, self._publish_status)
 
     def expel(self, refusal: str) -> None:
-        """Forget every session, on the next status, and admit nobody any more."""
+        """Forget every session in the next status, and admit no robot any more."""
         self.refusal = refusal
 
     def _observe(self, session_id: str, observation: Observation) -> None:

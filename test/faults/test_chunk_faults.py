@@ -1,8 +1,8 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Chunks that must not be executed, or not as they are: late, twice, foreign, malformed, absurd.
+"""Chunks that must not be executed unchanged: late, repeated, foreign, malformed or absurd.
 
-The wrong ones are poisoned: where the judge finds a command from one, it has been executed.
+The wrong chunks carry a mark, by which the judge finds any command from one of them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from remote_inference.msg import ActionChunk, Observation
 
 ROWS, COLUMNS = POLICY["chunk_size"], len(NAMES)
 LATE_S = 1.3  # after request_timeout_s of 1.0
-WRONG_CHUNKS = 3  # to be seen by the robot in each test
+WRONG_CHUNKS = 3  # number that the robot receives in each test
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def misbehave(
     fault: Fault,
     until_held: bool = False,
 ) -> None:
-    """Let the server misbehave until the robot has seen enough of it, or has nothing left to execute."""
+    """Make the server misbehave until the robot has seen enough wrong chunks or its queue is drained."""
     good, before = scripted.behaviour, count(arm, counter)
     fault.begins()
     scripted.behaviour = behaviour
@@ -55,7 +55,7 @@ def misbehave(
 
 
 def by_turns(first: Callable[[Observation], list[Reply]], second: Behaviour) -> Behaviour:
-    """Answer the first of each two observations one way and the second another."""
+    """Return a behaviour that answers observations with `first` and `second` in turn."""
     turn = 0
 
     def behaviour(observation: Observation) -> list[Reply]:
@@ -68,7 +68,7 @@ def by_turns(first: Callable[[Observation], list[Reply]], second: Behaviour) -> 
 
 @pytest.mark.fault("answers that come after the request's timeout")
 def test_a_late_answer_is_dropped(streaming: Arm, scripted: ScriptedServer, fault: Fault) -> None:
-    """It arrives while the robot waits for the next answer."""
+    """The late answer arrives while the robot waits for the next one."""
     behaviour = by_turns(
         lambda observation: [(LATE_S, poisoned(right_answer(observation)))],
         lambda observation: [(0.5, right_answer(observation))],
@@ -80,7 +80,7 @@ def test_a_late_answer_is_dropped(streaming: Arm, scripted: ScriptedServer, faul
 def test_a_second_copy_of_an_answer_is_dropped(
     streaming: Arm, scripted: ScriptedServer, fault: Fault
 ) -> None:
-    """At once, and again while the robot waits for the next answer."""
+    """The copies arrive at once, and again while the robot waits for the next answer."""
     copies: list[ActionChunk] = []
 
     def behaviour(observation: Observation) -> list[Reply]:
@@ -96,7 +96,7 @@ def test_a_second_copy_of_an_answer_is_dropped(
 def test_the_answer_to_an_older_request_is_dropped(
     streaming: Arm, scripted: ScriptedServer, fault: Fault
 ) -> None:
-    """It comes after the newer answer, and again while the robot waits for the next one."""
+    """The older answer arrives after the newer one, and again while the robot waits for the next."""
     kept: list[ActionChunk] = []
 
     def keep(observation: Observation) -> list[Reply]:
@@ -125,10 +125,10 @@ def test_the_answer_to_an_older_request_is_dropped(
         ),
     ],
 )
-def test_a_chunk_for_somebody_else_is_dropped(
+def test_a_chunk_for_another_session_or_request_is_dropped(
     streaming: Arm, scripted: ScriptedServer, fault: Fault, changes: dict[str, Any]
 ) -> None:
-    """It comes before the right one, while the robot waits."""
+    """The wrong chunk arrives before the right one, while the robot waits."""
 
     def behaviour(observation: Observation) -> list[Reply]:
         chunk = right_answer(observation)
@@ -162,7 +162,7 @@ def _too_few_rows(chunk: ActionChunk) -> ActionChunk:
 
 
 def _error(chunk: ActionChunk) -> ActionChunk:
-    """As a server that fails sends it, but for its rows, which nobody must look at."""
+    """Return a failing server's chunk, but with rows, which the robot must not execute."""
     return poisoned(chunk, status=ActionChunk.ERROR, message="out of memory")
 
 
@@ -180,7 +180,7 @@ def _error(chunk: ActionChunk) -> ActionChunk:
         pytest.param(_error, marks=pytest.mark.fault("ERROR answers"), id="ERROR"),
     ],
 )
-def test_a_chunk_that_cannot_be_right_is_refused_whole(
+def test_an_invalid_chunk_is_refused_as_a_whole(
     streaming: Arm,
     scripted: ScriptedServer,
     fault: Fault,
@@ -198,7 +198,7 @@ def test_a_chunk_that_cannot_be_right_is_refused_whole(
 
 @pytest.mark.fault("chunks with absurd values (1e30)")
 def test_absurd_values_are_clamped(streaming: Arm, scripted: ScriptedServer, fault: Fault) -> None:
-    """Each joint is sent to infinity and back, in turns; the arm is moved to its limits, and slowly."""
+    """Each joint in turn is sent to infinity and back; the arm moves to its limits, at a limited speed."""
 
     def absurd(observation: Observation, value: float) -> list[Reply]:
         chunk = right_answer(observation)

@@ -11,10 +11,8 @@ from judge import LIMITS, MAX_VELOCITY, PERIOD_S, ROUNDING
 
 
 @pytest.mark.fault("the controller ends and comes back")
-def test_a_controller_that_comes_back_is_not_sent_to_where_the_commands_have_got(
-    arm: Arm, fault: Fault
-) -> None:
-    """The measured shoulder is at one end or the other: what is not near either is no next step for it."""
+def test_a_controller_that_comes_back_is_commanded_from_the_measured_position(arm: Arm, fault: Fault) -> None:
+    """The measured shoulder is at either end of its range: a first command between them would be a jump."""
     arm.start_arm_server()
     arm.start_arm()
     fault.begins()

@@ -13,7 +13,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "faults.md"
 
 
 def test_the_document_lists_the_faults_of_the_suite() -> None:
-    """When it does not: `make fault-table`."""
+    """If this fails, run `make fault-table`."""
     suite = [
         name
         for path in sorted(Path(__file__).parent.glob("test_*_faults.py"))

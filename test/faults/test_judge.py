@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The judge judged: it passes a good run and names each thing that can be wrong with one."""
+"""The judge passes a good run and names every violation in a doctored one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from judge import PERIOD_S, Capture, Command, OperatorCall, Record, find_violati
 
 PERIOD_NS = round(PERIOD_S * 1e9)
 DELAY_S = 0.1  # of each command behind its capture in a good run
-STEP = 0.1  # of the shoulder's that its velocity allows
+STEP = 0.1  # largest step of the shoulder in one period [rad]
 COUNT = 150
 
 
@@ -41,7 +41,7 @@ def rules(record: Record) -> set[str]:
 
 
 def hold(record: Record, first: int, last: int) -> None:
-    """Let the arm receive nothing for a while; what follows steps from the last command."""
+    """Remove commands for a while; the next command steps from the last one."""
     del record.commands[first:last]
     for index in range(first, len(record.commands)):
         change(record, index, positions=record.commands[first - 1].positions, number=index + 1)
@@ -63,7 +63,7 @@ def test_lost_commands_are_known_by_their_numbers_and_allow_more_way() -> None:
     assert find_violations(record) == []
 
 
-def test_an_arm_that_listens_late_gets_as_far_as_the_commands_have_that_it_did_not_hear() -> None:
+def test_the_first_received_command_may_follow_commands_that_the_arm_did_not_hear() -> None:
     record = good_run()
     for index, capture in enumerate(record.captures):
         record.captures[index] = replace(capture, positions=(0.0, -0.5))  # it did not move meanwhile
@@ -88,7 +88,7 @@ def test_commands_in_time_are_numbered_one_by_one_where_the_middleware_does_not(
 
 @pytest.mark.parametrize("late_s", [0.0, 0.06])
 def test_lost_commands_are_known_by_their_arrivals_where_nothing_numbers_them(late_s: float) -> None:
-    """Also when the one before them came late."""
+    """This also holds when the command before them came late."""
     record = good_run()
     change(record, 39, time_ns=at(record, 39) + round(late_s * 1e9))
     del record.commands[40:42]
@@ -129,7 +129,7 @@ def a_first_command_far_from_the_arm(record: Record) -> None:
 
 
 def a_burst(record: Record) -> None:
-    """Ticks that were missed are caught up with."""
+    """Let the robot catch up with missed ticks."""
     for index in range(COUNT):
         change(record, index, positions=(min(1.9, 0.1 * index), -0.5))
     for index in range(20):

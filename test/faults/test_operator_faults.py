@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Operators who press buttons at the worst moment."""
+"""Operators who reset or pause at the worst moment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fault import Fault
 from judge import MAX_ACTION_AGE_S
 from scripted_server import ScriptedServer, right_answer
 
-SLOW_S = 0.5  # of each answer: most of the time, the robot waits for one
+SLOW_S = 0.5  # delay of each answer: the robot waits for one most of the time
 RESETS = 30
 
 
@@ -37,7 +37,7 @@ def test_a_reset_during_a_request_ends_the_old_episode_at_once(waiting: Arm, fau
 
 
 @pytest.mark.fault("30 resets as fast as they are answered")
-def test_a_storm_of_resets_is_weathered(arm: Arm, fault: Fault) -> None:
+def test_a_robot_recovers_from_many_resets(arm: Arm, fault: Fault) -> None:
     arm.start_arm_server()
     arm.start_arm()
     fault.begins()

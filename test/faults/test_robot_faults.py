@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What befalls the robot's own computer: its wall clock jumps, its process is paused."""
+"""Faults of the robot's own computer: its wall clock jumps, its process is paused."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PROFILES = str(Path(__file__).with_name("without_shared_memory.xml"))
 
 
 class WallClock:
-    """The wall clock of one process, by a preloaded library; its other clocks stay the real ones."""
+    """The wall clock of one process, changed by a preloaded library; its other clocks are real."""
 
     def __init__(self, folder: Path) -> None:
         self._offset = folder / "offset"
@@ -38,7 +38,7 @@ class WallClock:
         }
 
     def jump(self, offset_s: int) -> None:
-        """Let the clock jump to an offset from the real one."""
+        """Make the clock jump to an offset from the real one."""
         with self._offset.open("r+b") as file:  # mapped by the process: it must stay the same file
             file.write(struct.pack("l", offset_s))
 
@@ -75,7 +75,7 @@ def test_a_jump_of_the_wall_clock_changes_nothing(
         pytest.param(4.0, marks=pytest.mark.fault("the robot's process is paused for 4 s"), id="4 s"),
     ],
 )
-def test_a_process_that_slept_executes_nothing_old(arm: Arm, fault: Fault, pause_s: float) -> None:
+def test_a_process_that_was_paused_executes_no_old_action(arm: Arm, fault: Fault, pause_s: float) -> None:
     arm.start_arm_server()
     arm.start_arm()
     fault.begins()

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Sensors that stop, freeze or change; no action is computed from what is not fresh."""
+"""Sensors that stop, freeze or change: no action is computed from an old message."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def streaming(arm: Arm) -> Arm:
 
 
 def newest_capture_age_s(arm: Arm, at_ns: int) -> float:
-    """Return how long after an instant the newest state was captured from which an action was computed."""
+    """Return how long after `at_ns` the newest state behind an action was captured [s]."""
     newest = max(command.capture for command in arm.record.commands)
     return (arm.record.captures[int(newest)].time_ns - at_ns) / 1e9
 
@@ -34,7 +34,7 @@ def newest_capture_age_s(arm: Arm, at_ns: int) -> float:
     ],
 )
 def test_a_camera_that_shows_nothing_new_stops_the_robot(streaming: Arm, fault: Fault, frozen: bool) -> None:
-    """The joints go on: actions computed from fresh joints and an old image would look fresh."""
+    """The joints keep coming: actions from fresh joints and an old image would look fresh."""
     fault.begins()
     stopped_ns = now_ns()
     if frozen:

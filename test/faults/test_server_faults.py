@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The server dies, freezes, changes, drains or is taken away; the arm is commanded safely and again."""
+"""The server dies, freezes, changes, drains or is taken away; the arm stays safe and is commanded again."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WRONG_ANSWER_FIRST_MS = 200.0  # added to the right server's answers
 
 
 def open_session(arm: Arm, server: str, client: str) -> OpenSession.Response:
-    """Ask for a session of the arm's robot in the name of a node."""
+    """Ask for the session of the arm's robot as a node with the name `client`."""
     return arm.open_session(server, joints=NAMES, client=client)
 
 
@@ -39,7 +39,7 @@ def streaming(arm: Arm) -> Arm:
 
 
 @pytest.mark.fault("no server for 30 s, then it is back")
-def test_a_long_outage_is_held_through(streaming: Arm, fault: Fault) -> None:
+def test_a_robot_holds_during_a_long_outage(streaming: Arm, fault: Fault) -> None:
     fault.begins()
     streaming.server.send_signal(signal.SIGINT)
     streaming.wait_until_held()
@@ -106,7 +106,7 @@ def test_another_policy_is_accepted_where_the_robot_allows_it(arm: Arm, fault: F
 
 @pytest.mark.fault("server restarted with another order of the actions")
 def test_another_action_order_stops_the_robot(arm: Arm, fault: Fault) -> None:
-    """Even where another policy would be welcome."""
+    """This holds even where the robot accepts another policy."""
     arm.start_arm_server()
     arm.start_arm(accept_new_policy=True)
     fault.begins()
@@ -134,8 +134,8 @@ def test_a_drained_server_hands_over_without_a_gap(arm: Arm, fault: Fault) -> No
 
 
 @pytest.mark.fault("another server, frozen while it had the robot's session (SIGSTOP), thaws")
-def test_a_server_that_still_believes_in_the_robot_s_session_disturbs_nothing(arm: Arm, fault: Fault) -> None:
-    """The robot has moved on, and its close has not arrived: both servers hear its requests."""
+def test_a_server_that_still_holds_the_robot_s_old_session_disturbs_nothing(arm: Arm, fault: Fault) -> None:
+    """The robot has moved on and its close was lost: both servers hear its requests."""
     arm.start_arm_server(name="second_server")
     second = arm.server
     stale = open_session(arm, "/second_server", client=f"{arm.namespace}/remote_inference")
@@ -207,8 +207,8 @@ def test_a_server_that_hears_nothing_is_asked_again(arm: Arm, scripted: Scripted
 
 
 @pytest.mark.fault("a stranger opens a session under the robot's name")
-def test_a_stranger_does_not_get_the_robot_s_session(streaming: Arm, fault: Fault) -> None:
-    streaming.wait_for_commands(60)  # the server has looked who publishes
+def test_another_process_of_the_robot_s_name_does_not_get_its_session(streaming: Arm, fault: Fault) -> None:
+    streaming.wait_for_commands(60)  # by then the server has looked up the publishers
     fault.begins()
     stray = open_session(streaming, "/policy_server", client="/stranger")
     assert (stray.accepted, stray.rejection) == (False, "name")
@@ -230,7 +230,7 @@ def test_a_newcomer_with_the_robot_s_name_disturbs_nothing(streaming: Arm, fault
     )
     topic = streaming.node.resolve_topic_name(STATE_TOPIC)
     streaming.wait_for(lambda: streaming.node.count_publishers(topic) == 2, "the newcomer")
-    time.sleep(NEWCOMER_S)  # in which it could do harm
+    time.sleep(NEWCOMER_S)  # time in which the newcomer could do harm
     assert newcomer.poll() is None
     fault.ends()
     fault.wait_for_recovery()

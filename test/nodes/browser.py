@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A headless Chromium of the system's packages, remote-controlled; nothing is downloaded."""
+"""A headless Chromium from the system's packages, controlled by WebDriver; nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -51,6 +51,6 @@ def chromium(profile: Path, width: int, height: int) -> Iterator[WebDriver]:
 
 
 def resize(driver: WebDriver, width: int, height: int) -> None:
-    """Give the page a size [px]; a window has a smallest one, hence not by its size."""
+    """Set the page's size [px]. A window has a minimum size, so the page's viewport is set instead."""
     metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)

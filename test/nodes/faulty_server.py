@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A real policy server whose hold policy can be made to fail from outside; also the program it runs as."""
+"""A real policy server whose hold policy a test can make fail; the module is also the server's program."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ POLL_S = 0.02
 
 
 class FaultyServer(bringup.Process):
-    """This file as a program, in place of the policy server's own."""
+    """Runs this file in place of the policy server's executable."""
 
     def command(self) -> list[str]:
         return [sys.executable, __file__, *super().command()[4:]]
 
 
 class PolicyFault:
-    """What ails the policy of a server: nothing, or what a test says."""
+    """The present fault of a server's policy, set by a test."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "fault"
@@ -44,7 +44,7 @@ class PolicyFault:
         self._path.write_text("")
 
     def server(self, manifest: Path, **parameters: Any) -> FaultyServer:
-        """Describe the server that has this fault."""
+        """Return the process of a server with this fault."""
         process = bringup.server(manifest, **parameters)
         return replace(
             FaultyServer(**vars(process)),
@@ -53,7 +53,7 @@ class PolicyFault:
 
 
 def spoil(path: Path) -> None:
-    """Let the hold policy of this process do what the file names."""
+    """Give the hold policy of this process the fault that the file names."""
     predict = HoldPolicy.predict
 
     def faulty(self: HoldPolicy, batch: Sequence[Float32Array]) -> list[Float32Array]:

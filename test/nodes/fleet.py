@@ -23,7 +23,7 @@ SERVER = "/policy_server"
 
 
 class FleetRobot:
-    """One robot's half of a session: a request every `period_s`, or only when told to."""
+    """One robot's half of a session: sends a request every `period_s`, or only when a test asks."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class FleetRobot:
             self.send()
 
     def ask_all_the_time(self) -> None:
-        """Ask again as soon as each request is answered, and when one has not been for RETRY_S."""
+        """Send a request after each answer, and after RETRY_S without an answer."""
 
         def send_when_silent() -> None:
             if self._eager and time.monotonic() - self._sent_s > RETRY_S:
@@ -94,11 +94,11 @@ class FleetRobot:
         return message.seq_id
 
     def publish(self, message: Observation | bytes) -> None:
-        """Publish whatever it is, in place of an observation of this robot's own."""
+        """Publish a given message in place of this robot's own observation."""
         self._publisher.publish(message)
 
     def request(self, **changes: Any) -> ActionChunk:
-        """Publish one observation until its chunk arrives; return that."""
+        """Publish one observation until its chunk arrives; return the chunk."""
         message = self._next(**changes)
         return answer_to(message, self._rig, self._publisher, self.chunks)
 
@@ -113,7 +113,7 @@ class FleetRobot:
 
 
 def answer_to(message: Observation, rig: Rig, publisher: Publisher, chunks: list[ActionChunk]) -> ActionChunk:
-    """Publish an observation until its chunk is among `chunks`; return that."""
+    """Publish an observation until its chunk is among `chunks`; return the chunk."""
 
     def found() -> list[ActionChunk]:
         return [chunk for chunk in chunks if chunk.seq_id == message.seq_id]

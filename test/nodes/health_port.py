@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A server's health port, asked as a probe asks it."""
+"""Requests to a server's health port, as a probe sends them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from rig import DEADLINE_S
 
 
 def free_port() -> int:
-    """Return a port that nobody uses."""
+    """Return an unused port."""
     with socket.create_server(("", 0)) as probe:
         return probe.getsockname()[1]
 
 
 def ask(port: int, path: str) -> tuple[int, str]:
-    """Return status and body; 0 when nobody listens."""
+    """Return status and body; the status is 0 when nothing listens."""
     connection = HTTPConnection("127.0.0.1", port, timeout=DEADLINE_S)
     try:
         connection.request("GET", path)
@@ -31,7 +31,7 @@ def ask(port: int, path: str) -> tuple[int, str]:
 
 
 def answers(port: int, path: str, status: int, words: str = "") -> Callable[[], bool]:
-    """Return a check of what the port says."""
+    """Return a function that checks the port's answer."""
 
     def check() -> bool:
         found, body = ask(port, path)

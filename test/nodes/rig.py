@@ -34,9 +34,9 @@ from remote_inference.srv import GetStatus, OpenSession
 from remote_inference.wire.qos import EXECUTED_QOS, EXECUTED_TOPIC, SENSOR_QOS, STATE_TOPIC
 
 DEADLINE_S = 30.0
-RETRY_S = 2.0  # after which a message that may have been lost is sent again
+RETRY_S = 2.0  # a message that may have been lost is sent again after this
 READ_ONLY = (GetParameters, GetState, GetStatus)  # services that may be asked twice
-# Deeper than the publishers': the test's own process may be slow, and every message counts.
+# Deeper than the publishers' queues: the test's process may be slow, and every message counts.
 DEEP_QOS = QoSProfile(depth=1000)
 DEEP_LATCHED_QOS = QoSProfile(depth=1000, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 JOINTS = ("shoulder", "elbow")
@@ -144,7 +144,7 @@ class Rig:
         self.robot = self.group.start(process)
 
     def add_node(self, name: str) -> Node:
-        """Create another node in the root namespace; it lives and spins with the rig's own."""
+        """Create another node in the root namespace; it spins and ends with the rig's own node."""
         node = rclpy.create_node(name, context=self._context)
         self._nodes.append(node)
         self._executor.add_node(node)
@@ -168,7 +168,7 @@ class Rig:
     def send_until(
         self, send: Callable[[], Any], condition: Callable[[], Any], what: str, retry_s: float = RETRY_S
     ) -> None:
-        """Send, and again every `retry_s`, until a condition holds: any one message may be lost."""
+        """Send every `retry_s` until a condition holds: any message may be lost."""
         next_s = -math.inf
 
         def send_and_look() -> Any:
@@ -181,7 +181,7 @@ class Rig:
         self.wait_for(send_and_look, what)
 
     def publish_until(self, publisher: Any, message: Any, condition: Callable[[], Any], what: str) -> None:
-        """Publish a message again and again: with a depth of 1, the server's own may take its place."""
+        """Publish a message repeatedly: at depth 1, the server's own message may replace it."""
 
         def publish_and_look() -> Any:
             publisher.publish(message)
@@ -194,7 +194,7 @@ class Rig:
         self.wait_for(lambda: any(state.state_name == name for state in self.states[after:]), name)
 
     def wait_for_commands(self, count: int) -> None:
-        """Wait for so many more commands."""
+        """Wait for `count` more commands."""
         target = len(self.commands) + count
         self.wait_for(lambda: len(self.commands) >= target, f"{count} commands")
 
@@ -239,7 +239,7 @@ class Rig:
         cameras: Sequence[str] = (FEATURE,),
         **changes: Any,
     ) -> OpenSession.Response:
-        """Ask for a session as a robot of this rig's namespace would, but for the changes."""
+        """Open a session as a robot of this rig's namespace would. changes: of the request."""
         offer: dict[str, Any] = {
             "client": f"{self.namespace}/test",
             "robot_namespace": self.namespace,

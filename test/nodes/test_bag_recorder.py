@@ -43,7 +43,7 @@ TRANSIENT = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 
 class Recorder:
-    """The recorder's process, with its log gathered line by line."""
+    """The recorder's process, with its log collected line by line."""
 
     def __init__(self, *parameters: str) -> None:
         arguments = [word for parameter in parameters for word in ("-p", parameter)]
@@ -99,7 +99,7 @@ def wait_for_subscriber(publisher: Publisher) -> None:
 
 
 def wait_for_arrival(node: Node, *publishers: Publisher) -> None:
-    """Wait until all that was published has reached the recorder.
+    """Wait until every published message has reached the recorder.
 
     rmw_zenoh acknowledges nothing and says yes at once; there, a request that is sent later arrives later.
     """
@@ -214,7 +214,7 @@ def test_a_recording_ends_at_the_first_failed_write_and_says_so(
         ("run", "5", "topics"),
     ],
 )
-def test_what_cannot_be_recorded_is_refused(
+def test_topics_that_cannot_be_recorded_are_refused(
     path: str, topics: str, reason: str, start: Callable[..., Recorder], tmp_path: Path
 ) -> None:
     (tmp_path / "there").mkdir()

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Each kind of controller, judged by the messages that reach it from a real robot node and server."""
+"""Each kind of controller gets the right messages from a real robot node and server."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ HORIZON = 60  # rows of a chunk: two seconds
 PERIOD_S = 1.0 / CONTRACT["fps"]
 MAX_STEP = 3.0 * PERIOD_S
 HOME = (1.0, 0.5)
-HELD_PERIODS = 5  # without a command: a hold; so many in a row are not lost
+HELD_PERIODS = 5  # periods without a command that mean a hold: fewer may be lost messages
 
 
 def command_with(rig: Rig, message_type: Any, name: str) -> list[Any]:
-    """Let the robot's commands go out as another message; return the list of those that arrive."""
+    """Send the robot's commands as another message type; return the list of received messages."""
     received: list[Any] = []
     rig.subscribe(message_type, "other_commands", received.append, COMMAND_QOS)
     sink = {"topic": "other_commands", "type": name, "names": list(reversed(JOINTS))}
@@ -58,7 +58,7 @@ def test_a_joint_state_controller_gets_names_and_positions(rig: Rig) -> None:
         assert not message.velocity
 
 
-def test_a_trajectory_controller_gets_the_rest_of_the_chunk_from_now_on(
+def test_a_trajectory_controller_gets_the_rest_of_the_chunk(
     trajectories: list[JointTrajectory],
 ) -> None:
     for trajectory in trajectories:
@@ -76,13 +76,13 @@ def test_a_trajectory_ends_when_the_robot_is_paused(rig: Rig, trajectories: list
     ticks = len(rig.executed)
     rig.wait_for(lambda: len(rig.executed) > ticks + 30, "a second of ticks")
     sources = [tick.source for tick in rig.executed[-10:]]
-    assert set(sources) == {ExecutedAction.NONE}  # told for a while, not for ever
+    assert set(sources) == {ExecutedAction.NONE}  # the hold is sent for a while, not for ever
 
 
 def test_rows_that_the_controller_executed_during_a_hiccup_are_not_commanded_again(
     rig: Rig, trajectories: list[JointTrajectory]
 ) -> None:
-    rig.server.send_signal(signal.SIGSTOP)  # no new chunk: the rows of the last one are played out
+    rig.server.send_signal(signal.SIGSTOP)  # no new chunk: the robot plays the last one to its end
     try:
         count = len(rig.executed)
         rig.wait_for(lambda: len(rig.executed) > count + 3, "ticks")

@@ -19,7 +19,7 @@ START_MS = 1_000
 
 
 class Simulation:
-    """Runs a loop against delays [ms]: how much too long each sleep and each tick takes."""
+    """Runs a loop with delays [ms] that are added to each sleep and each tick."""
 
     def __init__(self, oversleeps_ms: Sequence[float] = (), tick_durations_ms: Sequence[float] = ()) -> None:
         self.now_ns = START_MS * MS
@@ -88,7 +88,7 @@ def test_a_tick_is_late_beyond_half_a_period(oversleep_ms: float, late_ticks: in
     [(10, 30), (15, 30), (19.9, 30), (20, 40), (25, 40), (2_000, 2_020), (2_003, 2_020)],
 )
 def test_periods_missed_in_a_pause_are_skipped(pause_ms: float, next_ms: float) -> None:
-    """One tick when the process goes on, the next one on the grid: no two in one period."""
+    """One tick runs when the process resumes, the next one on the grid: never two in one period."""
     simulation = Simulation(oversleeps_ms=[pause_ms])
     assert simulation.run(ticks=4) == pytest.approx([0, 10 + pause_ms, next_ms, next_ms + 10])
     assert simulation.indices == [0, 1, 2, 3]
@@ -108,7 +108,7 @@ def test_ticks_longer_than_a_period_never_come_twice_in_one() -> None:
     assert len(set(periods)) == len(periods)
 
 
-def test_what_a_tick_raises_ends_the_thread_and_is_kept() -> None:
+def test_an_exception_of_a_tick_ends_the_thread_and_is_kept() -> None:
     simulation = Simulation()
     simulation.run(ticks=3)
     assert isinstance(simulation.loop.error, EndOfTestError)
@@ -136,12 +136,12 @@ def test_cyclic_garbage_made_while_the_loop_runs_is_collected() -> None:
     assert gc.isenabled()
     first = weakref.ref(Cycle())
     survivors = sum(gc.get_threshold()) * 100
-    while first() is not None and survivors:  # by itself, as in a node
+    while first() is not None and survivors:  # the collector runs by itself, as in a node
         Cycle()
         survivors -= 1
     assert first() is None
 
 
 @pytest.mark.usefixtures("running_loop")
-def test_what_was_there_before_the_loop_is_not_walked() -> None:
+def test_objects_from_before_the_loop_are_not_collected() -> None:
     assert gc.get_freeze_count() > len(gc.get_objects())

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The demo as a user runs it: real processes, real time, and everything it promises to leave behind."""
+"""The demo as a user runs it: real processes, real time, and every file that it promises."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""/diagnostics: how each state of both nodes is judged, and that the nodes publish it."""
+"""/diagnostics: the level of each state of both nodes, and that the nodes publish it."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Listener:
         rig.subscribe(DiagnosticArray, DIAGNOSTICS_TOPIC, self.arrays.append, DIAGNOSTICS_QOS)
 
     def wait_for(self, name: str, level: bytes, words: str) -> DiagnosticStatus:
-        """Wait for a status from now on; return it."""
+        """Wait for a new status and return it."""
         begin = len(self.arrays)
 
         def found() -> list[DiagnosticStatus]:
@@ -102,7 +102,7 @@ class Listener:
         return found()[0]
 
 
-def test_both_nodes_report_and_say_what_happens_to_them(rig: Rig, tmp_path: Path) -> None:
+def test_both_nodes_publish_their_status_and_its_changes(rig: Rig, tmp_path: Path) -> None:
     listener = Listener(rig)
     rig.start_server(write_manifest(tmp_path))
     rig.start_robot(write_contract(tmp_path), merge_mode="replace")

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A policy that answers nobody any more: what the server says of itself, and to whom asks for a session."""
+"""A policy that no longer answers: the server's status, and its reply to robots that ask for a session."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from remote_inference.msg import ActionChunk
 from remote_inference.srv import GetStatus
 
 ROBOTS = 16
-ANSWERS = 30  # that the slowest robot gets
+ANSWERS = 30  # number that the slowest robot gets
 
 
 @pytest.mark.parametrize("scheduler", ["round_robin", "micro_batch"])
@@ -23,7 +23,7 @@ def test_robots_that_ask_all_the_time_are_served_alike(rig: Rig, tmp_path: Path,
     fleet = [FleetRobot(rig, f"/robot_{index}") for index in range(ROBOTS)]
     for robot in fleet:
         robot.ask_all_the_time()
-    # The first ones begin while the last ones are still silent.
+    # The first robots begin while the last ones are still silent.
     rig.wait_for(lambda: all(robot.chunks for robot in fleet), "an answer for each")
     before = [len(robot.chunks) for robot in fleet]
 
@@ -34,7 +34,7 @@ def test_robots_that_ask_all_the_time_are_served_alike(rig: Rig, tmp_path: Path,
     counted = answers()
     for robot in fleet:
         robot.rest()
-    # A request that just misses its turn, or a batch, waits for the next: all others pass it by at most once.
+    # A request that just misses its turn or batch waits for the next one: every other robot passes it once.
     assert max(counted) <= 2 * (ANSWERS + 1), counted
     assert {chunk.status for robot in fleet for chunk in robot.chunks} == {ActionChunk.OK}
     sessions = rig.call(GetStatus, f"{SERVER}/get_status").status.sessions

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Robots that share a server: each gets the answers to its own questions, whatever the others send."""
+"""Robots that share a server: each gets the answers to its own requests, whatever the others send."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sensor_msgs.msg import CompressedImage
 
 from remote_inference.msg import Observation
 
-ANSWERS = 60  # that each robot waits for
+ANSWERS = 60  # number that each robot waits for
 
 
 def state_of(robot: int, seq_id: int) -> np.ndarray:
@@ -28,7 +28,7 @@ def state_of(robot: int, seq_id: int) -> np.ndarray:
 
 
 class TellingRobot(FleetRobot):
-    """Asks at a steady pace; no two of its states are the same."""
+    """Sends requests at a steady pace, each with a different state."""
 
     def __init__(self, rig: Rig, number: int, period_s: float) -> None:
         super().__init__(rig, f"/robot_{number}")
@@ -43,7 +43,7 @@ class TellingRobot(FleetRobot):
 
     @property
     def wrong(self) -> list[str]:
-        """Every chunk that does not answer one of its requests with its own state."""
+        """Chunks that do not answer one of this robot's requests with the request's state."""
         return [
             f"/robot_{self.number}, request {chunk.seq_id}: {chunk.message or rows.tolist()}"
             for chunk in list(self.chunks)
@@ -53,7 +53,7 @@ class TellingRobot(FleetRobot):
 
 
 @pytest.mark.parametrize("scheduler", ["round_robin", "micro_batch"])
-def test_robots_that_ask_at_once_get_the_answers_to_their_own_questions(
+def test_robots_that_ask_at_the_same_time_get_the_answers_to_their_own_requests(
     rig: Rig, tmp_path: Path, scheduler: str
 ) -> None:
     rig.start_server(write_manifest(tmp_path, scheduler=scheduler, max_batch=4, max_sessions=6))
@@ -65,7 +65,7 @@ def test_robots_that_ask_at_once_get_the_answers_to_their_own_questions(
 POISONS: dict[str, Callable[[Observation], Any]] = {
     "no state": lambda message: setattr(message, "state", array("f")),
     "a state of NaN": lambda message: setattr(message, "state", array("f", [math.nan, 0.0])),
-    "an image that is none": lambda message: setattr(
+    "an undecodable image": lambda message: setattr(
         message, "images", [CompressedImage(format="jpeg", data=array("B", b"not a picture"))]
     ),
     "an image of many pixels": lambda message: setattr(
@@ -77,14 +77,14 @@ POISONS: dict[str, Callable[[Observation], Any]] = {
 HUGE_JPEG_HEADER = bytes.fromhex("ffd8ffc0001108ffffffff03012200021101031101")
 
 
-def test_a_robot_that_sends_poison_costs_the_others_nothing(rig: Rig, tmp_path: Path) -> None:
+def test_malformed_messages_of_one_robot_do_not_affect_the_others(rig: Rig, tmp_path: Path) -> None:
     rig.start_server(write_manifest(tmp_path, max_sessions=4))
     robots = [TellingRobot(rig, number, period_s=0.03) for number in range(2)]
     poisoner = FleetRobot(rig, "/poisoner")
     for what, poison in POISONS.items():
         message = Observation(**{**poisoner.fields, "seq_id": 0})
         poison(message)
-        for data in (message, serialize_message(message)[:40]):  # cut off: cannot be parsed at all
+        for data in (message, serialize_message(message)[:40]):  # a truncated message cannot be parsed
             seen = [len(robot.chunks) for robot in robots]
             timer = rig.node.create_timer(0.005, lambda data=data: poisoner.publish(data))
             rig.wait_for(

@@ -85,7 +85,7 @@ def test_an_audit_file_that_cannot_be_opened_fails_configure_in_words(rig: Rig, 
     assert f"audit_file: found {path} (No such file or directory), expected a file to append to" in log
 
 
-def test_metrics_tell_robots_apart_and_forget_those_that_left(rig: Rig, tmp_path: Path, port: int) -> None:
+def test_metrics_are_per_robot_and_end_with_its_session(rig: Rig, tmp_path: Path, port: int) -> None:
     rig.start_server(write_manifest(tmp_path, health_port=port))
     good, bad = FleetRobot(rig, "/good"), FleetRobot(rig, "/bad")
     for _ in range(3):
@@ -106,9 +106,7 @@ def test_metrics_tell_robots_apart_and_forget_those_that_left(rig: Rig, tmp_path
     assert {robot for _, robot in samples(port)} == {"", "/good"}
 
 
-def test_captures_that_are_lost_are_counted_and_cost_no_robot_a_chunk(
-    rig: Rig, tmp_path: Path, port: int
-) -> None:
+def test_lost_captures_are_counted_and_cost_no_robot_a_chunk(rig: Rig, tmp_path: Path, port: int) -> None:
     rig.start_server(write_manifest(tmp_path, health_port=port, capture_dir="captures"))
     robot = FleetRobot(rig, "/rig")
     folder, count = tmp_path / "captures", ("policy_server_captures_dropped_total", "")
@@ -132,7 +130,7 @@ def watched(rig: Rig, tmp_path: Path) -> Iterator[tuple[Operations, Serving]]:
 
 
 def update(operations: Operations, serving: Serving) -> dict[str, float]:
-    """Let the observers look at the server; return the metrics without a label."""
+    """Update the observers; return the metrics without a label."""
     operations.update(ServerStatus(inference_ms=math.nan), [], serving)
     families = text_string_to_metric_families(operations._metrics.render("")[0].decode())
     return {
@@ -140,24 +138,24 @@ def update(operations: Operations, serving: Serving) -> dict[str, float]:
     }
 
 
-def test_an_executor_that_comes_late_is_measured(rig: Rig, watched: tuple[Operations, Serving]) -> None:
+def test_a_late_executor_is_measured(rig: Rig, watched: tuple[Operations, Serving]) -> None:
     lag = "policy_server_executor_lag_seconds"
     rig.wait_for(lambda: 0.0 < update(*watched)[lag] < 0.3, "the lag of an executor with little to do")
     never = threading.Event()
-    held = rig.node.create_timer(0.01, lambda: never.wait(0.5))  # a callback that takes its time
+    held = rig.node.create_timer(0.01, lambda: never.wait(0.5))  # a slow callback
     rig.wait_for(lambda: update(*watched)[lag] >= 0.3, "its lag when a callback holds it")
     rig.node.destroy_timer(held)
     rig.wait_for(lambda: update(*watched)[lag] < 0.3, "its lag when the window has passed")
 
 
-def test_what_could_not_be_handed_over_is_counted_across_policies(
+def test_failed_handovers_are_counted_across_policies(
     watched: tuple[Operations, Serving],
 ) -> None:
     operations, serving = watched
     counters, name = serving.worker.counters, "policy_server_undelivered_total"
     counters.undelivered = 3
     assert [update(operations, serving)[name] for _ in range(2)] == [3.0, 3.0]
-    counters.undelivered = 0  # of the next worker
+    counters.undelivered = 0  # the next worker begins anew
     update(operations, serving)
     counters.undelivered = 1
     assert update(operations, serving)[name] == 4.0
@@ -186,7 +184,7 @@ def test_every_request_leaves_one_audit_line_that_joins_its_chunk(rig: Rig, tmp_
     assert '"seq_id":' not in log
 
 
-def test_the_log_has_one_warning_of_a_robot_whose_requests_all_fail(rig: Rig, tmp_path: Path) -> None:
+def test_the_log_has_one_warning_about_a_robot_whose_requests_all_fail(rig: Rig, tmp_path: Path) -> None:
     rig.start_server(write_manifest(tmp_path))
     for robot in (FleetRobot(rig, "/a"), FleetRobot(rig, "/b")):
         for _ in range(5):

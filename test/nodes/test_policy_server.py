@@ -39,7 +39,7 @@ def open_session(rig: Rig, **changes: Any) -> OpenSession.Response:
 
 
 class Client:
-    """A robot's half of a session, by hand."""
+    """A robot's half of a session, driven by the test."""
 
     def __init__(self, rig: Rig) -> None:
         self._rig = rig
@@ -73,7 +73,7 @@ class Client:
         return Observation(**{**fields, **changes})
 
     def request(self, **changes: Any) -> ActionChunk:
-        """Publish one observation until its chunk arrives; return that."""
+        """Publish one observation until its chunk arrives; return the chunk."""
         return answer_to(self.observe(**changes), self._rig, self.publisher, self.chunks)
 
 
@@ -159,7 +159,7 @@ def test_a_malformed_observation_costs_one_error_chunk(client: Client, changes: 
 
 
 def test_a_request_that_names_another_server_s_session_is_not_answered(client: Client, rig: Rig) -> None:
-    """Whoever holds that session hears the same topic, and answers."""
+    """The server that holds the named session hears the same topic, and answers."""
     foreign = client.observe(session_id="another server's")
     rig.send_until(
         lambda: client.publisher.publish(foreign),
@@ -193,7 +193,7 @@ def test_a_robot_that_opens_again_replaces_its_own_session(rig: Rig, client: Cli
 
 
 @pytest.mark.parametrize("namespace", ["/robot-1", "rig", "/a b", "/rig/", f"/{'a' * 218}"])
-def test_a_namespace_that_is_none_is_refused_and_harms_nobody(
+def test_an_invalid_namespace_is_refused_and_affects_no_other_robot(
     client: Client, rig: Rig, namespace: str
 ) -> None:
     refused = open_session(rig, robot_namespace=namespace)
@@ -226,7 +226,7 @@ def test_closing_and_resetting_an_unknown_session_is_refused(rig: Rig, client: C
 
 
 def test_injected_latency_delays_the_chunk_and_nothing_else(rig: Rig, tmp_path: Path) -> None:
-    """The delay is in the network path: durations that the server reports stay what they are."""
+    """The delay is in the network path: the durations that the server reports do not change."""
     rig.start_server(write_manifest(tmp_path, inject_latency_ms=400.0))
     client = Client(rig)
     begin_ns = rig.node.get_clock().now().nanoseconds

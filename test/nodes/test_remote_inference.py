@@ -50,12 +50,12 @@ def test_pause_stops_commands_and_resume_continues(streaming: Rig) -> None:
     streaming.wait_for(lambda: streaming.states[-1].paused, "paused state")
     ticks, commands = len(streaming.executed), len(streaming.commands)
     streaming.wait_for(lambda: len(streaming.executed) > ticks + 30, "a second of ticks")
-    assert len(streaming.commands) <= commands + 1  # one may have been under way
+    assert len(streaming.commands) <= commands + 1  # one command may have been on its way
     assert streaming.trigger("resume").success
     streaming.wait_for_commands(10)
 
 
-def test_reset_begins_an_episode_and_no_action_of_the_old_one_follows(streaming: Rig) -> None:
+def test_after_a_reset_no_action_of_the_old_episode_follows(streaming: Rig) -> None:
     response = streaming.trigger("reset")
     assert response.success, response.message
     streaming.wait_for(lambda: streaming.states[-1].episode_id == 1, "episode 1")

@@ -12,7 +12,7 @@ from rig import Rig, write_contract, write_manifest
 from remote_inference import cli
 
 
-def test_what_a_robot_was_answered_can_be_served_again(
+def test_captured_requests_can_be_served_again(
     rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     manifest = write_manifest(tmp_path, capture_dir="captures", capture_max=3)
@@ -29,7 +29,7 @@ def test_what_a_robot_was_answered_can_be_served_again(
     assert all(line.endswith(": equal") for line in lines)
 
 
-def test_a_folder_that_cannot_be_used_stops_the_server_at_start_up(rig: Rig, tmp_path: Path) -> None:
+def test_an_unusable_capture_folder_stops_the_server_at_start_up(rig: Rig, tmp_path: Path) -> None:
     (tmp_path / "captures").write_text("a file")
     rig.start_server(write_manifest(tmp_path, capture_dir="captures"))
     assert rig.server.wait(30) == 2

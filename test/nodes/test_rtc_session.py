@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Real-time chunking between real nodes: the prefix goes up, the chunk that continues it comes down."""
+"""Real-time chunking between real nodes: the robot sends a prefix, and the server's chunk continues it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_flow_policy_is_granted_rtc_continues_the_prefix_and_replaces_the_queu
     rig.subscribe(ActionChunk, CHUNK_TOPIC, chunks.append, DEEP_QOS)
     model = {"backend": "chunk_network", "path": "flow"}
     rig.start_server(write_manifest(tmp_path, model=model, inject_latency_ms=150.0))
-    # Asks some ticks after a merge: each prefix is of one chunk.
+    # The robot asks some ticks after a merge, so each prefix is of one chunk.
     rig.start_robot(write_contract(tmp_path), buffer_time_s=0.4)
     rig.wait_for(lambda: sum(chunk.seq_id > 5 for chunk in chunks) > 3, "chunks")
     rig.wait_for(lambda: rig.executed and rig.executed[-1].seq_id >= chunks[-1].seq_id, "its execution")

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The robot's images are encoded as they come, once each; what is wrong with one is said when it is read."""
+"""The robot's images are encoded once each, as they arrive; an invalid image is reported when it is read."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def image(grey: int, encoding: str = "rgb8") -> Image:
 
 
 def greys_of(images: list[CompressedImage | Image]) -> object:
-    """Return what `==` compares with the levels encoded, JPEG's loss allowed for."""
+    """Return the images' grey levels; `==` allows for JPEG's loss."""
     return pytest.approx([decode_jpeg(image.data).mean() for image in images], abs=3.0)
 
 
@@ -42,7 +42,7 @@ def test_images_are_read_in_the_contracts_order(node: Node, tmp_path: Path) -> N
     assert greys_of(images) == [100, 200, 20]
 
 
-def test_an_image_that_came_early_is_encoded_once(node: Node, tmp_path: Path) -> None:
+def test_an_image_that_arrives_early_is_encoded_once(node: Node, tmp_path: Path) -> None:
     hub = make_hub(node, tmp_path, front={}, wrist={})
     wrist, front = image(20), image(100)
     hub.prepare_images(snapshot(wrist=wrist))
@@ -84,7 +84,7 @@ def stamped(grey: int, sec: int) -> Image:
 
 
 def test_a_message_that_repeats_the_last_stamp_is_not_new(node: Node, tmp_path: Path) -> None:
-    """A hung driver goes on publishing: neither its picture nor its time of arrival is taken."""
+    """A hung driver keeps publishing: the hub takes neither its image nor its time of arrival."""
     heard: list[None] = []
     hub = make_hub(node, tmp_path, wrist={})
     hub._notify = lambda: heard.append(None)

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A policy's life on the inference thread: loaded, served and freed there, whatever goes wrong in between."""
+"""The inference thread loads, serves and frees the policy, whatever goes wrong in between."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ REQUEST = Request("s1", 1, 1, 0, False, 0, "", 0)
 
 
 class TracedPolicy(HoldPolicy):
-    """Notes on which threads it lives, and waits while it is told to hang."""
+    """Notes the threads that call it, and waits while a test makes it hang."""
 
     def __init__(self, path: str | Path) -> None:
         self.threads = {threading.current_thread().name}
@@ -81,8 +81,8 @@ class TracedPolicy(HoldPolicy):
         self.closed.set()
 
 
-class House:
-    """A serving of a traced policy, and what comes out of it."""
+class ServingRig:
+    """Serves a traced policy, and collects its chunks."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._folder = folder
@@ -100,7 +100,7 @@ class House:
         return policy
 
     def open(self, **changes: Any) -> tuple[Serving, TracedPolicy]:
-        """Load the policy. changes: to the manifest."""
+        """Load the policy. changes: keys of the manifest."""
         path = write_manifest(
             self._folder, policy={"image_features": {}}, **{"capture_dir": "captures", **changes}
         )
@@ -108,7 +108,7 @@ class House:
         return made, self.policies[-1]
 
     def ask(self, made: Serving) -> None:
-        """Let a robot send one request."""
+        """Send one request as a robot."""
         session = Session("s1", OFFER, made.policy.make_processors())
         self.registry.add(session)
         made.deposit(session, serialize_message(observation_to_message(REQUEST, [0.5, 0.25], (), Time())))
@@ -123,41 +123,41 @@ class House:
 
 
 @pytest.fixture
-def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> House:
-    return House(tmp_path, monkeypatch)
+def serving_rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServingRig:
+    return ServingRig(tmp_path, monkeypatch)
 
 
 def names_of_threads() -> set[str]:
     return {thread.name for thread in threading.enumerate()}
 
 
-def test_one_thread_loads_asks_and_frees_the_policy(house: House) -> None:
-    """Handles of the device's libraries, and torch's number of threads, belong to a thread."""
-    made, policy = house.open()
-    house.ask(made)
-    assert house.answered.wait(DEADLINE_S)
-    assert house.chunks[0].message == ""
+def test_one_thread_loads_calls_and_frees_the_policy(serving_rig: ServingRig) -> None:
+    """The handles of a device's libraries, and torch's number of threads, belong to one thread."""
+    made, policy = serving_rig.open()
+    serving_rig.ask(made)
+    assert serving_rig.answered.wait(DEADLINE_S)
+    assert serving_rig.chunks[0].message == ""
     assert made.close()
     assert policy.closed.is_set()
     assert policy.threads == {"inference"}
 
 
-def test_a_policy_that_fails_its_warm_up_is_freed_and_leaves_no_thread(house: House) -> None:
-    house.spoil = lambda policy: setattr(policy, "refuses", True)
+def test_a_policy_that_fails_its_warm_up_is_freed_and_leaves_no_thread(serving_rig: ServingRig) -> None:
+    serving_rig.spoil = lambda policy: setattr(policy, "refuses", True)
     with pytest.raises(PolicyError, match="no chunk today"):
-        house.open()
-    assert house.policies[0].closed.is_set()
+        serving_rig.open()
+    assert serving_rig.policies[0].closed.is_set()
     assert not {"inference", "captures"} & names_of_threads()
 
 
-def test_a_policy_that_hangs_is_freed_when_it_ends_after_all(
-    house: House, monkeypatch: pytest.MonkeyPatch
+def test_a_policy_that_hung_is_freed_when_its_inference_ends(
+    serving_rig: ServingRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(serving, "JOIN_TIMEOUT_S", 0.1)
-    made, policy = house.open()
+    made, policy = serving_rig.open()
     policy.asked.clear()
     policy.may_answer.clear()
-    house.ask(made)
+    serving_rig.ask(made)
     assert policy.asked.wait(DEADLINE_S)
     assert not made.close()
     assert not policy.closed.is_set()
@@ -165,21 +165,21 @@ def test_a_policy_that_hangs_is_freed_when_it_ends_after_all(
     assert policy.closed.wait(DEADLINE_S)
 
 
-def test_the_batches_to_be_served_are_warmed_up_and_compared_with_single_requests(house: House) -> None:
-    made, policy = house.open(scheduler="micro_batch", max_batch=4, max_sessions=9)
+def test_batches_are_warmed_up_and_compared_with_single_requests(serving_rig: ServingRig) -> None:
+    made, policy = serving_rig.open(scheduler="micro_batch", max_batch=4, max_sessions=9)
     made.close()
     assert set(policy.batches) == {1, 4}
-    made, policy = house.open(scheduler="round_robin", max_batch=4, max_sessions=9)
+    made, policy = serving_rig.open(scheduler="round_robin", max_batch=4, max_sessions=9)
     made.close()
     assert set(policy.batches) == {1}
-    house.spoil = lambda policy: setattr(policy, "mixes_up", True)
+    serving_rig.spoil = lambda policy: setattr(policy, "mixes_up", True)
     with pytest.raises(PolicyError, match="scheduler: found 'micro_batch', but hold answers differently"):
-        house.open(scheduler="micro_batch", max_batch=4, max_sessions=9)
+        serving_rig.open(scheduler="micro_batch", max_batch=4, max_sessions=9)
 
 
 @pytest.mark.parametrize("supports_rtc", [True, False])
-def test_the_server_practises_on_what_a_robot_would_send(supports_rtc: bool) -> None:
-    """Decoding is part of a request's time; guidance, which a prefix asks for, is the slow path."""
+def test_the_warm_up_serves_what_a_robot_would_send(supports_rtc: bool) -> None:
+    """Decoding is part of a request's time, and a prefix makes the policy run its slower guidance."""
     spec = PolicySpec(
         name="p",
         revision="1",
@@ -209,6 +209,6 @@ def test_the_server_practises_on_what_a_robot_would_send(supports_rtc: bool) -> 
 
 
 def test_closing_ends_before_the_executor_counts_as_stuck() -> None:
-    """However much hangs: the probes must not have the process killed meanwhile."""
+    """Otherwise the probes would have the process killed while it closes."""
     longest_s = serving.JOIN_TIMEOUT_S + delay_line.JOIN_TIMEOUT_S + captures.CLOSE_TIMEOUT_S
     assert longest_s < EXECUTOR_DEADLINE_S

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""How sessions end on a real server: robots that vanish or fall silent, and a thousand that come and go."""
+"""Sessions end on a real server when robots vanish or fall silent, and a thousand leave nothing behind."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def has_sessions(statuses: list[ServerStatus], count: int) -> Any:
     return lambda: bool(statuses) and len(statuses[-1].sessions) == count
 
 
-def test_a_killed_robot_s_session_is_given_to_others_after_the_grace_period(
+def test_a_killed_robot_s_session_ends_after_the_grace_period(
     rig: Rig, statuses: list[ServerStatus], tmp_path: Path
 ) -> None:
     rig.start_server(write_manifest(tmp_path, session_grace_s=1.0))
@@ -45,7 +45,7 @@ def test_a_killed_robot_s_session_is_given_to_others_after_the_grace_period(
     assert "its robot has been gone for" in log
 
 
-def test_a_robot_that_is_there_and_asks_keeps_its_session(
+def test_a_robot_that_sends_requests_keeps_its_session(
     rig: Rig, statuses: list[ServerStatus], tmp_path: Path
 ) -> None:
     rig.start_server(write_manifest(tmp_path, session_grace_s=0.5, session_idle_timeout_s=3.0))
@@ -58,7 +58,7 @@ def test_a_robot_that_is_there_and_asks_keeps_its_session(
     assert len(statuses[-1].sessions) == 1
 
 
-def test_a_robot_that_is_there_and_asks_nothing_loses_it(
+def test_a_robot_that_sends_no_requests_loses_its_session(
     rig: Rig, statuses: list[ServerStatus], tmp_path: Path
 ) -> None:
     rig.start_server(write_manifest(tmp_path, session_idle_timeout_s=1.0))
@@ -72,7 +72,7 @@ def test_a_robot_that_is_there_and_asks_nothing_loses_it(
 def test_a_robot_that_asks_another_server_loses_its_session_here(
     rig: Rig, statuses: list[ServerStatus], tmp_path: Path
 ) -> None:
-    """Its close may never have arrived, and it is in the graph and sends requests that come here, too."""
+    """Its close may be lost; it is still in the graph, and its requests arrive here, too."""
     rig.start_server(write_manifest(tmp_path, max_sessions=2, session_grace_s=60.0))
     mover, stayer = (FleetRobot(rig, namespace, period_s=0.05) for namespace in ("/mover", "/stayer"))
     rig.wait_for(lambda: mover.chunks and stayer.chunks, "both served")

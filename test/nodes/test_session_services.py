@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A session that cannot be begun is refused: its robot hears why, and the server keeps nothing of it."""
+"""A session that cannot be opened is refused: the robot hears why, and the server keeps nothing of it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from remote_inference.srv import OpenSession
 from remote_inference.wire.qos import CHUNK_TOPIC
 
 
-class Door:
-    """The services of a server that lives in this process, so that a step of theirs can be made to fail."""
+class LocalServer:
+    """The session services in this process, so that a test can make one of their steps fail."""
 
     def __init__(self, rig: Rig, folder: Path) -> None:
         self._rig = rig
-        self.node = rig.add_node("door")
-        self.registry = SessionRegistry("door")
+        self.node = rig.add_node("server")
+        self.registry = SessionRegistry("server")
         manifest = load_manifest(write_manifest(folder), {})
         self.serving = Serving(manifest, self.registry, *[lambda *_: None] * 3)
         services = SessionServices(self.node, self.registry, lambda: None)
@@ -33,12 +33,12 @@ class Door:
         services.accepting = True
 
     def open(self) -> OpenSession.Response:
-        return self._rig.open_session("/door")
+        return self._rig.open_session("/server")
 
 
 @pytest.fixture
-def door(rig: Rig, tmp_path: Path) -> Iterator[Door]:
-    made = Door(rig, tmp_path)
+def server(rig: Rig, tmp_path: Path) -> Iterator[LocalServer]:
+    made = LocalServer(rig, tmp_path)
     yield made
     made.serving.close()
 
@@ -56,15 +56,15 @@ def fail(*_: Any, **__: Any) -> Any:
         ("node", "get_publishers_info_by_topic"),
     ],
 )
-def test_a_session_that_cannot_be_begun_is_refused_and_leaves_nothing(
-    rig: Rig, door: Door, part: str, name: str
+def test_a_session_that_cannot_be_opened_is_refused_and_leaves_nothing(
+    rig: Rig, server: LocalServer, part: str, name: str
 ) -> None:
     with pytest.MonkeyPatch.context() as broken:
-        broken.setattr(door.serving.policy if part == "policy" else door.node, name, fail)
-        refused = door.open()
+        broken.setattr(server.serving.policy if part == "policy" else server.node, name, fail)
+        refused = server.open()
     assert (refused.accepted, refused.rejection) == (False, "internal")
     assert refused.message == "RuntimeError: out of something"
-    assert len(door.registry) == 0
+    assert len(server.registry) == 0
     chunks = rig.node.resolve_topic_name(CHUNK_TOPIC)
-    rig.wait_for(lambda: door.node.count_publishers(chunks) == 0, "no publisher left")
-    assert door.open().accepted
+    rig.wait_for(lambda: server.node.count_publishers(chunks) == 0, "no publisher left")
+    assert server.open().accepted

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The status page of a running server in a real browser: it lives, fits the screen and trusts no name."""
+"""The status page of a running server in a real browser: it updates, fits the screen and trusts no name."""
 
 from __future__ import annotations
 
@@ -64,9 +64,7 @@ def overflow(browser: WebDriver) -> int:
     return browser.execute_script("return document.documentElement.scrollWidth - innerWidth")
 
 
-def test_the_page_shows_the_sessions_and_keeps_up_with_them(
-    rig: Rig, tmp_path: Path, browser: WebDriver
-) -> None:
+def test_the_page_shows_the_sessions_and_their_changes(rig: Rig, tmp_path: Path, browser: WebDriver) -> None:
     port = free_port()
     rig.start_server(write_manifest(tmp_path, health_port=port))
     busy, broken = FleetRobot(rig, "/cell/busy", period_s=0.1), FleetRobot(rig, "/cell/broken")
@@ -119,8 +117,8 @@ def _listens(port: int) -> bool:
 
 
 @pytest.fixture
-def full_house() -> Iterator[int]:
-    """A server with names, numbers and reasons that test the page's patience."""
+def crowded_server() -> Iterator[int]:
+    """A server with long and hostile names, large numbers and long reasons."""
     states = ("new", "serving", "quiet", "failing")
     sessions = tuple(
         SessionView(
@@ -158,9 +156,9 @@ def full_house() -> Iterator[int]:
 
 
 @pytest.mark.parametrize("width", [390, 900, 1400])
-def test_the_page_fits_a_phone_and_a_screen(browser: WebDriver, full_house: int, width: int) -> None:
+def test_the_page_fits_a_phone_and_a_screen(browser: WebDriver, crowded_server: int, width: int) -> None:
     resize(browser, width, HEIGHT)
-    browser.get(f"http://127.0.0.1:{full_house}/")
+    browser.get(f"http://127.0.0.1:{crowded_server}/")
     wait_for(browser, lambda: len(rows(browser)) > 7, "the sessions")
     assert overflow(browser) <= 0
 
@@ -196,11 +194,11 @@ def prefer(browser: WebDriver, scheme: str) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_word_is_readable_in_light_and_in_dark(
-    browser: WebDriver, full_house: int, scheme: str
+    browser: WebDriver, crowded_server: int, scheme: str
 ) -> None:
     """WCAG 2.1, AA: a contrast of at least 4.5."""
     prefer(browser, scheme)
-    browser.get(f"http://127.0.0.1:{full_house}/")
+    browser.get(f"http://127.0.0.1:{crowded_server}/")
     wait_for(browser, lambda: len(rows(browser)) > 7, "the sessions")
     background = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
     assert (int(re.findall(r"\d+", background)[0]) < 64) == (scheme == "dark")
@@ -209,8 +207,8 @@ def test_every_word_is_readable_in_light_and_in_dark(
     assert [word for ratio, word in words if ratio < 4.5] == []
 
 
-def test_names_and_reasons_are_shown_and_never_run(browser: WebDriver, full_house: int) -> None:
-    browser.get(f"http://127.0.0.1:{full_house}/")
+def test_names_and_reasons_are_shown_and_never_executed(browser: WebDriver, crowded_server: int) -> None:
+    browser.get(f"http://127.0.0.1:{crowded_server}/")
     wait_for(browser, lambda: len(rows(browser)) > 7, "the sessions")
     assert text(browser, "#policy") == "<b>p</b> 1"
     assert "<img src=x" in text(browser, "tr.outcome")
@@ -220,9 +218,9 @@ def test_names_and_reasons_are_shown_and_never_run(browser: WebDriver, full_hous
     assert complaints(browser) == []
 
 
-def test_the_page_needs_nothing_from_elsewhere(browser: WebDriver, full_house: int) -> None:
-    browser.get(f"http://127.0.0.1:{full_house}/")
+def test_the_page_loads_nothing_from_other_hosts(browser: WebDriver, crowded_server: int) -> None:
+    browser.get(f"http://127.0.0.1:{crowded_server}/")
     wait_for(browser, lambda: len(rows(browser)) > 7, "the sessions")
     script = "return performance.getEntriesByType('resource').map(entry => entry.name)"
-    assert set(browser.execute_script(script)) == {f"http://127.0.0.1:{full_house}/status.json"}
+    assert set(browser.execute_script(script)) == {f"http://127.0.0.1:{crowded_server}/status.json"}
     assert len(PAGE.read_text().splitlines()) < 300

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""`colcon build`, which runs cmake, installs a package that imports; pip installed what runs these tests."""
+"""`colcon build`, which runs cmake, installs a package that imports. Other tests run pip's installation."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Bags of a made-up robot whose every number is known, from real messages serialized by rclpy."""
+"""Bags of a synthetic robot with known values, made of real messages serialized by rclpy."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_an_observation_with_nested_messages_round_trips(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("name", OWN_TYPES)
 def test_type_hashes_agree_with_rosidl(name: str, tmp_path: Path) -> None:
-    """`ros2 bag play` and rmw_zenoh's keys both go by the hash."""
+    """`ros2 bag play` and rmw_zenoh's keys both use the hash."""
     msgtype = f"remote_inference/msg/{name}"
     with BagWriter(tmp_path / "bag", [BagTopic("/topic", msgtype)]):
         pass
@@ -128,7 +128,7 @@ def test_a_bag_is_finished_when_its_writer_fails(tmp_path: Path) -> None:
         assert bag.message_count == 1
 
 
-def test_writing_refuses_what_it_cannot_describe(tmp_path: Path) -> None:
+def test_writing_refuses_types_that_it_cannot_describe(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     with pytest.raises(BagError, match="there: exists already"):
         BagWriter(tmp_path / "there")

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A capture that cannot be written is counted and told; those after it are written."""
+"""A capture that cannot be written is counted and logged; later captures are written."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def writer(folder: Path, warnings: list[str]) -> Iterator[CaptureWriter]:
     writer.close()
 
 
-def test_what_cannot_be_written_is_counted_and_what_comes_later_is_kept(
+def test_an_unwritable_capture_is_counted_and_later_ones_are_kept(
     writer: CaptureWriter, folder: Path
 ) -> None:
     shutil.rmtree(folder)
@@ -63,7 +63,9 @@ def test_what_cannot_be_written_is_counted_and_what_comes_later_is_kept(
     assert writer.dropped == 2
 
 
-def test_a_capture_that_cannot_be_packed_costs_nobody_else(writer: CaptureWriter, folder: Path) -> None:
+def test_a_capture_that_cannot_be_packed_does_not_affect_the_next(
+    writer: CaptureWriter, folder: Path
+) -> None:
     put(writer, 1 << 80)  # msgpack has no such integers
     put(writer, 2)
     writer.close()

@@ -65,7 +65,7 @@ def test_a_file_that_is_no_capture_is_named(tmp_path: Path, data: bytes, words: 
     assert str(path) in str(refusal.value)
 
 
-def test_half_a_capture_is_none(tmp_path: Path):
+def test_half_a_capture_is_refused(tmp_path: Path):
     path = CaptureRing(tmp_path, 1).put(make_capture())
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(CaptureError, match="is no capture"):

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""`replay-capture` tells the rounding of a batch from another chunk, and one bad capture from the others."""
+"""`replay-capture` distinguishes a batch's rounding from a different chunk, and names every bad capture."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Ring:
         )
 
     def put(self, off: float = 0.0, **changes: Any) -> str:
-        """Write one capture; off: by how much its chunk differs in one value of robot space."""
+        """Write one capture. off: error in one value of its chunk in robot space."""
         capture = replace(self.capture, **changes)
         capture.robot[-1, 0] += off
         path = str(self._ring.put(capture))
@@ -92,7 +92,7 @@ def test_a_request_that_was_served_in_a_batch_may_differ_in_its_last_digits(
     assert capsys.readouterr().out.endswith(expected)
 
 
-def test_another_chunk_is_no_rounding_in_whatever_batch(
+def test_a_different_chunk_is_no_rounding_in_any_batch(
     ring: Ring, manifest: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["replay-capture", ring.put(off=0.01, batch_size=8), "--manifest", str(manifest)]) == 1

@@ -76,7 +76,7 @@ def wait_for(condition: Callable[[], Any], what: str, deadline_s: float = DEADLI
 
 
 def put_until(put: Callable[[], None], condition: Callable[[], Any], what: str) -> None:
-    """Put again and again: a sample is lost that is put before the subscription has travelled."""
+    """Put repeatedly: a sample put before the subscription arrives is lost."""
 
     def put_and_look() -> Any:
         put()
@@ -87,7 +87,7 @@ def put_until(put: Callable[[], None], condition: Callable[[], Any], what: str) 
 
 @contextmanager
 def listener() -> Iterator[socket.socket]:
-    """Listen as a router does that accepts connections and then says nothing."""
+    """Listen like a router that accepts connections and then stays silent."""
     with socket.socket() as made:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a router may take its port over
         made.bind(("127.0.0.1", 0))

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A TCP proxy that is a bad network link: delay, jitter, bandwidth, stalls and cuts.
+"""A TCP proxy that acts as a bad network link: delay, jitter, bandwidth, stalls and cuts.
 
 Each side keeps its own socket and sees the back pressure that a real link would give. Loss on a link shows in
 TCP as delay, which `jitter_s` and `stall` stand for.
@@ -123,7 +123,7 @@ class ImpairedLink:
             self._connections.discard(task)
 
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Carry one direction: a queue that the bandwidth drains, then a delay line."""
+        """Forward one direction: a queue drained at the bandwidth, then a delay line."""
         delayed: Delayed = asyncio.Queue()
         deliver = asyncio.ensure_future(self._deliver(delayed, writer))
         free_s = last_s = 0.0

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Observations and chunks over a link of 50 ms round trip and 10 Mbit/s, and what stalls and cuts leave."""
+"""Observations and chunks over a link of 50 ms round trip and 10 Mbit/s, with stalls and cuts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RETRY_S = 1.0
 
 
 def request_until_answered(path: RequestPath, seq_id: int) -> None:
-    """Ask again and again, as the request cycle does."""
+    """Repeat requests until one is answered, as the request cycle does."""
     serialized = observation(10_000, seq_id)
     wait_for(lambda: path.request(serialized, seq_id, RETRY_S), "an answer")
 

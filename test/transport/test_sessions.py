@@ -81,8 +81,8 @@ def test_a_peer_that_freezes_is_gone_for_the_others_when_its_lease_ends() -> Non
         subscriber.undeclare()
 
 
-def test_what_is_behind_a_router_that_freezes_is_gone_for_the_others_when_its_lease_ends() -> None:
-    """A host that freezes whole, or whose network goes without a word."""
+def test_nodes_behind_a_frozen_router_are_gone_for_the_others_when_its_lease_ends() -> None:
+    """The whole host freezes, or its network ends without closing connections."""
     near, far = free_port(), free_port()
     with router(near), client(near) as observer:
         tokens: list[zenoh.Sample] = []

@@ -50,7 +50,7 @@ def test_a_server_that_refuses_or_is_silent_gives_way_to_the_next(trouble: Any):
     assert "/server_a" in world.warnings()
 
 
-def test_a_full_house_is_asked_again_later_and_is_no_violation():
+def test_a_server_at_capacity_is_asked_again_later_and_is_no_violation():
     world = World(make_config(servers=TWO, max_offline_s=3600.0))
     for server in world.servers.values():
         fill(server)
