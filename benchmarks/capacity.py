@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What one policy server serves as its sessions grow, beside a bare rclpy ping-pong and the capacity formula.
+"""Measures what one policy server serves as its sessions grow, beside a bare ping-pong and the formula.
 
 Run `python benchmarks/capacity.py [--sessions 1 16 64] [--policies hold] [--out runs/capacity]`, or with
 `--acceptance` to check that 64 sessions are served alike; its exit code says so. The server is a real
@@ -38,9 +38,9 @@ from remote_inference.wire.request_decoder import RequestDecoder, sample_request
 
 SESSIONS = (1, 2, 4, 8, 16, 32, 64)
 POLICIES = ("hold", "belt_arm")
-PINGS = 50  # before each point
+PINGS = 50  # ping-pongs before each point
 WARM_UP = 10
-KEPT_UP = 0.95  # answered of asked
+KEPT_UP = 0.95  # share of requests answered
 
 METHOD = f"""\
 Each robot asks {RATE_HZ:g} times a second, evenly spread, with its state and {CASE.name} \
@@ -79,17 +79,17 @@ class Point:
 
 @dataclass(frozen=True)
 class Formula:
-    """What `warmup.capacity` promises for one policy at the benchmark's rate."""
+    """The result of `warmup.capacity` for one policy at the benchmark's rate."""
 
     policy: str
     warm_up_ms: float
     by_warm_up: int
-    served_ms: float  # decoding included, as a single session's chunks report it
+    served_ms: float  # with decoding, from the chunks of a single session
     by_served: int
 
 
 def time_warm_up(manifest: Path) -> tuple[PolicySpec, float]:
-    """Load a manifest's policy; return its spec and what the server measures at its warm-up [s]."""
+    """Load a manifest's policy; return its spec and the request time that the warm-up measures [s]."""
     content = load_manifest(manifest)
     policy = load_policy(content.model)
     rehearsal = Rehearsal(policy, RequestDecoder(content), *sample_request(policy.spec, ""))
@@ -133,7 +133,7 @@ def measure(
 
 
 def judge_formula(spec: PolicySpec, warm_up_s: float, points: Sequence[Point]) -> Formula:
-    """Apply the formula to the inference time of the warm-up, and to that of the fewest sessions served."""
+    """Apply the formula to the inference time of the warm-up, and to that with the fewest sessions."""
     served_s = points[0].inference_p50_ms / 1e3
 
     def robots(inference_s: float) -> int:

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The acceptance run of capacity.py: many sessions that ask for more than there is are served alike."""
+"""The acceptance run of capacity.py: many sessions that overload the server are served alike."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from remote_inference.core.server.manifest import load_manifest
 from remote_inference.policies import load_policy
 
 SESSIONS, SECONDS = 64, 60.0
-MAX_UNEVEN = 0.05  # of the mean share
+MAX_UNEVEN = 0.05  # largest deviation, as a fraction of the mean share
 # The longest time without an answer: a chunk's duration, or on a slower server so many of its mean times.
 CHUNK_S = CHUNK_SIZE / FPS
 MAX_GAP_RATIO = 3.0
 
 
 def accept(console: Console, folder: Path) -> bool:
-    """Serve 64 sessions with each scheduler; print the figures and tell whether all checks held."""
+    """Serve 64 sessions with each scheduler; print the figures and return whether all checks held."""
     contract, _ = write_deployment(folder, CASE)
     held = True
     node = plain_node("capacity_acceptance")
@@ -51,7 +51,7 @@ def accept(console: Console, folder: Path) -> bool:
 
 
 def check(records: list[Record], kept: set[str]) -> dict[str, bool]:
-    """Judge what the robots saw: which statements hold, by their text. kept: sessions open at the end."""
+    """Return which statements hold for the robots' records, by text. kept: sessions open at the end."""
     answers = np.array([len(record.arrival_s) for record in records])
     mean = float(answers.mean())
     gap_s = max(float(np.diff(record.arrival_s).max(initial=0.0)) for record in records)

@@ -20,7 +20,7 @@ INK = "#6A6A6A"
 
 
 def draw(content: Mapping[str, Sequence[Mapping[str, Any]]], path: Path) -> None:
-    """Draw what capacity.json holds. The rates are to scale: they leave the line of what is asked."""
+    """Draw capacity.json. The answered rates are drawn against the line of requested rates."""
     figure = Figure(figsize=(9.5, 4.4), dpi=120, layout="constrained")
     FigureCanvasAgg(figure)
     rates, waits = figure.subplots(1, 2)

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The measuring rig of capacity.py: the server's process and what it uses, a window in which robots ask."""
+"""The measuring rig of capacity.py: the server's process, its resources, and a window in which robots ask."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from remote_inference.deployment.process_group import ProcessGroup
 from remote_inference.paths import share_path
 
 CASE = Case(cameras=2, quality=90)
-RATE_HZ = 5.0  # of each robot: three times the demo's, so that 64 of them are too many for two cores
+RATE_HZ = 5.0  # of each robot: three times the demo's, so that 64 robots are too many for two cores
 SCHEDULERS = ("round_robin", "micro_batch")
 SETTLE_S = 1.0  # between the first request and the window
 MAX_SESSIONS = 64
@@ -41,7 +41,7 @@ def write_manifest(folder: Path, policy: str, scheduler: str) -> Path:
 
 @dataclass(frozen=True)
 class Usage:
-    """What a process has used so far."""
+    """The resources that a process has used so far."""
 
     cpu_s: float
     resident_bytes: int
@@ -56,7 +56,7 @@ class Usage:
 
 @contextmanager
 def serving(folder: Path, contract: Path, manifest: Path) -> Iterator[tuple[int, Pinger]]:
-    """Run server and echo; yield the server's process id and what starts a ping-pong."""
+    """Run server and echo; yield the server's process id and a function that runs a ping-pong."""
     with ProcessGroup(folder / "logs") as group:
         group.start(Echo("echo", "echo"))
         server = group.start(bringup.server(manifest, name=SERVER[1:]))
@@ -70,7 +70,7 @@ def serving(folder: Path, contract: Path, manifest: Path) -> Iterator[tuple[int,
 
 
 def run_window(fleet: Fleet, server_pid: int, seconds: float) -> tuple[list[Record], Usage, Usage]:
-    """Let all robots ask; return what they saw and what the server had used at the window's begin and end."""
+    """Make all robots ask; return their records and the server's use at the window's begin and end."""
     start_s = time.monotonic()
     begin_s, end_s = start_s + SETTLE_S, start_s + SETTLE_S + seconds
     fleet.ask(start_s, begin_s, end_s)

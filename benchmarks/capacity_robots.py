@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The robots of capacity.py: plain rclpy nodes, many to a process, that do the real exchange."""
+"""The robots of capacity.py: plain rclpy nodes, many per process, that run the real exchange."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CALL_TIMEOUT_S = 2.0
 
 @dataclass
 class Record:
-    """What one robot saw within the window, one entry per answer in each list."""
+    """One robot's record of the window, with one entry per answer in each list."""
 
     session_id: str
     arrival_s: list[float] = field(default_factory=list)  # monotonic, of this machine
@@ -48,7 +48,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Demand:
-    """What each robot sends, and how often: every `period_s`, never before its last request was answered."""
+    """The requests of each robot: one every `period_s`, never before the last one was answered."""
 
     period_s: float  # 0: at once
     features: Sequence[str]  # the policy's cameras
@@ -61,7 +61,7 @@ def jpeg_images(count: int) -> list[CompressedImage]:
 
 
 class Robot:
-    """One robot's half of a session; asks when told to, keeps a record."""
+    """One robot's half of a session, which asks on command and keeps a record."""
 
     def __init__(self, node: Node, index: int, demand: Demand, images: list[CompressedImage]) -> None:
         self._node = node
@@ -120,7 +120,7 @@ class Robot:
         self._window_s = window_s
 
     def ask(self, now_s: float) -> None:
-        """Send a request that is due; give one up that was not answered in time."""
+        """Send a request if one is due; give up a request that was not answered in time."""
         if self._waiting:
             self.record.lost += 1
         self._message.seq_id += 1
@@ -185,7 +185,7 @@ def spin_until(executor: SingleThreadedExecutor, condition: Callable[[], bool], 
 
 
 def call(executor: SingleThreadedExecutor, client: Client, request: Any) -> Any:
-    """Call a service; again when there is no answer: one that comes before the endpoints matched is lost."""
+    """Call a service until it answers: an answer sent before the endpoints matched is lost."""
     end_s = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < end_s:
         future = client.call_async(request)
@@ -196,7 +196,7 @@ def call(executor: SingleThreadedExecutor, client: Client, request: Any) -> Any:
 
 
 class Fleet:
-    """So many robots in a few processes, connected and silent; a context manager that ends them."""
+    """Robots in a few processes, connected and silent; a context manager that ends them."""
 
     def __init__(self, count: int, demand: Demand) -> None:
         context = multiprocessing.get_context("spawn")  # rclpy does not survive a fork
@@ -223,12 +223,12 @@ class Fleet:
             process.join(START_TIMEOUT_S)
 
     def ask(self, start_s: float, begin_s: float, end_s: float) -> None:
-        """Let the robots ask from `start_s` until `end_s` and record from `begin_s` [monotonic s]."""
+        """Make the robots ask from `start_s` to `end_s` and record from `begin_s` on [monotonic s]."""
         for connection in self._connections:
             connection.send((start_s, begin_s, end_s))
 
     def records(self) -> list[Record]:
-        """Wait for the window's end; return what each robot saw."""
+        """Wait for the window's end; return each robot's record."""
         return [record for connection in self._connections for record in connection.recv()]
 
 

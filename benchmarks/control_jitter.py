@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""How evenly a robot's control thread ticks, beside a bare loop that runs at the same time.
+"""Measures how evenly a robot's control thread ticks, beside a bare loop that runs at the same time.
 
 Run `python benchmarks/control_jitter.py [--seconds 20] [--rates 30 100 200] [--scenarios idle network]`. The
 robot's node and a server whose policy takes no time run as real processes; this one plays the sensors, and
@@ -67,7 +67,7 @@ class Measurement:
 
 @contextmanager
 def bare_loop(rate_hz: float, stamps_ns: list[int]) -> Iterator[None]:
-    """Run the reference meanwhile and append its stamps."""
+    """Run the reference loop during the block and append its stamps."""
     command = [sys.executable, str(Path(__file__).with_name("bare_loop.py")), str(rate_hz)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
     try:
@@ -79,7 +79,7 @@ def bare_loop(rate_hz: float, stamps_ns: list[int]) -> Iterator[None]:
 
 
 def measure(scenario: str, rate_hz: float, seconds: float, left_behind: set[Path]) -> Measurement:
-    """Start the processes and measure for so long."""
+    """Start the processes and measure for the given time."""
     bare_ns: list[int] = []
     with (
         tempfile.TemporaryDirectory(prefix="control_jitter_") as name,
@@ -135,7 +135,7 @@ def in_window(
 def period_error_quantiles_ms(
     ticks: NDArray[np.int64], stamps_ns: NDArray[np.int64], rate_hz: float
 ) -> tuple[float, ...]:
-    """Return the quantiles of the absolute period error, of ticks that follow each other."""
+    """Return the quantiles of the absolute period error of consecutive ticks [ms]."""
     periods_ms = np.diff(stamps_ns)[np.diff(ticks) == 1] / NS_PER_MS
     return tuple(float(q) for q in np.quantile(np.abs(periods_ms - 1e3 / rate_hz), QUANTILES))
 

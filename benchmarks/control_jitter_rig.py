@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The measuring rig of control_jitter.py: sensors, what the robot says of its ticks, a server to kill."""
+"""The measuring rig of control_jitter.py: sensors, the stamps of the robot's ticks, a server to kill."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CAMERA_RATE_HZ = 30.0
 # The stamps come from the control thread itself; the topic only carries them, so its delays are not in the
 # figures. They are of the wall clock, whose slewing (below 0.05 %) is too slow to show within a period.
 class Rig:
-    """The robot's sensors, and the ear for what the robot says of its ticks."""
+    """The robot's sensors, and a subscriber to the stamps of its ticks."""
 
     def __init__(self) -> None:
         self.node = plain_node("control_jitter_rig")

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What image encoding and field assignment cost here, each beside the way the package chose.
+"""Measures image encoding and field assignment on this machine, each beside the package's choice.
 
 Run `python benchmarks/image_codecs.py [-n 200]`. cv2 is measured too where it is installed.
 """

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The other side of peers.py: openpi-client, and the least server that it talks to. Runs without ROS 2.
+"""The other side of peers.py: openpi-client and a minimal server for it. Runs without ROS 2.
 
 `python openpi_peer.py server` prints its port and answers each observation with its state, CHUNK_SIZE times.
 `python openpi_peer.py client PORT IMAGE.npy [--resize]` reads `TIMES PAUSE_S` from its standard input, line
@@ -29,7 +29,7 @@ SIDE = 224  # px, as openpi's policies take their images
 async def answer(connection: ServerConnection) -> None:
     """Speak openpi's protocol: metadata first, then a chunk for each observation."""
     await connection.send(msgpack_numpy.packb({}))
-    with suppress(ConnectionClosedError):  # the client says no good-bye
+    with suppress(ConnectionClosedError):  # the client does not close the connection
         async for frame in connection:
             observation = msgpack_numpy.unpackb(frame)
             chunk = np.tile(observation["state"], (CHUNK_SIZE, 1))

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The same observation through openpi-client and through this package, in one run, as ratios.
+"""Compares openpi-client and this package on the same observation in one run, as ratios.
 
 Run `make bench-peers`, or `python benchmarks/peers.py [--cycles 100]` where it has made `.venv/peers`. Each
 side has its own server process with a policy that takes no time; their cycles take turns.
@@ -55,7 +55,7 @@ SIDE = 224
 
 @dataclass(frozen=True)
 class Contest:
-    """What both sides are given; `resize`: openpi-client makes it 224x224 first."""
+    """The observation of both sides. resize: openpi-client resizes its image to 224x224 first."""
 
     name: str
     case: Case  # ours
@@ -94,7 +94,7 @@ class Measurement:
 
 
 class Client(Probe):
-    """A node that asks policy_server as openpi-client asks its own: arrays in, arrays out."""
+    """A node that asks policy_server like openpi-client asks openpi's server: arrays in, arrays out."""
 
     def __init__(self, case: Case) -> None:
         super().__init__("peers_client", f"{ROBOT}/{CHUNK_TOPIC}")
@@ -155,7 +155,7 @@ class Client(Probe):
 
 @contextmanager
 def openpi(folder: Path, contest: Contest) -> Iterator[Repeat]:
-    """Run openpi-client and its server; yield what repeats an inference so often with a pause [s]."""
+    """Run openpi-client and its server; yield a function that repeats inferences with a pause [s]."""
     image = folder / "image.npy"
     np.save(image, image_from_message(camera_image(contest.case.height, contest.case.width)))
     server = subprocess.Popen([PEER_PYTHON, PEER, "server"], stdout=subprocess.PIPE, text=True)

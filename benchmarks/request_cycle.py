@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""How long a robot waits from its sensors to its chunk, beside a bare rclpy ping-pong of the same bytes.
+"""Measures the time from a robot's sensors to its chunk, beside a bare rclpy ping-pong of the same bytes.
 
 Run `python benchmarks/request_cycle.py [--cycles 100] [--case JPEG]`. A server whose policy takes no time and
 a robot's node run as real processes; this one plays the sensors and takes the times, a fourth is the echo.
@@ -33,7 +33,7 @@ CASES = (
     *(Case(cameras, QUALITY) for cameras in (1, 2, 3)),
 )
 WARM_UP = 20
-ROUNDS = 4  # cycles and pings take turns so often
+ROUNDS = 4  # cycles and pings take turns this many times
 MAX_LOST = 0.05  # fraction
 OPENPI_CASE, OPENPI_MS = Case(2, QUALITY), 3.4
 

@@ -62,7 +62,7 @@ ROBOT_PARAMETERS = {
 
 @dataclass(frozen=True)
 class Case:
-    """What the robot sends: so many cameras, as JPEG of a quality or raw (0), of a size [px]."""
+    """What the robot sends: number of cameras, JPEG quality (0: raw) and size of the images [px]."""
 
     cameras: int
     quality: int = 0
@@ -110,7 +110,7 @@ def write_deployment(folder: Path, case: Case, fps: float = FPS) -> tuple[Path, 
 
 
 class Echo(bringup.Process):
-    """This file as a program."""
+    """Runs this file."""
 
     def command(self) -> list[str]:
         return [sys.executable, __file__]
@@ -118,7 +118,7 @@ class Echo(bringup.Process):
 
 @contextmanager
 def deployment(folder: Path, case: Case) -> Iterator[tuple[Sensors, Pinger]]:
-    """Run server, robot and echo as processes; yield what starts a cycle and a ping-pong, both warm."""
+    """Run server, robot and echo as processes; yield functions for a cycle and a ping-pong, both warm."""
     contract, manifest = write_deployment(folder, case)
     with ProcessGroup(folder / "logs") as group:
         group.start(Echo("echo", "echo"))
@@ -156,7 +156,7 @@ def plain_node(name: str) -> Node:
 
 
 class Probe:
-    """A node that starts something and takes the time until the ActionChunk that answers it."""
+    """A node that publishes a message and measures the time until the ActionChunk that answers it."""
 
     def __init__(self, name: str, answer_topic: str) -> None:
         self.node = plain_node(name)
@@ -169,7 +169,7 @@ class Probe:
         self._answer = (time.monotonic_ns(), chunk)
 
     def start(self) -> int:
-        """Publish what is to be answered; return the monotonic time [ns] from which it counts."""
+        """Publish the message to be answered; return the monotonic time from which to measure [ns]."""
         raise NotImplementedError
 
     def is_answered_by(self, chunk: ActionChunk) -> bool:
@@ -228,7 +228,7 @@ class Sensors(Probe):
 
     def measure(self) -> float | None:
         if (duration_ms := super().measure()) is None:
-            # The robot may have a joint state to spare now: let images alone use it up.
+            # The robot may hold an unused joint state now: images alone use it up.
             for camera in self._cameras:
                 camera.publish(self._image)
             time.sleep(ANSWER_TIMEOUT_S)

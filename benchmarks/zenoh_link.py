@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The request cycle over real Zenoh routers and a bad link, and what is lost on it by the routers' waits.
+"""Measures the request cycle over real Zenoh routers and a bad link, and the loss by the routers' waits.
 
 Run `python benchmarks/zenoh_link.py [--requests 20]`. It needs eclipse-zenoh; the messages are our own.
 """
@@ -65,7 +65,7 @@ def loss(requests: int) -> None:
                     put_s = time.monotonic()
                     path.publish(serialized)
                     longest_s = max(longest_s, time.monotonic() - put_s)
-                time.sleep(2.0)  # what is under way arrives
+                time.sleep(2.0)  # messages on their way arrive
                 lost = sum(at + 1 not in path.chunks for at in range(requests))
             print(
                 f"| {wait_us / 1e3:g} ms | {fragments_us / 1e3:g} ms | {size // 1000} KB at {rate_hz:g} Hz "

@@ -35,7 +35,7 @@ DOCUMENTS = tuple(path for path in sorted(DOCS.rglob("*.md")) if MARK in path.re
 
 
 def states_table() -> str:
-    """Return the states and what they mean."""
+    """Return the states and their meanings."""
     return make_table(("state", "meaning"), ((f"`{state.name}`", DESCRIPTIONS[state]) for state in State))
 
 

@@ -3,7 +3,7 @@
 """Training data of the belt arm: expert-labelled observations, most of them off the expert's path.
 
 In four episodes of five the executed command is disturbed in bursts while the labels stay the expert's, so
-the policy also sees how to come back. Images take the road they take when served: camera, JPEG, preprocessor.
+the policy also sees how to come back. Images pass the same steps as in serving: camera, JPEG, preprocessor.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Dataset:
     """Frames of all episodes, end to end.
 
     images: uint8 `[frames, cameras, 3, height, width]`, cameras in the order of `CAMERA_NAMES`.
-    states: float32 `[frames, 6]`. chunks: float32 `[frames, CHUNK_SIZE, 6]`, robot units. successes: how many
-    episodes lifted the cube.
+    states: float32 `[frames, 6]`. chunks: float32 `[frames, CHUNK_SIZE, 6]`, robot units. successes: number
+    of episodes that lifted the cube.
     """
 
     images: NDArray[np.uint8]

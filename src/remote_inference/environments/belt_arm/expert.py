@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scripted expert of the belt arm.
 
-It keeps no memory: from the commanded pose and the true position of the cube alone it plans a whole chunk,
-so any state an episode drifts into can be labelled. The plan: hover above the cube, descend, close, lift.
+The expert keeps no memory: it plans a whole chunk from the commanded pose and the cube's true position alone,
+so it can label any state of an episode. The plan: hover above the cube, descend, close, lift.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ACTUATOR_LAG_S = 2 / CONTROL_HZ + 0.03
 
 
 def is_held(arm: BeltArm) -> bool:
-    """Whether the gripper is closed with the cube between its fingers."""
+    """Return whether the gripper is closed with the cube between its fingers."""
     tip = kinematics.forward(arm.joint_positions().tolist())
     return bool(arm.command[5] <= _CLOSED_BELOW_M and math.dist(tip, arm.cube_position) < 0.03)
 
@@ -101,7 +101,7 @@ def _grasp(
     else:
         z = _towards(z, GRASP_HEIGHT_M)
         if z < GRASP_HEIGHT_M + 0.002 and gripper > 0.99 * GRIPPER_OPEN_M:
-            # The first step is the longer one: it must land below _CLOSING_BELOW_M, or the next would reopen.
+            # The first step must end below _CLOSING_BELOW_M, or the next would reopen the gripper.
             gripper -= 1.6 * _GRIPPER_STEP_M
     return (x + offset_x * share, y + offset_y * share, z), gripper
 

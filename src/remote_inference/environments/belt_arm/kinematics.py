@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Closed-form kinematics of the belt arm with the hand pointing straight down.
 
-Shoulder, elbow and wrist move in one vertical plane that `shoulder_pan` turns, so the inverse is a
+Shoulder, elbow and wrist move in one vertical plane that `shoulder_pan` turns, so the inverse solves a
 two-link triangle. Positions are in metres in the base frame, joints in radians.
 """
 
@@ -18,14 +18,14 @@ HAND_M = 0.13
 """From the wrist joint to the tip between the fingers."""
 
 _MIN_REACH_M = 0.06
-_MAX_REACH_M = 0.31  # the elbow races as the arm gets straight, at 0.32
+_MAX_REACH_M = 0.31  # near the straight arm, at 0.32, the elbow moves too fast
 
 Position = tuple[float, float, float]
 ArmJoints = tuple[float, float, float, float, float]
 
 
 def forward(joints: Sequence[float]) -> Position:
-    """Return the tip position of `joints`: pan, lift, elbow, wrist flex; later ones do not move it."""
+    """Return the tip position of `joints`: pan, lift, elbow, wrist flex. Later joints do not move the tip."""
     pan, lift, elbow, wrist = joints[:4]
     upper, lower, hand = lift, lift + elbow, lift + elbow + wrist
     radius = UPPER_ARM_M * math.sin(upper) + LOWER_ARM_M * math.sin(lower) + HAND_M * math.sin(hand)
@@ -36,7 +36,7 @@ def forward(joints: Sequence[float]) -> Position:
 def inverse(tip: Sequence[float], roll: float = 0.0) -> ArmJoints:
     """Return the elbow-up joints that put the tip at `tip`.
 
-    Out of reach, the wrist stops on the line from the shoulder to where it should be.
+    If `tip` is out of reach, the wrist stops on the line from the shoulder to its target.
     """
     x, y, z = tip
     radius = math.hypot(x, y)

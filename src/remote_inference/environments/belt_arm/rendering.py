@@ -42,7 +42,7 @@ class OffscreenRenderer:
 
     def __init__(self, model: mujoco.MjModel, width: int, height: int) -> None:
         backend = _choose_backend()
-        # Images this small come no faster from Mesa's worker threads.
+        # Mesa's worker threads do not render images of this size any faster.
         os.environ.setdefault("LP_NUM_THREADS", "0")
         try:
             self._gl_context: Any = importlib.import_module(f"mujoco.{backend}").GLContext(width, height)
@@ -112,7 +112,7 @@ def _choose_backend() -> str:
 def _probe(backend: str) -> str | None:
     """Return why `backend` cannot create a context, or None when it can.
 
-    In a child process, because PyOpenGL binds to one platform for good and a broken driver may crash.
+    The probe runs in a child process: PyOpenGL binds to one platform for good, and a broken driver may crash.
     """
     command = [sys.executable, "-c", _PROBE, backend]
     environment = {name: value for name, value in os.environ.items() if name != "PYOPENGL_PLATFORM"}

@@ -165,7 +165,7 @@ class BeltArm:
 
     @property
     def success(self) -> bool:
-        """Whether the cube is lifted now."""
+        """True while the cube is lifted."""
         return bool(self._data.qpos[self._cube_position_index + 2] > SUCCESS_HEIGHT_M)
 
     @property

@@ -97,7 +97,7 @@ def train_flow(
 
 @torch.no_grad()
 def _views(network: FlowNetwork, dataset: Dataset) -> torch.Tensor:
-    """Return what the encoders see `[frames, cameras * features]`, without the joint state."""
+    """Return the encoders' features `[frames, cameras * features]`, without the joint state."""
     states = torch.from_numpy(dataset.states)
     features = [
         network.observe(images.unbind(1), state)[:, : -states.shape[1]]
@@ -116,7 +116,7 @@ def _minimise(
     config: TrainingConfig,
     progress: Callable[[int, float], None],
 ) -> None:
-    """Take `config.steps` steps down a loss drawn anew in each; `progress` gets its running mean."""
+    """Take `config.steps` optimiser steps; `loss` draws a batch in each, `progress` gets the running mean."""
     trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=config.learning_rate, weight_decay=config.weight_decay)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate_share(step, config.steps))
@@ -133,6 +133,6 @@ def _minimise(
 
 
 def _rate_share(step: int, steps: int) -> float:
-    """Linear warm-up, then a cosine."""
+    """Return the share of the learning rate: a linear warm-up, then a cosine."""
     cosine = 0.5 * (1.0 + math.cos(math.pi * step / steps))
     return max(_LOWEST_LEARNING_RATE_SHARE, cosine) * min(1.0, (step + 1) / _WARMUP_STEPS)

@@ -86,7 +86,7 @@ def write(
     command: str,
     facts: dict[str, str],
 ) -> None:
-    """Write a trained policy and the model card that measuring it gives."""
+    """Measure a trained policy, and write it with its model card."""
     save_policy(folder, config, network)
     policy = TorchChunkPolicy(folder)
     results = measure(policy, _log)
@@ -123,7 +123,7 @@ def flow_facts(config: FlowConfig) -> dict[str, str]:
 
 
 def _identity(name: str, episodes: int, training: TrainingConfig) -> dict[str, Any]:
-    """Return what `policy.json` says of a policy besides its architecture."""
+    """Return the keys of `policy.json` besides the architecture."""
     return {
         "name": name,
         "revision": f"{episodes}-episodes-{training.steps}-steps-seed-{training.seed}",
