@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Takes a policy server out of service and waits until its robots have moved on to another one.
 #   drain.sh NODE HEALTH_PORT SECONDS
-# A paused robot asks for nothing and so does not hear of it: after SECONDS the server need not wait any longer.
+# A paused robot sends no requests and so does not learn of the drain: after SECONDS the script stops waiting.
 set -euo pipefail
 node=$1 port=$2 patience=$3
 
