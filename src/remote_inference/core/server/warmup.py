@@ -47,7 +47,7 @@ class Rehearsal:
         self._offer = offer
 
     def run(self, batch_size: int = 1) -> list[Float32Array]:
-        """Serve it `batch_size` times in one call of the policy; return the chunks in robot space.
+        """Serve the request `batch_size` times in one call of the policy; return the robot-space chunks.
 
         Raises what decoder, processors and policy raise, and PolicyError for an invalid chunk.
         """
