@@ -228,7 +228,7 @@ def test_run_finds_that_a_policy_remembers_and_what_its_manifest_promises(
     assert cli.main(["check", "--run", str(manifest)]) == 0
     said = capsys.readouterr().out
     assert "ms with images as in training, exclusive" in said
-    assert "  warning: max_sessions is 4, but the policy is served exclusively: to one\n" in said
+    assert "  warning: max_sessions is 4, but an exclusive policy serves one robot\n" in said
 
 
 def test_run_does_not_do_without_the_device(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
