@@ -19,6 +19,7 @@ import rtc_picture
 import schemas
 import settings_tables
 import state_picture
+import verb_tables
 from markdown_table import make_table
 
 from remote_inference.core.robot.state_machine import DESCRIPTIONS, TRANSITIONS, Event, State
@@ -112,6 +113,7 @@ TABLES = {
     "topics": interface_tables.topics_table,
     "messages": interface_tables.messages,
     "services": interface_tables.services,
+    "verbs": verb_tables.verbs,
     "metrics": metrics_table,
     "request_log": request_log_table,
     "seams": seams_table,

@@ -1,0 +1,177 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Two tutorials are followed: their files are written, and their commands run in order."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import rclpy
+from health_port import free_port
+from PIL import Image
+from rclpy.context import Context
+from rclpy.executors import SingleThreadedExecutor
+from sensor_msgs.msg import JointState
+
+DEADLINE_S = 60.0
+TUTORIALS = Path(__file__).parents[2] / "docs" / "tutorials"
+
+
+class Newcomer:
+    """Somebody who types what the page says, in a folder of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lines: list[str] = []
+        self._started: dict[str, subprocess.Popen[bytes]] = {}
+
+    def read(self, page: str) -> None:
+        """Write the files of a page, and turn to its commands."""
+        text = (TUTORIALS / page).read_text()
+        found = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+        self._lines = [line for kind, block in found if not kind for line in block.splitlines()]
+        for kind, block in found:
+            if kind:
+                self._write(block)
+
+    def _write(self, block: str) -> None:
+        """Write a file whose name stands in the block's first line; JSON has no comments."""
+        first, rest = block.split("\n", 1)
+        marker, name = first.split()
+        file = self._folder / name
+        file.parent.mkdir(exist_ok=True)
+        text = rest if marker == "//" else block
+        file.write_text(text.replace("health_port: 9100", f"health_port: {free_port()}"))
+
+    def line(self, beginning: str) -> str:
+        """Return the page's line that begins so."""
+        (line,) = [line for line in self._lines if line.startswith(beginning)]
+        return line
+
+    def run(self, beginning: str) -> str:
+        """Run a line to its end and return what it printed."""
+        done = subprocess.run(
+            shlex.split(self.line(beginning)),
+            cwd=self._folder,
+            env=self._environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=DEADLINE_S,
+        )
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    def start(self, beginning: str) -> None:
+        """Start a line in a terminal of its own."""
+        with self._log(beginning).open("wb") as log:
+            self._started[beginning] = subprocess.Popen(
+                shlex.split(self.line(beginning)),
+                cwd=self._folder,
+                env=self._environment(),
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+
+    def wait_for_words(self, beginning: str, words: str) -> None:
+        """Wait until a started line has printed some words."""
+        wait_for(lambda: words in self._log(beginning).read_text(), f"{words!r} of {beginning!r}")
+
+    def end(self, beginning: str) -> int:
+        """Press Ctrl-C in a terminal; return the exit code."""
+        process = self._started.pop(beginning)
+        process.send_signal(signal.SIGINT)
+        return process.wait(DEADLINE_S)
+
+    def leave(self) -> None:
+        for beginning in list(self._started):
+            self.end(beginning)
+
+    def _environment(self) -> dict[str, str]:
+        paths = {"PATH": Path(sys.executable).parent, "PYTHONPATH": self._folder}
+        return os.environ | {
+            name: f"{path}:{os.environ.get(name, '')}".rstrip(":") for name, path in paths.items()
+        }
+
+    def _log(self, beginning: str) -> Path:
+        return self._folder / f"{re.sub(r'[^a-z]+', '_', beginning)}.log"
+
+
+def wait_for(condition: Callable[[], bool], what: str) -> None:
+    deadline_s = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline_s, f"no {what} within {DEADLINE_S} s"
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def newcomer(tmp_path: Path) -> Iterator[Newcomer]:
+    newcomer = Newcomer(tmp_path)
+    yield newcomer
+    newcomer.leave()
+
+
+def test_the_first_arm_goes_from_its_contract_to_the_report(newcomer: Newcomer, tmp_path: Path) -> None:
+    newcomer.read("first_arm.md")
+    newcomer.start("python my_arm.py")
+    assert "\n  fits\n" in newcomer.run("remote-inference check")
+    newcomer.start("remote-inference server")
+    newcomer.start("remote-inference robot")
+    newcomer.wait_for_words("remote-inference server", "/my_arm/remote_inference admitted as ")
+    newcomer.run("remote-inference resume")
+    newcomer.wait_for_words("remote-inference robot", "STREAMING")
+    newcomer.run("remote-inference pause")
+    assert newcomer.end("remote-inference robot") == 0
+    newcomer.run("remote-inference explain")
+    with Image.open(tmp_path / "report.png") as picture:
+        assert picture.size > (800, 600)
+
+
+def wait_until_at(target: dict[str, float]) -> None:
+    """Wait until the arm's joints are where they are to be."""
+    context = Context()
+    rclpy.init(context=context)
+    try:
+        node = rclpy.create_node("onlooker", context=context)
+        found: dict[str, float] = {}
+        for part in ("arm", "gripper"):
+            node.create_subscription(
+                JointState,
+                f"/my_arm/{part}/joint_states",
+                lambda message: found.update(zip(message.name, message.position, strict=True)),
+                10,
+            )
+        executor = SingleThreadedExecutor(context=context)
+        executor.add_node(node)
+
+        def is_there() -> bool:
+            executor.spin_once(timeout_sec=0.1)
+            return found.keys() == target.keys() and all(abs(found[n] - target[n]) < 0.01 for n in target)
+
+        wait_for(is_there, f"arm at {target}")
+    finally:
+        rclpy.shutdown(context=context)
+
+
+def test_the_first_policy_brings_the_arm_to_its_pose(newcomer: Newcomer, tmp_path: Path) -> None:
+    newcomer.read("first_arm.md")
+    newcomer.start("python my_arm.py")
+    newcomer.read("first_policy.md")
+    assert "\n  fits\n" in newcomer.run("remote-inference check")
+    newcomer.start("remote-inference server")
+    newcomer.start("remote-inference robot")
+    newcomer.wait_for_words("remote-inference server", "/my_arm/remote_inference admitted as ")
+    newcomer.run("remote-inference resume")
+    policy = json.loads((tmp_path / "reach_files" / "policy.json").read_text())
+    wait_until_at(dict(zip(policy["names"], policy["target"], strict=True)))
+    assert newcomer.end("remote-inference robot") == 0

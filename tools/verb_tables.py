@@ -1,0 +1,74 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The reference of the command line, from its parser."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+
+from markdown_table import make_table
+
+from remote_inference.cli import make_parser
+
+SHOWN = (argparse._HelpAction, argparse._VersionAction)
+
+
+def verbs() -> str:
+    """Return a section for each verb, in the order of the help."""
+    return "\n\n".join(_sections(make_parser(complete=True)))
+
+
+def _sections(parser: argparse.ArgumentParser) -> Iterator[str]:
+    for name, verb, text in _verbs_of(parser):
+        deeper = list(_verbs_of(verb))
+        parts = [f"### {name}"]
+        if text:
+            parts.append(f"{text[0].upper()}{text[1:].rstrip('.')}.")
+        if arguments := _arguments_of(verb):
+            parts.append(arguments)
+        if verb.epilog:
+            parts.append(f"```\n{_examples(verb.epilog)}\n```")
+        yield "\n\n".join(parts)
+        if deeper:
+            yield from _sections(verb)
+
+
+def _verbs_of(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser, str]]:
+    """Yield the verbs of a parser: whole name, parser and help."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            helps = {choice.dest: choice.help or "" for choice in action._choices_actions}
+            for name, verb in action.choices.items():
+                yield verb.prog, verb, helps.get(name) or verb.description or ""
+
+
+def _arguments_of(parser: argparse.ArgumentParser) -> str:
+    hidden = (*SHOWN, argparse._SubParsersAction)
+    actions = [a for a in parser._actions if not isinstance(a, hidden) and a.help is not argparse.SUPPRESS]
+    return make_table(("argument", "meaning"), (_row(a) for a in actions)) if actions else ""
+
+
+def _row(action: argparse.Action) -> tuple[str, str]:
+    value = _value(action)
+    names = ", ".join(action.option_strings) or value
+    taken = f" {value}" if action.option_strings and value else ""
+    needed = "; required" if action.option_strings and action.required else ""
+    text = f"{action.help or ''}{needed}" % {"default": action.default}
+    return f"`{names}{taken}`", text.replace("<", "&lt;")  # Markdown would take it for HTML
+
+
+def _value(action: argparse.Action) -> str:
+    """Return how the value of an argument is written."""
+    if action.nargs == 0:
+        return ""
+    if action.choices is not None:
+        name = "|".join(str(choice) for choice in action.choices)
+    else:
+        name = str(action.metavar or action.dest.upper())
+    return {"+": f"{name} ...", "*": f"[{name} ...]", "?": f"[{name}]"}.get(str(action.nargs), name)
+
+
+def _examples(epilog: str) -> str:
+    """Return the examples at the end of a verb's help, one a line."""
+    return "\n".join(line.strip() for line in epilog.splitlines()[1:])
