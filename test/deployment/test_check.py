@@ -182,8 +182,20 @@ def test_whatever_a_policy_raises_at_load_is_one_line_with_its_authors_place(
 ) -> None:
     manifest = author(load=raised)
     assert cli.main(["check", str(manifest)]) == 2
-    place = f"{manifest.parent / 'my_policy.py'}:{LINE['load']}, in __init__"
+    place = f"my_policy.py:{LINE['load']}, in __init__"
     assert capsys.readouterr().err == f"remote-inference check: {manifest}: {words} ({place})\n"
+
+
+def test_an_import_that_fails_in_a_policys_module_has_its_place(
+    author: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = author()
+    module = manifest.parent / "my_policy.py"
+    module.write_text(f"import no_such_module\n{module.read_text()}")
+    assert cli.main(["check", str(manifest)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "No module named 'no_such_module'" in line
+    assert line.endswith("(my_policy.py:1, in <module>)")
 
 
 def test_a_module_that_is_no_python_is_one_line_with_its_place(
@@ -216,7 +228,7 @@ def test_run_refuses_a_policy_that_does_not_answer_and_names_its_authors_line(
     manifest = author(predict="raise ValueError('no weights')")
     assert cli.main(["check", str(manifest)]) == 0
     assert cli.main(["check", "--run", str(manifest)]) == 2
-    place = f"{manifest.parent / 'my_policy.py'}:{LINE['predict']}, in predict"
+    place = f"my_policy.py:{LINE['predict']}, in predict"
     words = f"warm-up of mine failed: ValueError: no weights ({place})"
     assert capsys.readouterr().err == f"remote-inference check: {manifest}: {words}\n"
 

@@ -15,7 +15,8 @@ from remote_inference.core.contract import Contract, load_contract
 from remote_inference.core.document import DocumentError, read_yaml
 from remote_inference.core.policy import DeviceError, PolicySpec
 from remote_inference.core.server.manifest import Manifest, ModelSource, load_manifest
-from remote_inference.deployment.policy_trial import Trial, describe_failure, try_policy
+from remote_inference.core.server.policy_error import explain_policy_error
+from remote_inference.deployment.policy_trial import Trial, try_policy
 from remote_inference.policies import load_policy
 
 
@@ -134,7 +135,7 @@ def _check_manifest(report: FileReport, manifest: Manifest, *, run: bool) -> Non
             report.spec, warnings = _load_spec(manifest.model)
             report.warnings += warnings
     except (Exception, SystemExit) as error:  # whatever an author's code raises
-        report.problem = f"{report.path}: {describe_failure(error)}"
+        report.problem = f"{report.path}: {' '.join(explain_policy_error(error).split())}"
         return
     report.lines += _describe_manifest(report.path, manifest, report.spec)
     report.lines += report.trial.lines() if report.trial else ()

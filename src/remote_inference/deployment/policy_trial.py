@@ -1,11 +1,10 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A manifest's policy tried as its server would, without ROS, and the author's line where it fails."""
+"""A manifest's policy tried as its server would, without ROS."""
 
 from __future__ import annotations
 
 import time
-import traceback
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -16,13 +15,8 @@ import numpy as np
 from remote_inference.core.policy import Float32Array, PolicySpec
 from remote_inference.core.server.manifest import Manifest
 from remote_inference.core.server.warmup import Rehearsal, Speed, find_false_promises, find_speed, make_ready
-from remote_inference.errors import UserError
 from remote_inference.policies import load_policy
 from remote_inference.wire.request_decoder import RequestDecoder, sample_request
-
-# What stands between us and the author's code: this package but for its back ends, and Python's import.
-_OURS = ("remote_inference", "pkgutil", "importlib")
-_BACK_ENDS = "remote_inference.policies."
 
 
 @dataclass(frozen=True)
@@ -67,32 +61,3 @@ def try_policy(manifest: Manifest) -> Trial:
         (chunk,) = rehearsal.run()
         warnings = find_false_promises(manifest, policy.spec, speed.robots)
         return Trial(policy.spec, speed, tuple(warnings), chunk)
-
-
-def describe_failure(error: BaseException) -> str:
-    """Return in one line what a policy raised: an error for users as it is, any other with its place."""
-    root = error
-    while root.__cause__ is not None:
-        root = root.__cause__
-    text = " ".join(str(error).split())
-    if not isinstance(error, UserError):
-        text = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    place = "" if isinstance(root, UserError) else _find_place(root)
-    return f"{text} ({place})" if place else text
-
-
-def _find_place(error: BaseException) -> str:
-    """Return the innermost line of the author's own code, even if a library that it calls has failed."""
-    frames = [
-        (str(f.f_globals.get("__name__", "")), f, line) for f, line in traceback.walk_tb(error.__traceback__)
-    ]
-    theirs = [frame for frame in frames if not _is_ours(frame[0])]
-    if not theirs:
-        return ""
-    package = theirs[0][0].partition(".")[0]
-    _, frame, line = [frame for frame in theirs if frame[0].partition(".")[0] == package][-1]
-    return f"{frame.f_code.co_filename}:{line}, in {frame.f_code.co_name}"
-
-
-def _is_ours(module: str) -> bool:
-    return module.partition(".")[0] in _OURS and not module.startswith(_BACK_ENDS)

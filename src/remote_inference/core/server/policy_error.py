@@ -11,16 +11,28 @@ from remote_inference.core.document import DocumentError
 from remote_inference.core.policy import PolicyError
 
 # What calls a policy. Whatever it calls is the author's, the policies of this package included.
-_CALLERS = ("remote_inference.core.", "remote_inference.nodes.", "remote_inference.wire.")
+_CALLERS = (
+    "remote_inference.core.",
+    "remote_inference.deployment.",
+    "remote_inference.nodes.",
+    "remote_inference.wire.",
+)
+_LOADERS = (
+    "remote_inference.policies",
+    "pkgutil",
+    "importlib",
+    "importlib._bootstrap",
+    "importlib._bootstrap_external",
+)
 
 
 def explain_policy_error(error: BaseException) -> str:
     """Return an error in one line, with file and line when it is not one that its author worded for users."""
     root = _root(error)
     place = "" if isinstance(root, (PolicyError, DocumentError)) else find_place(root)
-    text = (
-        str(error) if isinstance(error, (PolicyError, DocumentError)) else f"{type(error).__name__}: {error}"
-    )
+    text = str(error)
+    if not isinstance(error, (PolicyError, DocumentError)):
+        text = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return f"{text} ({place})" if place else text
 
 
@@ -35,15 +47,17 @@ def find_place(error: BaseException) -> str:
         (str(frame.f_globals.get("__name__", "")), line, frame.f_code)
         for frame, line in traceback.walk_tb(error.__traceback__)
     ]
-    first = next((index for index, (name, _, _) in enumerate(frames) if name.startswith(_CALLERS)), 0)
-    author = next((name for name, _, _ in frames[first:] if not name.startswith(_CALLERS)), "")
-    package = author.partition(".")[0]
-    own = [
-        f"{Path(code.co_filename).name}:{line}, in {code.co_name}"
-        for name, line, code in frames[first:]
-        if name.partition(".")[0] == package and not name.startswith(_CALLERS)
-    ]
-    return own[-1] if own else ""
+    first = next((index for index, (name, _, _) in enumerate(frames) if _calls(name)), 0)
+    frames = [frame for frame in frames[first:] if not _calls(frame[0])]
+    if not frames:
+        return ""
+    package = frames[0][0].partition(".")[0]
+    _, line, code = [frame for frame in frames if frame[0].partition(".")[0] == package][-1]
+    return f"{Path(code.co_filename).name}:{line}, in {code.co_name}"
+
+
+def _calls(module: str) -> bool:
+    return module.startswith(_CALLERS) or module in _LOADERS
 
 
 def _root(error: BaseException) -> BaseException:
