@@ -37,7 +37,7 @@ class PolicyFault:
         self.end()
 
     def begin(self, name: str) -> None:
-        """Let every inference from now on hang, answer nan, lose its device or make a mistake."""
+        """Make every later inference hang, answer NaN, lose its device or make a mistake, as `name` says."""
         self._path.write_text(name)
 
     def end(self) -> None:

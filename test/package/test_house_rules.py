@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The structure that the package promises: a pure core, exported rooms, files that agree with each other."""
+"""The structure that the package promises: a pure core, layered folders, files that agree with each other."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ MODULE_FILES = {
     for path in sorted(SOURCE.rglob("*.py"))
 }
 
-# Each room may import those before it.
-ROOMS = (
+# Each folder may import those before it.
+FOLDERS = (
     "errors",
     "paths",
     "core",
@@ -75,11 +75,11 @@ IMPORTS = {
 
 
 def place_of(module: str) -> tuple[int, str]:
-    """Return where a module stands: the number of its room, and its side in the room if it is on one."""
-    _, room, *rest = [*module.split("."), ""]
-    assert room in ROOMS, f"{module}: found no such room, expected one of {', '.join(ROOMS)}"
-    side = rest[0] if room in {"core", "nodes"} and rest[0] in SIDES else ""
-    return ROOMS.index(room), side
+    """Return where a module stands: the number of its folder, and its side of core or nodes, if any."""
+    _, folder, *rest = [*module.split("."), ""]
+    assert folder in FOLDERS, f"{module}: found no such folder, expected one of {', '.join(FOLDERS)}"
+    side = rest[0] if folder in {"core", "nodes"} and rest[0] in SIDES else ""
+    return FOLDERS.index(folder), side
 
 
 def find_wrong_imports(imports: Mapping[str, AbstractSet[str]]) -> list[str]:
@@ -87,9 +87,9 @@ def find_wrong_imports(imports: Mapping[str, AbstractSet[str]]) -> list[str]:
     wrong = []
     for module, found in imports.items():
         for name in found - {"remote_inference"}:  # the version alone
-            (room, side), (other_room, other_side) = place_of(module), place_of(name)
-            leaves_side = room == other_room and other_side not in {"", side}
-            if other_room > room or leaves_side:
+            (folder, side), (other_folder, other_side) = place_of(module), place_of(name)
+            leaves_side = folder == other_folder and other_side not in {"", side}
+            if other_folder > folder or leaves_side:
                 wrong.append(f"{module} imports {name}")
     return wrong
 
@@ -122,8 +122,8 @@ def test_no_modules_import_each_other_in_a_circle():
         pytest.fail(" -> ".join(error.args[1]))
 
 
-def test_every_room_is_known():
-    assert {module.split(".")[1] for module in MODULE_FILES if "." in module} == set(ROOMS)
+def test_every_folder_is_known():
+    assert {module.split(".")[1] for module in MODULE_FILES if "." in module} == set(FOLDERS)
 
 
 @pytest.mark.parametrize("path", sorted(SOURCE.glob("core/**/*.py")), ids=lambda path: path.stem)
