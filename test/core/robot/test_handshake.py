@@ -166,6 +166,21 @@ def test_a_server_s_remarks_are_told_once_for_each_of_its_instances():
     ]
 
 
+def test_two_servers_of_one_name_are_both_named_and_no_restart():
+    """Their statuses come in turn; an instance that has been replaced never comes back."""
+    handshake = walk(make_handshake(), Phase.OPEN, ns(1))
+    session = REPLY.server_instance_id
+    assert handshake.look_for_namesakes("/a", session, ns(1)) == []
+    assert handshake.look_for_namesakes("/a", "other", ns(2)) == []
+    assert handshake.take_server_status("/a", "other", ()) == "server restarted"
+    (warning,) = handshake.look_for_namesakes("/a", session, ns(3))
+    assert warning == Warn(f"servers of one name, /a: instances {session} and other; end all but one")
+    assert handshake.look_for_namesakes("/a", "other", ns(4)) == []  # told
+    assert handshake.take_server_status("/a", "other", ()) == ""
+    assert handshake.look_for_namesakes("/a", "third", ns(5)) == []
+    assert handshake.take_server_status("/a", "third", ()) == "server restarted"
+
+
 @pytest.mark.parametrize("phase", [Phase.CHECKING, Phase.OPENING, Phase.MATCHING])
 def test_every_step_of_the_handshake_has_its_own_deadline(phase: Phase):
     """A request whose server dies never completes."""

@@ -122,8 +122,9 @@ class Engine:
         self, server: str, instance_id: str, sessions: tuple[str, ...], now_ns: int
     ) -> list[Effect]:
         """Take a ServerStatus: a restarted server, or one that dropped our session, has forgotten us."""
+        warnings = self.handshake.look_for_namesakes(server, instance_id, now_ns)
         cause = self.handshake.take_server_status(server, instance_id, sessions)
-        return self._lose_session(cause, now_ns) if cause else []
+        return [*warnings, *(self._lose_session(cause, now_ns) if cause else [])]
 
     def take_rival(self, present: bool, now_ns: int) -> list[Effect]:
         """Take whether another node of this name is alive."""

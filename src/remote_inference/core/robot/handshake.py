@@ -105,6 +105,9 @@ class Handshake:
         self._first_fingerprint: str | None = None
         self._rival = False
         self._next_warning_ns = 0
+        self._instances: dict[str, list[str]] = {}  # whose status came, by server, the last one last
+        self._namesakes: dict[str, frozenset[str]] = {}  # instances that are alive at once
+        self._next_namesake_warning_ns = 0
         self._quiet_until_ns = 0  # set by the first attempt
         self._warned: dict[str, set[str]] = {}  # a server's remarks that were told, by its instance
         self.phase = Phase.WAITING
@@ -180,7 +183,7 @@ class Handshake:
         if self.session is None or not self.open or server != self.server:
             return ""
         if instance_id != self.session.server_instance_id:
-            return "server restarted"
+            return "" if instance_id in self._namesakes.get(server, ()) else "server restarted"
         if self.session.session_id in sessions:
             self._listed_session = self.session.session_id
             self._unlisted = 0
@@ -189,6 +192,26 @@ class Handshake:
         if self._listed_session == self.session.session_id or self._unlisted >= UNLISTED_MAX:
             return "server closed the session"
         return ""
+
+    def look_for_namesakes(self, server: str, instance_id: str, now_ns: int) -> list[Effect]:
+        """Take who has sent a ServerStatus: an instance that comes back has not been replaced.
+
+        Two servers of one name send in turn. Their statuses then no longer end a session.
+        """
+        heard = self._instances.setdefault(server, [])
+        if heard and instance_id == heard[-1]:
+            return []
+        if instance_id not in heard:
+            heard.append(instance_id)
+            return []
+        others = heard[heard.index(instance_id) :]
+        heard.remove(instance_id)
+        heard.append(instance_id)
+        self._namesakes[server] = frozenset(others)
+        if now_ns < self._next_namesake_warning_ns:
+            return []
+        self._next_namesake_warning_ns = now_ns + RIVAL_WARNING_NS
+        return [Warn(f"servers of one name, {server}: instances {' and '.join(others)}; end all but one")]
 
     def take_delivery(self) -> None:
         """Take note of a chunk: a session that delivers is sought again without a pause when it is lost."""

@@ -33,6 +33,7 @@ from remote_inference.monitoring.health import HealthPortError
 from remote_inference.msg import ServerStatus
 from remote_inference.nodes.parameters import declare_parameters
 from remote_inference.nodes.runtime import STEADY_CLOCK, StartupError, run_node
+from remote_inference.nodes.server.namesake import find_namesake
 from remote_inference.nodes.server.operations import Operations
 from remote_inference.nodes.server.serving import Serving
 from remote_inference.nodes.server.session_services import SessionServices
@@ -65,6 +66,11 @@ class PolicyServer(LifecycleNode):
         config = declare_parameters(self, ServerConfig)
         self._manifest_path = config.manifest
         load_manifest(self._manifest_path, os.environ)
+        if namesake := find_namesake(self):
+            raise StartupError(
+                f"another server is called {self.get_fully_qualified_name()} (instance {namesake}); "
+                "end it, or give this one another name with -r __node:=..."
+            )
         self._instance_id = uuid.uuid4().hex[:12]
         self._registry = SessionRegistry(self._instance_id)
         self._serving: Serving | None = None
@@ -74,6 +80,7 @@ class PolicyServer(LifecycleNode):
         self._sessions = SessionServices(self, self._registry, self._publish_status)
         self.create_service(GetStatus, "~/get_status", self._get_status)
         self.create_timer(STATUS_PERIOD_S, self._look_around, clock=STEADY_CLOCK)
+        self._publish_status()  # before a policy is loaded: who looks for a server of this name finds it
         if config.autostart:
             self._autostart()
 

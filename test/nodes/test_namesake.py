@@ -1,0 +1,43 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A second server of one name refuses to start; what a killed one has left behind keeps nobody out."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from pathlib import Path
+
+from fleet import SERVER
+from rig import Rig, write_manifest
+
+from remote_inference.deployment import bringup
+from remote_inference.srv import GetStatus
+
+DEADLINE_S = 60.0
+
+
+def test_a_second_server_of_a_name_refuses_to_start(rig: Rig, tmp_path: Path) -> None:
+    manifest = write_manifest(tmp_path)
+    rig.start_server(manifest)
+    instance = rig.call(GetStatus, f"{SERVER}/get_status").status.instance_id
+    second = subprocess.run(
+        bringup.server(manifest).command(), capture_output=True, text=True, timeout=DEADLINE_S
+    )
+    assert second.returncode == 2
+    assert f"cannot start: another server is called {SERVER} (instance {instance})" in second.stderr
+    assert rig.server.poll() is None
+
+
+def test_a_server_that_was_killed_does_not_keep_its_successor_out(rig: Rig, tmp_path: Path) -> None:
+    """Its endpoints stay in the graph for the lease of the middleware, 10 s or more."""
+    manifest = write_manifest(tmp_path)
+    rig.start_server(manifest)
+    first = rig.call(GetStatus, f"{SERVER}/get_status").status.instance_id
+    rig.server.send_signal(signal.SIGKILL)
+    rig.server.wait(DEADLINE_S)
+    rig.start_server(manifest)
+    rig.wait_for(
+        lambda: rig.call(GetStatus, f"{SERVER}/get_status").status.instance_id != first, "the successor"
+    )
+    assert rig.server.poll() is None
