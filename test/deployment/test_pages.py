@@ -26,12 +26,7 @@ from remote_inference.monitoring.snapshot import ServerSnapshot
 from remote_inference.msg import ActionChunk, ClientState, ExecutedAction, Observation, ServerStatus
 
 DOCS = ROOT / "docs"
-PAGES = [
-    DOCS / "tutorials" / "two_machines.md",
-    *(DOCS / "how-to" / name for name in ("deployment.md", "troubleshooting.md", "fleet_keys.md")),
-    DOCS / "explanation" / "zenoh.md",
-    ROOT / "README.md",
-]
+PAGES = [*sorted(DOCS.rglob("*.md")), ROOT / "README.md"]
 TROUBLESHOOTING = (DOCS / "how-to" / "troubleshooting.md").read_text()
 SOURCE = ROOT / "src" / "remote_inference"
 # Words of the pages that are no parameters: programs, images, and values of the middleware.
