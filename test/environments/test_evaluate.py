@@ -12,9 +12,8 @@ import pytest
 
 from remote_inference.core.policy import PolicyObservation, PolicySpec
 from remote_inference.core.robot.config import RobotConfig
-from remote_inference.environments.belt_arm import study
+from remote_inference.environments.belt_arm import EPISODE_LIMIT_S, study
 from remote_inference.environments.belt_arm.evaluate import (
-    EPISODE_LIMIT_S,
     REQUEST_EVERY_TICKS,
     SHIPPED_FLOW_POLICY,
     SHIPPED_POLICY,

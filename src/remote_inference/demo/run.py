@@ -16,13 +16,13 @@ from remote_inference.demo.operator import Operator
 from remote_inference.demo.options import POLICIES, DemoOptions
 from remote_inference.deployment import bringup
 from remote_inference.deployment.process_group import ProcessGroup
+from remote_inference.environments.belt_arm import EPISODE_LIMIT_S
 from remote_inference.environments.belt_arm.strategies import ROBOT_STRATEGIES
 from remote_inference.paths import share_path
 
 NAMESPACE = "/belt_arm_1"
 CONTRACT = share_path("config", "belt_arm.contract.yaml")
 CAMERA_TOPICS = {f"{camera}/image_raw/compressed": COMPRESSED_IMAGE for camera in ("front", "wrist")}
-EPISODE_LIMIT_S = 5.0  # the belt has carried the cube out of reach by then
 STARTUP_TIMEOUT_S = 60.0
 OUTCOME_PERIOD_S = 0.1
 FIRST_SEED = 1_000_000  # seeds below are for training

@@ -25,6 +25,7 @@ from remote_inference.core.robot.action_queue import (
     QueuedAction,
 )
 from remote_inference.core.robot.config import RobotConfig
+from remote_inference.environments.belt_arm import EPISODE_LIMIT_S
 from remote_inference.environments.belt_arm.collect import JPEG_QUALITY, through_jpeg
 from remote_inference.environments.belt_arm.scene import (
     BELT_SPEED_M_S,
@@ -39,7 +40,6 @@ from remote_inference.paths import share_path
 SHIPPED_POLICY = share_path("config", "models", "belt_arm")
 SHIPPED_FLOW_POLICY = share_path("config", "models", "belt_arm_flow")
 REQUEST_EVERY_TICKS = 10
-EPISODE_LIMIT_S = 5.0
 
 _MAX_STEP = np.array(LIMITS.max_velocity) / CONTROL_HZ
 _REVOLUTE = slice(0, 5)  # the joints that are measured in radians

@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from remote_inference.core.policy import Policy
+from remote_inference.environments.belt_arm import EPISODE_LIMIT_S
 from remote_inference.environments.belt_arm.collect import (
     JPEG_QUALITY,
     POLICY_IMAGE_HEIGHT,
     POLICY_IMAGE_WIDTH,
 )
 from remote_inference.environments.belt_arm.evaluate import (
-    EPISODE_LIMIT_S,
     REQUEST_EVERY_TICKS,
     Evaluation,
     Steps,
