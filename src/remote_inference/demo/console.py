@@ -76,7 +76,8 @@ def print_summary(console: Console, summary: Mapping[str, Any], folder: Path) ->
 
 def print_sweep(console: Console, cells: Sweep, folder: Path) -> None:
     """Print success by latency and strategy."""
-    table = Table(title="Cubes picked by injected latency", title_justify="left")
+    title = "Cubes picked by injected latency"
+    table = Table(title=title, title_justify="left", min_width=len(title))  # one strategy alone is narrower
     table.add_column("latency")
     strategies = [name for name in ROBOT_STRATEGIES if any(key[0] == name for key in cells)]
     for strategy in strategies:
