@@ -150,3 +150,31 @@ def test_a_service_that_is_not_offered_ends_with_its_name(
 ) -> None:
     assert cli.main(["start-episode", OTHER, "--timeout", "3"]) == 2
     assert f"{OTHER}/remote_inference/start_episode: no answer within 3 s" in capsys.readouterr().err
+
+
+def test_the_doctor_names_what_keeps_a_robot_still(
+    robot: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = {"type": "std_msgs/msg/Float64MultiArray", "names": ["elbow"]}
+    other = {**command, "topic": "unheard", "names": ["shoulder"]}
+    folder = tmp_path / "other"
+    folder.mkdir()
+    contract = write_contract(folder, commands=[{**command, "topic": "commands"}, other])
+    arguments = ["doctor", "--contract", str(contract), "--namespace", robot.namespace, *TIMEOUT]
+    capsys.readouterr()
+    assert cli.main([*arguments, "--json"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    levels = {finding["subject"]: finding["level"] for finding in report["findings"]}
+    name = robot.namespace
+    assert levels["server /policy_server"] == "ok"
+    assert levels[f"robot {name}"] == "warning"  # paused
+    assert levels[f"sensor {name}/joint_states"] != "error"
+    assert levels[f"sensor {name}/camera/image_raw"] != "error"
+    assert levels[f"command {name}/commands"] == "ok"
+    assert levels[f"command {name}/unheard"] == "error"
+    assert report["errors"] == 1
+
+    assert cli.main([*arguments, "--quiet"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert f"error    command {name}/unheard: no subscriber" in "\n".join(lines)
+    assert not any(line.startswith("ok ") for line in lines)

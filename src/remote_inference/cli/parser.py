@@ -36,6 +36,7 @@ VERBS = (
     Verb("start-episode", "begin a new episode of a robot, with another task if given", "start_episode"),
     Verb("list", "list the robots and servers that the graph shows", "list"),
     Verb("top", "watch robots and servers in a live table", "top"),
+    Verb("doctor", "look for what keeps robots from moving", "doctor"),
     Verb("check", "validate contracts and manifests, and whether they fit", "check"),
     Verb("explain", "draw what a robot did, from its bag", "explain"),
     Verb("replay-capture", "serve captured requests again and compare the chunks", "replay_capture"),

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Everything that needs neither ROS nor torch: the robot's engine and the server's sessions."""
 
-import pydantic
+from importlib.metadata import version
 
-if pydantic.VERSION.startswith("1."):
+if version("pydantic").startswith("1."):
     raise ImportError(
-        f"pydantic {pydantic.VERSION} found, expected 2 or newer: install requirements/ros.txt with pip"
+        f"pydantic {version('pydantic')} found, expected 2 or newer: install requirements/ros.txt with pip"
     )

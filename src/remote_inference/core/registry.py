@@ -9,8 +9,6 @@ import re
 from difflib import get_close_matches
 from typing import Generic, TypeVar, cast
 
-from remote_inference.core.document_problems import show_value
-
 Entry = TypeVar("Entry")
 
 PLACE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_.]*$"  # of "module:attribute"
@@ -52,6 +50,8 @@ class Registry(Generic[Entry]):
         *others, last = choices or ["nothing"]
         expected = f"{', '.join(others)} or {last}" if others else last
         suggestion = f"; did you mean {hint[0]!r}?" if hint else ""
+        from remote_inference.core.document_problems import show_value  # noqa: PLC0415  imports pydantic
+
         raise ValueError(f"found {show_value(name)}, expected {expected}{suggestion}")
 
     def get(self, name: str) -> Entry:

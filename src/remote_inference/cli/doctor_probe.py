@@ -1,0 +1,117 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Gathers the facts that `deployment.doctor` judges: from the index, a socket and the ROS graph."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from ament_index_python.resources import get_resources
+from rclpy.qos import DurabilityPolicy
+
+from remote_inference.cli.fleet_watch import FleetWatch
+from remote_inference.cli.robot_calls import open_client
+from remote_inference.core.contract import Contract
+from remote_inference.core.exchange import in_namespace
+from remote_inference.deployment import doctor, zenoh_config
+from remote_inference.deployment.doctor import Finding, Level, TopicFacts
+from remote_inference.nodes.operator_client import OperatorClient, OperatorError
+from remote_inference.nodes.robot.sensor_hub import MESSAGE_TYPES
+from remote_inference.wire.qos import SENSOR_QOS
+
+OWN_NAME = "doctor_verb"
+CONNECT_TIMEOUT_S = 2.0
+LISTEN_S = 2.0
+TCP_PROTOCOLS = ("tcp", "tls")
+
+
+def examine(timeout_s: float, contract: Contract | None, namespace: str) -> Iterator[Finding]:
+    """Yield what is found, step by step."""
+    variables = dict(os.environ)  # as the shell has them, before the client adds its own
+    installed = sorted(set(get_resources("rmw_typesupport")) - {"rmw_implementation"})
+    yield from doctor.judge_middleware(variables, installed)
+    yield from doctor.judge_environment(variables)
+    if variables.get("RMW_IMPLEMENTATION") == zenoh_config.RMW:
+        yield from _look_for_router(variables)
+    try:
+        client = open_client(OWN_NAME)
+    except OperatorError as error:
+        yield Finding(Level.ERROR, "rclpy", str(error), "a node that starts", "mend what stands above")
+        return
+    with client as ros:
+        yield from _examine_graph(ros, timeout_s)
+        if contract is not None:
+            yield from doctor.judge_contract(contract, namespace, _observe_topics(ros, contract, namespace))
+
+
+def _look_for_router(variables: dict[str, str]) -> Iterator[Finding]:
+    endpoint = doctor.router_endpoint(variables)
+    if endpoint.protocol not in TCP_PROTOCOLS:
+        return  # whether somebody listens shows only when nodes meet
+    try:
+        socket.create_connection((endpoint.host, endpoint.port), CONNECT_TIMEOUT_S).close()
+    except OSError as error:
+        yield doctor.judge_router(endpoint, error.strerror or str(error))
+    else:
+        yield doctor.judge_router(endpoint, "")
+
+
+def _examine_graph(ros: OperatorClient, timeout_s: float) -> Iterator[Finding]:
+    watch = FleetWatch(ros)
+    watch.settle(timeout_s)
+    clocks = _names(ros.node.get_publishers_info_by_topic("/clock"))
+    yield from doctor.judge_clock(time.time(), clocks)
+    nodes = [
+        f"{namespace.rstrip('/')}/{name}"
+        for name, namespace in ros.node.get_node_names_and_namespaces()
+        if not name.startswith("_") and name != OWN_NAME
+    ]
+    yield from doctor.judge_names(nodes, list(watch.robots), list(watch.servers))
+    yield from doctor.judge_servers(watch.servers)
+    yield from doctor.judge_robots(watch.robots)
+
+
+def _observe_topics(ros: OperatorClient, contract: Contract, namespace: str) -> dict[str, TopicFacts]:
+    sensors = {source.topic: source.type for source in contract.joint_sources}
+    sensors |= {image.topic: image.type for image in contract.images.values()}
+    arrivals: dict[str, list[float]] = {}
+    for topic, type_name in sensors.items():
+        name = in_namespace(namespace, topic)
+        arrivals[name] = []
+        take = partial(_keep_arrival, arrivals[name])
+        ros.node.create_subscription(MESSAGE_TYPES[type_name], name, take, SENSOR_QOS, raw=True)
+    ros.spin(1.0)  # until the publishers know the subscriptions
+    begun_s = time.monotonic()
+    ros.spin(LISTEN_S)
+    names = [*arrivals, *(in_namespace(namespace, sink.topic) for sink in contract.commands)]
+    known = dict(ros.node.get_topic_names_and_types())
+    return {name: _facts(ros, name, known.get(name, ()), arrivals.get(name, []), begun_s) for name in names}
+
+
+def _keep_arrival(arrivals: list[float], _: bytes) -> None:
+    arrivals.append(time.monotonic())
+
+
+def _facts(ros: OperatorClient, name: str, types: Any, arrivals: list[float], begun_s: float) -> TopicFacts:
+    publishers = ros.node.get_publishers_info_by_topic(name)
+    subscribers = [
+        info for info in ros.node.get_subscriptions_info_by_topic(name) if info.node_name != OWN_NAME
+    ]
+    endpoints = [*publishers, *subscribers]
+    latched = [s for s in subscribers if s.qos_profile.durability == DurabilityPolicy.TRANSIENT_LOCAL]
+    return TopicFacts(
+        types=tuple(sorted({info.topic_type for info in endpoints} or set(types))),
+        publishers=_names(publishers),
+        subscribers=_names(subscribers),
+        latched_subscribers=_names(latched),
+        rate_hz=sum(arrival > begun_s for arrival in arrivals) / LISTEN_S,
+    )
+
+
+def _names(endpoints: Any) -> tuple[str, ...]:
+    return tuple(sorted(f"{e.node_namespace.rstrip('/')}/{e.node_name}" for e in endpoints))

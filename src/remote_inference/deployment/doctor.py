@@ -1,0 +1,271 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What to look at when nothing moves: facts in, findings out. Nothing here asks the network."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from remote_inference.core.contract import Contract
+from remote_inference.core.exchange import in_namespace
+from remote_inference.deployment import zenoh_config
+
+DEFAULT_ROUTER = "tcp/localhost:7447"  # of rmw_zenoh
+LARGEST_DOMAIN = 232  # above, DDS has no ports
+OLDEST_WALL_CLOCK_S = 1_735_689_600  # 2025-01-01: a computer without a battery begins in 1970
+SLOWEST_SENSOR_HZ = 2.0  # slower than max_sensor_age_s by default
+SHOWN_VARIABLES = ("ROS_", "RMW_", "ZENOH_", "FASTRTPS_", "FASTDDS_", "CYCLONEDDS_", "MALLOC_")
+FILE_VARIABLES = (
+    *(zenoh_config.SESSION_VARIABLE, zenoh_config.ROUTER_VARIABLE),
+    *("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_DEFAULT_PROFILES_FILE"),
+)
+
+
+class Level(str, Enum):
+    """How bad a finding is. Only an error makes the exit code 1."""
+
+    OK = "ok"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report. expected, advice: empty where all is well."""
+
+    level: Level
+    subject: str
+    found: str
+    expected: str = ""
+    advice: str = ""
+
+    def __str__(self) -> str:
+        expected = f", expected {self.expected}" if self.expected else ""
+        advice = f"; {self.advice}" if self.advice else ""
+        return f"{self.level.value:8} {self.subject}: {self.found}{expected}{advice}"
+
+
+@dataclass(frozen=True)
+class TopicFacts:
+    """What the graph and two seconds of listening say of one topic.
+
+    latched_subscribers: nodes whose subscription accepts only a publisher that keeps its last message.
+    """
+
+    types: tuple[str, ...] = ()
+    publishers: tuple[str, ...] = ()
+    subscribers: tuple[str, ...] = ()
+    latched_subscribers: tuple[str, ...] = ()
+    rate_hz: float = math.nan
+
+
+def judge_middleware(variables: Mapping[str, str], installed: Sequence[str]) -> Iterator[Finding]:
+    """Judge RMW_IMPLEMENTATION by what is installed."""
+    wanted = variables.get("RMW_IMPLEMENTATION", "")
+    if not wanted:
+        yield Finding(
+            Level.WARNING,
+            "middleware",
+            "RMW_IMPLEMENTATION is not set",
+            zenoh_config.RMW,
+            "robots and servers meet only on the same middleware: export it in every shell",
+        )
+    elif wanted not in installed:
+        found = f"{wanted} is not installed, found {', '.join(installed) or 'none'}"
+        package = f"ros-{variables.get('ROS_DISTRO', '<distro>')}-{wanted.replace('_', '-')}"
+        yield Finding(Level.ERROR, "middleware", found, wanted, f"install {package}")
+    elif wanted != zenoh_config.RMW:
+        yield Finding(Level.WARNING, "middleware", wanted, zenoh_config.RMW, "this package is made for Zenoh")
+    else:
+        yield Finding(Level.OK, "middleware", wanted)
+
+
+def judge_environment(variables: Mapping[str, str]) -> Iterator[Finding]:
+    """Judge the variables that decide who meets whom, and name the others that matter."""
+    domain = variables.get("ROS_DOMAIN_ID") or "0"
+    if domain.isdecimal() and int(domain) <= LARGEST_DOMAIN:
+        yield Finding(Level.OK, "domain", f"ROS_DOMAIN_ID {domain}")
+    else:
+        expected = f"a number from 0 to {LARGEST_DOMAIN}"
+        yield Finding(Level.ERROR, "domain", f"ROS_DOMAIN_ID {domain!r}", expected, "the same in every shell")
+    reach = variables.get("ROS_AUTOMATIC_DISCOVERY_RANGE", "SUBNET")
+    if variables.get("ROS_LOCALHOST_ONLY") == "1":
+        reach = "LOCALHOST"
+    if reach == "OFF":
+        advice = "unset ROS_AUTOMATIC_DISCOVERY_RANGE"
+        yield Finding(Level.ERROR, "discovery", "OFF: nodes find nobody", "SUBNET or LOCALHOST", advice)
+    else:
+        alone = ", nodes of this host alone" if reach == "LOCALHOST" else ""
+        yield Finding(Level.OK, "discovery", f"{reach}{alone}")
+    for name in FILE_VARIABLES:
+        if (path := variables.get(name)) and not Path(path).is_file():
+            yield Finding(
+                Level.ERROR, name, f"no file {path}", "an existing file", f"unset {name} or mend it"
+            )
+    others = [
+        f"{name}={'(holds a password)' if 'password' in value else value}"
+        for name, value in sorted(variables.items())
+        if name.startswith(SHOWN_VARIABLES)
+    ]
+    yield Finding(Level.OK, "environment", " ".join(others) or "nothing set")
+
+
+def router_endpoint(variables: Mapping[str, str]) -> zenoh_config.Endpoint:
+    """Return the router that Zenoh nodes of this shell connect to. Raises EndpointError."""
+    overrides = zenoh_config.parse_overrides(variables.get(zenoh_config.OVERRIDE_VARIABLE, ""))
+    source = f"{zenoh_config.OVERRIDE_VARIABLE}: connect/endpoints"
+    if text := overrides.get("connect/endpoints"):
+        try:
+            first = json.loads(text)[0]
+        except (ValueError, LookupError, TypeError):
+            raise zenoh_config.EndpointError(
+                f"{source}: found {text}, expected a list of endpoints"
+            ) from None
+        return zenoh_config.parse_endpoint(str(first), source)
+    return zenoh_config.parse_endpoint(DEFAULT_ROUTER, source)
+
+
+def judge_router(endpoint: zenoh_config.Endpoint, problem: str) -> Finding:
+    """Judge an attempt to connect to the Zenoh router; `problem` is empty when it succeeded."""
+    if not problem:
+        return Finding(Level.OK, "Zenoh router", f"{endpoint} answers")
+    return Finding(
+        Level.ERROR,
+        "Zenoh router",
+        f"{endpoint} does not answer: {problem}",
+        "a router that listens there",
+        f"start 'ros2 run rmw_zenoh_cpp rmw_zenohd', or name another in {zenoh_config.OVERRIDE_VARIABLE}",
+    )
+
+
+def judge_clock(wall_s: float, clock_publishers: Sequence[str]) -> Iterator[Finding]:
+    """Judge the wall clock, and who publishes simulated time."""
+    if wall_s < OLDEST_WALL_CLOCK_S:
+        advice = "set the clock: bags and logs carry it"
+        yield Finding(Level.WARNING, "clock", f"{wall_s:.0f} s since 1970", "a date after 2024", advice)
+    else:
+        yield Finding(Level.OK, "clock", "the wall clock is set")
+    if clock_publishers:
+        found = f"/clock is published by {', '.join(clock_publishers)}"
+        yield Finding(Level.OK, "simulated time", f"{found}; control ticks go by the machine's own clock")
+
+
+def judge_names(nodes: Sequence[str], robots: Sequence[str], servers: Sequence[str]) -> Iterator[Finding]:
+    """Judge full node names: of two robots or servers with one name, each is taken for the other."""
+    ours = {*(f"{robot}/remote_inference" for robot in robots), *servers}
+    twice = sorted(name for name, count in Counter(nodes).items() if count > 1)
+    for name in twice:
+        level = Level.ERROR if name in ours else Level.WARNING
+        yield Finding(level, f"node {name}", f"{nodes.count(name)} of this name", "one", "stop or rename one")
+    if not twice:
+        yield Finding(Level.OK, "node names", f"{len(nodes)}, each once")
+
+
+def judge_servers(servers: Mapping[str, Any]) -> Iterator[Finding]:
+    """Judge servers by their newest status, by name; None: in the graph, and not heard."""
+    if not servers:
+        advice = "start 'remote-inference server', on the same middleware and domain"
+        yield Finding(Level.ERROR, "servers", "none", "at least one", advice)
+    for name, status in servers.items():
+        subject = f"server {name}"
+        if status is None:
+            yield Finding(Level.ERROR, subject, "no status", "one a second", "look whether it hangs")
+        elif status.accepting and len(status.sessions) < status.max_sessions:
+            sessions = f"{len(status.sessions)} of {status.max_sessions} sessions"
+            yield Finding(Level.OK, subject, f"accepts, {status.policy_name}, {sessions}")
+        elif status.accepting:
+            found = f"all {status.max_sessions} sessions are open"
+            yield Finding(Level.WARNING, subject, found, "a free one", "raise max_sessions in its manifest")
+        else:
+            found, advice = f"{status.lifecycle_state}, refuses sessions", "look at its log"
+            yield Finding(Level.ERROR, subject, found, "active, accepting", advice)
+
+
+def judge_robots(robots: Mapping[str, Any]) -> Iterator[Finding]:
+    """Judge robots by their newest state, by namespace; None: in the graph, and not heard."""
+    if not robots:
+        advice = "start 'remote-inference robot', on the same middleware and domain"
+        yield Finding(Level.ERROR, "robots", "none", "at least one", advice)
+    for name, state in robots.items():
+        yield from _judge_robot(name, state)
+
+
+def _judge_robot(name: str, state: Any) -> Iterator[Finding]:
+    subject = f"robot {name}"
+    if state is None:
+        yield Finding(Level.ERROR, subject, "no state", "two a second", "look whether it hangs")
+        return
+    found = f"{state.state_name}: {state.cause}" if state.cause else str(state.state_name)
+    if state.stale_sources:
+        topics = ", ".join(state.stale_sources)
+        yield Finding(
+            Level.ERROR, subject, f"no fresh message on {topics}", "fresh ones", "start the drivers"
+        )
+    if state.state == state.DEAD:
+        yield Finding(Level.ERROR, subject, found, "STREAMING", "mend the cause and start its node again")
+    elif not state.session_id:
+        yield Finding(Level.ERROR, subject, f"no session, {found}", "a session", "look at servers above")
+    elif state.paused:
+        advice = f"'remote-inference resume {name.strip('/')}' lets it move"
+        yield Finding(Level.WARNING, subject, f"paused, {found}", "resumed", advice)
+    elif state.state in {state.STALLED, state.DEGRADED, state.RECONNECTING}:
+        yield Finding(Level.WARNING, subject, found, "STREAMING", "look at its latencies and server")
+    else:
+        yield Finding(Level.OK, subject, found)
+
+
+def judge_contract(contract: Contract, namespace: str, topics: Mapping[str, TopicFacts]) -> Iterator[Finding]:
+    """Judge the topics of a contract, by full name."""
+    types = {source.topic: source.type for source in contract.joint_sources}
+    types |= {image.topic: image.type for image in contract.images.values()}
+    for topic, expected in types.items():
+        name = in_namespace(namespace, topic)
+        yield _judge_sensor(name, expected, contract.fps, topics.get(name, TopicFacts()))
+    for sink in contract.commands:
+        name = in_namespace(namespace, sink.topic)
+        yield _judge_command(name, sink.type, topics.get(name, TopicFacts()))
+
+
+def _judge_sensor(name: str, expected: str, fps: float, facts: TopicFacts) -> Finding:
+    subject, wanted = f"sensor {name}", f"{expected} at {fps:g} Hz or faster"
+    if not facts.publishers:
+        return Finding(Level.ERROR, subject, "no publisher", wanted, "start its driver, or mend its topic")
+    if set(facts.types) != {expected}:
+        found = f"published as {', '.join(facts.types)}"
+        return Finding(Level.ERROR, subject, found, expected, "mend the contract's type, or the driver")
+    who = f"from {', '.join(facts.publishers)}"
+    if not facts.rate_hz > 0.0:
+        advice = "look whether the driver hangs, and whether the network carries its messages"
+        return Finding(Level.ERROR, subject, f"no message {who}", wanted, advice)
+    found = f"{facts.rate_hz:.1f} Hz {who}"
+    if facts.rate_hz < SLOWEST_SENSOR_HZ:
+        return Finding(Level.ERROR, subject, found, wanted, "too old for a request most of the time")
+    if len(facts.publishers) > 1:
+        return Finding(Level.WARNING, subject, found, "one publisher", "their messages alternate")
+    if facts.rate_hz < 0.9 * fps:
+        return Finding(Level.WARNING, subject, found, wanted, "requests wait for new messages")
+    return Finding(Level.OK, subject, found)
+
+
+def _judge_command(name: str, expected: str, facts: TopicFacts) -> Finding:
+    subject = f"command {name}"
+    if not facts.subscribers:
+        advice = "start the controller, or mend the contract's topic"
+        return Finding(Level.ERROR, subject, "no subscriber", f"a controller for {expected}", advice)
+    if set(facts.types) != {expected}:
+        found, advice = f"known as {', '.join(facts.types)}", "mend the contract's type, or the controller"
+        return Finding(Level.ERROR, subject, found, expected, advice)
+    if facts.latched_subscribers:
+        found = f"{', '.join(facts.latched_subscribers)} subscribes as TRANSIENT_LOCAL"
+        return Finding(Level.ERROR, subject, found, "VOLATILE", "it hears no command: change its durability")
+    if len(facts.publishers) > 1:
+        found = f"published by {', '.join(facts.publishers)}"
+        return Finding(Level.WARNING, subject, found, "one publisher", "two command the same controller")
+    return Finding(Level.OK, subject, f"heard by {', '.join(facts.subscribers)}")

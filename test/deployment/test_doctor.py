@@ -1,0 +1,205 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What the doctor makes of the facts: each thing that keeps a robot still is named, with what to do."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from linters import ROOT
+
+from remote_inference.core.contract import load_contract
+from remote_inference.deployment import doctor
+from remote_inference.deployment.doctor import Finding, Level, TopicFacts
+from remote_inference.deployment.zenoh_config import RMW, EndpointError
+from remote_inference.msg import ClientState, ServerStatus
+
+CONTRACT = load_contract(ROOT / "config" / "belt_arm.contract.yaml")
+JOINTS, COMMANDS = "/arm/joint_states", "/arm/forward_position_controller/commands"
+FRONT, WRIST = "/arm/front/image_raw/compressed", "/arm/wrist/image_raw"
+CAMERA = TopicFacts(("sensor_msgs/msg/CompressedImage",), ("/camera",), ("/arm/remote_inference",), (), 30.0)
+HEALTHY = {
+    JOINTS: TopicFacts(("sensor_msgs/msg/JointState",), ("/driver",), (), (), 100.0),
+    FRONT: CAMERA,
+    WRIST: replace(CAMERA, types=("sensor_msgs/msg/Image",)),
+    COMMANDS: TopicFacts(("std_msgs/msg/Float64MultiArray",), ("/arm/remote_inference",), ("/controller",)),
+}
+STATE = ClientState(
+    state=ClientState.STREAMING, state_name="STREAMING", session_id="a", cause="chunk 1 merged"
+)
+STATUS = ServerStatus(lifecycle_state="active", accepting=True, policy_name="hold", max_sessions=1)
+
+
+def changed(message: Any, **changes: Any) -> Any:
+    fields = {name: getattr(message, name) for name in message.get_fields_and_field_types()}
+    return type(message)(**{**fields, **changes})
+
+
+def about(findings: list[Finding], subject: str) -> Finding:
+    (found,) = [finding for finding in findings if subject in finding.subject]
+    return found
+
+
+def topics(**changes: Any) -> dict[str, TopicFacts]:
+    """Return healthy facts but for the front camera's."""
+    return {**HEALTHY, FRONT: replace(CAMERA, **changes)}
+
+
+def test_a_finding_is_one_line_with_what_to_do() -> None:
+    finding = Finding(Level.ERROR, "servers", "none", "at least one", "start one")
+    assert str(finding) == "error    servers: none, expected at least one; start one"
+
+
+def test_healthy_topics_are_ok() -> None:
+    findings = list(doctor.judge_contract(CONTRACT, "/arm", HEALTHY))
+    assert len(findings) == 4
+    assert {finding.level for finding in findings} == {Level.OK}
+
+
+@pytest.mark.parametrize(
+    ("changes", "level", "found"),
+    [
+        ({"publishers": ()}, Level.ERROR, "no publisher"),
+        ({"types": ("sensor_msgs/msg/Image",)}, Level.ERROR, "published as sensor_msgs/msg/Image"),
+        ({"rate_hz": 0.0}, Level.ERROR, "no message from /camera"),
+        ({"rate_hz": math.nan}, Level.ERROR, "no message from /camera"),
+        ({"rate_hz": 1.0}, Level.ERROR, "1.0 Hz from /camera"),
+        ({"rate_hz": 10.0}, Level.WARNING, "10.0 Hz from /camera"),
+        ({"publishers": ("/a", "/b")}, Level.WARNING, "30.0 Hz from /a, /b"),
+    ],
+)
+def test_a_sensor_that_starves_the_policy_is_named(changes: dict[str, Any], level: Level, found: str) -> None:
+    finding = about(list(doctor.judge_contract(CONTRACT, "/arm", topics(**changes))), FRONT)
+    assert (finding.level, finding.found) == (level, found)
+    assert finding.expected
+    assert finding.advice
+
+
+@pytest.mark.parametrize(
+    ("changes", "level", "found"),
+    [
+        ({"subscribers": ()}, Level.ERROR, "no subscriber"),
+        ({"types": ("std_msgs/msg/String",)}, Level.ERROR, "known as std_msgs/msg/String"),
+        ({"latched_subscribers": ("/c",)}, Level.ERROR, "/c subscribes as TRANSIENT_LOCAL"),
+        ({"publishers": ("/a", "/b")}, Level.WARNING, "published by /a, /b"),
+    ],
+)
+def test_a_command_that_nobody_hears_is_named(changes: dict[str, Any], level: Level, found: str) -> None:
+    facts = {**HEALTHY, COMMANDS: replace(HEALTHY[COMMANDS], **changes)}
+    finding = about(list(doctor.judge_contract(CONTRACT, "/arm", facts)), COMMANDS)
+    assert (finding.level, finding.found) == (level, found)
+
+
+@pytest.mark.parametrize(
+    ("variables", "level", "found"),
+    [
+        ({}, Level.WARNING, "RMW_IMPLEMENTATION is not set"),
+        ({"RMW_IMPLEMENTATION": "rmw_fastrtps_cpp"}, Level.WARNING, "rmw_fastrtps_cpp"),
+        (
+            {"RMW_IMPLEMENTATION": "rmw_x_cpp"},
+            Level.ERROR,
+            f"rmw_x_cpp is not installed, found rmw_fastrtps_cpp, {RMW}",
+        ),
+        ({"RMW_IMPLEMENTATION": RMW}, Level.OK, RMW),
+    ],
+)
+def test_the_middleware_is_judged(variables: dict[str, str], level: Level, found: str) -> None:
+    (finding,) = doctor.judge_middleware(variables, ["rmw_fastrtps_cpp", RMW])
+    assert (finding.level, finding.found) == (level, found)
+
+
+@pytest.mark.parametrize(
+    ("variables", "subject", "level"),
+    [
+        ({}, "domain", Level.OK),
+        ({"ROS_DOMAIN_ID": "none"}, "domain", Level.ERROR),
+        ({"ROS_DOMAIN_ID": "233"}, "domain", Level.ERROR),
+        ({"ROS_AUTOMATIC_DISCOVERY_RANGE": "OFF"}, "discovery", Level.ERROR),
+        ({"ROS_LOCALHOST_ONLY": "1"}, "discovery", Level.OK),
+        ({"ZENOH_SESSION_CONFIG_URI": "/nowhere.json5"}, "ZENOH_SESSION_CONFIG_URI", Level.ERROR),
+    ],
+)
+def test_variables_that_part_nodes_are_named(variables: dict[str, str], subject: str, level: Level) -> None:
+    assert about(list(doctor.judge_environment(variables)), subject).level is level
+
+
+def test_the_router_is_the_one_that_the_override_names() -> None:
+    override = 'mode="client";connect/endpoints=["tls/hub.lab:7448"]'
+    assert str(doctor.router_endpoint({"ZENOH_CONFIG_OVERRIDE": override})) == "tls/hub.lab:7448"
+    assert str(doctor.router_endpoint({})) == doctor.DEFAULT_ROUTER
+    with pytest.raises(EndpointError, match="ZENOH_CONFIG_OVERRIDE: connect/endpoints: found nonsense"):
+        doctor.router_endpoint({"ZENOH_CONFIG_OVERRIDE": "connect/endpoints=nonsense"})
+
+
+def test_a_router_that_does_not_answer_is_an_error() -> None:
+    endpoint = doctor.router_endpoint({})
+    assert doctor.judge_router(endpoint, "").level is Level.OK
+    assert doctor.judge_router(endpoint, "Connection refused").level is Level.ERROR
+
+
+def test_a_clock_that_was_never_set_is_a_warning() -> None:
+    assert next(doctor.judge_clock(1000.0, [])).level is Level.WARNING
+    wall, simulated = doctor.judge_clock(doctor.OLDEST_WALL_CLOCK_S, ["/gazebo"])
+    assert wall.level is Level.OK
+    assert "/gazebo" in simulated.found
+
+
+def test_two_robots_of_one_name_are_an_error_and_other_twins_a_warning() -> None:
+    nodes = ["/arm/remote_inference"] * 2 + ["/driver"] * 2 + ["/policy_server"]
+    findings = list(doctor.judge_names(nodes, ["/arm"], ["/policy_server"]))
+    assert {(f.subject, f.level) for f in findings} == {
+        ("node /arm/remote_inference", Level.ERROR),
+        ("node /driver", Level.WARNING),
+    }
+
+
+@pytest.mark.parametrize(
+    ("status", "level"),
+    [
+        (STATUS, Level.OK),
+        (changed(STATUS, sessions=["a"]), Level.WARNING),
+        (changed(STATUS, accepting=False), Level.ERROR),
+        (None, Level.ERROR),
+    ],
+    ids=["free", "full", "refuses", "silent"],
+)
+def test_a_server_that_takes_nobody_is_named(status: ServerStatus | None, level: Level) -> None:
+    assert [finding.level for finding in doctor.judge_servers({"/policy_server": status})] == [level]
+
+
+@pytest.mark.parametrize(
+    ("state", "level", "word"),
+    [
+        (STATE, Level.OK, "STREAMING"),
+        (changed(STATE, paused=True), Level.WARNING, "resume arm"),
+        (changed(STATE, session_id=""), Level.ERROR, "no session"),
+        (changed(STATE, state=ClientState.DEAD, state_name="DEAD"), Level.ERROR, "DEAD"),
+        (changed(STATE, state=ClientState.STALLED, state_name="STALLED"), Level.WARNING, "STALLED"),
+        (None, Level.ERROR, "no state"),
+    ],
+    ids=["moves", "paused", "no session", "dead", "stalled", "silent"],
+)
+def test_a_robot_that_does_not_move_is_named(state: ClientState | None, level: Level, word: str) -> None:
+    (finding,) = doctor.judge_robots({"/arm": state})
+    assert finding.level is level
+    assert word in str(finding)
+
+
+def test_stale_sensors_are_named_beside_the_state() -> None:
+    stale, _ = doctor.judge_robots({"/arm": changed(STATE, stale_sources=["joint_states"])})
+    assert (stale.level, stale.found) == (Level.ERROR, "no fresh message on joint_states")
+
+
+def test_nobody_is_an_error() -> None:
+    assert [finding.level for finding in doctor.judge_servers({})] == [Level.ERROR]
+    assert [finding.level for finding in doctor.judge_robots({})] == [Level.ERROR]
+
+
+def test_a_file_that_a_variable_names_and_that_exists_is_fine(tmp_path: Path) -> None:
+    (tmp_path / "session.json5").write_text("{}")
+    variables = {"ZENOH_SESSION_CONFIG_URI": str(tmp_path / "session.json5")}
+    assert {finding.level for finding in doctor.judge_environment(variables)} == {Level.OK}
