@@ -77,7 +77,7 @@ def _examine_graph(ros: OperatorClient, timeout_s: float) -> Iterator[Finding]:
 
 
 def _observe_topics(ros: OperatorClient, contract: Contract, namespace: str) -> dict[str, TopicFacts]:
-    sensors = {source.topic: source.type for source in contract.joint_sources}
+    sensors: dict[str, str] = {source.topic: source.type for source in contract.joint_sources}
     sensors |= {image.topic: image.type for image in contract.images.values()}
     arrivals: dict[str, list[float]] = {}
     for topic, type_name in sensors.items():

@@ -223,7 +223,7 @@ def _judge_robot(name: str, state: Any) -> Iterator[Finding]:
 
 def judge_contract(contract: Contract, namespace: str, topics: Mapping[str, TopicFacts]) -> Iterator[Finding]:
     """Judge the topics of a contract, by full name."""
-    types = {source.topic: source.type for source in contract.joint_sources}
+    types: dict[str, str] = {source.topic: source.type for source in contract.joint_sources}
     types |= {image.topic: image.type for image in contract.images.values()}
     for topic, expected in types.items():
         name = in_namespace(namespace, topic)
