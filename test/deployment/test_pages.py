@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 import shlex
 from pathlib import Path
@@ -15,7 +16,7 @@ from linters import ROOT
 
 from remote_inference import cli
 from remote_inference.core.admission import FATAL_REJECTIONS, INTERNAL_REJECTION, RULES, judge
-from remote_inference.core.contract import Actions, Contract
+from remote_inference.core.contract import Actions, CommandSink, Contract, StateSource
 from remote_inference.core.document import allowed_names
 from remote_inference.core.robot import guard
 from remote_inference.core.robot.config import RobotConfig
@@ -24,6 +25,7 @@ from remote_inference.core.server.manifest import Manifest, ModelSource
 from remote_inference.monitoring.metrics import ServerMetrics
 from remote_inference.monitoring.snapshot import ServerSnapshot
 from remote_inference.msg import ActionChunk, ClientState, ExecutedAction, Observation, ServerStatus
+from remote_inference.nodes.start import MODULES
 
 DOCS = ROOT / "docs"
 PAGES = [*sorted(DOCS.rglob("*.md")), ROOT / "README.md"]
@@ -76,7 +78,7 @@ def metric_names() -> set[str]:
 
 def known_names() -> set[str]:
     """Return every name that a user of the package can meet."""
-    documents = (RobotConfig, Manifest, Contract, Actions)
+    documents = (RobotConfig, Manifest, Contract, Actions, StateSource, CommandSink)
     messages = (ActionChunk, ClientState, ExecutedAction, Observation, ServerStatus)
     values = {
         word
@@ -89,6 +91,7 @@ def known_names() -> set[str]:
         *(f"model.{name}" for name in ModelSource.model_fields),
         *(f"actions.{name}" for name in Actions.model_fields),
         *("min", "max", "max_velocity", "jpeg_quality", "pause", "resume", "reset", "record"),
+        *MODULES,
         *guard.RULES,
         *RULES,
         INTERNAL_REJECTION,
@@ -100,8 +103,9 @@ def known_names() -> set[str]:
 
 def spoken() -> str:
     """Return the text of the sources, with the strings that a line's end cuts joined."""
-    texts = [path.read_text() for path in sorted(SOURCE.rglob("*.py"))]
-    return re.sub(r"\"\s*\n\s*f?\"", "", "\n".join(texts))
+    text = "\n".join(path.read_text() for path in sorted(SOURCE.rglob("*.py")))
+    whole = re.sub(r"\"\s*\n\s*f?\"", "", text)
+    return "\n".join([whole, *(whole.replace("{verb}", verb) for verb in ("published", "subscribed"))])
 
 
 SPOKEN = spoken()
@@ -140,7 +144,7 @@ def test_a_name_of_the_troubleshooting_page_exists(name: str) -> None:
 def sentences() -> set[str]:
     """Return the page's quotations: what the nodes log, answer or publish."""
     spans = {span for span in code_spans(TROUBLESHOOTING) if " " in span and not span.startswith(PROGRAMS)}
-    return {span for span in spans if not re.match(r"[A-Z_]+=|waiting for service|1 / ", span)}
+    return {span for span in spans if not re.match(r"[A-Z_]+=|waiting for service|1 / |--", span)}
 
 
 @pytest.mark.parametrize("sentence", sorted(sentences() - REFUSALS))
@@ -241,9 +245,40 @@ def test_a_line_of_the_command_line_is_accepted(line: str) -> None:
     cli.make_parser().parse_args(shlex.split(line)[1:])
 
 
+def options(parser: argparse.ArgumentParser) -> set[str]:
+    """Return every option of a parser and of its verbs."""
+    found = set(parser._option_string_actions)
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            found = found.union(*(options(verb) for verb in action.choices.values()))
+    return found
+
+
+def test_options_that_are_named_are_the_package_s() -> None:
+    named = {
+        option
+        for _, line in ALL_COMMANDS
+        if line.startswith(("--", "remote-inference "))
+        for option in re.findall(r"--[a-z-]+", line)
+    }
+    assert named <= options(cli.make_parser(complete=True))
+
+
+def test_targets_of_make_exist() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert {target for (target,) in of(r"^make ([a-z-]+)")} <= targets
+
+
+def test_scripts_that_are_run_exist() -> None:
+    for (script,) in of(r"^python ([a-z_/]+/[a-z_]+\.py)"):
+        assert (ROOT / script).is_file()
+
+
 SPEAKS = re.compile(r"^(remote-inference (robot|server) |ros2 (service|topic|node|param|lifecycle) )")
 # Those that have no common set-up.
-WITHOUT_PREAMBLE = [page for page in PAGES if page.stem in {"fleet_keys", "zenoh", "README"}]
+WITHOUT_PREAMBLE = [
+    page for page in PAGES if page.stem in {"fleet_keys", "install", "record_and_explain", "zenoh"}
+]
 
 
 @pytest.mark.parametrize("page", WITHOUT_PREAMBLE, ids=lambda page: page.stem)
