@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from ament_index_python.resources import get_resources
 from rclpy.qos import DurabilityPolicy
 
 from remote_inference.cli.fleet_watch import FleetWatch
@@ -19,6 +18,7 @@ from remote_inference.cli.robot_calls import open_client
 from remote_inference.core.contract import Contract
 from remote_inference.core.exchange import in_namespace
 from remote_inference.deployment import doctor, zenoh_config
+from remote_inference.deployment.bringup import installed_middlewares
 from remote_inference.deployment.doctor import Finding, Level, TopicFacts
 from remote_inference.nodes.operator_client import OperatorClient, OperatorError
 from remote_inference.nodes.robot.sensor_hub import MESSAGE_TYPES
@@ -33,8 +33,7 @@ TCP_PROTOCOLS = ("tcp", "tls")
 def examine(timeout_s: float, contract: Contract | None, namespace: str) -> Iterator[Finding]:
     """Yield what is found, step by step."""
     variables = dict(os.environ)  # as the shell has them, before the client adds its own
-    installed = sorted(set(get_resources("rmw_typesupport")) - {"rmw_implementation"})
-    yield from doctor.judge_middleware(variables, installed)
+    yield from doctor.judge_middleware(variables, installed_middlewares())
     yield from doctor.judge_environment(variables)
     if variables.get("RMW_IMPLEMENTATION") == zenoh_config.RMW:
         yield from _look_for_router(variables)
@@ -69,7 +68,7 @@ def _examine_graph(ros: OperatorClient, timeout_s: float) -> Iterator[Finding]:
     nodes = [
         f"{namespace.rstrip('/')}/{name}"
         for name, namespace in ros.node.get_node_names_and_namespaces()
-        if not name.startswith("_") and name != OWN_NAME
+        if not name.startswith("_") and not name.endswith("_verb")  # other shells', which come and go
     ]
     yield from doctor.judge_names(nodes, list(watch.robots), list(watch.servers))
     yield from doctor.judge_servers(watch.servers)

@@ -141,11 +141,17 @@ def _is_installed(rmw: str) -> bool:
     return True
 
 
+def installed_middlewares() -> list[str]:
+    """Return the middlewares that this machine has."""
+    share_path()  # where the wheels lie, nobody has set AMENT_PREFIX_PATH
+    return sorted(set(get_resources("rmw_typesupport")) - {"rmw_implementation"})
+
+
 def _require_middleware(rmw: str) -> None:
     try:
         get_package_prefix(rmw)
     except PackageNotFoundError:
-        installed = sorted(set(get_resources("rmw_typesupport")) - {"rmw_implementation"})
+        installed = installed_middlewares()
         package = f"ros-{os.environ.get('ROS_DISTRO', '<distro>')}-{rmw.replace('_', '-')}"
         raise MiddlewareError(
             f"rmw:={rmw}: this package is not installed, found {', '.join(installed) or 'no middleware'}; "
