@@ -112,6 +112,12 @@ def test_links_lead_somewhere(page: Path):
             assert fragment in anchors(found), f"{page.name} links to {target}#{fragment}"
 
 
+def test_the_index_names_every_page():
+    index = ROOT / "docs" / "index.md"
+    named = {(index.parent / target).resolve() for target in re.findall(r"\]\(([^)#]+)", index.read_text())}
+    assert {page for page in PAGES if page != index} <= named
+
+
 def anchors(page: Path) -> set[str]:
     """Return the names that GitHub gives to a page's headings."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(), flags=re.MULTILINE)
