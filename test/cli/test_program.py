@@ -141,3 +141,16 @@ def test_a_file_that_is_missing_is_named(tmp_path: Path, capsys: pytest.CaptureF
     assert capsys.readouterr().err == (
         f"remote-inference check: {tmp_path}/none.yaml: cannot be read: No such file or directory\n"
     )
+
+
+def test_the_doctor_names_a_middleware_that_is_not_installed() -> None:
+    """Rcl ends a process that asks for one, with a line of its own source."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "remote_inference.cli", "doctor"],
+        env={**os.environ, "RMW_IMPLEMENTATION": "rmw_nope_cpp"},
+        capture_output=True,
+        text=True,
+        timeout=60.0,
+    )
+    assert ended.returncode == 1
+    assert ended.stdout.startswith("error    middleware: rmw_nope_cpp is not installed, found ")

@@ -18,7 +18,6 @@ from remote_inference.cli.robot_calls import open_client
 from remote_inference.core.contract import Contract
 from remote_inference.core.exchange import in_namespace
 from remote_inference.deployment import doctor, zenoh_config
-from remote_inference.deployment.bringup import installed_middlewares
 from remote_inference.deployment.doctor import Finding, Level, TopicFacts
 from remote_inference.nodes.operator_client import OperatorClient, OperatorError
 from remote_inference.nodes.robot.sensor_hub import MESSAGE_TYPES
@@ -33,7 +32,6 @@ TCP_PROTOCOLS = ("tcp", "tls")
 def examine(timeout_s: float, contract: Contract | None, namespace: str) -> Iterator[Finding]:
     """Yield what is found, step by step."""
     variables = dict(os.environ)  # as the shell has them, before the client adds its own
-    yield from doctor.judge_middleware(variables, installed_middlewares())
     yield from doctor.judge_environment(variables)
     if variables.get("RMW_IMPLEMENTATION") == zenoh_config.RMW:
         yield from _look_for_router(variables)

@@ -5,8 +5,11 @@
 from __future__ import annotations
 
 import argparse
+import os
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from remote_inference.cli.output import add_output_arguments, print_json
 from remote_inference.cli.robot_calls import add_timeout
@@ -34,13 +37,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     if arguments.namespace != "/" and arguments.contract is None:
         raise UserError("--namespace: found without --contract, expected the contract of the robot")
-    from remote_inference.cli.doctor_probe import examine  # noqa: PLC0415  imports rclpy
     from remote_inference.core.contract import load_contract  # noqa: PLC0415
     from remote_inference.deployment.doctor import Level  # noqa: PLC0415
 
     contract = load_contract(arguments.contract) if arguments.contract else None
     findings = []
-    for finding in examine(arguments.timeout, contract, arguments.namespace):
+    for finding in _examine(arguments, contract):
         findings.append(finding)
         if not arguments.json and not (arguments.quiet and finding.level is Level.OK):
             print(finding, flush=True)
@@ -49,3 +51,16 @@ def run(arguments: argparse.Namespace) -> int:
         totals = {"errors": counts[Level.ERROR], "warnings": counts[Level.WARNING]}
         print_json({**totals, "findings": [asdict(finding) for finding in findings]})
     return 1 if counts[Level.ERROR] else 0
+
+
+def _examine(arguments: argparse.Namespace, contract: Any) -> Iterator[Any]:
+    from remote_inference.deployment import doctor  # noqa: PLC0415
+    from remote_inference.deployment.bringup import installed_middlewares  # noqa: PLC0415
+
+    for finding in doctor.judge_middleware(os.environ, installed_middlewares()):
+        yield finding
+        if finding.level is doctor.Level.ERROR:
+            return  # rclpy would end this process
+    from remote_inference.cli.doctor_probe import examine  # noqa: PLC0415  imports rclpy
+
+    yield from examine(arguments.timeout, contract, arguments.namespace)
