@@ -273,7 +273,8 @@ def test_a_missing_key_names_file_and_key(folder, key):
 def test_a_file_that_is_no_json_object_is_refused(folder, text):
     (folder / CONFIG_FILE).write_text(text, encoding="latin-1")
     with pytest.raises(
-        DocumentError, match=r"policy\.json: (is not valid JSON|found .*, expected a mapping)"
+        DocumentError,
+        match=r"policy\.json: (is not valid JSON|is not UTF-8 text|found .*, expected a mapping)",
     ):
         TorchChunkPolicy(folder)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -69,33 +70,45 @@ class TopicWatch:
         if not publishers:
             return "no publisher, requests wait for it"
         problem = find_mismatch(
-            publishers, kind, lambda offered: qos_check_compatible(offered, SENSOR_QOS), "published"
+            publishers, kind, lambda offered: qos_check_compatible(offered, SENSOR_QOS), PUBLISHED
         )
         return problem or "a publisher is there, but nothing has arrived; requests wait for it"
 
     def _why_unheard(self, topic: str, kind: str) -> str:
         subscribers = self._node.get_subscriptions_info_by_topic(self._node.resolve_topic_name(topic))
         problem = subscribers and find_mismatch(
-            subscribers, kind, lambda asked: qos_check_compatible(COMMAND_QOS, asked), "subscribed"
+            subscribers, kind, lambda asked: qos_check_compatible(COMMAND_QOS, asked), SUBSCRIBED
         )
         return f"{problem or 'no controller subscribes'}, the arm does not follow"
+
+
+@dataclass(frozen=True)
+class Phrases:
+    """How a mismatch is told of publishers or of subscribers."""
+
+    other_type: str
+    other_qos: str
+
+
+PUBLISHED = Phrases("published as", "published with a QoS that does not match")
+SUBSCRIBED = Phrases("subscribed as", "subscribed with a QoS that does not match")
 
 
 def find_mismatch(
     endpoints: Sequence[Any],
     kind: str,
     check: Callable[[QoSProfile], tuple[QoSCompatibility, str]],
-    verb: str,
+    phrases: Phrases,
 ) -> str:
     """Return why none of these endpoints matches ours, or an empty string when one does.
 
-    check: tells whether an endpoint's QoS goes with ours.
+    check: whether an endpoint's QoS matches ours.
     """
     same_type = [endpoint for endpoint in endpoints if endpoint.topic_type == kind]
     if not same_type:
         found = ", ".join(sorted({endpoint.topic_type for endpoint in endpoints}))
-        return f"{verb} as {found}, expected {kind}"
+        return f"{phrases.other_type} {found}, expected {kind}"
     reasons = [check(endpoint.qos_profile) for endpoint in same_type]
     if all(compatible == QoSCompatibility.ERROR for compatible, _ in reasons):
-        return f"{verb} with a QoS that does not match: {reasons[0][1].strip()}"
+        return f"{phrases.other_qos}: {reasons[0][1].strip()}"
     return ""
