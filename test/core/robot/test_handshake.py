@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from remote_inference.core.exchange import SessionReply
 from remote_inference.core.robot.effects import GetStatus, Warn
-from remote_inference.core.robot.handshake import DISCOVERY_NS, JITTER, MISSED, Handshake, Phase, ServerList
+from remote_inference.core.robot.handshake import DISCOVERY_NS, MISSED, Handshake, Phase
+from remote_inference.core.robot.server_list import JITTER, ServerList
 
 INITIAL_S, MAXIMUM_S = 0.5, 10.0
 TIMEOUT_S = 2.0

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from dataclasses import replace
 from enum import Enum
 
@@ -14,8 +13,8 @@ from remote_inference.core.contract import Contract
 from remote_inference.core.exchange import SessionOffer, SessionReply
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.effects import CloseSession, Effect, GetStatus, OpenSession, Warn
+from remote_inference.core.robot.server_list import ServerList
 
-JITTER = 0.25  # each pause is drawn from 1 - JITTER to 1 + JITTER times the backoff
 UNLISTED_MAX = 3  # a status from before the session does not list it either
 RIVAL_WARNING_NS = 10_000_000_000  # between two warnings of it
 DISCOVERY_NS = 5_000_000_000  # a server that is not known this early is no news
@@ -37,44 +36,6 @@ MISSED = {
     Phase.OPENING: "did not answer open_session",
     Phase.MATCHING: "granted a session, but its topics for this robot were not seen",
 }
-
-
-class ServerList:
-    """The servers in turn. Between rounds over all of them lie pauses, which double, with jitter."""
-
-    def __init__(
-        self, servers: Sequence[str], initial_backoff_s: float, max_backoff_s: float, rng: random.Random
-    ) -> None:
-        self._servers = tuple(servers)
-        self._initial_backoff_s = initial_backoff_s
-        self._max_backoff_s = max_backoff_s
-        self._rng = rng
-        self._index = 0
-        self._failures = 0
-
-    @property
-    def current(self) -> str:
-        """The server in use or tried next."""
-        return self._servers[self._index]
-
-    def move_on(self) -> None:
-        """Take the next server."""
-        self._index = (self._index + 1) % len(self._servers)
-
-    def fail(self) -> int:
-        """Take the next server; return the pause before it is tried [ns], 0 until all have failed."""
-        self.move_on()
-        self._failures += 1
-        rounds, rest = divmod(self._failures, len(self._servers))
-        return 0 if rest else self._pause_ns(rounds - 1)
-
-    def succeed(self) -> None:
-        """Begin the next backoff from its first pause."""
-        self._failures = 0
-
-    def _pause_ns(self, failed_rounds: int) -> int:
-        pause_s = min(self._initial_backoff_s * 2.0 ** min(failed_rounds, 32), self._max_backoff_s)
-        return int(pause_s * self._rng.uniform(1 - JITTER, 1 + JITTER) * 1e9)
 
 
 class Handshake:
