@@ -8,12 +8,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from rig import JOINTS, Rig, write_contract, write_manifest
+from rig import CONTRACT, JOINTS, Rig, write_contract, write_manifest
+from sensor_msgs.msg import Image
 
 from remote_inference.deployment import bringup
-from remote_inference.msg import ActionChunk, ExecutedAction
+from remote_inference.msg import ActionChunk, ExecutedAction, Observation
 from remote_inference.srv import StartEpisode
-from remote_inference.wire.qos import CHUNK_TOPIC, EXCHANGE_QOS
+from remote_inference.wire.qos import CHUNK_TOPIC, EXCHANGE_QOS, OBSERVATION_TOPIC, SENSOR_QOS
 
 
 @pytest.fixture
@@ -89,6 +90,28 @@ def test_a_malformed_chunk_is_dropped_and_counted(streaming: Rig) -> None:
     counts("chunks_dropped", ActionChunk(schema_version=1, session_id="stranger", seq_id=10**9))
     streaming.wait_for_commands(10)
     assert streaming.robot.poll() is None
+
+
+def test_a_camera_that_the_policy_does_not_use_is_neither_awaited_nor_sent(rig: Rig, tmp_path: Path) -> None:
+    observations: list[Observation] = []
+    rig.subscribe(Observation, OBSERVATION_TOPIC, observations.append, EXCHANGE_QOS)
+    rig.start_server(write_manifest(tmp_path))
+    top = {"topic": "top/image_raw", "type": "sensor_msgs/msg/Image"}
+    images = {"top": top, **CONTRACT["images"]}
+    rig.start_robot(write_contract(tmp_path, images=images))
+    rig.wait_for_state("STREAMING")
+    rig.wait_for(lambda: observations, "observation")
+    rig.publish_until(
+        rig.node.create_publisher(Image, "top/image_raw", SENSOR_QOS),
+        Image(height=1, width=1, encoding="no such encoding"),
+        lambda: len(observations) > 3,
+        "observations while the unused camera delivers",
+    )
+    assert {len(observation.images) + len(observation.raw_images) for observation in observations} == {1}
+    assert list(rig.states[-1].stale_sources) == []
+    log = (tmp_path / "logs" / "remote_inference.log").read_text()
+    unused = "the policy does not use images.top: nothing of top/image_raw is sent or waited for"
+    assert log.count(f"server /policy_server: {unused}") == 1
 
 
 def test_a_policy_with_another_action_order_stops_the_robot(rig: Rig, tmp_path: Path) -> None:

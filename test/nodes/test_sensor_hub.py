@@ -16,6 +16,7 @@ from remote_inference.nodes.robot.sensor_hub import SensorHub, Snapshot
 from remote_inference.wire import SensorError, decode_jpeg
 
 IMAGE_TYPE = "sensor_msgs/msg/Image"
+FRONT, TOP, WRIST = "images.front", "images.top", "images.wrist"
 
 
 def make_hub(node: Node, folder: Path, **images: dict[str, object]) -> SensorHub:
@@ -38,43 +39,54 @@ def greys_of(images: list[CompressedImage | Image]) -> object:
 
 def test_images_are_read_in_the_contracts_order(node: Node, tmp_path: Path) -> None:
     hub = make_hub(node, tmp_path, front={}, top={}, wrist={})
-    images = hub.read_images(snapshot(wrist=image(20), front=image(100), top=image(200)))
+    images = hub.read_images(snapshot(wrist=image(20), front=image(100), top=image(200)), [FRONT, TOP, WRIST])
     assert greys_of(images) == [100, 200, 20]
 
 
 def test_an_image_that_arrives_early_is_encoded_once(node: Node, tmp_path: Path) -> None:
     hub = make_hub(node, tmp_path, front={}, wrist={})
     wrist, front = image(20), image(100)
-    hub.prepare_images(snapshot(wrist=wrist))
-    hub.prepare_images(snapshot(wrist=wrist, front=front))
-    first = hub.read_images(snapshot(wrist=wrist, front=front))
-    again = hub.read_images(snapshot(wrist=wrist, front=front))
+    hub.prepare_images(snapshot(wrist=wrist), [FRONT, WRIST])
+    hub.prepare_images(snapshot(wrist=wrist, front=front), [FRONT, WRIST])
+    first = hub.read_images(snapshot(wrist=wrist, front=front), [FRONT, WRIST])
+    again = hub.read_images(snapshot(wrist=wrist, front=front), [FRONT, WRIST])
     assert greys_of(first) == [100, 20]
     assert all(one is other for one, other in zip(first, again, strict=True))
+
+
+def test_a_camera_that_is_not_asked_for_is_neither_encoded_nor_read(node: Node, tmp_path: Path) -> None:
+    """It may be silent, and its images may be unreadable."""
+    hub = make_hub(node, tmp_path, front={}, top={}, wrist={})
+    seen = snapshot(wrist=image(20), top=image(20, "yuv422"))
+    hub.prepare_images(seen, [WRIST])
+    assert greys_of(hub.read_images(seen, [WRIST])) == [20]
+    assert hub.read_images(seen, []) == []
+    sizes = [(feature.height, feature.width) for feature in hub.add_sizes(hub._contract.image_features)]
+    assert sizes == [(0, 0), (0, 0), (8, 8)]
 
 
 def test_the_newest_image_is_sent_whatever_was_prepared(node: Node, tmp_path: Path) -> None:
     hub = make_hub(node, tmp_path, wrist={})
     for grey in range(50):
-        hub.prepare_images(snapshot(wrist=image(grey)))
-    assert greys_of(hub.read_images(snapshot(wrist=image(200)))) == [200]
+        hub.prepare_images(snapshot(wrist=image(grey)), [WRIST])
+    assert greys_of(hub.read_images(snapshot(wrist=image(200)), [WRIST])) == [200]
 
 
 def test_an_image_that_cannot_be_read_is_reported_when_it_is_wanted(node: Node, tmp_path: Path) -> None:
     hub = make_hub(node, tmp_path, wrist={})
     broken = snapshot(wrist=image(20, "yuv422"))
-    hub.prepare_images(broken)
+    hub.prepare_images(broken, [WRIST])
     for _ in range(2):
         with pytest.raises(SensorError, match=r"wrist .*encoding: found 'yuv422'"):
-            hub.read_images(broken)
-    assert greys_of(hub.read_images(snapshot(wrist=image(20)))) == [20]
+            hub.read_images(broken, [WRIST])
+    assert greys_of(hub.read_images(snapshot(wrist=image(20)), [WRIST])) == [20]
 
 
 def test_raw_images_are_passed_on(node: Node, tmp_path: Path) -> None:
     hub = make_hub(node, tmp_path, wrist={"jpeg_quality": 0})
     wrist = image(20)
-    hub.prepare_images(snapshot(wrist=wrist))
-    assert hub.read_images(snapshot(wrist=wrist))[0] is wrist
+    hub.prepare_images(snapshot(wrist=wrist), [WRIST])
+    assert hub.read_images(snapshot(wrist=wrist), [WRIST])[0] is wrist
 
 
 def stamped(grey: int, sec: int) -> Image:

@@ -8,10 +8,14 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+from rclpy.node import Node
 from rig import Rig, write_contract, write_manifest
 from sensor_msgs.msg import Image, JointState
 from std_msgs.msg import Float64MultiArray
 
+from remote_inference.core.contract import load_contract
+from remote_inference.nodes.robot import topic_watch
 from remote_inference.srv import GetStatus
 from remote_inference.wire.qos import COMMAND_QOS, SENSOR_QOS
 
@@ -69,3 +73,20 @@ def test_a_controller_that_takes_another_type_is_told_and_one_that_comes_too(
     rig.wait_for(lambda: "unheard: no controller subscribes, the arm does not follow" in log(), "nobody")
     rig.node.create_subscription(Float64MultiArray, "unheard", print, COMMAND_QOS)
     rig.wait_for(lambda: "unheard: a controller subscribes now" in log(), "a controller")
+
+
+def test_a_silent_camera_that_the_policy_does_not_use_is_no_news(
+    node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(topic_watch, "PATIENCE_S", 0.0)
+    watch = topic_watch.TopicWatch(node, load_contract(write_contract(tmp_path)))
+
+    def told(*wanted: str) -> list[str]:
+        watch.look_at_sensors({"joint_states"}, wanted)
+        return [line.rpartition("]: ")[2] for line in capfd.readouterr().err.splitlines()]
+
+    unused, silent = "camera/image_raw: the policy does not use it", "camera/image_raw: no publisher"
+    assert told("joint_states") == []
+    assert told("joint_states", "camera/image_raw") == [f"{silent}, requests wait for it"]
+    assert told("joint_states") == [unused]
+    assert told("joint_states") == []

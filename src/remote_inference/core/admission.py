@@ -4,15 +4,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from remote_inference.core.contract import Contract
-from remote_inference.core.exchange import SessionOffer, SessionReply, find_schema_problem
+from remote_inference.core.exchange import ImageFeature, SessionOffer, SessionReply, find_schema_problem
 from remote_inference.core.policy import PolicySpec, ServingMode
 
 # Rejections that violate the robot's contract; after any other, the next server may accept.
-FATAL_REJECTIONS = frozenset({"actions", "cameras", "state", "schema"})
+CAMERAS_REJECTION = "cameras"
+FATAL_REJECTIONS = frozenset({"actions", CAMERAS_REJECTION, "state", "schema"})
 NAME_REJECTION = "name"  # somebody else has the robot's session
 INTERNAL_REJECTION = "internal"  # not a rule: the server itself failed
 ASPECT_RATIO_TOLERANCE = 0.05  # relative
@@ -74,6 +75,15 @@ def make_offer(
         client=client,
         client_instance_id=client_instance_id,
     )
+
+
+def choose_images(images: Sequence[ImageFeature], needed: Collection[str]) -> tuple[ImageFeature, ...]:
+    """Return which of a robot's cameras it offers to a policy: those that the policy needs.
+
+    All of them when one that the policy needs is missing: the server's refusal then names them.
+    """
+    chosen = tuple(image for image in images if image.name in needed)
+    return chosen if len(chosen) == len(set(needed)) else tuple(images)
 
 
 Rule = Callable[[SessionOffer, PolicySpec, ServerTerms], str]
@@ -162,7 +172,7 @@ RULES: dict[str, Rule] = {
     "draining": _check_draining,
     "failing": _check_failing,
     "actions": _check_actions,
-    "cameras": _check_cameras,
+    CAMERAS_REJECTION: _check_cameras,
     "state": _check_state,
     "schema": _check_schema,
     NAME_REJECTION: _check_name,

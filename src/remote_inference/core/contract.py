@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -163,7 +163,8 @@ class Contract(Document):
         Field(min_length=1, description="joints that the policy sees, concatenated in this order"),
     ]
     images: Annotated[
-        Mapping[str, ImageSource], Field(description="cameras, by the robot's word for each")
+        Mapping[str, ImageSource],
+        Field(description="cameras, by the robot's word for each; sent are those that the policy uses"),
     ] = {}
     actions: Annotated[Actions, Field(description="what the policy commands, and its bounds")]
     commands: Annotated[
@@ -268,9 +269,19 @@ class Contract(Document):
     @property
     def topics(self) -> tuple[str, ...]:
         """Sensor topics, each once: joints, then cameras."""
+        return self.topics_with(self.camera_topics)
+
+    def topics_with(self, features: Collection[str]) -> tuple[str, ...]:
+        """Return the sensor topics, each once: joints, then the cameras of some of the policy's features."""
         joints = [source.topic for source in self.joint_sources]
-        cameras = [source.topic for source in self.images.values()]
+        cameras = [topic for feature, topic in self.camera_topics.items() if feature in features]
         return tuple(dict.fromkeys(joints + cameras))
+
+    @property
+    def camera_topics(self) -> dict[str, str]:
+        """Camera topics in the contract's order, by the policy's names."""
+        sources = zip(self.image_features, self.images.values(), strict=True)
+        return {feature.name: source.topic for feature, source in sources}
 
     @property
     def joint_sources(self) -> tuple[StateSource, ...]:

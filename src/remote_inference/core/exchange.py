@@ -111,6 +111,14 @@ class SessionOffer:
 
 
 @dataclass(frozen=True)
+class StatusReply:
+    """What a robot reads in a server's answer to GetStatus, before it makes its offer."""
+
+    accepting: bool
+    image_features: Sequence[str] = ()  # cameras that the policy needs; none while there is no policy
+
+
+@dataclass(frozen=True)
 class SessionReply:
     """A server's answer to a SessionOffer; a rejection sets only the first three fields and the load."""
 

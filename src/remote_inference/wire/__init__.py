@@ -38,6 +38,7 @@ from remote_inference.wire.session import (
     offer_to_request,
     reply_from_response,
     reply_to_response,
+    status_from_response,
 )
 
 __all__ = [
@@ -69,5 +70,6 @@ __all__ = [
     "reply_from_response",
     "reply_to_response",
     "request_from_message",
+    "status_from_response",
     "unpack_extras",
 ]

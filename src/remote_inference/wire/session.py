@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The OpenSession service: a robot's offer and a server's reply."""
+"""The services of the handshake: what a server says of itself, a robot's offer and the server's reply."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from rclpy.exceptions import NameValidationException
 from rclpy.validate_full_topic_name import validate_full_topic_name
 from rclpy.validate_namespace import validate_namespace
 
-from remote_inference.core.exchange import ImageFeature, SessionOffer, SessionReply, in_namespace
-from remote_inference.srv import OpenSession
+from remote_inference.core.exchange import ImageFeature, SessionOffer, SessionReply, StatusReply, in_namespace
+from remote_inference.srv import GetStatus, OpenSession
 from remote_inference.wire.arrays import WireError
 from remote_inference.wire.images import require_possible_sizes
 from remote_inference.wire.qos import CHUNK_TOPIC, OBSERVATION_TOPIC
@@ -111,6 +111,11 @@ def reply_to_response(reply: SessionReply) -> OpenSession.Response:
         active_sessions=reply.active_sessions,
         max_sessions=reply.max_sessions,
     )
+
+
+def status_from_response(response: GetStatus.Response) -> StatusReply:
+    """Return what a robot reads in a response to GetStatus."""
+    return StatusReply(response.status.accepting, tuple(response.status.image_features))
 
 
 def reply_from_response(response: OpenSession.Response) -> SessionReply:

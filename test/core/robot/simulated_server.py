@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 from builders import make_spec, make_terms
 
-from remote_inference.core.exchange import Request, SessionOffer, SessionReply
+from remote_inference.core.exchange import Request, SessionOffer, SessionReply, StatusReply
 from remote_inference.core.policy import Float32Array, PolicySpec
 from remote_inference.core.server.session import Session, SessionRegistry
 
@@ -52,6 +52,9 @@ class SimulatedServer:
         """Come back with another instance id and no sessions."""
         self.up = True
         self._boot()
+
+    def status(self) -> StatusReply:
+        return StatusReply(self.accepting, tuple(self.spec.image_shapes))
 
     def open(self, offer: SessionOffer) -> SessionReply:
         terms = make_terms(

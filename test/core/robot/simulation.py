@@ -18,7 +18,6 @@ from builders import (
     LIMIT,
     MAX_STEP,
     PERIOD_NS,
-    TOPICS,
     answer,
     make_config,
     make_contract,
@@ -27,7 +26,7 @@ from builders import (
 from simulated_server import SimulatedServer
 
 from remote_inference.core.contract import Contract
-from remote_inference.core.exchange import Chunk, Request, SessionOffer
+from remote_inference.core.exchange import Chunk, Request, SessionOffer, StatusReply
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.effects import (
     CloseSession,
@@ -65,12 +64,12 @@ class World:
         self.servers = {server.name: server for server in servers} or {
             name: SimulatedServer(name) for name in self.config.servers
         }
-        contract = contract or make_contract()
-        self.engine = Engine(contract, self.config, "/robot_1/client", "/robot_1", seed)
+        self.contract = contract or make_contract()
+        self.engine = Engine(self.contract, self.config, "/robot_1/client", "/robot_1", seed)
         self.now_ns = ns(100)
         self.start_ns = self.now_ns
         self.position = np.zeros(2)  # the arm follows its commands at once
-        self.sensors = dict.fromkeys(TOPICS, True)  # which of them deliver
+        self.sensors = dict.fromkeys(self.contract.topics, True)  # which of them deliver
         self.presence = True
         self.inference_ns = ns(0.06)
         # What becomes of a chunk: (extra delay, chunk) for each copy that arrives.
@@ -81,6 +80,7 @@ class World:
         self.queue_at_request: list[int] = []  # actions queued when each of them left
         self.capture_ns: list[int] = []  # arrival of the oldest source of each
         self.arrivals: dict[str, int] = {}
+        self._sources: set[str] = set()  # what the session granted last was offered
         self._sent_arrivals: dict[str, int] = {}
         self._open_request: tuple[Request, int] | None = None
         self._merged: set[int] = set()
@@ -170,7 +170,7 @@ class World:
             self.effects.append((self.now_ns, effect))
             match effect:
                 case GetStatus(name):
-                    self._call(name, lambda s: lambda: self._status_answered(s.name, s.accepting))
+                    self._call(name, lambda s: lambda: self._status_answered(s.name, s.status()))
                 case OpenSession(name, offer):
                     self._call(name, lambda s, o=offer: self._open(s, o))
                 case CloseSession(name, session_id):
@@ -192,13 +192,21 @@ class World:
 
         self.after(HOP_NS, arrive)
 
-    def _status_answered(self, name: str, accepting: bool) -> None:
-        self.carry_out(self.engine.take_status_reply(name, accepting, self.now_ns))
+    def _status_answered(self, name: str, reply: StatusReply) -> None:
+        self.carry_out(self.engine.take_status_reply(name, reply, self.now_ns))
 
     def _open(self, server: SimulatedServer, offer: SessionOffer) -> Callable[[], None]:
         reply = server.open(offer)
+        if reply.accepted:
+            self._sources = self._sources_of(offer)
         epoch = offer.session_epoch
         return lambda: self.carry_out(self.engine.take_session_reply(server.name, epoch, reply, self.now_ns))
+
+    def _sources_of(self, offer: SessionOffer) -> set[str]:
+        offered = {image.name for image in offer.images}
+        sources = zip(self.contract.images.values(), self.contract.image_features, strict=True)
+        cameras = {source.topic for source, feature in sources if feature.name in offered}
+        return {source.topic for source in self.contract.joint_sources} | cameras
 
     def _close(self, server: SimulatedServer, session_id: str) -> None:
         server.closed.append(session_id)
@@ -240,16 +248,16 @@ class World:
                 waiting.session_epoch,
                 waiting.episode_id,
             ) != (request.session_epoch, request.episode_id), "one request in flight"
-        assert all(arrival > self._sent_arrivals.get(t, -1) for t, arrival in self.arrivals.items())
-        assert set(self.arrivals) == set(TOPICS)
-        assert self.now_ns - min(self.arrivals.values()) <= ns(self.config.max_sensor_age_s)
+        arrivals = {topic: self.arrivals[topic] for topic in self._sources}
+        assert all(arrival > self._sent_arrivals.get(topic, -1) for topic, arrival in arrivals.items())
+        assert self.now_ns - min(arrivals.values()) <= ns(self.config.max_sensor_age_s)
         assert not self.engine.playback.paused
         assert not self.engine.dead
         self.sent.append(request)
         self._sent_arrivals = dict(self.arrivals)
         self._open_request = (request, self.now_ns)
         self.queue_at_request.append(len(self.engine.queue))
-        self.capture_ns.append(min(self.arrivals.values()))
+        self.capture_ns.append(min(arrivals.values()))
 
     def _look_for_server(self) -> None:
         session, server = self.engine.handshake.session, self.servers[self.engine.handshake.server]

@@ -12,7 +12,7 @@ import pytest
 from builders import CHUNK_SIZE, TOPICS, answer, make_config, make_rows, ns
 from simulation import World, stopped, streaming
 
-from remote_inference.core.exchange import Chunk, ChunkStatus
+from remote_inference.core.exchange import Chunk, ChunkStatus, StatusReply
 from remote_inference.core.robot.effects import CloseSession, GetStatus, Report, SendRequest
 from remote_inference.core.robot.state_machine import State
 from remote_inference.core.robot.tick import CommandSource
@@ -290,7 +290,7 @@ def test_a_dead_engine_emits_nothing_though_answers_still_arrive():
     world.server.up = False
     world.run_until(lambda: stopped(world))
     assert isinstance([e for _, e in world.effects if isinstance(e, GetStatus | SendRequest)][-1], GetStatus)
-    assert world.engine.take_status_reply("/server_a", True, world.now_ns) == []
+    assert world.engine.take_status_reply("/server_a", StatusReply(accepting=True), world.now_ns) == []
     assert world.engine.tick(world.now_ns + ns(100)) == []
 
 
@@ -301,7 +301,7 @@ def test_a_dead_engine_does_not_die_twice():
     world.run_until(lambda: stopped(world))
     world.server.alter_reply = lambda reply: replace(reply, action_names=("other",))
     world.server.restart()
-    world.carry_out(world.engine.take_status_reply("/server_a", True, world.now_ns))
+    world.carry_out(world.engine.take_status_reply("/server_a", StatusReply(accepting=True), world.now_ns))
     world.run(5)
     assert len([effect for _, effect in world.effects if type(effect).__name__ == "Stop"]) == 1
 

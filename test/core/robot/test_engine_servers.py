@@ -15,7 +15,7 @@ from simulation import World, stopped, streaming
 
 from remote_inference.core.contract import Contract
 from remote_inference.core.document import parse_document
-from remote_inference.core.exchange import ChunkStatus, SessionReply
+from remote_inference.core.exchange import ChunkStatus, SessionReply, StatusReply
 from remote_inference.core.robot.effects import CloseSession, GetStatus, OpenSession, Stop
 from remote_inference.core.robot.handshake import Phase
 from remote_inference.core.robot.state_machine import State
@@ -129,7 +129,7 @@ def test_a_late_refusal_is_ignored():
 
 def test_the_late_status_of_another_server_is_ignored():
     world = World(make_config(servers=TWO)).run(0.001)
-    assert world.engine.take_status_reply("/server_b", True, world.now_ns) == []
+    assert world.engine.take_status_reply("/server_b", StatusReply(accepting=True), world.now_ns) == []
 
 
 def test_silence_that_the_caller_notices_counts_as_silence():

@@ -7,17 +7,18 @@ from __future__ import annotations
 import random
 
 import pytest
-from builders import JOINTS, make_config, make_contract, ns
+from builders import CAMERA, JOINTS, make_config, make_contract, ns
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remote_inference.core.exchange import SessionReply
+from remote_inference.core.exchange import SessionReply, StatusReply
 from remote_inference.core.robot.effects import GetStatus, Warn
 from remote_inference.core.robot.handshake import DISCOVERY_NS, MISSED, Handshake, Phase
 from remote_inference.core.robot.server_list import JITTER, ServerList
 
 INITIAL_S, MAXIMUM_S = 0.5, 10.0
 TIMEOUT_S = 2.0
+STATUS = StatusReply(accepting=True, image_features=(CAMERA,))
 REPLY = SessionReply(accepted=True, action_names=JOINTS, session_id="s", policy_fingerprint="f1")
 
 
@@ -41,9 +42,9 @@ def walk(handshake: Handshake, to: Phase, now_ns: int) -> Handshake:
     if to is not Phase.WAITING:
         assert handshake.advance(now_ns) == [GetStatus(server)]
     if to not in {Phase.WAITING, Phase.CHECKING}:
-        handshake.take_status_reply(server, True, "", now_ns)
+        handshake.take_status_reply(server, STATUS, "", now_ns)
     if to in {Phase.MATCHING, Phase.OPEN}:
-        handshake.take_session_reply(server, handshake.epoch, REPLY, "", now_ns)
+        handshake.take_session_reply(server, handshake.epoch, REPLY, now_ns)
     if to is Phase.OPEN:
         handshake.take_presence(True)
         handshake.advance(now_ns)
@@ -153,8 +154,8 @@ def test_a_server_s_remarks_are_told_once_for_each_of_its_instances():
             accepted=True, server_instance_id=instance_id, action_names=JOINTS, warnings=("no RTC",)
         )
         handshake.advance(ns(now_s))
-        handshake.take_status_reply(handshake.server, True, "", ns(now_s))
-        effects = handshake.take_session_reply(handshake.server, handshake.epoch, reply, "", ns(now_s))
+        handshake.take_status_reply(handshake.server, STATUS, "", ns(now_s))
+        effects = handshake.take_session_reply(handshake.server, handshake.epoch, reply, ns(now_s))
         handshake.take_delivery()
         handshake.lose(ns(now_s), move_on=False)
         return [effect for effect in effects if isinstance(effect, Warn)]
@@ -204,5 +205,5 @@ def test_each_opening_has_a_new_epoch():
     for attempt in range(3):
         now_ns = ns(100 * attempt)
         epochs.append(walk(handshake, Phase.OPENING, now_ns).epoch)
-        handshake.take_session_reply("/a", handshake.epoch, None, "", now_ns)
+        handshake.take_session_reply("/a", handshake.epoch, None, now_ns)
     assert epochs == [1, 2, 3]

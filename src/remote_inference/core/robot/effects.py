@@ -73,6 +73,13 @@ class Warn:
 
 
 @dataclass(frozen=True)
+class Inform:
+    """Log what is good to know and in order."""
+
+    text: str
+
+
+@dataclass(frozen=True)
 class Stop:
     """End the process with a non-zero exit code once `Playback.finished`; no action is executed any more."""
 
@@ -80,5 +87,14 @@ class Stop:
 
 
 Effect = (
-    GetStatus | OpenSession | CloseSession | ResetSession | ResetEnded | SendRequest | Report | Warn | Stop
+    GetStatus
+    | OpenSession
+    | CloseSession
+    | ResetSession
+    | ResetEnded
+    | SendRequest
+    | Report
+    | Warn
+    | Inform
+    | Stop
 )

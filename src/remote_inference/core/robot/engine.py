@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from remote_inference.core.admission import NAME_REJECTION, FatalMismatch
 from remote_inference.core.contract import Contract
-from remote_inference.core.exchange import Chunk, ChunkStatus, SessionReply
+from remote_inference.core.exchange import Chunk, ChunkStatus, SessionReply, StatusReply
 from remote_inference.core.robot.action_queue import ActionQueue, DelayPolicy
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.effects import (
@@ -95,9 +95,9 @@ class Engine:
         self._measured = measured
         return self.tick(now_ns)
 
-    def take_status_reply(self, server: str, accepting: bool | None, now_ns: int) -> list[Effect]:
+    def take_status_reply(self, server: str, reply: StatusReply | None, now_ns: int) -> list[Effect]:
         """Take the answer to GetStatus; None when the server is silent."""
-        return [] if self.dead else self.handshake.take_status_reply(server, accepting, self.task, now_ns)
+        return [] if self.dead else self.handshake.take_status_reply(server, reply, self.task, now_ns)
 
     def take_session_reply(
         self, server: str, epoch: int, reply: SessionReply | None, now_ns: int
@@ -106,12 +106,15 @@ class Engine:
         if self.dead:
             return self.handshake.close_unused(server, reply)
         try:
-            return self.handshake.take_session_reply(server, epoch, reply, self.task, now_ns)
+            effects = self.handshake.take_session_reply(server, epoch, reply, now_ns)
         except FatalMismatch as mismatch:
             close = self.handshake.close_unused(server, reply)
             replaced = reply is not None and reply.rejection == NAME_REJECTION
             died = self._die(Event.CONTRACT_VIOLATED, f"{server}: {mismatch}", homing=not replaced)
             return [*close, *died]
+        if self.handshake.session is not None:
+            self.cycle.use(self.image_features)
+        return effects
 
     def take_presence(self, matched: bool, now_ns: int) -> list[Effect]:
         """Take whether the server in use is matched with our endpoints both ways."""
@@ -227,6 +230,11 @@ class Engine:
         if not self.dead:
             effects += self._request(now_ns)
         return effects
+
+    @property
+    def image_features(self) -> tuple[str, ...]:
+        """The policy's camera features that the session's observations hold, in the contract's order."""
+        return tuple(image.name for image in self.handshake.offer.images)
 
     @property
     def awaits_observation(self) -> bool:

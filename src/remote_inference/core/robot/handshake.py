@@ -8,11 +8,18 @@ import random
 from dataclasses import replace
 from enum import Enum
 
-from remote_inference.core.admission import NAME_REJECTION, FatalMismatch, check_reply, make_offer
+from remote_inference.core.admission import (
+    CAMERAS_REJECTION,
+    NAME_REJECTION,
+    FatalMismatch,
+    check_reply,
+    choose_images,
+    make_offer,
+)
 from remote_inference.core.contract import Contract
-from remote_inference.core.exchange import SessionOffer, SessionReply
+from remote_inference.core.exchange import SessionReply, StatusReply
 from remote_inference.core.robot.config import RobotConfig
-from remote_inference.core.robot.effects import CloseSession, Effect, GetStatus, OpenSession, Warn
+from remote_inference.core.robot.effects import CloseSession, Effect, GetStatus, Inform, OpenSession, Warn
 from remote_inference.core.robot.server_list import ServerList
 
 UNLISTED_MAX = 3  # a status from before the session does not list it either
@@ -46,6 +53,7 @@ class Handshake:
     ) -> None:
         """Build the handshake of the node `client`. `seed` fixes the backoff's jitter."""
         rng = random.Random(seed)
+        self._contract = contract
         self._config = config
         self._timeout_ns = int(config.service_timeout_s * 1e9)  # of each step
         self._base_offer = make_offer(
@@ -70,9 +78,10 @@ class Handshake:
         self._namesakes: dict[str, frozenset[str]] = {}  # instances that are alive at once
         self._next_namesake_warning_ns = 0
         self._quiet_until_ns = 0  # set by the first attempt
-        self._warned: dict[str, set[str]] = {}  # a server's remarks that were told, by its instance
+        self._told: dict[str, set[Effect]] = {}  # remarks on a server that were told, by its instance
         self.phase = Phase.WAITING
         self.epoch = 0  # sessions asked for so far
+        self.offer = self._base_offer  # what the server in use was or will be asked with
         self.session: SessionReply | None = None
         self.established = False  # true once a session has been open
 
@@ -87,22 +96,26 @@ class Handshake:
 
     # -- what the node tells -------------------------------------------------------------------------------
 
-    def take_status_reply(self, server: str, accepting: bool | None, task: str, now_ns: int) -> list[Effect]:
+    def take_status_reply(
+        self, server: str, reply: StatusReply | None, task: str, now_ns: int
+    ) -> list[Effect]:
         """Take the answer to GetStatus; None when the server is silent."""
         if self.phase is not Phase.CHECKING or server != self.server:
             return []
-        if not accepting:
+        if reply is None or not reply.accepting:
             self._fail(now_ns)
-            if accepting is not None:
+            if reply is not None:
                 return [Warn(f"server {server} accepts no sessions")]
             return [] if now_ns < self._quiet_until_ns else [Warn(f"server {server} is silent")]
         self.epoch += 1
         self._delivered = False
         self._enter(Phase.OPENING, now_ns)
-        return [OpenSession(server, self._offer(task))]
+        images = choose_images(self._base_offer.images, reply.image_features)
+        self.offer = replace(self._base_offer, session_epoch=self.epoch, task=task, images=images)
+        return [OpenSession(server, self.offer)]
 
     def take_session_reply(
-        self, server: str, epoch: int, reply: SessionReply | None, task: str, now_ns: int
+        self, server: str, epoch: int, reply: SessionReply | None, now_ns: int
     ) -> list[Effect]:
         """Take a server's answer to the OpenSession of an epoch; None when the server is silent.
 
@@ -116,17 +129,17 @@ class Handshake:
         if self.established and reply.rejection == NAME_REJECTION:
             raise FatalMismatch("another process has taken this robot over")
         fingerprint = None if self._config.accept_new_policy else self._first_fingerprint
-        check_reply(self._offer(task), reply, fingerprint)
+        # Cameras chosen for a policy that has been exchanged since: the next offer fits the new one.
+        outdated = reply.rejection == CAMERAS_REJECTION and self._unused_images()
+        if not outdated:
+            check_reply(self.offer, reply, fingerprint)
         if not reply.accepted:
             self._fail(now_ns)
             return [Warn(f"server {server} refuses ({reply.rejection}): {reply.message}")]
         self._first_fingerprint = self._first_fingerprint or reply.policy_fingerprint
         self.session = reply
         self._enter(Phase.MATCHING, now_ns)
-        warned = self._warned.setdefault(reply.server_instance_id, set())
-        new = [text for text in reply.warnings if text not in warned]
-        warned.update(new)
-        return [Warn(f"server {server}: {text}") for text in new]
+        return self._remark(server, reply)
 
     @staticmethod
     def close_unused(server: str, reply: SessionReply | None) -> list[Effect]:
@@ -235,6 +248,23 @@ class Handshake:
         session, self.session = self.session, None
         return [CloseSession(self.server, session.session_id)] if session else []
 
+    def _remark(self, server: str, reply: SessionReply) -> list[Effect]:
+        """Tell what is to be known of a session, once for each instance of the server."""
+        remarks: list[Effect] = [Warn(f"server {server}: {text}") for text in reply.warnings]
+        topics = self._contract.camera_topics
+        for image in self._unused_images():
+            unused = f"the policy does not use {image}: nothing of {topics[image]} is sent or waited for"
+            remarks.append(Inform(f"server {server}: {unused}"))
+        told = self._told.setdefault(reply.server_instance_id, set())
+        new = [remark for remark in remarks if remark not in told]
+        told.update(new)
+        return new
+
+    def _unused_images(self) -> list[str]:
+        """Return the robot's cameras that the offer leaves out."""
+        offered = {image.name for image in self.offer.images}
+        return [image.name for image in self._base_offer.images if image.name not in offered]
+
     def _enter(self, phase: Phase, now_ns: int) -> None:
         self.phase = phase
         self._due_ns = now_ns + self._timeout_ns
@@ -247,6 +277,3 @@ class Handshake:
         self.session = None
         self.phase = Phase.WAITING
         self._due_ns = due_ns
-
-    def _offer(self, task: str) -> SessionOffer:
-        return replace(self._base_offer, session_epoch=self.epoch, task=task)

@@ -8,7 +8,7 @@ request would carry a conflicting one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from remote_inference.core.contract import Contract
@@ -53,6 +53,7 @@ class RequestCycle:
         self._pause_until_ns = 0
         self.latency = LatencyWindow(config.latency_quantile)  # request to merge
         self._delay = LatencyWindow(config.latency_quantile)  # capture to merge
+        self.sources: tuple[str, ...] = contract.topics  # the observation's
         self.stale_sources: tuple[str, ...] = contract.topics
 
     @property
@@ -69,6 +70,10 @@ class RequestCycle:
         """Leave the next cycle out of the latencies: it pays for cold caches and connections."""
         self.latency.skip_next()
         self._delay.skip_next()
+
+    def use(self, features: Collection[str]) -> None:
+        """Take which of the policy's camera features observations hold from now on."""
+        self.sources = self._contract.topics_with(features)
 
     def see(self, arrivals: Mapping[str, int]) -> None:
         """Take the newest arrivals."""
@@ -120,7 +125,7 @@ class RequestCycle:
         task: str,
     ) -> Request:
         """Make the request with the rows from the capture on: those executed since, then the unread ones."""
-        oldest = min(self._arrivals, key=self._arrivals.__getitem__)
+        oldest = min(self.sources, key=self._arrivals.__getitem__)
         capture = _Capture(self._arrivals[oldest], self._executed_at_arrival[oldest])
         prefixes = self._queue.prefixes(capture.executed)
         self._seq_id += 1
@@ -216,13 +221,9 @@ class RequestCycle:
     def _find_stale_sources(self, now_ns: int) -> tuple[str, ...]:
         oldest_ns = now_ns - int(self._config.max_sensor_age_s * 1e9)
         never_ns = oldest_ns - 1
-        return tuple(
-            topic for topic in self._contract.topics if self._arrivals.get(topic, never_ns) < oldest_ns
-        )
+        return tuple(topic for topic in self.sources if self._arrivals.get(topic, never_ns) < oldest_ns)
 
     def _has_new_observation(self) -> bool:
         """Tell whether every source has delivered since the last request: a frozen camera is not fresh."""
         never_ns = -1
-        return all(
-            arrival > self._sent_arrivals.get(topic, never_ns) for topic, arrival in self._arrivals.items()
-        )
+        return all(self._arrivals[topic] > self._sent_arrivals.get(topic, never_ns) for topic in self.sources)

@@ -29,6 +29,7 @@ from remote_inference.core.robot.effects import (
     CloseSession,
     Effect,
     GetStatus,
+    Inform,
     OpenSession,
     Report,
     ResetEnded,
@@ -219,12 +220,12 @@ class RemoteInference(Node):
         self._sent_snapshot = snapshot
         self._carry_out(self._engine.take_sensors(snapshot.arrivals, measured, time.monotonic_ns()))
         if self._engine.awaits_observation:
-            self._sensors.prepare_images(snapshot)
+            self._sensors.prepare_images(snapshot, self._engine.image_features)
 
     def _look_around(self) -> None:
         """Look who is there: controllers, a second node of our name, and the server in use."""
         handshake, paused = self._engine.handshake, self._engine.playback.paused
-        self._topics.look_at_sensors(self._sent_snapshot.arrivals)
+        self._topics.look_at_sensors(self._sent_snapshot.arrivals, self._engine.cycle.sources)
         unheard = {sink.topic for sink in self._unheard}
         self._topics.look_at_controllers(unheard, driving=handshake.open and not paused)
         self._tell_how_to_resume()
@@ -281,7 +282,9 @@ class RemoteInference(Node):
                 self._servers.get_status(server)
             case OpenSession(server, offer):
                 self._presence.expect()
-                self._servers.open_session(server, replace(offer, images=self._sensors.image_features()))
+                self._servers.open_session(
+                    server, replace(offer, images=self._sensors.add_sizes(offer.images))
+                )
             case CloseSession(server, session_id):
                 self._servers.close_session(server, session_id)
             case ResetSession(server, session_id, episode_id):
@@ -295,13 +298,15 @@ class RemoteInference(Node):
                 self._operator.end_reset(effect)
             case Warn(text):
                 self.get_logger().warning(text)
+            case Inform(text):
+                self.get_logger().info(text)
             case Stop(cause):
                 self.get_logger().fatal(f"stopped: {cause}")
 
     def _send(self, effect: SendRequest) -> None:
         try:
             state = self._sensors.read_state(self._sent_snapshot)
-            images = self._sensors.read_images(self._sent_snapshot)
+            images = self._sensors.read_images(self._sent_snapshot, self._engine.image_features)
         except SensorError as error:
             problem = f"request {effect.request.seq_id} not sent: {error}"
             self.get_logger().warning(problem, throttle_duration_sec=WARNING_PERIOD_S)

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, replace
@@ -77,10 +77,10 @@ class SensorHub:
         self._measured = JointReader(contract.measured) if contract.measured else None
         # The JPEG libraries release the GIL: images are encoded side by side.
         encoders = ThreadPoolExecutor(max(1, len(contract.images)), thread_name_prefix="encode")
-        self._cameras = [
-            _Camera(source, feature, encoders)
+        self._cameras = {
+            feature.name: _Camera(source, feature, encoders)
             for source, feature in zip(contract.images.values(), contract.image_features, strict=True)
-        ]
+        }
         types: dict[str, str] = {source.topic: source.type for source in contract.joint_sources}
         types |= {source.topic: source.type for source in contract.images.values()}
         self._clocks = {topic: ContentClock() for topic in types}
@@ -110,15 +110,15 @@ class SensorHub:
         parts = [reader.read(snapshot.messages[topic]) for topic, reader in self._joints]
         return np.concatenate(parts).astype(np.float32)
 
-    def read_images(self, snapshot: Snapshot) -> list[CompressedImage | Image]:
-        """Return the images ready for the wire, in the contract's order. Raises SensorError."""
-        self.prepare_images(snapshot)
-        return [camera.read(snapshot) for camera in self._cameras]
+    def read_images(self, snapshot: Snapshot, features: Sequence[str]) -> list[CompressedImage | Image]:
+        """Return the images of some of the policy's features, ready for the wire. Raises SensorError."""
+        self.prepare_images(snapshot, features)
+        return [self._cameras[feature].read(snapshot) for feature in features]
 
-    def prepare_images(self, snapshot: Snapshot) -> None:
+    def prepare_images(self, snapshot: Snapshot, features: Sequence[str]) -> None:
         """Begin to encode the images that are there; what is wrong with them, `read_images` will report."""
-        for camera in self._cameras:
-            camera.prepare(snapshot)
+        for feature in features:
+            self._cameras[feature].prepare(snapshot)
 
     def measured_positions(self, snapshot: Snapshot) -> NDArray[np.float64] | None:
         """Return the joint positions `[action_dim]` in the order of the actions.
@@ -139,9 +139,10 @@ class SensorHub:
             return None
         return state.astype(np.float64)[[names.index(name) for name in wanted]]
 
-    def image_features(self) -> tuple[ImageFeature, ...]:
-        """Return the contract's cameras with the sizes seen so far [px]."""
+    def add_sizes(self, features: Sequence[ImageFeature]) -> tuple[ImageFeature, ...]:
+        """Return cameras with the sizes seen so far [px]."""
+        sizes = [self._cameras[feature.name].reader.size for feature in features]
         return tuple(
-            replace(feature, height=camera.reader.size[0], width=camera.reader.size[1])
-            for feature, camera in zip(self._contract.image_features, self._cameras, strict=True)
+            replace(feature, height=height, width=width)
+            for feature, (height, width) in zip(features, sizes, strict=True)
         )

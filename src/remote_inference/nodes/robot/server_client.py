@@ -25,7 +25,7 @@ from remote_inference.msg import ServerStatus
 from remote_inference.nodes.robot.operator_services import Work
 from remote_inference.nodes.runtime import STEADY_CLOCK
 from remote_inference.srv import CloseSession, GetStatus, OpenSession, ResetSession
-from remote_inference.wire import offer_to_request, reply_from_response
+from remote_inference.wire import offer_to_request, reply_from_response, status_from_response
 from remote_inference.wire.qos import LATCHED_QOS
 
 SERVICES = {
@@ -71,8 +71,8 @@ class ServerClient:
 
     def get_status(self, server: str) -> None:
         def take(answer: GetStatus.Response | None) -> list[Effect]:
-            accepting = None if answer is None else answer.status.accepting
-            return self._engine.take_status_reply(server, accepting, time.monotonic_ns())
+            reply = None if answer is None else status_from_response(answer)
+            return self._engine.take_status_reply(server, reply, time.monotonic_ns())
 
         self._call(server, "get_status", GetStatus.Request(), take)
 

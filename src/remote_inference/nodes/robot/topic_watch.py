@@ -32,11 +32,13 @@ class TopicWatch:
         self._since_s: dict[str, float] = {}  # since when a topic is silent or unheard
         self._told: dict[str, tuple[str, float]] = {}  # cause and time of the last warning by topic
 
-    def look_at_sensors(self, delivering: Collection[str]) -> None:
-        """Warn of sensors that have never delivered. delivering: topics that have."""
+    def look_at_sensors(self, delivering: Collection[str], wanted: Collection[str]) -> None:
+        """Warn of sensors that have never delivered. delivering: topics that have; wanted: that must."""
         for topic, kind in self._sensors.items():
             if topic in delivering:
                 self._end(topic, "delivers now")
+            elif topic not in wanted:
+                self._end(topic, "the policy does not use it")
             else:
                 self._persist(topic, partial(self._why_silent, topic, kind))
 
