@@ -22,6 +22,7 @@ CONTRACT = load_contract(ROOT / "config" / "belt_arm.contract.yaml")
 JOINTS, COMMANDS = "/arm/joint_states", "/arm/forward_position_controller/commands"
 FRONT, WRIST = "/arm/front/image_raw/compressed", "/arm/wrist/image_raw"
 CAMERA = TopicFacts(("sensor_msgs/msg/CompressedImage",), ("/camera",), ("/arm/remote_inference",), (), 30.0)
+FRONT_FEATURE, WRIST_FEATURE = (image.name for image in CONTRACT.image_features)
 HEALTHY = {
     JOINTS: TopicFacts(("sensor_msgs/msg/JointState",), ("/driver",), (), (), 100.0),
     FRONT: CAMERA,
@@ -77,6 +78,23 @@ def test_a_sensor_that_starves_the_policy_is_named(changes: dict[str, Any], leve
     assert (finding.level, finding.found) == (level, found)
     assert finding.expected
     assert finding.advice
+
+
+@pytest.mark.parametrize(
+    ("policies", "level"),
+    [
+        ([], Level.ERROR),  # nobody knows yet
+        ([[WRIST_FEATURE]], Level.OK),
+        ([[WRIST_FEATURE, FRONT_FEATURE]], Level.ERROR),
+        ([[WRIST_FEATURE], [FRONT_FEATURE]], Level.ERROR),  # one of the servers
+    ],
+)
+def test_a_camera_that_no_server_s_policy_uses_may_be_silent(policies: list[list[str]], level: Level) -> None:
+    servers = {f"/{n}": changed(STATUS, image_features=names) for n, names in enumerate(policies)}
+    unused = doctor.find_unused_topics(CONTRACT, {**servers, "/mute": None, "/idle": ServerStatus()})
+    findings = list(doctor.judge_contract(CONTRACT, "/arm", topics(publishers=()), unused))
+    assert about(findings, FRONT).level is level
+    assert about(findings, WRIST).level is Level.OK
 
 
 @pytest.mark.parametrize(

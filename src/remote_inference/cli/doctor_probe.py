@@ -41,9 +41,13 @@ def examine(timeout_s: float, contract: Contract | None, namespace: str) -> Iter
         yield Finding(Level.ERROR, "rclpy", str(error), "a node that starts", "mend what stands above")
         return
     with client as ros:
-        yield from _examine_graph(ros, timeout_s)
+        watch = FleetWatch(ros)
+        watch.settle(timeout_s)
+        yield from _examine_graph(ros, watch)
         if contract is not None:
-            yield from doctor.judge_contract(contract, namespace, _observe_topics(ros, contract, namespace))
+            unused = doctor.find_unused_topics(contract, watch.servers)
+            topics = _observe_topics(ros, contract, namespace)
+            yield from doctor.judge_contract(contract, namespace, topics, unused)
 
 
 def _look_for_router(variables: dict[str, str]) -> Iterator[Finding]:
@@ -58,9 +62,7 @@ def _look_for_router(variables: dict[str, str]) -> Iterator[Finding]:
         yield doctor.judge_router(endpoint, "")
 
 
-def _examine_graph(ros: OperatorClient, timeout_s: float) -> Iterator[Finding]:
-    watch = FleetWatch(ros)
-    watch.settle(timeout_s)
+def _examine_graph(ros: OperatorClient, watch: FleetWatch) -> Iterator[Finding]:
     clocks = _names(ros.node.get_publishers_info_by_topic("/clock"))
     yield from doctor.judge_clock(time.time(), clocks)
     nodes = [

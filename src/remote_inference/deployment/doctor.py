@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -221,12 +221,26 @@ def _judge_robot(name: str, state: Any) -> Iterator[Finding]:
         yield Finding(Level.OK, subject, found)
 
 
-def judge_contract(contract: Contract, namespace: str, topics: Mapping[str, TopicFacts]) -> Iterator[Finding]:
-    """Judge the topics of a contract, by full name."""
+def find_unused_topics(contract: Contract, servers: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the cameras' topics that no accepting server's policy uses; none while no server accepts."""
+    statuses = [status for status in servers.values() if status is not None and status.accepting]
+    if not statuses:
+        return ()
+    used = {feature for status in statuses for feature in status.image_features}
+    return tuple(topic for feature, topic in contract.camera_topics.items() if feature not in used)
+
+
+def judge_contract(
+    contract: Contract, namespace: str, topics: Mapping[str, TopicFacts], unused: Collection[str] = ()
+) -> Iterator[Finding]:
+    """Judge the topics of a contract, by full name. unused: cameras that robots leave out."""
     types: dict[str, str] = {source.topic: source.type for source in contract.joint_sources}
     types |= {image.topic: image.type for image in contract.images.values()}
     for topic, expected in types.items():
         name = in_namespace(namespace, topic)
+        if topic in unused:
+            yield Finding(Level.OK, f"sensor {name}", "no server's policy uses it")
+            continue
         yield _judge_sensor(name, expected, contract.fps, topics.get(name, TopicFacts()))
     for sink in contract.commands:
         name = in_namespace(namespace, sink.topic)
