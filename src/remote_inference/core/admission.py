@@ -14,14 +14,14 @@ from remote_inference.core.policy import PolicySpec, ServingMode
 # Rejections that violate the robot's contract; after any other, the next server may accept.
 CAMERAS_REJECTION = "cameras"
 FATAL_REJECTIONS = frozenset({"actions", CAMERAS_REJECTION, "state", "schema"})
-NAME_REJECTION = "name"  # somebody else has the robot's session
+NAME_REJECTION = "name"  # another process has the robot's session
 INTERNAL_REJECTION = "internal"  # not a rule: the server itself failed
 ASPECT_RATIO_TOLERANCE = 0.05  # relative
 
 
 @dataclass(frozen=True)
 class ServerTerms:
-    """What the manifest and the moment add to the policy's own requirements."""
+    """What the manifest and the server's present state add to the policy's own requirements."""
 
     default_task: str
     pin_task: bool
@@ -30,7 +30,7 @@ class ServerTerms:
     active_sessions: int
     load: float  # worker's busy fraction, 0 to 1
     accepting: bool
-    failing: str = ""  # why the policy answers nobody
+    failing: str = ""  # why the policy cannot answer; empty when it can
     name_taken: bool = False  # another live process drives the robot of this name
 
     def capacity(self, spec: PolicySpec) -> int:
@@ -62,7 +62,7 @@ def make_offer(
     robot_namespace: str = "",
     wants_rtc: bool = True,
 ) -> SessionOffer:
-    """Return what a robot of this contract says of itself, before its first session."""
+    """Return the offer of a robot of this contract, as it is before the first session."""
     return SessionOffer(
         action_names=contract.actions.names,
         state_names=contract.state_names,
@@ -90,7 +90,7 @@ Rule = Callable[[SessionOffer, PolicySpec, ServerTerms], str]
 
 
 def judge(offer: SessionOffer, spec: PolicySpec, terms: ServerTerms) -> Verdict:
-    """Admit or refuse a robot by the first failing rule."""
+    """Return the verdict on a robot: the first failing rule, or acceptance with warnings."""
     for name, rule in RULES.items():
         if reason := rule(offer, spec, terms):
             return Verdict(name, reason)
@@ -143,7 +143,7 @@ def _check_name(offer: SessionOffer, _spec: PolicySpec, terms: ServerTerms) -> s
 
 
 def _check_task(offer: SessionOffer, _spec: PolicySpec, terms: ServerTerms) -> str:
-    if not terms.pin_task or offer.task in {"", terms.default_task}:  # none: the server's
+    if not terms.pin_task or offer.task in {"", terms.default_task}:  # empty: the server's task
         return ""
     return f"task is {offer.task!r} on the robot, pinned to {terms.default_task!r} on the server"
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What controllers are commanded with: one writer in `wire.commands` and one line for each message type."""
+"""The message types that command controllers: one writer in `wire.commands` and one line for each."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ ANY_KIND = ("position", "velocity", "effort")
 
 @dataclass(frozen=True)
 class CommandInterface:
-    """What the core must know of a command's message type, and where the rest is.
+    """What the core must know about a command's message type, and the name of its writer.
 
     writer: "module:class" of the wire.commands.CommandWriter, which knows the message. A controller that
-    takes a horizon goes on by itself, and is told when to end.
+    takes a horizon executes it by itself, until another command ends it.
     """
 
     writer: str

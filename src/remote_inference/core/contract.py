@@ -55,7 +55,7 @@ class StateSource(Document):
 
 
 class ImageSource(Document):
-    """One camera. `jpeg_quality` 0 sends it unencoded; an image that arrives as JPEG is passed through."""
+    """One camera. `jpeg_quality` 0: its images travel unencoded. JPEG images are passed through."""
 
     topic: Topic
     type: Annotated[
@@ -72,20 +72,20 @@ class ImageSource(Document):
 
     @property
     def encoding(self) -> str:
-        """How the image travels: "jpeg", "png" (16-bit depth) or "raw"."""
+        """Encoding in which the image travels: "jpeg", "png" (16-bit depth) or "raw"."""
         if self.type == IMAGE and self.jpeg_quality == 0:
             return "raw"
         return "png" if self.colour == "depth" else "jpeg"
 
 
 class JointLimit(Document):
-    """Bounds of one action dimension, in its unit; `unit` names it where it is not the kind's own."""
+    """Bounds of one action. `unit` is set where the unit is not that of the kind."""
 
     min: Annotated[Finite, Field(description="lowest command [unit of the action]")]
     max: Annotated[Finite, Field(description="highest command, above min [unit of the action]")]
     max_velocity: Annotated[Positive, Field(description="bound on the change of the command [unit/s]")]
     unit: Annotated[
-        Name | None, Field(description="unit of the action; without one rad, rad/s or Nm, by the kind")
+        Name | None, Field(description="unit of the action; left out: rad, rad/s or Nm, by the kind")
     ] = None
 
     @model_validator(mode="after")
@@ -148,7 +148,7 @@ class Home(Document):
         Field(description="one target for each action, within its limits [unit of the action]"),
     ]
     duration_s: Annotated[
-        Positive, Field(description="time in which to get there; the guard may take longer [s]")
+        Positive, Field(description="time in which to reach home, unless the guard needs longer [s]")
     ]
 
 
@@ -164,7 +164,7 @@ class Contract(Document):
     ]
     images: Annotated[
         Mapping[str, ImageSource],
-        Field(description="cameras, by the robot's word for each; sent are those that the policy uses"),
+        Field(description="cameras, by the robot's name for each; only those that the policy uses are sent"),
     ] = {}
     actions: Annotated[Actions, Field(description="what the policy commands, and its bounds")]
     commands: Annotated[
@@ -172,7 +172,7 @@ class Contract(Document):
         Field(min_length=1, description="controllers; together they take each action once"),
     ]
     rename: Annotated[
-        Mapping[str, str], Field(description="`images.` and the camera's word -> the policy's feature")
+        Mapping[str, str], Field(description="`images.` and the camera's name -> the policy's feature")
     ] = {}
     measured: Annotated[
         StateSource | None,
@@ -214,7 +214,7 @@ class Contract(Document):
                 )
 
     def _check_measured(self) -> None:
-        """Ask for joint positions: the first step of a position robot can be bounded only from there."""
+        """Require joint positions: the first step of a position robot can be bounded only from these."""
         if self.measured is not None:
             if self.measured.field != "position" or len(self.measured.names) != self.action_dim:
                 raise ValueError(
@@ -285,12 +285,12 @@ class Contract(Document):
 
     @property
     def joint_sources(self) -> tuple[StateSource, ...]:
-        """What is read from JointState topics: the state, and the measured positions if they are apart."""
+        """Sources read from JointState topics: the state, and the measured positions if they are separate."""
         return (*self.state, *([self.measured] if self.measured else []))
 
     @property
     def measured_topics(self) -> tuple[str, ...]:
-        """Topics that tell where the robot is."""
+        """Topics from which the robot's joint positions are read."""
         return tuple(dict.fromkeys(s.topic for s in ([self.measured] if self.measured else self.state)))
 
 

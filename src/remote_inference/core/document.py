@@ -35,7 +35,7 @@ class Document(BaseModel):
 
 @dataclass(frozen=True)
 class NameIn:
-    """Annotates a string: the name of an entry of a registry, whatever has been added to it by then."""
+    """Annotates a string that names an entry of a registry; entries may be added until it is validated."""
 
     registry: Registry[Any]
 
@@ -52,7 +52,7 @@ class NameIn:
 
 
 def allowed_names(field: FieldInfo) -> tuple[str, ...]:
-    """Return the names of which a field takes one; empty for a field without NameIn."""
+    """Return the names that a field accepts; empty for a field without NameIn."""
     return next((mark.registry.names for mark in field.metadata if isinstance(mark, NameIn)), ())
 
 
@@ -65,9 +65,9 @@ def load_document(path: str | Path, model: type[Model]) -> Model:
 
 
 def read_yaml(path: str | Path) -> Any:
-    """Return the content of one YAML file, or JSON by its suffix, unchecked.
+    """Return the unchecked content of a YAML file, or of a JSON file by its suffix.
 
-    Raises DocumentError when it is none.
+    Raises DocumentError when the file cannot be read or parsed.
     """
     path = Path(path)
     try:
@@ -82,7 +82,7 @@ def read_yaml(path: str | Path) -> Any:
 
 
 def parse_yaml(text: str, source: str) -> Any:
-    """Return the content of a YAML text, unchecked; `source` names it. Raises DocumentError if it is none."""
+    """Return the unchecked content of a YAML text. Raises DocumentError naming `source` for invalid YAML."""
     try:
         return yaml.load(text, _UniqueKeyLoader)
     except yaml.YAMLError as error:
@@ -90,7 +90,7 @@ def parse_yaml(text: str, source: str) -> Any:
 
 
 def parse_json(text: str | bytes, source: str) -> Any:
-    """Return the content of a JSON text, unchecked; `source` names it. Raises DocumentError if it is none."""
+    """Return the unchecked content of a JSON text. Raises DocumentError naming `source` for invalid JSON."""
     try:
         return json.loads(text, object_pairs_hook=_unique_keys)
     except json.JSONDecodeError as error:
@@ -113,7 +113,7 @@ def parse_document(content: Any, model: type[Model], source: str) -> Model:
 
 
 def _explain_yaml(error: yaml.YAMLError) -> str:
-    """Return place and problem on one line: the text itself has no name for PyYAML."""
+    """Return place and problem on one line, without the name that PyYAML would give the text."""
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
         return " ".join(str(error).split())
     mark = error.problem_mark
@@ -130,7 +130,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):
-    """YAML keeps the last of two equal keys, which would hide the one a reader sees first."""
+    """Refuses equal keys: PyYAML keeps the last one, which hides the one that a reader sees first."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
@@ -144,7 +144,7 @@ class _UniqueKeyLoader(yaml.SafeLoader):
 
 
 def _with_tuples(value: Any) -> Any:
-    """Strict validation keeps 'true' from becoming 1.0, but also refuses a list for a tuple."""
+    """Return lists as tuples: strict validation keeps 'true' from becoming 1.0, but also refuses lists."""
     if isinstance(value, dict):
         return {key: _with_tuples(item) for key, item in value.items()}
     if isinstance(value, list):

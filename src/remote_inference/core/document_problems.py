@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 LONGEST_VALUE = 80  # characters of a value that are shown
 
-# By pydantic's kind of problem; what is not here keeps pydantic's words. `{...}` are its numbers.
+# By pydantic's kind of problem; other kinds keep pydantic's words. `{...}` are pydantic's numbers.
 _EXPECTED = {
     "string_type": "text",
     "bool_type": "true or false",
@@ -37,16 +37,16 @@ _EXPECTED = {
 def describe_problems(source: str, model: type[BaseModel], problems: Sequence[Any]) -> str:
     """Return one line for each problem that pydantic has found. source: names the document."""
     places = [problem["loc"] for problem in problems]
-    # A list with an invalid item is reported as too short as well: the item says it all.
+    # A list with an invalid item is reported as too short as well: the item's problem is enough.
     innermost = [p for p in problems if not any(_encloses(p["loc"], place) for place in places)]
-    by_place: dict[tuple[Any, ...], list[Any]] = {}  # a value of several kinds has a problem with each
+    by_place: dict[tuple[Any, ...], list[Any]] = {}  # a value that may be of several kinds has one for each
     for problem in innermost:
         by_place.setdefault(_place(model, problem["loc"]), []).append(problem)
     return "\n".join(_describe(source, model, place, group) for place, group in by_place.items())
 
 
 def name_unknown_key(key: str, known: Iterable[str]) -> str:
-    """Return in words that a key is none, and which one may have been meant."""
+    """Return the words for an unknown key: the known key that is close to it, or all known keys."""
     known = sorted(known)
     if close := get_close_matches(key, known, n=1):
         return f"unknown key, did you mean {close[0]!r}?"
@@ -74,7 +74,7 @@ def _describe(source: str, model: type[BaseModel], place: tuple[Any, ...], probl
         return f"{where}: missing, expected {meaning}"
     if kind == "extra_forbidden":
         return f"{where}: {name_unknown_key(str(place[-1]), _keys_at(model, place[:-1]))}"
-    if kind == "value_error":  # raised by a validator of ours, which says found and expected itself
+    if kind == "value_error":  # raised by our own validators, whose messages say found and expected
         return f"{where}: {context['error']}"
     if kind == "too_short":
         return f"{where}: found {context['actual_length']} items, expected at least {context['min_length']}"
@@ -97,7 +97,7 @@ def _encloses(place: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
 
 
 def _place(model: type[BaseModel], loc: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return where a problem is in the document: pydantic also names the kind that it tried."""
+    """Return the place of a problem in the document, without the kind that pydantic tried."""
     place: list[Any] = []
     kind: Any = model
     for part in loc:
@@ -118,7 +118,7 @@ def _keys_at(model: type[BaseModel], place: tuple[Any, ...]) -> Mapping[str, Any
 
 
 def _kind_at(kind: Any, part: Any) -> Any:
-    """Return the annotation of what stands under a key or index; None when there is no telling."""
+    """Return the annotation of the value under a key or index; None when it is unknown."""
     kind = _alternatives(kind)[0]
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         field = kind.model_fields.get(part)
@@ -130,7 +130,7 @@ def _kind_at(kind: Any, part: Any) -> Any:
 
 
 def _alternatives(kind: Any) -> list[Any]:
-    """Return the kinds that a value may be of, None left out."""
+    """Return the kinds that a value may have, except None."""
     if get_origin(kind) is Annotated:
         kind = get_args(kind)[0]
     if get_origin(kind) not in (Union, types.UnionType):

@@ -11,7 +11,7 @@ _ALIEN = re.compile(r"[^A-Za-z0-9_/]")
 
 
 def find_topic_name_problem(name: str) -> str:
-    """Return what keeps ROS from using a name, or an empty string.
+    """Return why ROS cannot use a name for a topic, or an empty string.
 
     Names are relative to the robot's namespace, or absolute. The `~` and `{}` of ROS are refused: they stand
     for the node that expands them, and a robot's recorder is another one.

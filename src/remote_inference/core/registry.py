@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Things found by name: an addition is a file of its own and one line here or elsewhere that adds it."""
+"""Registries of things found by name: an addition is one file, and one line that adds it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Registry(Generic[Entry]):
     """Entries of one kind by name, in the order in which they were added.
 
     An entry is the thing itself, or "module:attribute" as an entry point names it: the module and its
-    libraries are imported when the entry is asked for, and not before.
+    libraries are imported only when the entry is asked for.
     """
 
     def __init__(self, kind: str, *, takes_places: bool = False) -> None:
-        """kind: what an entry is called in errors. takes_places: "module:attribute" is a name, too."""
+        """kind: word for an entry in errors. takes_places: whether "module:attribute" is a name, too."""
         self.kind = kind
         self.takes_places = takes_places
         self._entries: dict[str, Entry | str] = {}
@@ -32,13 +32,13 @@ class Registry(Generic[Entry]):
         return tuple(self._entries)
 
     def add(self, name: str, entry: Entry | str) -> None:
-        """Add an entry, or where it is. Raises ValueError for a name that is taken."""
+        """Add an entry, or its "module:attribute". Raises ValueError for a name that is taken."""
         if name in self._entries:
             raise ValueError(f"{self.kind} {name!r} is there already, expected another name")
         self._entries[name] = entry
 
     def check(self, name: object) -> str:
-        """Return the name if it is one of an entry. Raises ValueError with found and expected otherwise."""
+        """Return the name if an entry has it. Raises ValueError with found and expected otherwise."""
         if isinstance(name, str) and (
             name in self._entries or (self.takes_places and re.fullmatch(PLACE_PATTERN, name))
         ):
@@ -57,8 +57,8 @@ class Registry(Generic[Entry]):
     def get(self, name: str) -> Entry:
         """Return an entry.
 
-        Raises ValueError for an unknown name; ImportError or AttributeError for a place with nothing there,
-        such as a library that is not installed.
+        Raises ValueError for an unknown name; ImportError or AttributeError when the entry cannot be
+        imported, for example because a library is not installed.
         """
         name = self.check(name)
         entry = self._entries.get(name, name)

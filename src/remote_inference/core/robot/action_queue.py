@@ -29,7 +29,7 @@ class DelayPolicy(str, Enum):
 
     CONSUMED = "consumed"  # at most as many as the robot executed since capture
     LATENCY = "latency"  # ceil(latency / period), LeRobot's rule
-    NONE = "none"  # none, for experiments
+    NONE = "none"  # no rows, for experiments
 
 
 @dataclass(frozen=True)
@@ -108,8 +108,8 @@ class ActionQueue:
     def prefixes(self, executed_before: int | None = None) -> Prefixes:
         """Return the unread rows, preceded by those taken since `executed` was `executed_before`.
 
-        Both spaces are of the same instant. There are none when the queue is drained, or when more rows were
-        taken since than are remembered.
+        Both spaces are of the same instant. Both are None when the queue is drained, or when more rows were
+        taken since than the queue remembers.
         """
         with self._lock:
             since = 0 if executed_before is None else self._executed - executed_before

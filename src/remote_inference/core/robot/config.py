@@ -42,7 +42,7 @@ class RobotConfig(Document):
     buffer_time_s: Annotated[
         float | Literal["auto"],
         Field(
-            description="request when at most this playback is left, 0 to 60 [s]; auto: twice the p95 latency"
+            description="request when this much playback is left, 0 to 60 [s]; auto: twice the p95 latency"
         ),
     ] = 0.5
     latency_quantile: Annotated[
@@ -57,7 +57,7 @@ class RobotConfig(Document):
         float, _seconds(0.05, 60.0, "refuse actions whose observation was captured longer ago")
     ] = 3.0
     max_sensor_age_s: Annotated[float, _seconds(0.02, 60.0, "an older source blocks the request")] = 0.5
-    request_timeout_s: Annotated[float, _seconds(0.05, 60.0, "give a request up after this")] = 5.0
+    request_timeout_s: Annotated[float, _seconds(0.05, 60.0, "give a request up after this time")] = 5.0
     error_pause_s: Annotated[
         float, _seconds(0.0, 60.0, "pause between a rejected chunk and the next request")
     ] = 0.25
@@ -65,8 +65,8 @@ class RobotConfig(Document):
         int, Field(ge=1, le=100, description="request timeouts in a row that lose the session")
     ] = 2
     service_timeout_s: Annotated[float, _seconds(0.1, 60.0, "deadline of every call to a server")] = 2.0
-    reset_timeout_s: Annotated[float, _seconds(0.1, 60.0, "a reset is acknowledged within this")] = 1.0
-    degraded_after_s: Annotated[float, _seconds(0.1, 60.0, "chunks are late after this")] = 1.0
+    reset_timeout_s: Annotated[float, _seconds(0.1, 60.0, "deadline of the server's answer to a reset")] = 1.0
+    degraded_after_s: Annotated[float, _seconds(0.1, 60.0, "chunks are late after this time")] = 1.0
     reconnect_initial_backoff_s: Annotated[float, _seconds(0.01, 60.0, "first pause between attempts")] = 0.5
     reconnect_max_backoff_s: Annotated[float, _seconds(0.01, 600.0, "longest pause between attempts")] = 10.0
     max_offline_s: Annotated[float, _seconds(1.0, 86_400.0, "give up after this time offline")] = 60.0

@@ -1,17 +1,17 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""When a sensor message's content came about, on the robot's clock, by its arrival and its stamp.
+"""When a sensor message's content was captured, on the robot's clock, by its arrival and its stamp.
 
 A message counts from its arrival. Stamps are never compared with the robot's clock, only with one another:
-they tell what a driver repeats, and what waited somewhere while nothing arrived, such as in the buffers of a
-process that was stopped.
+they show which messages a driver repeats, and which ones waited while nothing arrived, for example in the
+buffers of a process that was stopped.
 """
 
 from __future__ import annotations
 
-HOLE_NS = 300_000_000  # so long without an arrival, and something may have been waiting
+HOLE_NS = 300_000_000  # after this time without an arrival, messages may have been waiting
 CAUGHT_UP_NS = 100_000_000  # content that lags no more than this is taken as arriving now
-SETTLE_NS = 1_000_000_000  # what still lags then has slow stamps, as a simulation's
+SETTLE_NS = 1_000_000_000  # content that still lags after this time has slow stamps, as in a simulation
 
 
 class ContentClock:
@@ -24,9 +24,9 @@ class ContentClock:
         self._lagging_since_ns: int | None = None
 
     def content_ns(self, stamp_ns: int, arrival_ns: int) -> int | None:
-        """Return when a message's content came about [monotonic ns]; None when it is the last one's again.
+        """Return when a message's content was captured [monotonic ns]; None when it repeats the last one's.
 
-        stamp_ns: of its header, 0 where the driver leaves it out; only its arrival counts then.
+        stamp_ns: of the header, 0 when the driver leaves it out; then only the arrival counts.
         """
         if self._content_ns is None or not stamp_ns:
             return self._accept(stamp_ns, arrival_ns, arrival_ns)

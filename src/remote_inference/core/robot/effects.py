@@ -44,7 +44,7 @@ class ResetSession:
 
 @dataclass(frozen=True)
 class ResetEnded:
-    """Report what became of telling the server of an episode; the robot's own reset is done already."""
+    """Report whether the server acknowledged an episode; the robot's own reset is done already."""
 
     episode_id: int
     acknowledged: bool

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What a fallback is: it says what a robot is commanded while there is nothing to execute."""
+"""The interface of a fallback, which commands a robot while there is nothing to execute."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from remote_inference.core.robot.tick import CommandSource
 
 
 class Fallback(Protocol):
-    """Called by the control thread only, once there has been a command.
+    """Called by the control thread only, after the first command.
 
-    What it returns, `[action_dim]`, is not guarded: it is safe as it is. None stands for silence: controllers
-    that take a horizon are told to end it, and others hear nothing.
+    The returned command `[action_dim]` is not guarded, so it must be safe as it is. None means silence:
+    controllers that take a horizon get a command that ends it, and others get nothing.
     """
 
-    action_kinds: ClassVar[tuple[str, ...]]  # for which it is safe, as a contract names them
-    source: ClassVar[CommandSource]  # what ExecutedAction says of its commands
+    action_kinds: ClassVar[tuple[str, ...]]  # kinds of action for which it is safe, as in a contract
+    source: ClassVar[CommandSource]  # source of its commands in ExecutedAction
 
     def command(self, last: Float64Array, reference: Float64Array | None) -> Float64Array | None:
         """Return what to command in a tick that has nothing to execute.

@@ -66,7 +66,7 @@ class Guard:
         return ""
 
     def check(self, action: Float64Array, reference: Float64Array | None) -> Guarded:
-        """Check one action `[action_dim]` and count what was done to it.
+        """Check one action `[action_dim]` and count the interventions.
 
         reference: the last command, or the measured position before the first; None when neither is known.
         A position may differ from it by `max_velocity * period` and is refused without one. An effort is
@@ -93,7 +93,7 @@ class Guard:
         return safe
 
     def refuse(self, rule: str, refused: int = 1) -> None:
-        """Count what a rule outside of `check` refused."""
+        """Count the actions that a rule outside of `check` refused."""
         self.counts[rule] += refused
 
     def _limit(self, action: Float64Array, reference: Float64Array | None) -> Guarded:

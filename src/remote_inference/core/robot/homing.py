@@ -21,11 +21,11 @@ class Homing:
         self._duration_ns = home.duration_s * 1e9
 
     def target(self, now_ns: int) -> Float64Array:
-        """Return the point `[action_dim]` to be at."""
+        """Return the point of the path `[action_dim]` at an instant."""
         s = min(1.0, max(0.0, (now_ns - self._begin_ns) / self._duration_ns))
         progress = s**3 * (10.0 - 15.0 * s + 6.0 * s**2)
         return self._start + progress * (self._goal - self._start)
 
     def reached(self, command: Float64Array) -> bool:
-        """Tell whether a command is home. The guard may have made the way longer than planned."""
+        """Return whether a command is home. The guard may have made the way longer than planned."""
         return bool(np.allclose(command, self._goal, rtol=0.0, atol=1e-6))

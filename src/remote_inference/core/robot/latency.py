@@ -24,7 +24,7 @@ class LatencyWindow:
     """
 
     def __init__(self, quantile: float) -> None:
-        """Give delays at this quantile of the window; 1.0 is its maximum."""
+        """quantile: of the window, for `delay_steps`; 1.0 is the window's maximum."""
         self._quantile = quantile
         self._samples_s: deque[float] = deque(maxlen=WINDOW)
         self._skip_next = True

@@ -15,12 +15,12 @@ from remote_inference.core.robot.guard import AGE, SENSOR_AGE, Float64Array, Gua
 from remote_inference.core.robot.homing import Homing
 from remote_inference.core.robot.tick import CommandSource, Tick
 
-EARLY_TICK = 0.1  # of a period: a tick may come so much too early
+EARLY_TICK = 0.1  # fraction of a period by which a tick may come too early
 STOP_TICKS = 10  # a single stop, or the last step of the way home, may be lost on its way to the controller
 
 
 class Playback:
-    """Pops, guards and falls back. `tick` is the control thread's; the flags are set by the engine's."""
+    """Pops, guards and falls back. The control thread calls `tick`; the engine's thread sets the flags."""
 
     def __init__(
         self, queue: ActionQueue, guard: Guard, contract: Contract, *, fallback: str, max_action_age_ns: int
@@ -39,41 +39,41 @@ class Playback:
         self._max_action_age_ns = max_action_age_ns
         self._last_command: Float64Array | None = None
         self._reference: Float64Array | None = None  # the last command, None when the robot may be elsewhere
-        self._horizon: Float64Array | None = None  # what the last tick handed to trajectory controllers ...
+        self._horizon: Float64Array | None = None  # of the last tick, for trajectory controllers ...
         self._horizon_ns = 0  # ... and when
-        self._commanded_ns = 0  # when anything was commanded last
+        self._commanded_ns = 0  # time of the last command
         self._homing: Homing | None = None
-        self._home_ticks = 0  # in which home was commanded
+        self._home_ticks = 0  # ticks that commanded home
         self._forget = False
         self._stop_ticks = 0  # stops still to command once there is nothing to execute
         self.paused = True
         self.halted = False  # true when DEAD: no action is executed any more
         self.wants_home = False  # with halted: go home first
-        self.starved = ""  # why nothing was there to execute in the last tick; empty when something was
+        self.starved = ""  # why the last tick had no action to execute; empty when it had one
         self.measured: Float64Array | None = None  # joint positions `[action_dim]`, None when not fresh
 
     @property
     def finished(self) -> bool:
-        """True when a halted robot has been told to stop, or is home."""
+        """True when a halted robot has got its stop commands, or is home."""
         return self.halted and not self._stop_ticks and not (self.wants_home and not self.paused)
 
     def forget_command(self) -> None:
-        """Take the measured position as reference of the next step: the robot was moved by somebody else."""
-        self._forget = True  # carried out by the next tick: the one under way may still set its command
+        """Take the measured position as reference of the next step: another node has moved the robot."""
+        self._forget = True  # done by the next tick: the tick in progress may still set its command
 
     def listen(self, unheard: Iterable[CommandSink]) -> None:
-        """Take the commands that no controller subscribes to. The control thread's, before a tick.
+        """Take the commands that no controller subscribes to. The control thread calls this before a tick.
 
-        An arm that hears nothing stays where it is. Each step of its joints begins there, so that a
-        controller that starts late or comes back is not sent to where the commands have got meanwhile.
+        An arm without a controller stays where it is. Each step of its joints begins there, so that a
+        controller that starts late or comes back does not jump to the newest command.
         """
         self._unheard = _taken_by(self._contract, unheard)
 
     def tick(self, now_ns: int) -> Tick:
-        """Decide one control period."""
+        """Return what one control period commands."""
         self._catch_up(now_ns)
         if now_ns - self._commanded_ns > self._max_action_age_ns:
-            self._reference = None  # in silence somebody else may have moved the robot
+            self._reference = None  # another node may have moved the robot meanwhile
         tick = self._decide(now_ns)
         if tick.command is not None:
             self._commanded_ns = now_ns
@@ -109,7 +109,7 @@ class Playback:
         return Tick(guarded.action, CommandSource.CHUNK, queued, age_s, guarded.interventions, horizon)
 
     def _step_from(self) -> Float64Array | None:
-        """Return what the next step is limited against, None when a position robot's own is not known."""
+        """Return where the next step begins `[action_dim]`, None when the robot's position is unknown."""
         if self._reference is not None and not self._unheard.any():
             return self._reference
         start = self.measured if self._guard.needs_position else np.zeros(self._action_dim)
@@ -120,7 +120,7 @@ class Playback:
     # -- trajectory controllers ----------------------------------------------------------------------------
 
     def _hand_over(self, command: Float64Array, now_ns: int) -> Float64Array:
-        """Return what a trajectory controller may execute by itself if this process stumbles."""
+        """Return the rows that a trajectory controller may execute by itself if ticks fail to come."""
         rows = [command]
         if self._handed_over.any():
             for ahead, queued in enumerate(self._queue.upcoming(), start=1):
@@ -136,7 +136,7 @@ class Playback:
         return horizon
 
     def _catch_up(self, now_ns: int) -> None:
-        """Leave out the rows that trajectory controllers executed in periods without a tick."""
+        """Skip the rows that trajectory controllers executed in periods without a tick."""
         forget, self._forget = self._forget, False
         horizon, self._horizon = self._horizon, None
         if horizon is not None and self._last_command is not None:
@@ -147,7 +147,7 @@ class Playback:
                 reached = self._last_command.copy()
                 reached[self._handed_over] = horizon[missed, self._handed_over]
                 self._last_command = self._reference = reached
-            if not forget:  # else the queue is another one, and nothing of it was executed
+            if not forget:  # otherwise the queue is new, and no row of it was executed
                 for _ in range(missed):
                     self._queue.get()
         if forget:
@@ -164,7 +164,7 @@ class Playback:
         return self._stand_in(command, interventions)
 
     def _stop(self, interventions: tuple[str, ...] = ()) -> Tick:
-        """Command nothing; a robot that goes on in silence is told to stop for a while first."""
+        """Command nothing; a robot that goes on without commands first gets stop commands for a while."""
         if self._stop_ticks:
             self._stop_ticks -= 1
             assert self._last_command is not None, "stops follow a command"
@@ -180,26 +180,26 @@ class Playback:
         return Tick(None, CommandSource.NONE, interventions=interventions)
 
     def _stand_in(self, command: Float64Array, interventions: tuple[str, ...]) -> Tick:
-        """Command what the fallback says."""
+        """Command what the fallback returned."""
         self._last_command = self._reference = command
         horizon = command[np.newaxis]
         return Tick(command, self._fallback.source, interventions=interventions, horizon=horizon)
 
     def _go_home(self, now_ns: int) -> Tick:
-        """Command the next point of the way home, or stop when there is none or the robot does not follow."""
+        """Command the next point of the way home, or stop when there is no home or no controller listens."""
         if self._home is None or self._last_command is None or self._unheard.any():
             self.wants_home = False
             return self._stop()
         if self._homing is None:
             start = self._step_from()
-            if start is None:  # moved by somebody else, and nobody knows where to
+            if start is None:  # another node moved the robot, and its position is unknown
                 self._guard.refuse(SENSOR_AGE)
                 self.wants_home = False
                 return self._stop((SENSOR_AGE,))
             self._homing = Homing(start, self._home, now_ns)
             self._reference = start
         guarded = self._guard.check(self._homing.target(now_ns), self._reference)
-        if guarded.action is None:  # only a reference that is not finite
+        if guarded.action is None:  # only when the reference is not finite
             self.wants_home = False
             return self._stop(guarded.interventions)
         self._last_command = self._reference = guarded.action
@@ -212,6 +212,6 @@ class Playback:
 
 
 def _taken_by(contract: Contract, sinks: Iterable[CommandSink]) -> np.ndarray:
-    """Mark the actions `[action_dim]` that go to some of the contract's controllers."""
+    """Return a mask `[action_dim]` of the actions that go to these controllers of the contract."""
     names = {name for sink in sinks for name in sink.names}
     return np.array([name in names for name in contract.actions.names])

@@ -22,7 +22,7 @@ class State(IntEnum):
 
 
 class Event(Enum):
-    """What may change the state."""
+    """The events that may change the state."""
 
     CHUNK_MERGED = "chunk merged"
     CHUNKS_LATE = "chunks late"
@@ -32,7 +32,7 @@ class Event(Enum):
     CONTRACT_VIOLATED = "contract violated"
 
 
-# `make docs` shows them to people.
+# Explanations that `make docs` writes into the pages.
 DESCRIPTIONS: Mapping[State | Event, str] = {
     State.CONNECTING: "looks for a server, no chunk yet",
     State.STREAMING: "chunks arrive",
@@ -41,7 +41,7 @@ DESCRIPTIONS: Mapping[State | Event, str] = {
     State.RECONNECTING: "session lost: plays the queue out, then the fallback runs; looks for a server",
     State.DEAD: "given up: no chunk is executed any more, the node exits with code 1",
     Event.CHUNK_MERGED: "a chunk that answers the request in flight has joined the queue",
-    Event.CHUNKS_LATE: "a chunk has been wanted for `degraded_after_s` and none came",
+    Event.CHUNKS_LATE: "the robot has waited `degraded_after_s` for a chunk",
     Event.STARVED: "the queue is empty, or all it held was older than `max_action_age_s`",
     Event.SESSION_LOST: "`max_timeouts` requests in a row went unanswered, or the server vanished, "
     "restarted, is draining or failing, or has dropped the session",
@@ -95,7 +95,7 @@ class StateMachine:
         self.cause = "started"
 
     def apply(self, event: Event, cause: str) -> Transition | None:
-        """Take an event; return the transition it made, or None."""
+        """Apply an event; return its transition, or None when it changes nothing."""
         after = TRANSITIONS.get((self.state, event))
         if after is None:
             return None

@@ -20,7 +20,7 @@ class CommandSource(IntEnum):
     REPEAT_LAST = 2
     ZERO = 3
     HOMING = 4
-    HOLD = 5  # the last command, for trajectory controllers alone: ends what they were handed
+    HOLD = 5  # the last command, for trajectory controllers only: ends the horizon they execute
 
 
 @dataclass(frozen=True)
@@ -40,5 +40,5 @@ class Tick:
 
     @property
     def is_for_horizons_alone(self) -> bool:
-        """Whether it only ends what controllers that take a horizon were handed: the others hear nothing."""
+        """Whether only controllers that take a horizon get the command, which ends their horizon."""
         return self.source is CommandSource.HOLD

@@ -11,7 +11,7 @@ from remote_inference.core.registry import Registry
 
 
 class BackEnd(Protocol):
-    """Loads a policy. Mostly the policy's own class."""
+    """Loads a policy. A back end is mostly the policy's own class."""
 
     def __call__(self, path: str, device: str, dtype: str) -> Policy:
         """Load the policy at `path`, a folder or a file, on a device as torch names it.
@@ -21,7 +21,7 @@ class BackEnd(Protocol):
         """
 
 
-# A policy of one's own needs no line here: `backend: my_package.my_module:load` names it.
+# Your own policy needs no line here: `backend: my_package.my_module:load` names it.
 BACK_ENDS = Registry[BackEnd]("policy back end", takes_places=True)
 BACK_ENDS.add("chunk_network", "remote_inference.policies.torch_chunk:TorchChunkPolicy")
 BACK_ENDS.add("hold", "remote_inference.policies.hold:HoldPolicy")

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""How many requests one call of the policy gets: manifest, scheduler and policy each have a say."""
+"""How many requests one call of the policy gets, by manifest, scheduler and policy."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class ModelSource(Document):
         ),
     ]
     revision: Annotated[
-        str, Field(description="serve no other one than this; empty: whatever the folder holds")
+        str, Field(description="the only revision to serve; empty: the folder's")
     ] = ""
     device: Annotated[str, Field(min_length=1, description="where it runs, as torch names it")] = "cpu"
     dtype: Annotated[
@@ -50,7 +50,7 @@ class Manifest(Document):
     """One server process: one policy on one device."""
 
     model: Annotated[ModelSource, Field(description="the policy, and where it runs")]
-    default_task: Annotated[str, Field(description="task of robots that name none")] = ""
+    default_task: Annotated[str, Field(description="task of robots that send no task")] = ""
     pin_task: Annotated[bool, Field(description="refuse robots with another task than default_task")] = False
     strict_fps: Annotated[
         bool, Field(description="refuse robots whose control rate differs from training, instead of warning")
@@ -62,7 +62,7 @@ class Manifest(Document):
     max_sessions: Annotated[int, Field(ge=1, le=10_000, description="robots admitted at a time")] = 1
     session_grace_s: Annotated[
         float,
-        Field(ge=0.1, le=3_600.0, description="end a session so long after its robot vanished [s]"),
+        Field(ge=0.1, le=3_600.0, description="end a session this long after its robot vanished [s]"),
     ] = 10.0
     session_idle_timeout_s: Annotated[
         float, Field(ge=1.0, le=86_400.0, description="end a session without requests after this [s]")
@@ -74,14 +74,14 @@ class Manifest(Document):
     ] = "round_robin"
     max_batch: Annotated[int, Field(ge=1, le=1_024, description="micro_batch: most requests in one call")] = 8
     batch_window_ms: Annotated[
-        float, Field(ge=0.0, le=1_000.0, description="micro_batch: longest wait for others to join [ms]")
+        float, Field(ge=0.0, le=1_000.0, description="micro_batch: longest wait for more requests [ms]")
     ] = 5.0
     warmup_inferences: Annotated[
         int,
         Field(
             ge=1,
             le=1_000,
-            description="requests served before some are timed and anybody is admitted",
+            description="requests served at start-up before the timed ones",
         ),
     ] = 2
     max_consecutive_failures: Annotated[
@@ -109,7 +109,7 @@ class Manifest(Document):
     capture_dir: Annotated[
         str,
         Field(
-            description="folder of served requests for `replay-capture`, relative to this one; empty: none"
+            description="folder of requests for `replay-capture`, relative to the manifest's; empty: none"
         ),
     ] = ""
     capture_max: Annotated[int, Field(ge=1, le=1_000_000, description="newest requests kept")] = 100

@@ -10,7 +10,7 @@ from pathlib import Path
 from remote_inference.core.document import DocumentError
 from remote_inference.core.policy import PolicyError
 
-# What calls a policy. Whatever it calls is the author's, the policies of this package included.
+# Modules that call a policy. All other code is its author's, the policies of this package included.
 _CALLERS = (
     "remote_inference.core.",
     "remote_inference.deployment.",
@@ -27,7 +27,7 @@ _LOADERS = (
 
 
 def explain_policy_error(error: BaseException) -> str:
-    """Return an error in one line, with file and line when it is not one that its author worded for users."""
+    """Return an error in one line, with file and line unless its author wrote it for users."""
     root = _root(error)
     place = "" if isinstance(root, (PolicyError, DocumentError)) else find_place(root)
     text = str(error)

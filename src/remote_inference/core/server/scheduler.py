@@ -13,7 +13,7 @@ from remote_inference.core.server.session import Session
 
 @dataclass(frozen=True)
 class Selection:
-    """The sessions to serve in one call of the policy, or for how long it pays to wait for more."""
+    """The sessions to serve in one call of the policy, or how long to wait for more of them."""
 
     batch: Sequence[Session] = ()
     wait_ns: int = 0
@@ -28,7 +28,7 @@ class Scheduler(Protocol):
         """max_batch: the most sessions of a selection. window_ns: the longest wait for others to join."""
 
     def select(self, ready: Sequence[Session], open_sessions: int, now_ns: int) -> Selection:
-        """Choose out of those with a waiting request. open_sessions: how many could have one."""
+        """Choose from `ready`, the sessions with a waiting request. open_sessions: the number of all."""
 
 
 class Turns:

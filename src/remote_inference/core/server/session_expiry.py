@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Which sessions nobody needs any more: their robot has vanished, uses another server, or asks nothing."""
+"""Finds sessions to end: their robot has vanished, uses another server, or sends no requests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 
 from remote_inference.core.server.session import Session
 
-# In a row. A robot has one request in flight, so one it has just opened may see a request of the one before.
+# In a row. A robot has one request in flight, so a new session may see one of the session before.
 FOREIGN_REQUESTS_MAX = 3
 
 

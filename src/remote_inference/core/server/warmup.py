@@ -73,7 +73,7 @@ class Rehearsal:
 def make_ready(
     policy: Policy, rehearsal: Rehearsal, manifest: Manifest, clock_ns: Callable[[], int]
 ) -> float:
-    """Do what stands between loading a policy and admitting robots; return the time of one request [s].
+    """Prepare a loaded policy for robots; return the time of one request [s].
 
     The policy is warmed up, its serving mode is found and set, and its batches are compared. Raises
     PolicyError when it cannot be served as the manifest says.

@@ -66,7 +66,7 @@ class Worker:
         watch: learns the outcome of every batch.
         capture: takes each request that was answered with a chunk: the robot's offer, the serialized request,
         the chunk and the size of its batch. It must not block.
-        on_policy_error: told what policy or processors raised, for their author.
+        on_policy_error: called with each exception of the policy or the processors, for their author.
         """
         self._policy = policy
         self._scheduler = scheduler

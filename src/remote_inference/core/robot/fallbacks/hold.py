@@ -9,7 +9,7 @@ from remote_inference.core.robot.tick import CommandSource
 
 
 class Hold:
-    """Silence. It would keep the last velocity or effort, too, hence for positions only."""
+    """Silence, for positions only: it would also keep the last velocity or effort."""
 
     action_kinds = ("position",)
     source = CommandSource.NONE

@@ -13,8 +13,8 @@ from remote_inference.core.server.session import Session
 class MicroBatch:
     """Up to `max_batch` requests in one call, the sessions served longest ago first.
 
-    The session that waits longest does so at most `window_ns` for others to join it, however often it asks
-    meanwhile, and not at all when nobody is left who could.
+    The session that has waited longest waits at most `window_ns` for others to join it, however often it
+    asks meanwhile. It does not wait when no other session could join.
     """
 
     batches = True
