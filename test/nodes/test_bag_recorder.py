@@ -204,7 +204,7 @@ def test_a_recording_ends_at_the_first_failed_write_and_says_so(
     ("path", "topics", "reason"),
     [
         ("there", f"[{JOINTS}]", "there: exists already, a bag is never overwritten"),
-        ("run", "[joint_states]", "parameter topics: 'joint_states' does not begin with '/'"),
+        ("run", "[joint_states]", "parameter topics: found 'joint_states', expected an absolute name"),
         ("run", f"[{JOINTS}, {JOINTS}]", f"parameter topics: {JOINTS} is named twice"),
         (
             "run",

@@ -32,11 +32,11 @@ from remote_inference.wire.qos import EXCHANGE_QOS, EXECUTED_QOS, LATCHED_QOS
 
 GRAPH_POLL_S = 0.5  # how often the graph is searched for topics named without a type
 SUBSCRIPTION_DEPTH = 100  # messages that may wait in the middleware while the executor is busy
-CLOSE_TIMEOUT_S = 15.0  # for what waits to be written when the recorder ends
-_DRAIN_QUIET_SPINS = 3  # after a signal: what has arrived is taken until nothing came for so many turns ...
-_DRAIN_LIMIT_S = 1.0  # ... or for so long
+CLOSE_TIMEOUT_S = 15.0  # for the messages that still wait to be written
+_DRAIN_QUIET_SPINS = 3  # after a signal, arrived messages are taken until this many spins bring nothing ...
+_DRAIN_LIMIT_S = 1.0  # ... or until this time is over
 
-# What publishers of the package's own messages offer, by message type.
+# QoS that publishers of the package's own messages offer, by message type.
 OFFERED_QOS = {
     "remote_inference/msg/Observation": EXCHANGE_QOS,
     "remote_inference/msg/ActionChunk": EXCHANGE_QOS,
@@ -58,7 +58,7 @@ class RecorderConfig(Document):
         tuple[str, ...],
         Field(
             description="absolute topic names; `/name:pkg/msg/Type` subscribes before any publisher exists, "
-            "without type the topic is taken up when it shows in the graph, with the QoS that is offered"
+            "without type the topic is recorded once it shows in the graph, with the QoS that is offered"
         ),
     ]
     queue_size: Annotated[
@@ -72,7 +72,7 @@ class RecorderConfig(Document):
 
 
 def parse_topics(entries: Iterable[str]) -> dict[str, str]:
-    """Return message type by topic, empty where the entry names none, of entries `/name` or `/name:type`.
+    """Return message type by topic from entries `/name:type`, or `/name` with an empty type.
 
     Raises RecorderError when there is no entry, a name is not absolute, or a topic is named twice.
     """
@@ -81,7 +81,7 @@ def parse_topics(entries: Iterable[str]) -> dict[str, str]:
         name, _, msgtype = entry.partition(":")
         if not name.startswith("/"):
             raise RecorderError(
-                f"parameter topics: {entry!r} does not begin with '/', names must be absolute"
+                f"parameter topics: found {entry!r}, expected an absolute name, which begins with '/'"
             )
         if name in topics:
             raise RecorderError(f"parameter topics: {name} is named twice")
@@ -105,7 +105,7 @@ def message_class(msgtype: str) -> Any:
 
 
 def contract_text(path: str) -> str:
-    """Return the text of a contract. Raises RecorderError when it is none."""
+    """Return the text of a contract. Raises RecorderError for an invalid contract."""
     try:
         load_contract(path)
         return Path(path).read_text(encoding="utf-8")
@@ -148,7 +148,7 @@ Message = tuple[BagTopic, int, bytes]  # topic, reception [ns], CDR bytes
 
 
 class BagRecorder(Node):
-    """Subscribes to the topics it is told to and hands their bytes to the writer.
+    """Subscribes to the topics of its parameters and hands their bytes to the writer.
 
     Raises DocumentError when a parameter is wrong, RecorderError when a topic is or the bag exists.
     """
@@ -202,14 +202,14 @@ class BagRecorder(Node):
         self._bag.write(topic.name, stamp_ns, cdr)
 
     def _describe(self, name: str, msgtype: str) -> BagTopic:
-        """Return the topic as the bag names it, with the QoS on offer when its first message came."""
+        """Return the topic for the bag, with the QoS on offer when its first message came."""
         if name not in self._described:
             offered = tuple(dict.fromkeys(recorded_qos(qos) for qos in self._offers(name, msgtype)))
             self._described[name] = BagTopic(name, msgtype, offered)
         return self._described[name]
 
     def _poll(self) -> None:
-        """Take up topics that have appeared; report drops; end when writing has."""
+        """Record topics that have appeared; report drops; end when the writing has ended."""
         if self._writer.failure is not None:
             self.exit_code = 1
         if self._waiting:
@@ -236,7 +236,7 @@ class BagRecorder(Node):
             self.get_logger().error(f"not recording {name}: {error}")
 
     def close(self) -> None:
-        """Take the messages that have reached this process, finish the bag and log what is in it."""
+        """Take the messages that have reached this process, finish the bag and log its contents."""
         self._drain()
         ended = self._writer.close(CLOSE_TIMEOUT_S)
         problem = self._finish_bag() if ended else f"the disk has not answered for {CLOSE_TIMEOUT_S:g} s"

@@ -6,7 +6,7 @@
 
 Publishes joint_states and two cameras at 30 Hz, each raw and as JPEG as image_transport does, and takes
 position targets like ros2_control's forward controller. `~/reset_episode` begins an episode by seed,
-`~/read_outcome` tells how it stands.
+`~/read_outcome` returns its outcome so far.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class BeltArmNode(Node):
     def __init__(self) -> None:
         super().__init__("belt_arm")
         self.exit_code: int | None = None
-        declare_parameters(self, Document)  # none: what is given is a mistake
+        declare_parameters(self, Document)  # no parameters: any that is given is a mistake
         try:
             self._arm = BeltArm()
         except RenderingUnavailableError as error:

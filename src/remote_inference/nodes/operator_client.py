@@ -23,7 +23,7 @@ from remote_inference.errors import UserError
 ROBOT_NODE = "remote_inference"  # in the robot's namespace
 STATUS_TYPE = "remote_inference/msg/ServerStatus"
 POLL_S = 0.05
-RETRY_S = 1.0  # after which a request that only reads is sent again
+RETRY_S = 1.0  # after this time a request that only reads is sent again
 SETTLE_S = 1.0  # without a new name, the graph counts as known
 
 
@@ -32,7 +32,7 @@ class OperatorError(UserError):
 
 
 class OperatorClient:
-    """An rclpy node with a context of its own; a context manager. Nothing is received but while it waits."""
+    """An rclpy node with its own context; a context manager. It receives messages only while it waits."""
 
     def __init__(self, name: str, namespace: str = "/") -> None:
         """Start the node. Raises OperatorError when the middleware does not start."""
@@ -73,7 +73,7 @@ class OperatorClient:
         )
 
     def settle(self, timeout_s: float) -> None:
-        """Wait until somebody is there and the graph shows nobody new, or for the whole timeout."""
+        """Wait until the graph shows some node and no new ones, or for the whole timeout."""
         end_s = time.monotonic() + timeout_s
         seen: list[str] = []
         changed_s = time.monotonic()
@@ -86,9 +86,9 @@ class OperatorClient:
             self.spin(POLL_S)
 
     def find_robot(self, name: str | None, timeout_s: float) -> str:
-        """Return a robot's namespace; without a name, that of the only robot there is.
+        """Return a robot's namespace; without a name, that of the only robot in the graph.
 
-        Raises OperatorError when it does not appear in time, or when there are several to choose from.
+        Raises OperatorError when no robot appears in time, or when there are several to choose from.
         """
         if name is not None:
             namespace = f"/{name.strip('/')}"
@@ -142,10 +142,10 @@ class OperatorClient:
                 raise OperatorError(f"{what}: did not happen within {timeout_s:g} s")
 
     def call(self, kind: Any, name: str, request: Any, timeout_s: float) -> Any:
-        """Call a service whose node may not know this one yet; return the response.
+        """Call a service whose node may not know this client yet; return the response.
 
-        A node that was just discovered may answer before it knows the client, into nothing. So another
-        client, whose service only reads, asks first and again until it is answered. Raises OperatorError.
+        A node that was just discovered may answer before it knows the client, and the answer is lost. So
+        another client first repeats a request that only reads until an answer comes. Raises OperatorError.
         """
         end_s = time.monotonic() + timeout_s
         client, witness = self._clients_of(kind, name)
@@ -161,7 +161,7 @@ class OperatorClient:
         return self.ask(client, request, end_s - time.monotonic(), timeout_s)
 
     def ask(self, client: Client, request: Any, left_s: float, timeout_s: float | None = None) -> Any:
-        """Send one request and return the response. Raises OperatorError; it names `timeout_s` if given."""
+        """Send one request and return the response. Raises OperatorError, naming `timeout_s` if given."""
         future = client.call_async(request)
         self._executor.spin_until_future_complete(future, timeout_sec=left_s)
         if not future.done():
@@ -170,7 +170,7 @@ class OperatorClient:
         return future.result()
 
     def spin(self, duration_s: float) -> None:
-        """Let messages come in."""
+        """Receive messages for a time."""
         deadline_s = time.monotonic() + duration_s
         while (left_s := deadline_s - time.monotonic()) > 0:
             self._executor.spin_once(timeout_sec=left_s)

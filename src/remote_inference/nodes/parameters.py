@@ -22,7 +22,7 @@ Model = TypeVar("Model", bound=Document)
 def declare_parameters(node: Node, model: type[Model]) -> Model:
     """Declare every field of a model, and return the model with the values that the node was given.
 
-    Raises DocumentError naming the parameter, what was found and expected, also for one that is no field.
+    Raises DocumentError naming the parameter, what was found and expected, also for an unknown parameter.
     """
     parameters = parse_document(_given(node), model, f"parameters of {node.get_fully_qualified_name()}")
     for name, field in model.model_fields.items():
@@ -37,7 +37,7 @@ def declare_parameters(node: Node, model: type[Model]) -> Model:
 
 
 def _given(node: Node) -> dict[str, Any]:
-    """Return what files and command line say, but for rclpy's own parameters."""
+    """Return the parameters of files and command line, without rclpy's own."""
     # Before they are declared, rclpy has no public way to tell which parameters were given.
     return {
         name: list(parameter.value) if isinstance(parameter.value, array) else parameter.value

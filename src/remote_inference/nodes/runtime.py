@@ -25,8 +25,8 @@ from rclpy.utilities import remove_ros_args, try_shutdown
 
 from remote_inference.core.document import DocumentError
 
-EXIT_REFUSED = 2  # what the node was given is wrong: starting it again does not help
-EXIT_NO_MIDDLEWARE = 3  # it does here, once a client's Zenoh router is up
+EXIT_REFUSED = 2  # a parameter or file is wrong: starting the node again does not help
+EXIT_NO_MIDDLEWARE = 3  # starting again helps, once a client's Zenoh router is up
 RCL_PLACE = re.compile(
     r"\s*,? at /?[\w./-]+\.c:\d+"
 )  # lines of its own source, which rcl puts in its messages
@@ -42,16 +42,16 @@ class StartupError(Exception):
 
 
 class RunningNode(Protocol):
-    """What `run_node` asks of a node besides being one."""
+    """What `run_node` needs of a node besides rclpy's interface."""
 
     exit_code: int | None  # set by the node to end its process
 
     def close(self) -> None:
-        """Stop threads and say good-bye; publishers and services still work."""
+        """Stop threads and end sessions; publishers and services still work."""
 
 
 class _TolerantExecutor(SingleThreadedExecutor):
-    """Skips messages, requests and responses that cannot be deserialized, and says so.
+    """Skips and logs messages, requests and responses that cannot be deserialized.
 
     rmw_zenoh reports such a sample as an error, which rclpy raises out of `spin_once` with the callback group
     still locked. Fast DDS drops it by itself.
@@ -78,13 +78,13 @@ class _TolerantExecutor(SingleThreadedExecutor):
 def run_node(make_node: Callable[[], RunningNode], args: list[str] | None) -> int:
     """Start a node, spin it until SIGINT, SIGTERM or its own end, close it; return the exit code.
 
-    The node is told before the context is shut down, so that it can still publish and call. A node that
-    cannot start prints why and exits with 2, or with 3 if it is the middleware that cannot.
+    The node is closed before the context is shut down, so that it can still publish and call. When the node
+    cannot start, the reason is printed and the exit code is 2, or 3 when the middleware cannot start.
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: _stop.set())
     try:
-        remove_ros_args(args)  # `init` does not tell bad arguments from a router that is not there
+        remove_ros_args(args)  # `init` does not distinguish bad arguments from a missing router
     except RCLInvalidROSArgsError as error:
         return _refuse(str(error), EXIT_REFUSED)
     try:
@@ -113,12 +113,12 @@ def run_node(make_node: Callable[[], RunningNode], args: list[str] | None) -> in
 
 
 def is_stopping() -> bool:
-    """Return whether the process was told to end: for what takes long before the node spins."""
+    """Return whether a signal asked the process to end: for long work before the node spins."""
     return _stop.is_set()
 
 
 def _leave() -> None:
-    """End the process: a thread that is loading a policy cannot be told to, and must not outlive Python."""
+    """End the process: a thread that loads a policy cannot be stopped, and must not outlive Python."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)

@@ -31,7 +31,7 @@ def start(executable: str) -> int:
 
 
 def _leave(_number: int, _frame: FrameType | None) -> None:
-    os._exit(0)  # an exception would come out of whatever is being imported
+    os._exit(0)  # an exception would surface inside the module that is being imported
 
 
 policy_server = partial(start, "policy_server")

@@ -35,12 +35,12 @@ class ControlLoop:
         self._thread = threading.Thread(target=self._run, name="control", daemon=True)
         self.ticks = 0
         self.late_ticks = 0
-        self.error: Exception | None = None  # what ended the thread, None while all is well
+        self.error: Exception | None = None  # error that ended the thread, None while there is none
 
     def start(self) -> None:
-        """Start the thread. What was allocated until now is exempted from garbage collection for good."""
-        # Collecting stops every thread, and for tens of ms when it walks what the imports have left. What is
-        # allocated from here on is still collected.
+        """Start the thread, and exempt all present objects from garbage collection for good."""
+        # Collecting stops every thread, for tens of ms when it walks the objects of the imports. Objects
+        # allocated from here on are still collected.
         gc.collect()
         gc.freeze()
         self._thread.start()
@@ -69,5 +69,5 @@ class ControlLoop:
                 self.late_ticks += 1
             self._tick(now_ns, self.ticks)
             self.ticks += 1
-            # From the tick's begin, not its end: after a pause, the next one is due when its period begins.
+            # From the tick's begin, not its end: after a pause, the next tick is due when its period begins.
             deadline_ns += (max(0, late_ns) // self._period_ns + 1) * self._period_ns

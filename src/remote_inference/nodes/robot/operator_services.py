@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The operator's handles as services: `~/reset`, `~/pause`, `~/resume` and `~/start_episode`."""
+"""The operator's services: `~/reset`, `~/pause`, `~/resume` and `~/start_episode`."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from remote_inference.core.robot.effects import Effect, ResetEnded
 from remote_inference.core.robot.engine import Engine
 from remote_inference.srv import StartEpisode
 
-TIMEOUT_S = 1.0  # the worker carries a command out within this
+TIMEOUT_S = 1.0  # deadline for the worker to carry out a command
 
 Work = Callable[[], list[Effect]]
 
 
 class OperatorServices:
-    """Hands an operator's commands to the worker and says what became of them."""
+    """Hands an operator's commands to the worker and answers with their outcome."""
 
     def __init__(self, node: Node, engine: Engine, submit: Callable[[Work], None]) -> None:
-        """submit: lets the worker do something with the engine and carry out its effects."""
+        """submit: lets the worker call a function of the engine and carry out the returned effects."""
         self._node = node
         self._engine = engine
         self._submit = submit
-        self._resets: dict[int, Future] = {}  # outcomes that calls wait for, by episode
+        self._resets: dict[int, Future] = {}  # outcomes that service calls wait for, by episode
         # A call that awaits blocks its group: the node's own has the sensors and the awaited answer.
         group = ReentrantCallbackGroup()
         node.create_service(Trigger, "~/reset", self._reset, callback_group=group)
@@ -44,7 +44,7 @@ class OperatorServices:
             outcome.set_result(ended.outcome)
 
     def close(self) -> None:
-        """Answer the calls that still wait: the worker has ended."""
+        """Answer the calls that still wait, because the worker has ended."""
         for outcome in self._resets.values():
             outcome.set_result("the node stops")
 
@@ -59,7 +59,7 @@ class OperatorServices:
         return response
 
     def _pause(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        self._engine.playback.paused = True  # at once, also on the way home; the rest is the worker's
+        self._engine.playback.paused = True  # at once, also on the way home; the worker does the rest
         problem = self._operate(self._engine.pause)
         response.success, response.message = not problem, problem or "paused, queue kept"
         return response
@@ -70,7 +70,7 @@ class OperatorServices:
         return response
 
     async def _begin_episode(self, task: str) -> tuple[bool, str, int]:
-        """Reset, await what the server says of it (the engine sets the deadline) and return the episode."""
+        """Reset, await the server's answer (the engine sets the deadline) and return the episode."""
         episode: list[int] = []
         outcome = Future(executor=self._node.executor)
 
@@ -88,14 +88,14 @@ class OperatorServices:
         return f"stopped: {self._engine.machine.cause}" if self._engine.dead else ""
 
     def _operate(self, command: Work) -> str:
-        """Let the worker carry out a command; return why it did not, or an empty string."""
+        """Let the worker carry out a command; return why the command failed, or an empty string."""
         done = threading.Event()
         abandoned = threading.Event()
         turn = threading.Lock()
 
         def work() -> list[Effect]:
             with turn:
-                if abandoned.is_set():  # the operator has been told that it failed
+                if abandoned.is_set():  # the operator already knows that it failed
                     return []
                 effects = command()
                 done.set()

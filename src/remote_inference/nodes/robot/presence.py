@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Who is there: the endpoints of the server in use, and another node of the robot's name."""
+"""Finds in the graph the endpoints of the server in use, and another node of the robot's name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from remote_inference.wire.qos import CHUNK_TOPIC, OBSERVATION_TOPIC
 
 
 class Presence:
-    """Whether the server's endpoints for this robot are there, both ways.
+    """Watches whether the server's endpoints for this robot are in the graph, both ways.
 
     A killed server's endpoints may linger in the graph; only those that appeared after `expect` count.
     """
@@ -24,7 +24,7 @@ class Presence:
         self._old: frozenset[bytes] = frozenset()
 
     def expect(self) -> None:
-        """Let only endpoints count that are not there yet."""
+        """Count only endpoints that appear after this call."""
         self._old = frozenset(gid for _, gid in self._publishers() | self._subscribers())
 
     def check(self, server: str) -> bool:

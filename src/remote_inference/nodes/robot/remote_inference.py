@@ -4,7 +4,7 @@
 
     remote_inference --ros-args -r __ns:=/robot_1 -p contract:=belt_arm.contract.yaml -p autostart:=true
 
-Three threads: the executor's deposits messages, the worker owns the engine and the network cycle, the control
+Three threads: the executor deposits messages, the worker owns the engine and the network cycle, the control
 thread publishes one command per period.
 """
 
@@ -70,18 +70,18 @@ from remote_inference.wire.qos import (
     STATE_TOPIC,
 )
 
-WORKER_PERIOD_S = 0.02  # longest time between two looks at the clock
+WORKER_PERIOD_S = 0.02  # longest time until the worker looks at the clock again
 PRESENCE_PERIOD_S = 0.1
 STATE_PERIOD_S = 0.5
 WARNING_PERIOD_S = 1.0  # at most one warning of a kind in this time
 CLOSE_TIMEOUT_S = 1.0
 ACKNOWLEDGE_TIMEOUT_S = 0.5  # of the last message of a topic
-ANSWER_SPINS = 5  # of the executor, in which the operator's calls that wait are answered
+ANSWER_SPINS = 5  # of the executor, in which it answers the operator's waiting calls
 EXECUTED_BUFFER = 1_000  # ticks that may wait for the worker to publish them
 
 
 class RobotParameters(RobotConfig):
-    """How the robot is driven, and what it is."""
+    """The parameters of the robot and of its driving."""
 
     contract: Annotated[
         str, Field(min_length=1, description="path of the YAML that maps this robot's topics to the policy")
@@ -110,7 +110,7 @@ class RemoteInference(Node):
         self._sent_snapshot = Snapshot({}, {})
         self._unheard: list[CommandSink] = []  # commands that no controller subscribes to
         self._told_to_resume = False
-        self._closing = False  # true: nobody spins, so that every sensor seems to fall silent
+        self._closing = False  # true: the executor no longer spins, so every sensor seems to fall silent
         self._create_entities()
         self._worker = threading.Thread(target=self._run_worker, name="requests", daemon=True)
         self._control = ControlLoop(self._contract.period_s, self._tick)
@@ -137,21 +137,21 @@ class RemoteInference(Node):
         self._operator = OperatorServices(self, self._engine, self._operate)
 
     def close(self) -> None:
-        """Stop commanding, end the session and give the server a moment to hear of it."""
+        """Stop commanding, end the session and wait a moment for the server to receive the call."""
         self._closing = True
         self._engine.playback.wants_home = False
         self._engine.playback.halted = True
         deadline_s = time.monotonic() + CLOSE_TIMEOUT_S
         while not self._engine.playback.finished and time.monotonic() < deadline_s:
-            if self._control.error is not None:  # the thread that would say it has ended
+            if self._control.error is not None:  # the thread that would report the error has ended
                 with suppress(Exception):
                     self._tick(time.monotonic_ns(), self._control.ticks)
-            time.sleep(self._contract.period_s)  # a robot that goes on in silence is told to stop
+            time.sleep(self._contract.period_s)  # for stop commands: silence may not stop the robot
         self._control.stop()
         self._stop.set()
         self._wake.set()
         self._worker.join(CLOSE_TIMEOUT_S)
-        self._publish_executed()  # what the last ticks commanded
+        self._publish_executed()  # of the last ticks
         self._carry_out(self._engine.close())
         assert self.executor is not None, "run_node spins this node until it closes it"
         deadline_s = time.monotonic() + CLOSE_TIMEOUT_S
@@ -162,7 +162,7 @@ class RemoteInference(Node):
         self._wait_until_heard()
 
     def _wait_until_heard(self) -> None:
-        """Let the last commands and the last state leave the process: they end with their publisher."""
+        """Wait until the last commands and the last state have left: they are lost with their publisher."""
         for publisher in (*(publisher for publisher, _ in self._commands), self._state_publisher):
             if not publisher.wait_for_all_acked(Duration(seconds=ACKNOWLEDGE_TIMEOUT_S)):
                 self.get_logger().warning(f"{publisher.topic_name}: the last message is not acknowledged")
@@ -223,7 +223,7 @@ class RemoteInference(Node):
             self._sensors.prepare_images(snapshot, self._engine.image_features)
 
     def _look_around(self) -> None:
-        """Look who is there: controllers, a second node of our name, and the server in use."""
+        """Search the graph for controllers, a second node of our name, and the server in use."""
         handshake, paused = self._engine.handshake, self._engine.playback.paused
         self._topics.look_at_sensors(self._sent_snapshot.arrivals, self._engine.cycle.sources)
         unheard = {sink.topic for sink in self._unheard}
@@ -236,7 +236,7 @@ class RemoteInference(Node):
             self._carry_out(self._engine.take_presence(matched, time.monotonic_ns()))
 
     def _tell_how_to_resume(self) -> None:
-        """Say once what a robot that starts paused waits for."""
+        """Log once how the operator resumes a robot that starts paused."""
         if not self._engine.handshake.open or self._told_to_resume:
             return
         self._told_to_resume = True
@@ -253,7 +253,7 @@ class RemoteInference(Node):
             chunk = chunk_from_message(deserialize_message(data, ActionChunk))
         except WireError as error:
             return self._engine.take_malformed_chunk(str(error))
-        except Exception as error:  # what rclpy raises for bytes that are no ActionChunk
+        except Exception as error:  # rclpy raises many kinds for bytes that are no ActionChunk
             return self._engine.take_malformed_chunk(f"{type(error).__name__}: {error}")
         return self._engine.take_chunk(chunk, now_ns)
 
@@ -330,7 +330,7 @@ class RemoteInference(Node):
         self._executed.append(ExecutedTick(index, stamp_ns, episode_id, tick))
 
     def _look_for_controllers(self) -> None:
-        # In each tick: what one of them hears first must be the step that the next tick goes on from.
+        # In each tick: the first command that a controller hears must be the start of the next tick's step.
         unheard = [
             sink
             for sink, (publisher, _) in zip(self._contract.commands, self._commands, strict=True)

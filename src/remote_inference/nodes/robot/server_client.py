@@ -1,9 +1,9 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The robot's client of its policy servers: calls their services, and hears their status.
+"""The robot's client of its policy servers: calls their services, and receives their status.
 
-What a server says goes to the engine, on the worker's thread. An answer that never comes, which rmw_zenoh
-allows, is cancelled after the deadline; the engine keeps its own and does not depend on this one.
+Answers and status go to the engine, on the worker's thread. A call whose answer never comes, which rmw_zenoh
+allows, is cancelled after the deadline; the engine keeps a deadline of its own.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SERVICES = {
     "reset_session": ResetSession,
 }
 
-Take = Callable[[Any], list[Effect]]  # hands the engine an answer, None when there is none
+Take = Callable[[Any], list[Effect]]  # hands the engine an answer, or None without an answer
 
 
 class ServerClient:
@@ -52,7 +52,7 @@ class ServerClient:
         timeout_s: float,
         submit: Callable[[Work], None],
     ) -> None:
-        """submit: lets the worker do something with the engine and carry out its effects."""
+        """submit: lets the worker call a function of the engine and carry out the returned effects."""
         self._engine = engine
         self._timeout_s = timeout_s
         self._submit = submit
@@ -101,7 +101,7 @@ class ServerClient:
         return bool(self._pending)
 
     def _call(self, server: str, service: str, request: Any, take: Take) -> None:
-        """Call a service; its answer is None at once when no such server is known."""
+        """Call a service; the answer is None at once when no server of this name is known."""
         client = self._clients[server, service]
         if not client.service_is_ready():
             self._submit(lambda: take(None))

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What the robot says of itself: ClientState and ExecutedAction from the engine's data."""
+"""The robot's telemetry: ClientState and ExecutedAction from the engine's data."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ExecutedTick:
 
 
 def executed_message(executed: ExecutedTick, joint_names: Sequence[str]) -> ExecutedAction:
-    """Write one tick. The age is NaN and the ids are empty when no chunk is behind it."""
+    """Return one tick as a message. Without a source chunk, the age is NaN and the ids are empty."""
     tick = executed.tick
     message = ExecutedAction(
         header=Header(stamp=time_message(executed.stamp_ns)),
@@ -53,7 +53,7 @@ def executed_message(executed: ExecutedTick, joint_names: Sequence[str]) -> Exec
 
 
 def state_message(engine: Engine, control: ControlLoop, stamp: Time) -> ClientState:
-    """Write the engine's state and counters."""
+    """Return the engine's state and counters as a message."""
     session, latency, counters = engine.handshake.session, engine.cycle.latency, engine.counters
     guard_counts = dict(engine.guard.counts)
     return ClientState(

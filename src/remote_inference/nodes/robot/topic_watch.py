@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What keeps a robot's topics silent, told by the ROS graph: sensors without data, commands unheard."""
+"""Finds in the ROS graph why a robot's topics are silent: sensors without data, commands unheard."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REPEAT_S = 10.0  # between two warnings of one cause
 
 
 class TopicWatch:
-    """Warns of each cause once and then every REPEAT_S, and tells when it is over. For one thread."""
+    """Warns of each cause, repeats it every REPEAT_S, and logs when the cause is gone. For one thread."""
 
     def __init__(self, node: Node, contract: Contract) -> None:
         self._node = node
@@ -29,11 +29,11 @@ class TopicWatch:
         self._sensors: dict[str, str] = {source.topic: source.type for source in contract.joint_sources}
         self._sensors |= {source.topic: source.type for source in contract.images.values()}
         self._sinks = {sink.topic: sink.type for sink in contract.commands}
-        self._since_s: dict[str, float] = {}  # since when a topic is silent or unheard
+        self._since_s: dict[str, float] = {}  # time at which a topic was first seen silent or unheard
         self._told: dict[str, tuple[str, float]] = {}  # cause and time of the last warning by topic
 
     def look_at_sensors(self, delivering: Collection[str], wanted: Collection[str]) -> None:
-        """Warn of sensors that have never delivered. delivering: topics that have; wanted: that must."""
+        """Warn of `wanted` sensor topics that have never delivered. delivering: topics that have."""
         for topic, kind in self._sensors.items():
             if topic in delivering:
                 self._end(topic, "delivers now")
@@ -86,7 +86,7 @@ class TopicWatch:
 
 @dataclass(frozen=True)
 class Phrases:
-    """How a mismatch is told of publishers or of subscribers."""
+    """The words for a mismatch with publishers or with subscribers."""
 
     other_type: str
     other_qos: str
