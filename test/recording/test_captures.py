@@ -51,10 +51,10 @@ def test_the_captures_of_an_earlier_run_count_and_are_not_written_over(tmp_path:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (b"", "is no capture"),
-        (b"\xff not msgpack", "is no capture"),
+        (b"", "is not a capture"),
+        (b"\xff not msgpack", "is not a capture"),
         (msgpack.packb({"version": 9}), "version: found 9, expected 2"),
-        (msgpack.packb({"version": 2}), "is no capture"),
+        (msgpack.packb({"version": 2}), "is not a capture"),
     ],
 )
 def test_a_file_that_is_no_capture_is_named(tmp_path: Path, data: bytes, words: str):
@@ -68,7 +68,7 @@ def test_a_file_that_is_no_capture_is_named(tmp_path: Path, data: bytes, words: 
 def test_half_a_capture_is_refused(tmp_path: Path):
     path = CaptureRing(tmp_path, 1).put(make_capture())
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(CaptureError, match="is no capture"):
+    with pytest.raises(CaptureError, match="is not a capture"):
         load_capture(path)
 
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Bags: record them, read back what a robot did, draw it."""
+"""Bags: recorded, read back and drawn."""
 
 from remote_inference.recording.bag import BagError, BagTopic, BagWriter, open_bag
 from remote_inference.recording.frames import FramesError, draw_film_strip

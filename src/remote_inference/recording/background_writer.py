@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Writing to a disk that may be slow, full or gone, away from the threads that must not wait for it."""
+"""Writes to a disk that may be slow, full or gone, away from the threads that must not wait for it."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def _one_kind(_: object) -> str:
 class BackgroundWriter(Generic[Entry]):
     """Writes entries one after another on a thread of its own.
 
-    An entry that cannot be written, or finds too many waiting, is dropped and counted by its kind. Then the
-    next one is tried; a writer that stops at a failure drops all that follow.
+    An entry that cannot be written, or that meets a full queue, is dropped and counted by its kind. Then the
+    next entry is tried; a writer that stops at a failure drops all later entries.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class BackgroundWriter(Generic[Entry]):
         kind: Callable[[Entry], str] = _one_kind,
         stops_at_failure: bool = False,
     ) -> None:
-        """name: the thread's. write: called there. on_drop: told why, on the thread that found out."""
+        """name: the thread's. write: called there. on_drop: called with the reason, where it happens."""
         self._write = write
         self._on_drop = on_drop
         self._kind = kind
@@ -49,7 +49,7 @@ class BackgroundWriter(Generic[Entry]):
         self._closed = False
         self._dropped: Counter[str] = Counter()
         self._lock = threading.Lock()  # of the counts
-        self.failure: Exception | None = None  # what has stopped the writing
+        self.failure: Exception | None = None  # the error that stopped the writing
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -65,7 +65,7 @@ class BackgroundWriter(Generic[Entry]):
             return self._dropped[kind]
 
     def put(self, entry: Entry) -> None:
-        """Hand an entry over, or drop it; never blocks. Called by one thread."""
+        """Queue an entry, or drop it; never blocks. For one thread."""
         try:
             if self._closed:
                 raise queue.Full
@@ -74,7 +74,7 @@ class BackgroundWriter(Generic[Entry]):
             self._drop(entry, "closed" if self._closed else "the disk does not keep up")
 
     def close(self, timeout_s: float) -> bool:
-        """Write what waits and end; what still waits after timeout_s is dropped, and the answer is False."""
+        """Write the waiting entries and end. After timeout_s, drop the rest and return False."""
         deadline_s = time.monotonic() + timeout_s
         self._closed = True
         with suppress(queue.Full):
@@ -84,12 +84,12 @@ class BackgroundWriter(Generic[Entry]):
         return not self._thread.is_alive()
 
     def _abandon(self) -> None:
-        """Drop what waits; the thread ends with the write that it is in."""
+        """Drop the waiting entries; the thread ends after the write in progress."""
         with suppress(queue.Empty):
             while True:
                 if (entry := self._waiting.get_nowait()) is not None:
                     self._count(entry)
-        with suppress(queue.Full):  # by an entry that was put while this was closed
+        with suppress(queue.Full):  # an entry may have been put during the closing
             self._waiting.put_nowait(None)
 
     def _run(self) -> None:
@@ -101,7 +101,7 @@ class BackgroundWriter(Generic[Entry]):
     def _try(self, entry: Entry) -> None:
         try:
             self._write(entry)
-        except Exception as error:  # a full disk, a folder that is gone: costs this entry
+        except Exception as error:  # a full disk or a missing folder costs this entry only
             self._drop(entry, f"{type(error).__name__}: {error}")
             if self._stops_at_failure:
                 self._closed = True

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """rosbag2 bags (MCAP) written from serialized messages and read back, without a running ROS graph.
 
-Every bag carries the full text of its message definitions, comments included, so that Foxglove and
-PlotJuggler open it as it is, and so that it stays readable when the installed messages have grown.
+Every bag carries the full text of its message definitions, comments included. So Foxglove and PlotJuggler
+open the bag as it is, and it stays readable when the installed messages have grown.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class BagError(UserError):
 
 @dataclass(frozen=True)
 class BagTopic:
-    """One recorded topic. `offered_qos` is what its publishers offered, and `ros2 bag play` offers again."""
+    """One recorded topic. `offered_qos`: the QoS of its publishers, which `ros2 bag play` offers again."""
 
     name: str
     msgtype: str  # as in "std_msgs/msg/Header"
@@ -73,7 +73,7 @@ def _installed_text(msgtype: str) -> str:
 
 def _nested_types(text: str, msgtype: str) -> list[str]:
     _, fields = get_types_from_msg(text, msgtype)[msgtype]
-    # A field is (kind, value); of an array or a sequence, value is (element, length) and element such a pair.
+    # A field is (kind, value). Of an array or a sequence, value is (element, length); element is a field.
     elements: list[Any] = [
         value[0] if kind in {Nodetype.ARRAY, Nodetype.SEQUENCE} else (kind, value)
         for _, (kind, value) in fields
@@ -82,11 +82,11 @@ def _nested_types(text: str, msgtype: str) -> list[str]:
 
 
 class BagWriter:
-    """Writes one new bag from CDR bytes as they came off the wire. Not thread-safe.
+    """Writes one new bag from CDR bytes as received. Not thread-safe.
 
-    Leaving the context finishes the bag even after an error: what was recorded until then stays readable.
-    `contract` is the text of the recorded robot's contract: it says joints, units and limits.
-    Raises BagError when something exists at `path` already, or it cannot be created.
+    Leaving the context finishes the bag even after an error, so the messages until then stay readable.
+    `contract` is the text of the recorded robot's contract, with joints, units and limits.
+    Raises BagError when `path` exists already or the bag cannot be created.
     """
 
     def __init__(self, path: Path, topics: Iterable[BagTopic] = (), *, contract: str = "") -> None:
@@ -128,7 +128,7 @@ class BagWriter:
         self.counts[topic.name] = 0
 
     def write(self, topic_name: str, stamp_ns: int, cdr: bytes) -> None:
-        """Append one message; `stamp_ns` is its reception by wall clock, `cdr` includes the CDR header."""
+        """Append one message. stamp_ns: its reception by wall clock. cdr: its bytes with the CDR header."""
         try:
             connection = self._connections[topic_name]
         except KeyError:

@@ -29,12 +29,12 @@ WARNING_PERIOD_S = 10.0
 
 
 class CaptureError(UserError):
-    """A file is no capture; the message names it."""
+    """A file is not a capture; the message names the file."""
 
 
 @dataclass(frozen=True)
 class Capture:
-    """One request as it arrived and what it was answered with.
+    """One request as it arrived, and its answer.
 
     data: serialized Observation. model and robot: float32 `[chunk_size, action_dim]`. batch_size: requests
     that were served together, this one included.
@@ -54,14 +54,14 @@ class Capture:
 
 
 class CaptureRing:
-    """Keeps the newest `maximum` captures of a folder; older ones of earlier runs count."""
+    """Keeps the newest `maximum` captures of a folder; captures of earlier runs count, too."""
 
     def __init__(self, folder: Path, maximum: int) -> None:
         """Create the folder. Raises OSError when it cannot be written."""
         self._folder = folder
         self._maximum = maximum
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder, buffering=0) as probe:  # it may be read-only
+        with tempfile.TemporaryFile(dir=folder, buffering=0) as probe:  # the folder may be read-only
             probe.write(b"probe")
         self._files = sorted(folder.glob(f"*{SUFFIX}"))
         self._next = int(self._files[-1].stem) + 1 if self._files else 0
@@ -80,13 +80,13 @@ class CaptureRing:
 
 
 class CaptureWriter:
-    """Writes the ring of a manifest's `capture_dir` on a thread of its own: inference never waits for a disk.
+    """Writes the ring of a manifest's `capture_dir` on its own thread: inference never waits for a disk.
 
     Raises DocumentError when the folder cannot be written.
     """
 
     def __init__(self, folder: str, maximum: int, warn: Callable[[str], None]) -> None:
-        """warn: told what is lost, at most once in WARNING_PERIOD_S, on the thread that found out."""
+        """warn: called with what is lost, at most once in WARNING_PERIOD_S, on the thread that lost it."""
         try:
             ring = CaptureRing(Path(folder), maximum)
         except (OSError, ValueError) as error:
@@ -101,16 +101,16 @@ class CaptureWriter:
         return self._writer.dropped
 
     def put(self, offer: SessionOffer, data: bytes, chunk: Chunk, batch_size: int) -> None:
-        """Hand over what was asked and answered, or drop it when the disk does not keep up."""
+        """Queue a request and its answer, or drop both when the disk does not keep up."""
         self._writer.put(Capture.of(offer, data, chunk, batch_size))
 
     def close(self) -> None:
-        """Write what waits and end."""
+        """Write the waiting captures and end."""
         if not self._writer.close(CLOSE_TIMEOUT_S):
             self._tell(f"captures: the disk has not answered for {CLOSE_TIMEOUT_S:g} s: {self.dropped} lost")
 
     def _warn(self, reason: str) -> None:
-        """Say at most once in a while what is lost."""
+        """Warn of lost captures, at most once in WARNING_PERIOD_S."""
         if self._warnings.admits("lost", time.monotonic()):
             self._tell(f"a capture is lost, {self.dropped} so far: {reason}")
 
@@ -140,8 +140,8 @@ def load_capture(path: Path) -> Capture:
         raise CaptureError(f"{path}: cannot be read: {error.strerror}") from error
     except CaptureError:
         raise
-    except Exception as error:  # whatever bytes that are no capture make msgpack and the rest raise
-        raise CaptureError(f"{path}: is no capture: {type(error).__name__}: {error}") from error
+    except Exception as error:  # msgpack and numpy raise many kinds for other bytes
+        raise CaptureError(f"{path}: is not a capture: {type(error).__name__}: {error}") from error
 
 
 def _to_bytes(capture: Capture) -> bytes:

@@ -1,9 +1,9 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The episodes of a run and how each went, as far as anyone knows.
+"""The episodes of a run and their outcomes, as far as they are known.
 
-A bag does not say whether an episode reached its goal: whoever judged it has to say so. What a bag does say
-is that the robot was without actions when the episode ended.
+A bag does not say whether an episode reached its goal: the caller may say so. A bag does say whether the
+robot was without actions when the episode ended.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ class Episode:
     episode_id: int
     begin_s: float
     end_s: float
-    success: bool | None  # None: nobody said
+    success: bool | None  # None: unknown
     last_state: str  # of the client; empty when the bag does not say
 
     @property
     def trouble(self) -> str:
-        """What went wrong in a word or two, empty when nothing is known to have."""
+        """The failure in a word or two; empty when no failure is known."""
         if self.success is None and self.last_state in WITHOUT_ACTIONS:
             return f"ended {self.last_state}"
         return "failed" if self.success is False else ""

@@ -21,7 +21,7 @@ _FILM, _HOLE, _TEXT = "#1B1B1B", "#F4F4F4", "#F4F4F4"
 
 
 class FramesError(UserError):
-    """No film strip can be drawn; says which camera or window has no images."""
+    """No film strip can be drawn; the message names the camera or window without images."""
 
 
 def draw_film_strip(
@@ -34,7 +34,7 @@ def draw_film_strip(
     """Draw `count` frames, evenly spaced over one episode or over a part of it, to a PNG file.
 
     The episode is that of the first image in `window_s` (begin, end) [s]; without a window, in the bag.
-    A second row shows the same moments by the next camera where there is one.
+    A second row shows the same moments by the next camera, if there is one.
 
     Raises FramesError when `camera_index` has no image in the window.
     """

@@ -30,7 +30,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class ObservedImage:
-    """A JPEG image as it was recorded; a camera topic says neither camera nor episode."""
+    """A JPEG image as recorded; the image of a camera topic names neither camera nor episode."""
 
     t_s: float
     name: str  # frame_id
@@ -70,7 +70,8 @@ def make_frames(
 ) -> tuple[Frame, ...]:
     """Return the images in order of time.
 
-    A recorded topic of an observation's camera, by frame_id, is denser; its episode is the last tick's.
+    The images of a camera topic, which is denser, join those of the observations' camera with the same
+    frame_id. Their episode is that of the last tick.
     """
     cameras = {image.name: image.camera for image in images if image.camera is not None and image.name}
     frames: list[Frame] = []

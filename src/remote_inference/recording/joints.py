@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which recorded topics measured a robot's joints.
 
-The contract says it exactly. Without one, a joint is taken from the JointState topic in the robot's namespace
-that names it most often, or from one outside where none inside does. Topics of other robots in the bag do not
-count, nor do topics whose messages repeat the executed actions: those are commands.
+The contract names them exactly. Without a contract, a joint is taken from the JointState topic in the robot's
+namespace that names the joint most often, or else from a topic outside. Topics of other robots in the bag do
+not count, nor do topics whose messages repeat the executed actions: those are commands.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from remote_inference.recording.bag import BagTopic
 FloatArray = NDArray[np.float64]
 
 EXECUTED_SUFFIX = "/remote_inference/executed"
-_REPEATING_SHARE = 0.9  # of a topic's messages that hold an executed action make it a command topic
+_REPEATING_SHARE = 0.9  # of a topic's messages: if so many hold an executed action, the topic carries commands
 
 
 @dataclass(frozen=True)
 class Joint:
-    """One dimension of the action and where it was measured, in the order of the actions."""
+    """One dimension of the action, with its measurements."""
 
     name: str
     topic: str  # empty when nothing in the bag measures it
@@ -65,7 +65,7 @@ def joint_topics(
 
 @dataclass(frozen=True)
 class JointRecord:
-    """One JointState message: what it names, and the values of the action's kind."""
+    """One JointState message: its names, and its values of the action's kind."""
 
     t_s: float
     values: Mapping[str, float]  # by joint

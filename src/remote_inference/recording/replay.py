@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`remote-inference replay-capture`: serve captured requests again and compare the chunks.
 
-A request that was served alone gives the same bytes; one that was served in a batch only nearly so.
+A request that was served alone gives the same bytes; a request that was served in a batch gives close values.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ BATCH_TOLERANCE: Mapping[str, float] = {"float32": 1e-3, "float16": 1e-2, "bfloa
 
 @dataclass(frozen=True)
 class Replay:
-    """How a request's chunk compares with the captured one."""
+    """The comparison of a request's chunk with the captured one."""
 
     path: Path
     seq_id: int
-    batch_size: int  # in which it was served then; it is served alone now
+    batch_size: int  # of the captured request, which is served alone now
     is_same_policy: bool  # by fingerprint
-    error: str = ""  # why there is nothing to compare
+    error: str = ""  # why the chunks cannot be compared
     is_equal: bool = False  # bytes of both spaces
     is_close: bool = False  # within BATCH_TOLERANCE, both spaces
     largest_difference: float = math.nan  # over both spaces, in the unit of each
 
     @property
     def agrees(self) -> bool:
-        """True when the chunk is what was captured, as far as the captured batch lets it be."""
+        """True when the chunk equals the captured one, within the tolerance of the captured batch."""
         return self.is_equal or (self.is_close and self.batch_size > 1)
 
     def __str__(self) -> str:
@@ -57,10 +57,10 @@ class Replay:
 
 
 def replay(paths: Sequence[Path], manifest: Manifest) -> list[Replay]:
-    """Serve captures with a manifest's policy, each alone and with processors of its own.
+    """Serve captures with a manifest's policy, each alone and with fresh processors.
 
-    What a session's processors or a policy remembered of earlier requests is not part of a capture. Raises
-    CaptureError for a file that is none, PolicyError when the policy cannot be loaded.
+    A capture does not hold what processors or policy remembered of earlier requests. Raises CaptureError for
+    a file that is not a capture, PolicyError when the policy cannot be loaded.
     """
     captures = [(path, load_capture(path)) for path in paths]
     policy = load_policy(manifest.model)

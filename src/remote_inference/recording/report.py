@@ -31,7 +31,7 @@ _TITLE_CHARACTERS, _LINE_CHARACTERS = 110, 170
 
 
 class ReportError(UserError):
-    """A report cannot be drawn; names the file or the window and what is wrong with it."""
+    """A report cannot be drawn; the message names the file or the window, and the problem."""
 
 
 def draw_report(
@@ -41,11 +41,11 @@ def draw_report(
     window_s: tuple[float, float] | None = None,
     outcomes: Mapping[int, bool] | None = None,
 ) -> None:
-    """Draw a run to a picture, whose name's ending says the format.
+    """Draw a run to a picture in the format of the name's ending.
 
-    Every panel shows `window_s` (begin, end) [s] of the bag. Without one, the panels below show the whole run
-    and the joint panels up to 20 s from the first command on, less when so many chunks are in there that
-    their boundaries could not be told apart. `outcomes` says by episode_id which episodes succeeded.
+    Every panel shows `window_s` (begin, end) [s] of the bag. Without a window, the lower panels show the
+    whole run and the joint panels up to 20 s from the first command on, less when there are too many chunks
+    to see their boundaries. `outcomes` says by episode_id which episodes succeeded.
 
     Raises ReportError when nothing of the run is in the window, or the picture cannot be written.
     """
@@ -71,7 +71,7 @@ def draw_report(
 
 
 def default_window(timeline: Timeline) -> tuple[float, float]:
-    """Return the (begin, end) [s] that the joint panels show unless told otherwise."""
+    """Return the (begin, end) [s] that the joint panels show by default."""
     commanded = timeline.executed.t_s[timeline.executed.commanded]
     first = float(commanded[0]) if len(commanded) else 0.0
     begin = max(0.0, first - _LEAD_IN_S)

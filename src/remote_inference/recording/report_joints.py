@@ -35,9 +35,9 @@ from remote_inference.recording.report_style import (
 from remote_inference.recording.timeline import Timeline
 
 COLUMNS = 2
-_MAX_MARKED_BOUNDARIES = 150  # in a panel; more could not be told apart
+_MAX_MARKED_BOUNDARIES = 150  # in a panel; more would run together
 _MARGIN_S = 0.5  # drawn beyond the window, so that lines run to its edges
-_NEAR = 0.15  # of the range of values: a limit at most so far beyond it comes into view
+_NEAR = 0.15  # share of the range of values within which a limit beyond the range is shown
 
 
 def joint_rows(timeline: Timeline) -> int:
@@ -52,7 +52,7 @@ def draw_joints(
     episodes: Sequence[Episode],
     window_s: tuple[float, float],
 ) -> list[Handle]:
-    """Draw a panel per joint; return what their legend says."""
+    """Draw a panel per joint; return the entries of their legend."""
     begin, end = window_s
     executed = timeline.executed
     rows = joint_rows(timeline)
@@ -123,7 +123,7 @@ def _draw_measured(axes: Axes, joint: Joint, begin: float, end: float) -> None:
 
 
 def _draw_limits(axes: Axes, joint: Joint) -> bool:
-    """Draw and name the limits that are in view; return whether any is."""
+    """Draw and name the limits in view; return whether there are any."""
     values = np.concatenate([np.asarray(line.get_ydata(), float) for line in axes.lines] or [np.empty(0)])
     values = values[np.isfinite(values)]
     if joint.limit is None or not len(values):

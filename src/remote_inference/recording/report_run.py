@@ -41,7 +41,7 @@ from remote_inference.recording.report_style import (
 from remote_inference.recording.timeline import Timeline
 
 _LATENCY_IN, _AGE_IN, _GUARD_ROW_IN, _STATES_IN, _GAP_IN = 1.6, 1.1, 0.2, 0.6, 0.42
-_CROWD = 60  # episodes that leave no room for names
+_CROWD = 60  # number of episodes that leaves no room for names
 _CHARACTER_IN = 0.068  # width of a character of the episodes' names
 
 
@@ -144,7 +144,7 @@ def _draw_age(axes: Axes, timeline: Timeline) -> None:
 def guard_events(timeline: Timeline) -> dict[str, FloatArray]:
     """Return when [s] the guard intervened, by rule.
 
-    The control ticks name their rules. A rule that refuses whole chunks shows in the client's counts alone.
+    The control ticks name their rules. A rule that refuses whole chunks shows only in the client's counts.
     """
     executed = timeline.executed
     named = sorted({rule for rules in executed.interventions for rule in rules})
@@ -206,7 +206,7 @@ def _draw_states(
 
 
 def _draw_episodes(axes: Axes, episodes: Sequence[Episode], window_s: tuple[float, float]) -> None:
-    """Mark the episodes and name those that have room; one in trouble goes before its neighbours."""
+    """Mark the episodes and name those that have room; an episode in trouble is named first."""
     begin, end = window_s
     width_in = axes.get_window_extent().width / DPI
     character_s = (end - begin) * _CHARACTER_IN / width_in
@@ -222,7 +222,7 @@ def _draw_episodes(axes: Axes, episodes: Sequence[Episode], window_s: tuple[floa
         )
         for name in _names(episode):
             until_s = t_s + (len(name) + 2) * character_s
-            last = crowded and name == str(episode.episode_id)  # such a number may reach over its neighbours
+            last = crowded and name == str(episode.episode_id)  # a bare number may reach over its neighbours
             if until_s <= (end if last else min(episode.end_s, end)) and all(
                 until_s <= a or t_s >= b for a, b in taken
             ):
@@ -233,7 +233,7 @@ def _draw_episodes(axes: Axes, episodes: Sequence[Episode], window_s: tuple[floa
 
 
 def _names(episode: Episode) -> tuple[str, ...]:
-    """Return what an episode may be called, from long to short."""
+    """Return the names of an episode, from long to short."""
     number = str(episode.episode_id)
     if episode.trouble:
         return (f"episode {number} {episode.trouble}", f"{number} {episode.trouble}", number)

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What the panels of a report share: colours, type, legends and spans of time."""
+"""Colours, type, legends and spans of time that the panels of a report share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from remote_inference.recording.joints import FloatArray
 
-# Okabe and Ito's palette: told apart by colour-blind readers.
+# Okabe and Ito's palette, which colour-blind readers can distinguish.
 BLUE, ORANGE, GREEN, SKY, VERMILLION = "#0072B2", "#E69F00", "#009E73", "#56B4E9", "#D55E00"
 GREY, LIGHT, PALE, TROUBLE = "#8A8A8A", "#E4E4E4", "#F1F1F1", "#FADBD0"
 STATE_COLOURS = {
@@ -35,11 +35,11 @@ Handle = Line2D | Patch
 
 @dataclass(frozen=True)
 class Windows:
-    """What the panels show, each (begin, end) [s] of the bag."""
+    """The windows of the panels, each (begin, end) [s] of the bag."""
 
     run_s: tuple[float, float]
     joints_s: tuple[float, float]
-    excerpt_s: tuple[float, float] | None  # the joints' part of the run, None when it is all of it
+    excerpt_s: tuple[float, float] | None  # the joints' part of the run, None for the whole run
 
 
 def style(axes: Axes, ylabel: str) -> None:

@@ -16,11 +16,11 @@ from remote_inference.core.server.request_record import RequestRecord
 from remote_inference.recording.background_writer import BackgroundWriter
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
-OLD_FILES = 4  # kept beside the newest as <file>.1 to <file>.4
+OLD_FILES = 4  # beside the newest, as <file>.1 to <file>.4
 MAX_WAITING = 10_000  # lines on their way to a slow disk; more are dropped and counted
-CLOSE_TIMEOUT_S = 2.0  # for what waits when the server ends
+CLOSE_TIMEOUT_S = 2.0  # for the lines that wait when the server ends
 
-# Of a line in the file, in this order. `make docs` shows them to people.
+# Fields of a line in the file, in this order. `make docs` writes them into the pages.
 DESCRIPTIONS: Mapping[str, str] = {
     "time": "when the answer was ready, by the server's wall clock: UTC, ISO 8601 with milliseconds",
     "server": "fully qualified name of the server's node",
@@ -32,7 +32,7 @@ DESCRIPTIONS: Mapping[str, str] = {
     "episode_id": "episode of the request; 0 when it was unreadable",
     "batch_size": "requests that were served together, this one included; 0 when it was not answered",
     "queue_wait_ms": "arrival of the request until the worker took it [ms]",
-    "inference_ms": "from there until the chunks of its batch were ready: decoding, policy, processors [ms]",
+    "inference_ms": "from then until the chunks of its batch were ready: decoding, policy, processors [ms]",
     "staleness_ms": "how long the robot had been waiting here when its chunk was ready [ms]: from the first "
     "request since its last chunk, superseded ones included",
     "superseded": "requests of this robot that this one replaced unserved",
@@ -42,7 +42,7 @@ DESCRIPTIONS: Mapping[str, str] = {
 
 
 class RequestLog:
-    """The audit file. Writing happens on a thread of its own: a slow disk costs lines, never inference time.
+    """The audit file, written on its own thread: a slow disk costs lines, never inference time.
 
     Raises OSError when the file cannot be opened.
     """
@@ -58,11 +58,11 @@ class RequestLog:
         return self._writer.dropped
 
     def write(self, record: RequestRecord) -> None:
-        """Hand over one record; never blocks."""
+        """Queue one record; never blocks."""
         self._writer.put((time.time(), record))
 
     def close(self) -> bool:
-        """Write what is waiting and close the file; return False when the disk does not end in time."""
+        """Write the waiting lines and close the file; return False when the disk does not finish in time."""
         if not self._writer.close(CLOSE_TIMEOUT_S):
             return False  # the file is still being written to
         self._file.close()
@@ -76,7 +76,7 @@ class RequestLog:
 
 
 class _RotatingFile:
-    """Appends lines. A full file becomes `<file>.1`, older ones move on, the oldest goes.
+    """Appends lines. A full file becomes `<file>.1`, older files are renumbered, the oldest is removed.
 
     The standard library's handler would do, but logging closes every handler when the process ends, and so
     waits for a disk that does not answer.
@@ -88,7 +88,7 @@ class _RotatingFile:
 
     def append(self, line: bytes) -> None:
         """Write a whole line or nothing. Raises OSError."""
-        if self._file.closed:  # could not be opened anew when the last one was full
+        if self._file.closed:  # the new file could not be opened when the last one was full
             self._file = self._open()
         size = self._size()
         if size and size + len(line) > MAX_FILE_BYTES:
@@ -99,7 +99,7 @@ class _RotatingFile:
             while rest:
                 rest = rest[self._file.write(rest) :]
         except OSError:
-            with suppress(OSError):  # no file that could be cut, such as a pipe
+            with suppress(OSError):  # a pipe, for example, cannot be truncated
                 self._file.truncate(size)
             raise
 

@@ -17,11 +17,11 @@ UNKNOWN_UNIT = "unknown"
 
 
 def summarise(timeline: Timeline) -> dict[str, Any]:
-    """Return the run in numbers, ready for JSON; None stands for a statistic of nothing.
+    """Return the run in numbers, ready for JSON; None stands for a statistic without samples.
 
-    `seams` is about the largest joint step from one command to the next, where a new chunk begins and within
-    chunks; by unit, "unknown" without a contract. A hold in between is part of the seam, a change of episode
-    is no seam.
+    `seams` compares the largest joint steps between commands at chunk boundaries with those within chunks, by
+    unit, "unknown" without a contract. A hold in between is part of the seam; a change of episode is not a
+    seam.
     """
     executed, states = timeline.executed, timeline.states
     until = np.append(states.t_s[1:], timeline.duration_s)[: len(states.t_s)]
@@ -70,5 +70,5 @@ def _steps(executed: Executed, columns: list[int]) -> tuple[FloatArray, FloatArr
     counted = chunk[row] & (executed.episode_id[row] == executed.episode_id[previous])
     other = np.array([executed.request[a] != executed.request[b] for a, b in zip(previous, row, strict=True)])
     begins = other | ~chunk[previous]
-    adjacent = executed.tick[row] == executed.tick[previous] + 1  # else messages are missing in the bag
+    adjacent = executed.tick[row] == executed.tick[previous] + 1  # otherwise messages are missing in the bag
     return step[counted & begins], step[counted & ~begins & adjacent]

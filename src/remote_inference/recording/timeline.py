@@ -47,7 +47,7 @@ class Executed:
 
     t_s: FloatArray
     tick: IntArray
-    action: FloatArray  # [n, action_dim] as published; a row of NaN where nothing was
+    action: FloatArray  # [n, action_dim] as published; NaN in a row without a command
     source: IntArray  # values of CommandSource
     request: tuple[tuple[str, int], ...]  # session_id and seq_id behind the action
     step_index: IntArray  # row of the source chunk
@@ -76,7 +76,7 @@ class States:
     cause: tuple[str, ...]
     paused: NDArray[np.bool_]
     counters: dict[str, int]  # chunks_merged, chunks_dropped, ...: totals at the end of the bag
-    guard_rises: dict[str, FloatArray]  # by rule of the guard, when a message came whose count had risen
+    guard_rises: dict[str, FloatArray]  # by rule of the guard, times of the messages with a higher count
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class Cycles:
 
     @property
     def network_ms(self) -> FloatArray:
-        """[n] what is left of the latency without queue and inference: both ways and the nodes' overhead."""
+        """[n] latency without queue and inference: both ways of the network and the nodes' overhead."""
         return np.maximum(self.latency_ms - self.queue_wait_ms - self.inference_ms, 0.0)
 
 
@@ -283,7 +283,7 @@ def _states(rows: list[tuple[float, Any]]) -> States:
 
 
 def _guard_rises(rows: list[tuple[float, Any]]) -> dict[str, FloatArray]:
-    """Return the times [s] by rule; the counts of the bag's first message are of before."""
+    """Return the times [s] by rule. The first message's counts are from before the bag."""
     rises: dict[str, list[float]] = defaultdict(list)
     before: dict[str, int] | None = None
     for t_s, m in rows:
