@@ -24,7 +24,7 @@ from remote_inference.recording.bag import BagTopic
 FloatArray = NDArray[np.float64]
 
 EXECUTED_SUFFIX = "/remote_inference/executed"
-_REPEATING_SHARE = 0.9  # of a topic's messages: if so many hold an executed action, the topic carries commands
+_REPEATING_SHARE = 0.9  # of its messages that hold an executed action make a topic a command topic
 
 
 @dataclass(frozen=True)

@@ -37,9 +37,7 @@ class ModelSource(Document):
             "for hold its `policy.json`; relative to the manifest's",
         ),
     ]
-    revision: Annotated[
-        str, Field(description="the only revision to serve; empty: the folder's")
-    ] = ""
+    revision: Annotated[str, Field(description="the only revision to serve; empty: the folder's")] = ""
     device: Annotated[str, Field(min_length=1, description="where it runs, as torch names it")] = "cpu"
     dtype: Annotated[
         Literal["float32", "bfloat16", "float16"], Field(description="precision of the weights")
@@ -108,9 +106,7 @@ class Manifest(Document):
     ] = ""
     capture_dir: Annotated[
         str,
-        Field(
-            description="folder of requests for `replay-capture`, relative to the manifest's; empty: none"
-        ),
+        Field(description="folder of requests for `replay-capture`, relative to the manifest's; empty: none"),
     ] = ""
     capture_max: Annotated[int, Field(ge=1, le=1_000_000, description="newest requests kept")] = 100
     inject_latency_ms: Annotated[
