@@ -68,7 +68,7 @@ def _print_summary_so_far(
 ) -> None:
     try:
         print_summary(console, write_summary(options, episodes, folder), folder)
-    except (UserError, OSError) as error:  # such as a recorder that was killed: what ended the run says more
+    except (UserError, OSError) as error:  # such as a killed recorder: the error that ended the run says more
         console.print(f"no summary: {error}", highlight=False, markup=False)
 
 

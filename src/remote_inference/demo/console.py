@@ -31,7 +31,7 @@ STATE_STYLES = {
 
 @contextmanager
 def live_progress(console: Console, options: DemoOptions) -> Iterator[Callable[[Progress], None]]:
-    """Show a run; yields what to tell it."""
+    """Show a run; yield a function that takes its progress."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The demo's operator: resets the arm and the robot through their services and reads how they do."""
+"""The demo's operator: resets the arm and the robot through their services and reads their states."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Operator:
         )
 
     def begin_episode(self, seed: int) -> int:
-        """Put the arm into the start of an episode and let the robot go, never commanding it in between.
+        """Put the arm into the start of an episode and resume the robot, which is paused in between.
 
         Returns the robot's episode_id.
         """
@@ -80,11 +80,11 @@ class Operator:
         return int(started.episode_id)
 
     def outcome(self) -> BeltArmOutcome.Response:
-        """Read how the episode stands."""
+        """Return the episode's outcome so far."""
         return self._call(self._read_outcome, BeltArmOutcome.Request())
 
     def spin(self, duration_s: float) -> None:
-        """Let messages come in."""
+        """Receive messages for a time."""
         self._ros.spin(duration_s)
 
     def _on_state(self, state: ClientState) -> None:

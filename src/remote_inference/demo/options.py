@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What a run of the demo can be asked for."""
+"""The options of a run of the demo."""
 
 from __future__ import annotations
 

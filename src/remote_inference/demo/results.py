@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What a run of the demo leaves behind: summary.json, report.png, frames.png and the bag they come from."""
+"""The results of a run of the demo: summary.json, report.png and frames.png, drawn from its bag."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def write_results(options: DemoOptions, episodes: Sequence[Episode], folder: Pat
 
 
 def write_summary(options: DemoOptions, episodes: Sequence[Episode], folder: Path) -> dict[str, Any]:
-    """Do without the pictures, which take a while; there must be an episode."""
+    """Write and return only the summary: the pictures take a while. There must be an episode."""
     return _write_summary(options, episodes, folder, load_timeline(folder / "bag", NAMESPACE))
 
 

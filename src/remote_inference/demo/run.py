@@ -41,10 +41,10 @@ class Episode:
 
 @dataclass(frozen=True)
 class Progress:
-    """What a watcher is told about ten times a second."""
+    """The progress of a run, reported about ten times a second."""
 
     episodes: tuple[Episode, ...]
-    state: str  # of the robot, or what is being waited for
+    state: str  # of the robot, or the awaited condition
 
 
 def run_episodes(
@@ -52,8 +52,8 @@ def run_episodes(
 ) -> None:
     """Run the demo with its logs, manifest and bag in `folder`.
 
-    episodes: takes each one when it ends, so that they are known, too, when this raises. Raises ProcessError
-    when a process ends, OperatorError when something does not answer.
+    episodes: receives each episode when it ends, so that the episodes are known even when this raises.
+    Raises ProcessError when a process ends, OperatorError when something does not answer.
     """
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
     folder.mkdir(parents=True, exist_ok=True)

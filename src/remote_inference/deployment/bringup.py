@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which processes, parameters and environment make up a deployment.
 
-The launch files and the command line both read it: what the tests start is what `ros2 launch` starts.
+The launch files and the command line both use it, so the tests start what `ros2 launch` starts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from remote_inference.deployment import zenoh_config
 from remote_inference.errors import UserError
 from remote_inference.paths import share_path
 
-# Messages near 1 MB drown in page faults under glibc's defaults, which give such blocks back at once.
+# glibc's defaults return blocks near 1 MB to the system at once: each message would cost many page faults.
 MALLOC_ENVIRONMENT = {
     "MALLOC_MMAP_THRESHOLD_": "33554432",
     "MALLOC_TRIM_THRESHOLD_": "268435456",
@@ -40,11 +40,11 @@ RECORDED_TOPICS = {
 
 
 class DeploymentError(UserError):
-    """What was asked for cannot be started; the message says why."""
+    """A deployment cannot be started; the message says why."""
 
 
 class MiddlewareError(DeploymentError):
-    """The middleware that was asked for is not installed."""
+    """The chosen middleware is not installed."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def absolute_namespace(namespace: str) -> str:
 
 
 def environment(rmw: str = "", router: str = "") -> dict[str, str]:
-    """Return the environment variables that every process of a deployment gets; what is set already wins.
+    """Return the environment variables for every process of a deployment; those already set win.
 
     rmw: RMW_IMPLEMENTATION, empty to keep the one in force. router: endpoint of the Zenoh router that the
     nodes connect to, such as tls/host:7447; empty: the configuration's. Raises EndpointError.
@@ -112,7 +112,7 @@ def environment(rmw: str = "", router: str = "") -> dict[str, str]:
 
 
 def middleware_warnings(rmw: str, router: str = "") -> list[str]:
-    """Return what to tell a user whose middleware is not Zenoh.
+    """Return the warnings for a user whose middleware is not Zenoh.
 
     rmw: RMW_IMPLEMENTATION, empty for the distribution's default. router: as given to `environment`. Raises
     MiddlewareError when `rmw` is not installed.
@@ -222,8 +222,8 @@ def recorder(
     It is not required: a full disk must not end control.
 
     Camera images are in the observations. extra_topics: message type by topic relative to the namespace.
-    Raises DocumentError for a bad contract and DeploymentError when there is something at `bag` already: a
-    recorder that refuses would leave the robot running unrecorded.
+    Raises DocumentError for a bad contract and DeploymentError when `bag` exists already: a recorder that
+    refuses would leave the robot running unrecorded.
     """
     if Path(bag).exists():
         raise DeploymentError(f"{bag}: exists already, expected the folder of a bag to create")
@@ -286,7 +286,7 @@ def demo_processes(*, namespace: str = "/belt_arm_1", rmw: str = "") -> list[Pro
 
 
 def _yaml(value: Any) -> str:
-    """Write a parameter's value as `--ros-args -p` reads it."""
+    """Return a parameter's value as `--ros-args -p` reads it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (list, tuple)):

@@ -22,10 +22,10 @@ from remote_inference.policies import load_policy
 
 @dataclass
 class FileReport:
-    """What there is to say of one file; without a problem a contract, or a manifest and its policy."""
+    """The findings on one file: a problem, or a contract, or a manifest and its policy."""
 
     path: Path
-    kind: str = ""  # "contract" or "manifest"; empty: it cannot be told
+    kind: str = ""  # "contract" or "manifest"; empty: unknown
     lines: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     problem: str = ""
@@ -35,7 +35,7 @@ class FileReport:
     trial: Trial | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return it ready for JSON."""
+        """Return the report ready for JSON."""
         return {
             "path": str(self.path),
             "kind": self.kind,
@@ -47,7 +47,7 @@ class FileReport:
 
 @dataclass(frozen=True)
 class Fit:
-    """How a server's admission rules judge a robot."""
+    """The verdict of a server's admission rules on a robot."""
 
     contract: str
     manifest: str
@@ -65,7 +65,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class Report:
-    """What there is to say of all files together."""
+    """The findings on all files together."""
 
     files: tuple[FileReport, ...]
     fits: tuple[Fit, ...]
@@ -79,7 +79,7 @@ class Report:
         return 0 if all(fit.accepted for fit in self.fits) else 1
 
     def to_json(self) -> dict[str, Any]:
-        """Return it ready for JSON."""
+        """Return the report ready for JSON."""
         return {
             "exit_code": self.exit_code,
             "files": [file.to_json() for file in self.files],
@@ -91,8 +91,8 @@ class Report:
 def check(paths: Sequence[Path], *, run: bool = False) -> Report:
     """Judge every file, and each robot by each server's admission rules.
 
-    run: try each policy as its server would. Otherwise it is only loaded, and a device that this machine
-    lacks is a warning.
+    run: try each policy as its server would. Otherwise each policy is only loaded, and a device that this
+    machine lacks is a warning.
     """
     files = tuple(_check_file(path, run=run) for path in paths)
     fits, unjudged = [], []
@@ -134,7 +134,7 @@ def _check_manifest(report: FileReport, manifest: Manifest, *, run: bool) -> Non
         else:
             report.spec, warnings = _load_spec(manifest.model)
             report.warnings += warnings
-    except (Exception, SystemExit) as error:  # whatever an author's code raises
+    except (Exception, SystemExit) as error:  # an author's code may raise anything
         report.problem = f"{report.path}: {' '.join(explain_policy_error(error).split())}"
         return
     report.lines += _describe_manifest(report.path, manifest, report.spec)
@@ -155,7 +155,7 @@ def _judge(contract_path: Path, contract: Contract, path: Path, manifest: Manife
 
 
 def _load_spec(model: ModelSource) -> tuple[PolicySpec, list[str]]:
-    """Load a policy and return what it says of itself, and a warning when this machine lacks its device."""
+    """Load a policy; return its specification, and a warning when this machine lacks its device."""
     warnings = []
     try:
         policy = load_policy(model)

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What to look at when nothing moves: facts in, findings out. Nothing here asks the network."""
+"""Finds why nothing moves: facts in, findings out. This module does not use the network."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from remote_inference.core.exchange import in_namespace
 from remote_inference.deployment import zenoh_config
 
 DEFAULT_ROUTER = "tcp/localhost:7447"  # of rmw_zenoh
-LARGEST_DOMAIN = 232  # above, DDS has no ports
-OLDEST_WALL_CLOCK_S = 1_735_689_600  # 2025-01-01: a computer without a battery begins in 1970
+LARGEST_DOMAIN = 232  # above it, DDS has no ports
+OLDEST_WALL_CLOCK_S = 1_735_689_600  # 2025-01-01: a clock without a battery starts in 1970
 SLOWEST_SENSOR_HZ = 2.0  # slower than max_sensor_age_s by default
 SHOWN_VARIABLES = ("ROS_", "RMW_", "ZENOH_", "FASTRTPS_", "FASTDDS_", "CYCLONEDDS_", "MALLOC_")
 FILE_VARIABLES = (
@@ -29,7 +29,7 @@ FILE_VARIABLES = (
 
 
 class Level(str, Enum):
-    """How bad a finding is. Only an error makes the exit code 1."""
+    """The severity of a finding. Only an error makes the exit code 1."""
 
     OK = "ok"
     WARNING = "warning"
@@ -54,7 +54,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class TopicFacts:
-    """What the graph and two seconds of listening say of one topic.
+    """Facts on one topic, from the graph and from listening for two seconds.
 
     latched_subscribers: nodes whose subscription accepts only a publisher that keeps its last message.
     """
@@ -88,7 +88,7 @@ def judge_middleware(variables: Mapping[str, str], installed: Sequence[str]) -> 
 
 
 def judge_environment(variables: Mapping[str, str]) -> Iterator[Finding]:
-    """Judge the variables that decide who meets whom, and name the others that matter."""
+    """Judge the variables that decide which nodes meet, and name the others that matter."""
     domain = variables.get("ROS_DOMAIN_ID") or "0"
     if domain.isdecimal() and int(domain) <= LARGEST_DOMAIN:
         yield Finding(Level.OK, "domain", f"ROS_DOMAIN_ID {domain}")
@@ -146,7 +146,7 @@ def judge_router(endpoint: zenoh_config.Endpoint, problem: str) -> Finding:
 
 
 def judge_clock(wall_s: float, clock_publishers: Sequence[str]) -> Iterator[Finding]:
-    """Judge the wall clock, and who publishes simulated time."""
+    """Judge the wall clock, and name the publishers of simulated time."""
     if wall_s < OLDEST_WALL_CLOCK_S:
         advice = "set the clock: bags and logs carry it"
         yield Finding(Level.WARNING, "clock", f"{wall_s:.0f} s since 1970", "a date after 2024", advice)
@@ -158,7 +158,7 @@ def judge_clock(wall_s: float, clock_publishers: Sequence[str]) -> Iterator[Find
 
 
 def judge_names(nodes: Sequence[str], robots: Sequence[str], servers: Sequence[str]) -> Iterator[Finding]:
-    """Judge full node names: of two robots or servers with one name, each is taken for the other."""
+    """Judge full node names: two robots or servers of one name are taken for each other."""
     ours = {*(f"{robot}/remote_inference" for robot in robots), *servers}
     twice = sorted(name for name, count in Counter(nodes).items() if count > 1)
     for name in twice:
@@ -169,7 +169,7 @@ def judge_names(nodes: Sequence[str], robots: Sequence[str], servers: Sequence[s
 
 
 def judge_servers(servers: Mapping[str, Any]) -> Iterator[Finding]:
-    """Judge servers by their newest status, by name; None: in the graph, and not heard."""
+    """Judge servers by their newest status, by name; None: in the graph, but silent."""
     if not servers:
         advice = "start 'remote-inference server', on the same middleware and domain"
         yield Finding(Level.ERROR, "servers", "none", "at least one", advice)
@@ -189,7 +189,7 @@ def judge_servers(servers: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def judge_robots(robots: Mapping[str, Any]) -> Iterator[Finding]:
-    """Judge robots by their newest state, by namespace; None: in the graph, and not heard."""
+    """Judge robots by their newest state, by namespace; None: in the graph, but silent."""
     if not robots:
         advice = "start 'remote-inference robot', on the same middleware and domain"
         yield Finding(Level.ERROR, "robots", "none", "at least one", advice)

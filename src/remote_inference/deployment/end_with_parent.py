@@ -1,12 +1,12 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Becomes a command that ends when its parent does, even when the parent is killed.
+"""Becomes a command that ends with its parent, even when the parent is killed.
 
     python end_with_parent.py PARENT_PID COMMAND [ARGUMENT...]
 
-A file to be run by its path, with the standard library alone: it must take effect before the command loads
-anything. The kernel sends SIGTERM when the thread that started us ends, so that a node stops its robot as it
-does for every other stop. The request outlives `execv`.
+Run this file by its path. It needs only the standard library: it must take effect before the command loads
+anything. The kernel sends SIGTERM when the thread that started us ends, so a node stops its robot as for
+every other stop. The request outlives `execv`.
 """
 
 from __future__ import annotations

@@ -28,8 +28,8 @@ def middleware_arguments() -> list[Any]:
             default_value="",
             description="endpoint of the Zenoh router, such as tcp/host:7447; empty: this host's, or what "
             "ZENOH_CONFIG_OVERRIDE or ZENOH_SESSION_CONFIG_URI name. With a router on another host, every "
-            "node of this one that is to be seen must name it, and over a slow link large observations are "
-            "lost: a robot far away runs a router of its own",
+            "node of this host that others should see must name that router, and over a slow link large "
+            "observations are lost: a robot far away runs a router of its own",
         ),
     ]
 

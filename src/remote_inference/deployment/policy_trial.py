@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A manifest's policy tried as its server would, without ROS."""
+"""Tries a manifest's policy as its server would, without ROS."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from remote_inference.wire.request_decoder import RequestDecoder, sample_request
 
 @dataclass(frozen=True)
 class Trial:
-    """What a policy did with a sample request."""
+    """The outcome of trying a policy, with its chunk for a sample request."""
 
     spec: PolicySpec  # with the serving mode that was found
     speed: Speed
-    warnings: tuple[str, ...]  # what the manifest promises and the policy does not keep
+    warnings: tuple[str, ...]  # promises of the manifest that the policy cannot keep
     chunk: Float32Array  # [chunk_size, action_dim] in robot space
 
     def lines(self) -> Iterator[str]:
-        """Describe it in lines of at most 80 columns."""
+        """Yield a description in lines of at most 80 columns."""
         speed, mode = self.speed, self.spec.serving_mode.value
         yield f"  answers in {speed.request_s * 1e3:.1f} ms with images as in training, {mode}"
         yield f"  fast enough for {speed.robots} robots at {speed.request_rate_hz:.2g} requests/s each"
@@ -41,7 +41,7 @@ class Trial:
             yield f"    {name:<{width}}" + "".join(f"{number:>11.4g}" for number in numbers)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it ready for JSON."""
+        """Return the outcome ready for JSON."""
         return {
             "request_ms": self.speed.request_s * 1e3,
             "request_rate_hz": self.speed.request_rate_hz,
@@ -53,7 +53,7 @@ class Trial:
 
 
 def try_policy(manifest: Manifest) -> Trial:
-    """Load a policy, make it ready as its server does, and ask it once more. Raises what it raises."""
+    """Load a policy, prepare it as its server does, and serve one more request. Raises what these raise."""
     with closing(load_policy(manifest.model)) as policy:
         sample = sample_request(policy.spec, manifest.default_task)
         rehearsal = Rehearsal(policy, RequestDecoder(manifest), *sample)

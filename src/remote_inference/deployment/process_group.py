@@ -24,7 +24,7 @@ from remote_inference.errors import UserError
 STOP_TIMEOUT_S = 20.0  # between SIGTERM and SIGKILL
 WATCH_PERIOD_S = 0.2
 LOG_TAIL_LINES = 12
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)  # to us
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)  # to this process
 
 
 class ProcessError(UserError):
@@ -34,7 +34,7 @@ class ProcessError(UserError):
 def run_until_interrupted(processes: Sequence[Process]) -> int:
     """Run processes on this terminal until a required one ends, or SIGINT or SIGTERM; return the exit status.
 
-    That is the ended process's, or after a signal the worst of all: 0 when all have stopped cleanly.
+    The status is the ended process's, or after a signal the worst of all: 0 when all have stopped cleanly.
     """
     with ProcessGroup() as group:
         with suppress(KeyboardInterrupt):
@@ -47,20 +47,20 @@ def run_until_interrupted(processes: Sequence[Process]) -> int:
 class ProcessGroup:
     """A deployment's processes; a context manager that stops them in reverse order of their start.
 
-    On Linux they end when this process is killed, too, and when the thread ends that has started them.
+    On Linux the processes also end when this process is killed, or when the thread that started them ends.
     """
 
     def __init__(self, log_folder: Path | None = None) -> None:
         """log_folder: takes each process's output as `<name>.log`; None lets it through to the terminal."""
         self._log_folder = log_folder
         self._running: list[tuple[Process, subprocess.Popen[bytes]]] = []
-        self._missed: set[str] = set()  # processes that are not required and ended, as was said
+        self._missed: set[str] = set()  # ended processes that are not required, reported already
         self._logs: list[IO[bytes]] = []
 
     def __enter__(self) -> Self:
         """Let the first SIGINT or SIGTERM raise KeyboardInterrupt: no node may go on commanding a robot.
 
-        A shell lets its background jobs ignore SIGINT, hence both.
+        Both signals do, because a shell lets its background jobs ignore SIGINT.
         """
         self._old_handlers = {number: signal.signal(number, _interrupt_once) for number in STOP_SIGNALS}
         return self
@@ -76,7 +76,7 @@ class ProcessGroup:
                 signal.signal(number, handler)
 
     def start(self, process: Process) -> subprocess.Popen[bytes]:
-        """Start one process. Its signals come from us, not from the terminal."""
+        """Start one process. Its signals come from this process, not from the terminal."""
         output: IO[bytes] | None = None
         if self._log_folder is not None:
             self._log_folder.mkdir(parents=True, exist_ok=True)
@@ -93,7 +93,7 @@ class ProcessGroup:
         return started
 
     def check(self) -> None:
-        """Raise ProcessError when a required process has ended; say so once of any other."""
+        """Raise ProcessError when a required process has ended; report any other ended process once."""
         self._say_what_is_missed()
         for process, started in self._running:
             if process.required and (code := started.poll()) is not None:
@@ -111,7 +111,7 @@ class ProcessGroup:
         return codes
 
     def wait(self) -> int:
-        """Wait until a required process ends by itself; say how and return its exit status."""
+        """Wait until a required process ends by itself; report its end and return its exit status."""
         while True:
             self._say_what_is_missed()
             for process, started in self._running:
@@ -143,7 +143,7 @@ class ProcessGroup:
 def exit_status(code: int) -> int:
     """Return an exit code as a shell gives it: 128 and the number of the signal that killed the process.
 
-    A process that our SIGTERM met before it could take it has stopped cleanly.
+    A process that our SIGTERM killed before it could handle the signal has stopped cleanly.
     """
     if code == -signal.SIGTERM:
         return 0
@@ -151,14 +151,14 @@ def exit_status(code: int) -> int:
 
 
 def _binding() -> list[str]:
-    """Return what to put before a command so that it ends with us."""
+    """Return the prefix of a command that makes it end with this process."""
     if sys.platform != "linux":
         return []
     return [sys.executable, "-I", "-S", end_with_parent.__file__, str(os.getpid())]
 
 
 def _interrupt_once(*_: object) -> None:
-    _ignore_signals()  # stopping is under way: a second one would leave nodes behind
+    _ignore_signals()  # stopping is under way: a second signal would leave nodes behind
     raise KeyboardInterrupt
 
 
@@ -168,7 +168,7 @@ def _ignore_signals() -> None:
 
 
 def _stop(started: subprocess.Popen[bytes]) -> int:
-    """Stop a process by SIGTERM: SIGINT would raise KeyboardInterrupt in one that still imports."""
+    """Stop a process by SIGTERM: SIGINT would raise KeyboardInterrupt in a process that still imports."""
     started.terminate()
     try:
         return started.wait(STOP_TIMEOUT_S)

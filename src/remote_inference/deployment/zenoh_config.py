@@ -47,7 +47,7 @@ class Endpoint:
 
 
 def parse_endpoint(text: str, source: str) -> Endpoint:
-    """Read `protocol/host:port[#options]`; `source` says where it stands. Raises EndpointError."""
+    """Return the endpoint `protocol/host:port[#options]`. Raises EndpointError, which names `source`."""
     locator, _, options = text.partition("#")
     protocol, slash, address = locator.partition("/")
     if not slash:
