@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -18,6 +19,8 @@ from remote_inference.core.server.manifest import Manifest, ModelSource, load_ma
 from remote_inference.core.server.policy_error import explain_policy_error
 from remote_inference.deployment.policy_trial import Trial, try_policy
 from remote_inference.policies import load_policy
+
+WIDTH = 80  # columns of a description; words that are longer are not cut
 
 
 @dataclass
@@ -113,7 +116,7 @@ def _check_file(path: Path, *, run: bool) -> FileReport:
         if "actions" in keys:
             report.kind = "contract"
             report.contract = load_contract(path)
-            report.lines += _describe_contract(path, report.contract)
+            report.lines += _fold(_describe_contract(path, report.contract))
         elif "model" in keys:
             report.kind = "manifest"
             _check_manifest(report, load_manifest(path, os.environ), run=run)
@@ -137,7 +140,7 @@ def _check_manifest(report: FileReport, manifest: Manifest, *, run: bool) -> Non
     except (Exception, SystemExit) as error:  # an author's code may raise anything
         report.problem = f"{report.path}: {' '.join(explain_policy_error(error).split())}"
         return
-    report.lines += _describe_manifest(report.path, manifest, report.spec)
+    report.lines += _fold(_describe_manifest(report.path, manifest, report.spec))
     report.lines += report.trial.lines() if report.trial else ()
     report.lines += [f"  warning: {warning}" for warning in report.warnings]
 
@@ -164,6 +167,15 @@ def _load_spec(model: ModelSource) -> tuple[PolicySpec, list[str]]:
         policy = load_policy(model.model_copy(update={"device": "cpu"}))
     policy.close()
     return policy.spec, warnings
+
+
+def _fold(lines: Iterator[str]) -> Iterator[str]:
+    """Keep the first line, which names the file, and fold the others at spaces."""
+    yield next(lines)
+    for line in lines:
+        yield from textwrap.wrap(
+            line, WIDTH, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
+        )
 
 
 def _describe_contract(path: Path, contract: Contract) -> Iterator[str]:
