@@ -4,6 +4,6 @@
 
 import sys
 
-from remote_inference.cli.program import main
+from remote_inference.cli.start import start
 
-sys.exit(main())
+sys.exit(start())

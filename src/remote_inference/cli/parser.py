@@ -23,19 +23,20 @@ class Verb:
     name: str
     help: str
     module: str
+    has_nodes: bool = False  # talks to nodes or starts them, and so needs a middleware that is installed
 
 
 VERBS = (
-    Verb("demo", "watch the simulated arm pick cubes, driven by a policy server", "demo"),
-    Verb("robot", f"run one robot's node, as robot.launch.py does, {MIDDLEWARE}", "robot"),
-    Verb("server", f"run a policy server, as server.launch.py does, {MIDDLEWARE}", "server"),
-    Verb("status", "show what a robot does, and why", "status"),
-    Verb("resume", "let a robot move", "resume"),
-    Verb("pause", "hold a robot where it is; its queue is kept", "pause"),
-    Verb("reset", "drop a robot's queue and begin a new episode", "reset"),
-    Verb("start-episode", "begin a new episode of a robot, with another task if given", "start_episode"),
-    Verb("list", "list the robots and servers that the graph shows", "list"),
-    Verb("top", "watch robots and servers in a live table", "top"),
+    Verb("demo", "watch the simulated arm pick cubes, driven by a policy server", "demo", has_nodes=True),
+    Verb("robot", f"run one robot's node, as robot.launch.py does, {MIDDLEWARE}", "robot", has_nodes=True),
+    Verb("server", f"run a policy server, as server.launch.py does, {MIDDLEWARE}", "server", has_nodes=True),
+    Verb("status", "show what a robot does, and why", "status", has_nodes=True),
+    Verb("resume", "let a robot move", "resume", has_nodes=True),
+    Verb("pause", "hold a robot where it is; its queue is kept", "pause", has_nodes=True),
+    Verb("reset", "drop a robot's queue and begin a new episode", "reset", has_nodes=True),
+    Verb("start-episode", "begin a new episode, with another task if given", "start_episode", has_nodes=True),
+    Verb("list", "list the robots and servers that the graph shows", "list", has_nodes=True),
+    Verb("top", "watch robots and servers in a live table", "top", has_nodes=True),
     Verb("doctor", "look for what keeps robots from moving", "doctor"),
     Verb("check", "validate contracts and manifests, and whether they fit", "check"),
     Verb("explain", "draw what a robot did, from its bag", "explain"),
@@ -90,7 +91,7 @@ def _declaration(verb: Verb) -> Callable[[argparse.ArgumentParser], None]:
         module = import_module(f"remote_inference.cli.verbs.{verb.module}")
         parser.description = f"{verb.help[0].upper()}{verb.help[1:]}."
         parser.epilog = "\n  ".join(["examples:", *module.EXAMPLES])
-        parser.set_defaults(run=module.run)
+        parser.set_defaults(run=module.run, has_nodes=verb.has_nodes)
         module.add_arguments(parser)
 
     return declare

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from remote_inference.cli.parser import PROGRAM, make_parser
+from remote_inference.cli.start import EXIT_INTERRUPTED
 from remote_inference.errors import UserError
 
 EXIT_USAGE = 2  # as argparse's
-EXIT_INTERRUPTED = 130  # 128 + SIGINT
 EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE
 
 
@@ -39,12 +39,20 @@ def _run(argv: Sequence[str] | None) -> int:
         sys.stdout.flush()  # help, whose reader may be gone
         raise
     try:
+        if arguments.has_nodes:
+            _require_middleware()
         return int(arguments.run(arguments))
     except BrokenPipeError:
         raise
     except (UserError, OSError, ImportError) as error:
         print(f"{PROGRAM} {arguments.verb}: {_describe(error)}", file=sys.stderr)
         return EXIT_USAGE
+
+
+def _require_middleware() -> None:
+    from remote_inference.deployment.middleware import require_middleware  # noqa: PLC0415
+
+    require_middleware()
 
 
 def _complete() -> None:

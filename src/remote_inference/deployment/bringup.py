@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from ament_index_python.packages import PackageNotFoundError, get_package_prefix
-from ament_index_python.resources import get_resources
 
 from remote_inference.core.contract import load_contract
 from remote_inference.core.document import DocumentError
 from remote_inference.core.exchange import in_namespace
 from remote_inference.core.names import find_topic_name_problem
 from remote_inference.deployment import zenoh_config
+from remote_inference.deployment.middleware import installed_middlewares
 from remote_inference.errors import UserError
 from remote_inference.paths import share_path
 
@@ -139,12 +139,6 @@ def _is_installed(rmw: str) -> bool:
     except PackageNotFoundError:
         return False
     return True
-
-
-def installed_middlewares() -> list[str]:
-    """Return the middlewares that this machine has."""
-    share_path()  # where the wheels lie, nobody has set AMENT_PREFIX_PATH
-    return sorted(set(get_resources("rmw_typesupport")) - {"rmw_implementation"})
 
 
 def _require_middleware(rmw: str) -> None:

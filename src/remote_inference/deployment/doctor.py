@@ -47,9 +47,14 @@ class Finding:
     advice: str = ""
 
     def __str__(self) -> str:
+        return f"{self.level.value:8} {self.text}"
+
+    @property
+    def text(self) -> str:
+        """The finding without its level."""
         expected = f", expected {self.expected}" if self.expected else ""
         advice = f"; {self.advice}" if self.advice else ""
-        return f"{self.level.value:8} {self.subject}: {self.found}{expected}{advice}"
+        return f"{self.subject}: {self.found}{expected}{advice}"
 
 
 @dataclass(frozen=True)
