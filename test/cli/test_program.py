@@ -154,3 +154,26 @@ def test_the_doctor_names_a_middleware_that_is_not_installed() -> None:
     )
     assert ended.returncode == 1
     assert ended.stdout.startswith("error    middleware: rmw_nope_cpp is not installed, found ")
+
+
+@pytest.mark.parametrize("name", [verb.name for verb in parser.VERBS if verb.has_nodes])
+def test_a_middleware_that_is_not_installed_is_exit_code_2_in_the_doctors_words(name: str) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "remote_inference.cli", *shlex.split(examples(name)[0])[1:]],
+        env={**os.environ, "RMW_IMPLEMENTATION": "rmw_nope_cpp"},
+        capture_output=True,
+        text=True,
+        timeout=60.0,
+    )
+    assert (ended.returncode, ended.stdout) == (program.EXIT_USAGE, "")
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith(f"remote-inference {name}: middleware: rmw_nope_cpp is not installed, found ")
+
+
+WITHOUT_RESULT = {"robot", "server"}
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in WITHOUT_RESULT])
+def test_every_verb_with_a_result_prints_json_on_request(name: str) -> None:
+    example = next(example for example in reversed(examples(name)) if "--json" not in example)
+    assert cli.make_parser().parse_args([*shlex.split(example)[1:], "--json"]).json

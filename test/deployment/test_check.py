@@ -91,6 +91,19 @@ def test_a_device_that_no_machine_has_fails(tmp_path: Path, capsys: pytest.Captu
     assert "device 'abacus'" in capsys.readouterr().err
 
 
+def test_long_lists_of_names_are_folded_and_not_cut(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["check", str(CONTRACT), str(MANIFEST)]) == 0
+    said = capsys.readouterr().out
+    described = [line for line in said.splitlines() if not line.startswith(str(CONTRACT.parent))]
+    assert max(len(line) for line in described if len(line.split()) > 1) <= 80
+    names = "shoulder_pan, shoulder_lift, elbow_flex, wrist_flex, wrist_roll, gripper"
+    assert " ".join(said.split()).count(names) == 4  # twice the state, the commands and the actions
+    assert "\n  actions: shoulder_pan, " in said
+    assert "wrist_roll,\n    gripper\n" in said
+
+
 def test_warnings_do_not_fail(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["check", str(changed(tmp_path, fps=20.0)), str(MANIFEST)]) == 0
     assert "warning: control rate is 20 Hz on the robot, 30 Hz in training" in capsys.readouterr().out
@@ -261,3 +274,23 @@ def test_json_is_the_same_report_whatever_a_policy_prints(
     (fit,) = report["fits"]
     assert (fit["contract"], fit["accepted"]) == (CONTRACT.name, False)
     assert report["exit_code"] == 1
+
+
+def test_json_without_run_has_no_trial(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("fps: 30")
+    assert cli.main(["check", "--json", str(CONTRACT), str(MANIFEST), str(bad)]) == 2
+    report = json.loads(capsys.readouterr().out)
+    assert [file["trial"] for file in report["files"]] == [None] * 3
+    assert report["fits"][0]["accepted"]
+    assert "expected a contract or a manifest" in report["files"][2]["problem"]
+
+
+def test_quiet_prints_only_refusals_and_problems(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["check", "--quiet", str(CONTRACT), str(MANIFEST)]) == 0
+    assert capsys.readouterr() == ("", "")
+    refused = changed(tmp_path, rename={})
+    assert cli.main(["check", "--quiet", str(CONTRACT), str(refused), str(MANIFEST)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"{refused.name} on {MANIFEST.name}:"
+    assert lines[1].startswith("  refused (cameras): ")

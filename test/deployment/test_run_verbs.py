@@ -24,17 +24,35 @@ def arguments(request: pytest.FixtureRequest, tmp_path: Path) -> list[str | Path
     return ["robot", "--namespace", "/robot_1", "--contract", CONTRACT, "--params-file", parameters]
 
 
-@pytest.mark.parametrize("rmw", [None, "rmw_fastrtps_cpp"])
-def test_another_middleware_than_zenoh_is_named(arguments: list[str | Path], rmw: str | None) -> None:
-    """The nodes themselves refuse to start."""
+def run(arguments: list[str | Path], rmw: str | None, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a verb where Zenoh can be chosen: without it, as with the wheels, nothing is said."""
+    index = folder / "share" / "ament_index" / "resource_index" / "packages"
+    index.mkdir(parents=True)
+    (index / "rmw_zenoh_cpp").touch()
     environment = {name: value for name, value in os.environ.items() if name != "RMW_IMPLEMENTATION"}
-    ended = subprocess.run(
+    environment["AMENT_PREFIX_PATH"] = f"{environment.get('AMENT_PREFIX_PATH', sys.prefix)}:{folder}"
+    return subprocess.run(
         [sys.executable, "-m", "remote_inference.cli", *arguments],
         env={**environment, **({"RMW_IMPLEMENTATION": rmw} if rmw else {})},
         capture_output=True,
         text=True,
         timeout=60.0,
     )
+
+
+@pytest.mark.parametrize("rmw", [None, "rmw_fastrtps_cpp"])
+def test_another_middleware_than_zenoh_is_named(
+    arguments: list[str | Path], rmw: str | None, tmp_path: Path
+) -> None:
+    """The nodes themselves refuse to start."""
+    ended = run(arguments, rmw, tmp_path)
     assert ended.returncode == 2
     in_use = rmw or "the default of this ROS 2 distribution"
     assert f"the middleware in use is {in_use}, not rmw_zenoh_cpp" in ended.stderr
+
+
+def test_quiet_leaves_the_words_of_the_node_alone(arguments: list[str | Path], tmp_path: Path) -> None:
+    ended = run([*arguments, "--quiet"], None, tmp_path)
+    assert ended.returncode == 2
+    assert "the middleware in use is" not in ended.stderr
+    assert "cannot start: " in ended.stderr

@@ -158,6 +158,34 @@ def test_every_expiry_is_shown(folder: Path, capsys: pytest.CaptureFixture[str])
     assert lines[3] == f"robots.robot_1: expires {NOW + A_DAY:%Y-%m-%d}, renew it"
 
 
+def test_json_is_one_entry_per_certificate(folder: Path, capsys: pytest.CaptureFixture[str]):
+    def run_json(words: str) -> list[dict[str, str]]:
+        capsys.readouterr()
+        assert fleet(folder, f"{words} --json") == 0
+        found: list[dict[str, str]] = json.loads(capsys.readouterr().out)
+        return found
+
+    year_on = f"{NOW + datetime.timedelta(days=365):%Y-%m-%d}"
+    one = {"role": "robots", "name": "robot_2", "state": "valid", "expires": year_on}
+    assert run_json("add robot robot_2 --servers gpu_1") == [one]
+    assert run_json("renew robot_2") == [one]
+    assert [(entry["role"], entry["name"]) for entry in run_json("render")] == [
+        ("authority", ""),
+        ("routers", "hub"),
+        ("servers", "gpu_1"),
+        ("robots", "robot_1"),
+        ("robots", "robot_2"),
+    ]
+    assert run_json("revoke robot_2") == [{**one, "state": "revoked"}]
+
+
+@pytest.mark.parametrize("words", ["init", "add server gpu_2", "renew robot_1", "revoke robot_1", "render"])
+def test_quiet_prints_nothing(folder: Path, tmp_path: Path, words: str, capsys: pytest.CaptureFixture[str]):
+    capsys.readouterr()
+    assert fleet(tmp_path / "other" if words == "init" else folder, f"{words} --quiet") == 0
+    assert capsys.readouterr() == ("", "")
+
+
 def test_renewing_exchanges_key_and_certificate_and_nothing_else(folder: Path):
     assert fleet(folder, "render") == 0
     before = snapshot(folder)

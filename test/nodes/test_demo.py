@@ -63,6 +63,13 @@ def test_the_demo_picks_cubes_at_300_ms_and_leaves_its_results(tmp_path: Path) -
     assert (tmp_path / "r.png").stat().st_size > 10_000
 
 
+def test_json_is_the_summary_alone(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    ended = demo("--episodes", "1", "--json", "--quiet", "--out", str(out))
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert json.loads(ended.stdout) == json.loads((out / "summary.json").read_text())
+
+
 class Demo:
     """A demo on a terminal of 80 columns, which goes on until it is interrupted."""
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -63,3 +64,20 @@ def test_a_folder_that_is_not_there_is_named(
 ) -> None:
     assert explain(bag, tmp_path / "none" / "report.png") != 0
     assert "none/report.png: cannot be written: No such file or directory" in capsys.readouterr().err
+
+
+def test_json_is_the_run_in_numbers_and_the_pictures_path(
+    bag: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "report.png"
+    assert explain(bag, out, "--json") == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["picture"] == str(out)
+    assert out.exists()
+    assert report["duration_s"] == pytest.approx(12.0, abs=0.5)
+    assert {"requests", "latency_ms", "actions", "states", "seams"} <= report.keys()
+
+
+def test_quiet_prints_nothing(bag: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert explain(bag, tmp_path / "report.png", "--quiet") == 0
+    assert capsys.readouterr() == ("", "")

@@ -129,3 +129,22 @@ def test_a_chunk_of_another_shape_is_named_with_both(
     file = ring.put(model=short, robot=short.copy(), policy_version="older")
     assert cli.main(["replay-capture", file, "--manifest", str(manifest)]) == 1
     assert "found a chunk of shape [20, 2], expected [5, 2], another policy\n" in capsys.readouterr().out
+
+
+def test_json_is_one_line_per_capture(ring: Ring, manifest: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = [ring.put(off=0.5), ring.put(data=b"no message")]
+    assert cli.main(["replay-capture", *files, "--json", "--manifest", str(manifest)]) == 1
+    differs, unserved = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (differs["path"], differs["agrees"], differs["error"]) == (files[0], False, "")
+    assert differs["largest_difference"] == pytest.approx(0.5)
+    assert (unserved["path"], unserved["agrees"], unserved["largest_difference"]) == (files[1], False, None)
+    assert unserved["error"]
+
+
+def test_quiet_prints_only_captures_that_do_not_agree(
+    ring: Ring, manifest: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = [ring.put(), ring.put(off=0.5)]
+    assert cli.main(["replay-capture", *files, "--quiet", "--manifest", str(manifest)]) == 1
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith(files[1])

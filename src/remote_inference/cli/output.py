@@ -10,11 +10,18 @@ import math
 from typing import Any
 
 
-def add_output_arguments(parser: argparse.ArgumentParser, *, json_shape: str, quiet: bool = True) -> None:
-    """Declare `--json`, whose one shape is said in the help, and `--quiet`."""
+def add_output_arguments(
+    parser: argparse.ArgumentParser, *, json_shape: str, quiet: str = "print nothing but errors"
+) -> None:
+    """Declare `--json`, whose one shape the help says, and `--quiet`, unless `quiet` is empty."""
     parser.add_argument("--json", action="store_true", help=f"print JSON: {json_shape.replace('%', '%%')}")
     if quiet:
-        parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
+        add_quiet(parser, quiet)
+
+
+def add_quiet(parser: argparse.ArgumentParser, text: str) -> None:
+    """Declare `--quiet`. text: what is still printed."""
+    parser.add_argument("--quiet", action="store_true", help=text)
 
 
 def print_json(value: Any) -> None:

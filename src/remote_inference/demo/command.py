@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
-from remote_inference.demo.console import live_progress, print_summary, print_sweep
+from remote_inference.demo.console import Display, live_progress
 from remote_inference.demo.operator import OperatorError
 from remote_inference.demo.options import DemoOptions
 from remote_inference.demo.results import link_latest, write_results, write_summary
@@ -22,17 +23,18 @@ from remote_inference.environments.belt_arm.strategies import ROBOT_STRATEGIES
 from remote_inference.errors import UserError
 
 
-def run_demo(arguments: argparse.Namespace) -> int:
-    """Run the demo; return the exit code."""
-    console = Console()
+def run_demo(arguments: argparse.Namespace, give_json: Callable[[Any], None] | None = None) -> int:
+    """Run the demo; return the exit code. give_json: takes the result instead of a printed table."""
+    console = Console(stderr=give_json is not None)
+    display = Display(console, arguments.quiet, give_json)
     folder = arguments.out or Path("runs", time.strftime("%Y%m%d-%H%M%S"))
     if folder.exists():
         raise UserError(f"--out: {folder} exists, expected a folder to create")
     try:
         if arguments.sweep:
-            _sweep(console, arguments, folder)
+            _sweep(display, arguments, folder)
         else:
-            _run_once(console, arguments, folder)
+            _run_once(display, arguments, folder)
     except (ProcessError, OperatorError) as error:
         console.print(f"[red]demo failed:[/] {error}", highlight=False)
         console.print(f"  logs: {folder}", highlight=False)
@@ -42,37 +44,37 @@ def run_demo(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _run_once(console: Console, arguments: argparse.Namespace, folder: Path) -> None:
+def _run_once(display: Display, arguments: argparse.Namespace, folder: Path) -> None:
     options = DemoOptions(
         arguments.episodes, arguments.latency_ms, arguments.strategy, arguments.seed, arguments.policy
     )
     episodes: list[Episode] = []
     try:
-        with live_progress(console, options) as tell:
+        with live_progress(display, options) as tell:
             run_episodes(options, folder, episodes, tell)
         summary = write_results(options, episodes, folder)
     except (KeyboardInterrupt, ProcessError, OperatorError):
-        _say_end(console, f"{len(episodes)} of {options.episodes} episodes", folder)
+        _say_end(display, f"{len(episodes)} of {options.episodes} episodes", folder)
         if episodes:
-            _print_summary_so_far(console, options, episodes, folder)
+            _show_summary_so_far(display, options, episodes, folder)
         raise
-    print_summary(console, summary, folder)
+    display.show_summary(summary, folder)
 
 
-def _say_end(console: Console, finished: str, folder: Path) -> None:
-    console.print(f"ended early: {finished} finished, in {folder}", highlight=False, soft_wrap=True)
+def _say_end(display: Display, finished: str, folder: Path) -> None:
+    display.say(f"ended early: {finished} finished, in {folder}")
 
 
-def _print_summary_so_far(
-    console: Console, options: DemoOptions, episodes: Sequence[Episode], folder: Path
+def _show_summary_so_far(
+    display: Display, options: DemoOptions, episodes: Sequence[Episode], folder: Path
 ) -> None:
     try:
-        print_summary(console, write_summary(options, episodes, folder), folder)
+        display.show_summary(write_summary(options, episodes, folder), folder)
     except (UserError, OSError) as error:  # such as a killed recorder: the error that ended the run says more
-        console.print(f"no summary: {error}", highlight=False, markup=False)
+        display.say(f"no summary: {error}")
 
 
-def _sweep(console: Console, arguments: argparse.Namespace, folder: Path) -> None:
+def _sweep(display: Display, arguments: argparse.Namespace, folder: Path) -> None:
     cells: dict[tuple[str, float], Cell] = {}
     try:
         for latency_ms in LATENCIES_MS:
@@ -80,20 +82,20 @@ def _sweep(console: Console, arguments: argparse.Namespace, folder: Path) -> Non
                 options = DemoOptions(
                     arguments.episodes, latency_ms, strategy, arguments.seed, arguments.policy, record=False
                 )
-                cells[strategy, latency_ms] = _run_cell(console, options, folder)
+                cells[strategy, latency_ms] = _run_cell(display, options, folder)
                 write_sweep(cells, folder)
     except (KeyboardInterrupt, ProcessError, OperatorError):
-        _say_end(console, f"{len(cells)} of {len(LATENCIES_MS) * len(ROBOT_STRATEGIES)} combinations", folder)
+        _say_end(display, f"{len(cells)} of {len(LATENCIES_MS) * len(ROBOT_STRATEGIES)} combinations", folder)
         if cells:
             write_sweep(cells, folder)
-            print_sweep(console, cells, folder)
+            display.show_sweep(cells, folder)
         raise
-    print_sweep(console, cells, folder)
+    display.show_sweep(cells, folder)
 
 
-def _run_cell(console: Console, options: DemoOptions, folder: Path) -> Cell:
+def _run_cell(display: Display, options: DemoOptions, folder: Path) -> Cell:
     episodes: list[Episode] = []
-    with live_progress(console, options) as tell:
+    with live_progress(display, options) as tell:
         run_episodes(options, folder / f"{options.strategy}-{options.latency_ms:g}ms", episodes, tell)
     successes = sum(episode.success for episode in episodes)
     return Cell(options.strategy, options.latency_ms, successes, len(episodes))

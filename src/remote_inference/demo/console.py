@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from rich.table import Table
 
 from remote_inference.demo.options import DemoOptions
 from remote_inference.demo.run import Episode, Progress
-from remote_inference.demo.sweep import Sweep
+from remote_inference.demo.sweep import Sweep, as_rows
 from remote_inference.environments.belt_arm.strategies import ROBOT_STRATEGIES
 
 STATE_STYLES = {
@@ -29,8 +30,32 @@ STATE_STYLES = {
 }
 
 
+@dataclass(frozen=True)
+class Display:
+    """What the demo shows, and where: with `give_json`, which takes the result, the console is stderr."""
+
+    console: Console
+    quiet: bool  # no progress
+    give_json: Callable[[Any], None] | None
+
+    def say(self, text: str) -> None:
+        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def show_summary(self, summary: Mapping[str, Any], folder: Path) -> None:
+        if self.give_json:
+            self.give_json(summary)
+        else:
+            print_summary(self.console, summary, folder)
+
+    def show_sweep(self, cells: Sweep, folder: Path) -> None:
+        if self.give_json:
+            self.give_json(as_rows(cells))
+        else:
+            print_sweep(self.console, cells, folder)
+
+
 @contextmanager
-def live_progress(console: Console, options: DemoOptions) -> Iterator[Callable[[Progress], None]]:
+def live_progress(display: Display, options: DemoOptions) -> Iterator[Callable[[Progress], None]]:
     """Show a run; yield a function that takes its progress."""
     columns = (
         TextColumn("{task.description}"),
@@ -40,7 +65,7 @@ def live_progress(console: Console, options: DemoOptions) -> Iterator[Callable[[
         TextColumn("{task.fields[state]}"),
         TimeElapsedColumn(),
     )
-    with RichProgress(*columns, console=console) as bar:
+    with RichProgress(*columns, console=display.console, disable=display.quiet) as bar:
         description = f"{options.strategy}, {options.latency_ms:g} ms"
         task = bar.add_task(description, total=options.episodes, picked="", state="")
 

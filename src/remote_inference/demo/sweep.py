@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -35,9 +36,9 @@ class Cell:
 Sweep = Mapping[tuple[str, float], Cell]
 
 
-def write_sweep(cells: Sweep, folder: Path) -> None:
-    """Write sweep.json and sweep.png."""
-    rows = [
+def as_rows(cells: Sweep) -> list[dict[str, Any]]:
+    """Return the content of sweep.json."""
+    return [
         {
             "strategy": cell.strategy,
             "latency_ms": cell.latency_ms,
@@ -47,7 +48,12 @@ def write_sweep(cells: Sweep, folder: Path) -> None:
         }
         for cell in cells.values()
     ]
-    (folder / "sweep.json").write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+
+
+def write_sweep(cells: Sweep, folder: Path) -> None:
+    """Write sweep.json and sweep.png."""
+    text = json.dumps(as_rows(cells), indent=2)
+    (folder / "sweep.json").write_text(text + "\n", encoding="utf-8")
     _draw(cells, folder / "sweep.png")
 
 

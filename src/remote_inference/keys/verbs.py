@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import sys
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,22 @@ MEMBER_LIFETIME = datetime.timedelta(days=365)
 RENEW_BEFORE = datetime.timedelta(days=30)
 
 
-def init(folder: Path, *, with_passphrase: bool = False) -> None:
+@dataclass(frozen=True)
+class Standing:
+    """How a member's certificate stands, or the authority's, after a verb."""
+
+    role: str  # a key of the description, or "authority"
+    name: str  # empty for the authority
+    state: str  # valid, renew, expired or revoked
+    expires: str  # date
+    text: str  # for people
+
+    def to_json(self) -> dict[str, str]:
+        """Return it ready for JSON."""
+        return {name: value for name, value in asdict(self).items() if name != "text"}
+
+
+def init(folder: Path, *, with_passphrase: bool = False) -> list[Standing]:
     """Make a fleet's folder, authority and empty description. Raises DocumentError if a fleet is there."""
     if (folder / description.FILE_NAME).exists():
         raise DocumentError(f"{folder / description.FILE_NAME}: exists, expected a folder without a fleet")
@@ -46,10 +62,11 @@ def init(folder: Path, *, with_passphrase: bool = False) -> None:
     except BaseException:
         shutil.rmtree(folder / "authority")
         raise
-    print(f"{folder}: authority valid until {_date(ca.valid_until(authority.certificate))}")
+    until = _date(ca.valid_until(authority.certificate))
+    return [Standing("authority", "", "valid", until, f"{folder}: authority valid until {until}")]
 
 
-def add(folder: Path, role: str, name: str, details: dict[str, Any]) -> None:
+def add(folder: Path, role: str, name: str, details: dict[str, Any]) -> list[Standing]:
     """Add a member and issue its certificate. role: a key of the description; details: the member's keys.
 
     Raises DocumentError if the description would become invalid, AuthorityError and OSError. Changes nothing
@@ -64,29 +81,30 @@ def add(folder: Path, role: str, name: str, details: dict[str, Any]) -> None:
     except BaseException:
         shutil.rmtree(_member(folder, name))
         raise
-    _report(folder, role, name)
+    return [_standing(folder, role, name)]
 
 
-def renew(folder: Path, name: str) -> None:
+def renew(folder: Path, name: str) -> list[Standing]:
     """Give a member a new key and certificate. Raises the same errors as `add`, and then changes nothing."""
     fleet = _load(folder)
     role = description.role_of(fleet, name, _source(folder))
     replace_folder(_member(folder, name), _issue(folder, fleet, name))
-    _report(folder, role, name)
+    return [_standing(folder, role, name)]
 
 
-def revoke(folder: Path, name: str) -> None:
+def revoke(folder: Path, name: str) -> list[Standing]:
     """Remove a member and delete its local key. Raises DocumentError if it is unknown or still in use."""
     fleet = _load(folder)
-    description.role_of(fleet, name, _source(folder))
+    role = description.role_of(fleet, name, _source(folder))
     certificate = ca.read_certificate(_member(folder, name) / render.CERTIFICATE_FILE)
     until = ca.valid_until(certificate).date()
     description.save_fleet(folder, description.without_member(fleet, name, until, _source(folder)))
     shutil.rmtree(_member(folder, name))
-    print(f"{name}: revoked in {_source(folder)}; now run `fleet render` and restart every router")
+    text = f"{name}: revoked in {_source(folder)}; now run `fleet render` and restart every router"
+    return [Standing(role, name, "revoked", str(until), text)]
 
 
-def render_all(folder: Path) -> None:
+def render_all(folder: Path) -> list[Standing]:
     """Write every member's Zenoh configurations. Raises DocumentError, AuthorityError and OSError."""
     fleet = _load(folder)
     bases = share_path("config", "zenoh")
@@ -109,9 +127,8 @@ def render_all(folder: Path) -> None:
             for path, configuration in configurations.items()
         }
     )
-    print(f"authority: expires {_expiry(folder / 'authority' / ca.CERTIFICATE_FILE)}")
-    for role, name in fleet.members():
-        _report(folder, role, name)
+    members = [_standing(folder, role, name) for role, name in fleet.members()]
+    return [_standing_of(folder / "authority" / ca.CERTIFICATE_FILE, "authority", ""), *members]
 
 
 def _load(folder: Path) -> Fleet:
@@ -132,15 +149,20 @@ def _issue(folder: Path, fleet: Fleet, name: str) -> dict[str, tuple[bytes, int]
     }
 
 
-def _report(folder: Path, role: str, name: str) -> None:
-    print(f"{role}.{name}: expires {_expiry(_member(folder, name) / render.CERTIFICATE_FILE)}")
+def _standing(folder: Path, role: str, name: str) -> Standing:
+    return _standing_of(_member(folder, name) / render.CERTIFICATE_FILE, role, name)
 
 
-def _expiry(certificate: Path) -> str:
+def _standing_of(certificate: Path, role: str, name: str) -> Standing:
     until = ca.valid_until(ca.read_certificate(certificate))
     left = until - _now()
-    remark = " (EXPIRED)" if left.total_seconds() <= 0 else ", renew it" if left < RENEW_BEFORE else ""
-    return f"{_date(until)}{remark}"
+    state, remark = "valid", ""
+    if left.total_seconds() <= 0:
+        state, remark = "expired", " (EXPIRED)"
+    elif left < RENEW_BEFORE:
+        state, remark = "renew", ", renew it"
+    text = f"{role}.{name}" if name else role
+    return Standing(role, name, state, _date(until), f"{text}: expires {_date(until)}{remark}")
 
 
 def _ask_passphrase() -> bytes:

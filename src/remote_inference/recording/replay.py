@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -42,6 +43,10 @@ class Replay:
     def agrees(self) -> bool:
         """True when the chunk equals the captured one, within the tolerance of the captured batch."""
         return self.is_equal or (self.is_close and self.batch_size > 1)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it ready for JSON; `largest_difference` is NaN where there is nothing to compare."""
+        return {**asdict(self), "path": str(self.path), "agrees": self.agrees}
 
     def __str__(self) -> str:
         if self.error:

@@ -5,11 +5,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from remote_inference.cli.output import add_output_arguments, print_json
 
 if TYPE_CHECKING:
     from remote_inference.deployment.check import Report
@@ -29,7 +30,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="try each policy as its server would: warm it up, time it, show a sample chunk",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON, with the whole sample chunk")
+    shape = (
+        '{"exit_code", "files": [{"path", "kind", "problem", "warnings", "trial"}], '
+        '"fits": [{"contract", "manifest", "accepted", "rejection", "reason", "warnings"}], "unjudged"}; '
+        '"trial" is null without --run, else {"request_ms", "request_rate_hz", "robots", "serving_mode", '
+        '"action_names", "chunk": [[one number per action] per row]}'
+    )
+    add_output_arguments(parser, json_shape=shape, quiet="print nothing but problems and refusals")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -38,14 +45,15 @@ def run(arguments: argparse.Namespace) -> int:
     with redirect_stdout(sys.stderr):  # a policy may print
         report = check(arguments.files, run=arguments.try_policies)
     if arguments.json:
-        print(json.dumps(report.to_json(), indent=2))
+        print_json(report.to_json())
     else:
-        _print(report)
+        _print(report, quiet=arguments.quiet)
     return report.exit_code
 
 
-def _print(report: Report) -> None:
-    for lines in (*(file.lines for file in report.files), *(fit.lines() for fit in report.fits)):
+def _print(report: Report, *, quiet: bool) -> None:
+    descriptions = [] if quiet else [file.lines for file in report.files]
+    for lines in (*descriptions, *(fit.lines() for fit in report.fits if not (quiet and fit.accepted))):
         for line in lines:
             print(line)
     sys.stdout.flush()

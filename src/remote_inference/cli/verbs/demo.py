@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from remote_inference.cli.output import add_output_arguments, print_json
 from remote_inference.demo.options import POLICIES
 from remote_inference.environments.belt_arm.strategies import ROBOT_STRATEGIES, TRIM
 
@@ -15,6 +16,7 @@ EXAMPLES = (
     "remote-inference demo --latency-ms 300 --strategy no_trim",
     "remote-inference demo --policy belt_arm_flow --episodes 30 --out runs/flow",
     "remote-inference demo --sweep --episodes 50",
+    "remote-inference demo --quiet --json",
 )
 
 
@@ -44,12 +46,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="run every strategy at 0 to 600 ms; the other choices are ignored",
     )
     parser.add_argument("--out", type=Path, help="folder of the results (default runs/<stamp>)")
+    shape = "the content of summary.json, or with --sweep of sweep.json; the rest goes to stderr"
+    add_output_arguments(parser, json_shape=shape, quiet="show no progress, only the result")
 
 
 def run(arguments: argparse.Namespace) -> int:
     from remote_inference.demo.command import run_demo  # noqa: PLC0415  needs rich and matplotlib
 
-    return run_demo(arguments)
+    return run_demo(arguments, print_json if arguments.json else None)
 
 
 def _positive(text: str) -> int:

@@ -30,8 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--namespace", default="/", help="the robot's namespace (default /)")
     add_timeout(parser)
     shape = '{"errors", "warnings", "findings": [{"level", "subject", "found", "expected", "advice"}]}'
-    add_output_arguments(parser, json_shape=shape, quiet=False)
-    parser.add_argument("--quiet", action="store_true", help="print nothing but warnings and errors")
+    add_output_arguments(parser, json_shape=shape, quiet="print nothing but warnings and errors")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -55,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _examine(arguments: argparse.Namespace, contract: Any) -> Iterator[Any]:
     from remote_inference.deployment import doctor  # noqa: PLC0415
-    from remote_inference.deployment.bringup import installed_middlewares  # noqa: PLC0415
+    from remote_inference.deployment.middleware import installed_middlewares  # noqa: PLC0415
 
     for finding in doctor.judge_middleware(os.environ, installed_middlewares()):
         yield finding

@@ -8,11 +8,13 @@ import argparse
 import math
 from pathlib import Path
 
+from remote_inference.cli.output import add_output_arguments, print_json
 from remote_inference.errors import UserError
 
 EXAMPLES = (
     "remote-inference explain bag",
     "remote-inference explain bag --from 12 --to 20 --out stall.png",
+    "remote-inference explain bag --json",
     "remote-inference explain bag --namespace /robot_1 --contract robot.contract.yaml",
 )
 
@@ -27,6 +29,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--to", dest="to_s", type=float, metavar="SECONDS", help="draw up to here")
     parser.add_argument("--contract", type=Path, help="the robot's contract (default: the one in the bag)")
+    shape = (
+        '{"picture", "duration_s", "requests", "requests_unanswered", "latency_ms", "actions", "states", '
+        '"paused_s", "interventions", "chunks", "seams"}, of the whole run'
+    )
+    add_output_arguments(parser, json_shape=shape)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -34,6 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(f"--out: {arguments.out} exists, expected a new file, or --force to replace it")
     from remote_inference.core.contract import load_contract  # noqa: PLC0415  the rest needs matplotlib
     from remote_inference.recording import draw_report, load_timeline  # noqa: PLC0415
+    from remote_inference.recording.summary import summarise  # noqa: PLC0415
 
     contract = load_contract(arguments.contract) if arguments.contract else None
     timeline = load_timeline(arguments.bag, arguments.namespace, contract, with_frames=False)
@@ -41,5 +49,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.from_s is not None or arguments.to_s is not None:
         window_s = (arguments.from_s or 0.0, math.inf if arguments.to_s is None else arguments.to_s)
     draw_report(timeline, arguments.out, f"{arguments.bag.name}, {timeline.namespace}", window_s)
-    print(arguments.out)
+    if arguments.json:
+        print_json({"picture": str(arguments.out), **summarise(timeline)})
+    elif not arguments.quiet:
+        print(arguments.out)
     return 0

@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from remote_inference.cli.output import add_output_arguments, print_json
 from remote_inference.errors import UserError
 
 OLDEST_CRYPTOGRAPHY = 41  # the release in Ubuntu 24.04
@@ -26,6 +27,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_argument(
         "--folder", type=Path, default=Path("fleet"), help="the fleet's folder (default fleet)"
     )
+    shape = (
+        '[{"role", "name", "state": "valid", "renew", "expired" or "revoked", "expires"} '
+        "for each certificate that the verb is about]"
+    )
+    add_output_arguments(common, json_shape=shape)
     verbs = parser.add_subparsers(required=True, metavar="VERB")
     init = verbs.add_parser("init", parents=[common], help="make the folder and the certificate authority")
     init.add_argument(
@@ -69,18 +75,22 @@ def run(arguments: argparse.Namespace) -> int:
 
     folder: Path = arguments.folder
     if arguments.step == "init":
-        verbs.init(folder, with_passphrase=arguments.passphrase)
+        standings = verbs.init(folder, with_passphrase=arguments.passphrase)
     elif arguments.step == "add":
         details = {
             key: tuple(value) for key in ("endpoints", "servers") if (value := getattr(arguments, key, None))
         }
-        verbs.add(folder, f"{arguments.role}s", arguments.name, details)
+        standings = verbs.add(folder, f"{arguments.role}s", arguments.name, details)
     elif arguments.step == "renew":
-        verbs.renew(folder, arguments.name)
+        standings = verbs.renew(folder, arguments.name)
     elif arguments.step == "revoke":
-        verbs.revoke(folder, arguments.name)
+        standings = verbs.revoke(folder, arguments.name)
     else:
-        verbs.render_all(folder)
+        standings = verbs.render_all(folder)
+    if arguments.json:
+        print_json([standing.to_json() for standing in standings])
+    elif not arguments.quiet:
+        print(*(standing.text for standing in standings), sep="\n")
     return 0
 
 

@@ -15,7 +15,7 @@ EXAMPLES = ("remote-inference list", "remote-inference list --json")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_timeout(parser)
     shape = '{"robots": [as status --json], "servers": [{"server"} and the fields of ServerStatus]}'
-    add_output_arguments(parser, json_shape=shape, quiet=False)
+    add_output_arguments(parser, json_shape=shape, quiet="")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -7,6 +7,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from remote_inference.cli.output import add_quiet
+
 EXAMPLES = (
     "remote-inference robot --contract arm.contract.yaml --namespace /robot_1",
     "remote-inference robot --contract arm.contract.yaml --namespace /robot_1 --servers gpu_1 gpu_2",
@@ -21,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--params-file", type=Path, help="ROS parameter file for the node")
     parser.add_argument("--record", type=Path, help="folder of a bag to create")
+    add_quiet(parser, "print nothing but errors and the log of the nodes")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -34,4 +37,4 @@ def run(arguments: argparse.Namespace) -> int:
         parameter_files=[arguments.params_file] if arguments.params_file else [],
         bag=arguments.record,
     )
-    return run_in_foreground(processes)
+    return run_in_foreground(processes, quiet=arguments.quiet)

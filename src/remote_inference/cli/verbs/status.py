@@ -15,7 +15,7 @@ EXAMPLES = ("remote-inference status", "remote-inference status robot_1 --json")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_robot(parser)
     shape = '{"robot", "guard": {rule: count}} and the fields of ClientState'
-    add_output_arguments(parser, json_shape=shape, quiet=False)
+    add_output_arguments(parser, json_shape=shape, quiet="")
 
 
 def run(arguments: argparse.Namespace) -> int:

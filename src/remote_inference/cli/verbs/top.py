@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"time between refreshes (default {PERIOD_S:g} s)",
     )
     parser.add_argument("--once", action="store_true", help="print one table and end, as in a pipe")
-    add_output_arguments(parser, json_shape="at each refresh, one line as list --json", quiet=False)
+    add_output_arguments(parser, json_shape="at each refresh, one line as list --json", quiet="")
 
 
 def run(arguments: argparse.Namespace) -> int:
