@@ -16,7 +16,7 @@ from types import ModuleType
 import pytest
 
 from remote_inference import cli
-from remote_inference.cli import parser, program
+from remote_inference.cli import exit_codes, parser
 from remote_inference.errors import UserError
 
 # Each of these takes longer to import than help may take to appear.
@@ -97,7 +97,7 @@ def raiser(error: BaseException) -> Callable[[], int]:
 def test_what_the_user_can_mend_is_one_line_and_exit_code_2(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception, line: str
 ) -> None:
-    assert end_of_verb(monkeypatch, raiser(error)) == program.EXIT_USAGE
+    assert end_of_verb(monkeypatch, raiser(error)) == exit_codes.EXIT_USAGE
     assert capsys.readouterr() == ("", f"remote-inference dummy: {line}\n")
 
 
@@ -133,11 +133,11 @@ def test_a_reader_that_is_gone_ends_a_verb_quietly(arguments: list[str]) -> None
             text=True,
             timeout=60.0,
         )
-    assert (ended.returncode, ended.stderr) == (program.EXIT_BROKEN_PIPE, "")
+    assert (ended.returncode, ended.stderr) == (exit_codes.EXIT_BROKEN_PIPE, "")
 
 
 def test_a_file_that_is_missing_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["check", str(tmp_path / "none.yaml")]) == program.EXIT_USAGE
+    assert cli.main(["check", str(tmp_path / "none.yaml")]) == exit_codes.EXIT_USAGE
     assert capsys.readouterr().err == (
         f"remote-inference check: {tmp_path}/none.yaml: cannot be read: No such file or directory\n"
     )
@@ -165,7 +165,7 @@ def test_a_middleware_that_is_not_installed_is_exit_code_2_in_the_doctors_words(
         text=True,
         timeout=60.0,
     )
-    assert (ended.returncode, ended.stdout) == (program.EXIT_USAGE, "")
+    assert (ended.returncode, ended.stdout) == (exit_codes.EXIT_USAGE, "")
     (line,) = ended.stderr.splitlines()
     assert line.startswith(f"remote-inference {name}: middleware: rmw_nope_cpp is not installed, found ")
 

@@ -9,12 +9,9 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
+from remote_inference.cli.exit_codes import EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, EXIT_USAGE
 from remote_inference.cli.parser import PROGRAM, make_parser
-from remote_inference.cli.start import EXIT_INTERRUPTED
 from remote_inference.errors import UserError
-
-EXIT_USAGE = 2  # as argparse's
-EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE
 
 
 def main(argv: Sequence[str] | None = None) -> int:

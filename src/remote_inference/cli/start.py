@@ -8,7 +8,8 @@ import os
 import signal
 from types import FrameType
 
-EXIT_INTERRUPTED = 130  # 128 + SIGINT
+from remote_inference.cli.exit_codes import EXIT_INTERRUPTED
+
 IMPORTING = ("<frozen importlib._bootstrap>", "<frozen importlib._bootstrap_external>")
 
 
