@@ -189,7 +189,7 @@ def test_a_reset_without_a_session_is_kept_for_the_next_one():
     world.run(0.5)
     world.reset()
     assert world.all(ResetSession) == []
-    assert world.all(ResetEnded) == [ResetEnded(1, False, "there is no server to tell")]
+    assert world.all(ResetEnded) == [ResetEnded(1, False, "no server is in use")]
     world.server.up = True
     world.run_until(lambda: len(world.sent) > 0)
     assert (world.sent[0].episode_id, world.sent[0].episode_start) == (1, True)

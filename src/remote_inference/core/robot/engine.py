@@ -124,7 +124,7 @@ class Engine:
     def take_server_status(
         self, server: str, instance_id: str, sessions: tuple[str, ...], now_ns: int
     ) -> list[Effect]:
-        """Take a ServerStatus: a restarted server, or one that dropped our session, has forgotten us."""
+        """Take a ServerStatus: the session is lost when the server has restarted or no longer lists it."""
         warnings = self.handshake.look_for_namesakes(server, instance_id, now_ns)
         cause = self.handshake.take_server_status(server, instance_id, sessions)
         return [*warnings, *(self._lose_session(cause, now_ns) if cause else [])]
@@ -185,7 +185,7 @@ class Engine:
         return []
 
     def resume(self, now_ns: int) -> list[Effect]:
-        """Go on; actions that have aged out meanwhile are dropped by the next tick."""
+        """Request and command again; the next tick drops actions that have aged out meanwhile."""
         self.playback.forget_command()
         self.playback.paused = False
         self._timeouts_in_a_row = 0
@@ -204,7 +204,7 @@ class Engine:
         self._episode_start = True
         self.task = task or self.task
         if self.handshake.session is None:
-            return [*effects, ResetEnded(self.episode_id, False, "there is no server to tell")]
+            return [*effects, ResetEnded(self.episode_id, False, "no server is in use")]
         self._reset_deadline_ns = now_ns + _ns(self._config.reset_timeout_s)
         return [
             *effects,
@@ -220,7 +220,7 @@ class Engine:
     # -- time ----------------------------------------------------------------------------------------------
 
     def tick(self, now_ns: int) -> list[Effect]:
-        """Do what is due. Call it at every event and at least every 20 ms."""
+        """Return the effects that are due. Called at every event and at least every 20 ms."""
         if self.dead:
             return []
         effects = self._look_at_sources(now_ns)
@@ -265,7 +265,7 @@ class Engine:
         effects = self.handshake.lose(now_ns, move_on=move_on)
         self.counters.reconnects += 1
         self.cycle.abandon()
-        if self._offline_since_ns is None:  # until a chunk ends it, losing again does not begin anew
+        if self._offline_since_ns is None:  # the time offline ends with a chunk only
             self._offline_since_ns = now_ns
         return effects + self._apply(Event.SESSION_LOST, cause)
 
@@ -300,7 +300,7 @@ class Engine:
         return effects
 
     def _check_flow(self, now_ns: int) -> list[Effect]:
-        """Watch whether chunks come when they are wanted, and whether there is anything to execute."""
+        """Check whether a wanted chunk is late, and whether there is an action to execute."""
         if self.playback.paused or not self.cycle.wants_chunk():
             self._wanted_since_ns = None
         elif self._wanted_since_ns is None:
@@ -312,7 +312,7 @@ class Engine:
         starved = self.playback.starved
         if late:
             effects += self._apply(Event.CHUNKS_LATE, f"no chunk for {self._config.degraded_after_s:g} s")
-        # An empty queue is no surprise after a reset, and in blocking mode before each request.
+        # The queue is normally empty after a reset, and in blocking mode before each request.
         expected = not self._fed or self._config.request_mode == "blocking"
         if starved and not len(self.queue) and (late or not expected):
             effects += self._apply(Event.STARVED, starved)

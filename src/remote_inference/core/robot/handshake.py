@@ -22,22 +22,22 @@ from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.effects import CloseSession, Effect, GetStatus, Inform, OpenSession, Warn
 from remote_inference.core.robot.server_list import ServerList
 
-UNLISTED_MAX = 3  # a status from before the session does not list it either
-RIVAL_WARNING_NS = 10_000_000_000  # between two warnings of it
-DISCOVERY_NS = 5_000_000_000  # a server that is not known this early is no news
+UNLISTED_MAX = 3  # statuses in a row: one from before the session does not list it either
+RIVAL_WARNING_NS = 10_000_000_000  # between two warnings
+DISCOVERY_NS = 5_000_000_000  # of discovery: until then a silent server is not worth a warning
 
 
 class Phase(Enum):
     """Steps of the handshake, in order."""
 
     WAITING = "waiting"  # until the pause between attempts is over
-    CHECKING = "checking"  # get_status is out
-    OPENING = "opening"  # open_session is out
+    CHECKING = "checking"  # get_status is called
+    OPENING = "opening"  # open_session is called
     MATCHING = "matching"  # session granted, endpoints not matched both ways yet
     OPEN = "open"
 
 
-# What was waited for in vain.
+# What a server did not do in time.
 MISSED = {
     Phase.CHECKING: "did not answer get_status",
     Phase.OPENING: "did not answer open_session",
@@ -74,14 +74,14 @@ class Handshake:
         self._first_fingerprint: str | None = None
         self._rival = False
         self._next_warning_ns = 0
-        self._instances: dict[str, list[str]] = {}  # whose status came, by server, the last one last
+        self._instances: dict[str, list[str]] = {}  # senders of statuses by server, the last sender last
         self._namesakes: dict[str, frozenset[str]] = {}  # instances that are alive at once
         self._next_namesake_warning_ns = 0
         self._quiet_until_ns = 0  # set by the first attempt
-        self._told: dict[str, set[Effect]] = {}  # remarks on a server that were told, by its instance
+        self._told: dict[str, set[Effect]] = {}  # remarks that were made, by instance of the server
         self.phase = Phase.WAITING
         self.epoch = 0  # sessions asked for so far
-        self.offer = self._base_offer  # what the server in use was or will be asked with
+        self.offer = self._base_offer  # offer to the server in use
         self.session: SessionReply | None = None
         self.established = False  # true once a session has been open
 
@@ -143,7 +143,7 @@ class Handshake:
 
     @staticmethod
     def close_unused(server: str, reply: SessionReply | None) -> list[Effect]:
-        """End a session that was granted and will not be used: do not occupy the server."""
+        """End a granted session that will not be used, so that it does not occupy the server."""
         return [CloseSession(server, reply.session_id)] if reply is not None and reply.accepted else []
 
     def take_presence(self, matched: bool) -> str:
@@ -153,7 +153,7 @@ class Handshake:
         return "server's presence lost" if lost else ""
 
     def take_server_status(self, server: str, instance_id: str, sessions: tuple[str, ...]) -> str:
-        """Take a ServerStatus: a restarted server, or one that dropped our session, has forgotten us."""
+        """Take a ServerStatus; return why the session is lost, or an empty string."""
         if self.session is None or not self.open or server != self.server:
             return ""
         if instance_id != self.session.server_instance_id:
@@ -168,7 +168,7 @@ class Handshake:
         return ""
 
     def look_for_namesakes(self, server: str, instance_id: str, now_ns: int) -> list[Effect]:
-        """Take who has sent a ServerStatus: an instance that comes back has not been replaced.
+        """Take the sender of a ServerStatus: an instance that sends again was not replaced.
 
         Two servers of one name send in turn. Their statuses then no longer end a session.
         """
@@ -188,14 +188,14 @@ class Handshake:
         return [Warn(f"servers of one name, {server}: instances {' and '.join(others)}; end all but one")]
 
     def take_delivery(self) -> None:
-        """Take note of a chunk: a session that delivers is sought again without a pause when it is lost."""
+        """Note a chunk: when a session that has delivered is lost, the next attempt needs no pause."""
         self._delivered = True
         self._servers.succeed()
 
     def take_rival(self, present: bool, now_ns: int) -> list[Effect]:
         """Take whether another node of this name is alive: two must never command one robot.
 
-        The one that has had a session stays; a newcomer waits until the other is gone.
+        A node that has had a session stays; a newcomer waits until the other node is gone.
         """
         appeared = present and not self._rival
         self._rival = present
@@ -231,7 +231,7 @@ class Handshake:
     def lose(self, now_ns: int, *, move_on: bool) -> list[Effect]:
         """Give the session up and begin a new handshake, with the next server of the list if `move_on`.
 
-        A session that never delivered counts as a failed attempt; after any other, the next begins at once.
+        A session that never delivered counts as a failed attempt; after others the next begins at once.
         """
         close = self.close()
         self._matched = False
@@ -249,7 +249,7 @@ class Handshake:
         return [CloseSession(self.server, session.session_id)] if session else []
 
     def _remark(self, server: str, reply: SessionReply) -> list[Effect]:
-        """Tell what is to be known of a session, once for each instance of the server."""
+        """Return the remarks on a new session, each once for each instance of the server."""
         remarks: list[Effect] = [Warn(f"server {server}: {text}") for text in reply.warnings]
         topics = self._contract.camera_topics
         for image in self._unused_images():

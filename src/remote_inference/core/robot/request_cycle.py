@@ -1,9 +1,9 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The request cycle: when to ask for a chunk, what to ask, and whether an answer may be executed.
+"""The request cycle: when to request a chunk, with what rows, and whether an answer may be executed.
 
-Exactly one request is in flight. Its snapshot of the queue is what the answer is merged against; a second
-request would carry a conflicting one.
+One request is in flight at most. Its answer is merged against its snapshot of the queue; a second request
+would carry a conflicting snapshot.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ class RequestCycle:
 
     @property
     def delay_steps(self) -> int:
-        """The delay to expect of the next cycle [control ticks]."""
+        """Expected delay of the next cycle [control ticks]."""
         return self._delay.delay_steps(self._contract.period_s)
 
     @property
     def playback_left_s(self) -> float:
-        """How long the queued actions last [s]."""
+        """Time for which the queued actions last [s]."""
         return len(self._queue) * self._contract.period_s
 
     def skip_next_latency(self) -> None:
@@ -72,7 +72,7 @@ class RequestCycle:
         self._delay.skip_next()
 
     def use(self, features: Collection[str]) -> None:
-        """Take which of the policy's camera features observations hold from now on."""
+        """Set the policy's camera features that observations hold from now on."""
         self.sources = self._contract.topics_with(features)
 
     def see(self, arrivals: Mapping[str, int]) -> None:
@@ -83,29 +83,29 @@ class RequestCycle:
         self._arrivals = arrivals
 
     def look_for_stale_sources(self, now_ns: int) -> tuple[str, ...]:
-        """Look which sources are older than max_sensor_age_s; return those that have fallen silent since."""
+        """Find the sources older than max_sensor_age_s; return those that were not stale before."""
         before, self.stale_sources = self.stale_sources, self._find_stale_sources(now_ns)
         silent = tuple(topic for topic in self.stale_sources if topic not in before)
         self._guard.refuse(SENSOR_AGE, len(silent))
         return silent
 
     def forget_seen(self, now_ns: int) -> None:
-        """Let nothing that arrived before now go into a request: it belongs to the episode that ended."""
+        """Keep messages that arrived before now out of requests: they belong to the episode that ended."""
         self._sent_arrivals = dict.fromkeys(self._contract.topics, now_ns)
 
     def wants_chunk(self) -> bool:
-        """Tell whether playback runs low enough to ask."""
+        """Return whether playback is low enough for a request."""
         if self._config.request_mode == "blocking":
             return len(self._queue) == 0
         return self.playback_left_s <= self._buffer_time_s()
 
     @property
     def awaits_observation(self) -> bool:
-        """True when only new sensor data is missing for a request."""
+        """True when a request lacks only new sensor data."""
         return self._outstanding is None and not self.stale_sources and self.wants_chunk()
 
     def is_ready(self, now_ns: int) -> bool:
-        """Tell whether a request may be made: none in flight, every source fresh, nothing sent twice."""
+        """Return whether a request may be made: none in flight, every source fresh, nothing sent twice."""
         return (
             self._outstanding is None
             and now_ns >= self._pause_until_ns
@@ -124,7 +124,7 @@ class RequestCycle:
         episode_start: bool,
         task: str,
     ) -> Request:
-        """Make the request with the rows from the capture on: those executed since, then the unread ones."""
+        """Return a request with the rows from the capture on: those executed since, then the unread ones."""
         oldest = min(self.sources, key=self._arrivals.__getitem__)
         capture = _Capture(self._arrivals[oldest], self._executed_at_arrival[oldest])
         prefixes = self._queue.prefixes(capture.executed)
@@ -159,7 +159,7 @@ class RequestCycle:
         return outstanding.request
 
     def is_answered_by(self, chunk: Chunk) -> bool:
-        """Tell whether a chunk answers the request in flight, in its session, epoch and episode."""
+        """Return whether a chunk answers the request in flight, in its session, epoch and episode."""
         if self._outstanding is None:
             return False
         request = self._outstanding.request
@@ -224,6 +224,6 @@ class RequestCycle:
         return tuple(topic for topic in self.sources if self._arrivals.get(topic, never_ns) < oldest_ns)
 
     def _has_new_observation(self) -> bool:
-        """Tell whether every source has delivered since the last request: a frozen camera is not fresh."""
+        """Return whether every source has delivered since the last request: a frozen camera is not fresh."""
         never_ns = -1
         return all(self._arrivals[topic] > self._sent_arrivals.get(topic, never_ns) for topic in self.sources)

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The robot's sensors by contract: keeps the newest message of each topic and reads them for a request."""
+"""The robot's sensors by contract: keeps the newest message of each topic and reads it for a request."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Snapshot:
 
 
 class _Camera:
-    """One camera's reader and, for one that is to be encoded, its newest message on the way through it."""
+    """One camera's reader and, if its images are encoded here, the newest message being encoded."""
 
     def __init__(self, source: ImageSource, feature: ImageFeature, encoders: ThreadPoolExecutor) -> None:
         self._topic = source.topic
@@ -50,7 +50,7 @@ class _Camera:
         """Begin to encode the newest message, each one once."""
         message = snapshot.messages.get(self._topic)
         if self._is_encoded_here and message is not None and message is not self._message:
-            self._image.cancel()  # if nobody has begun with the last one, nobody needs it
+            self._image.cancel()  # if no encoder has begun it, it is not needed any more
             self._message = message
             self._image = self._encoders.submit(self.reader.read, message)
 
@@ -66,7 +66,7 @@ class _Camera:
 
 
 class SensorHub:
-    """Subscribes to what the contract names. Callbacks deposit and notify, nothing else."""
+    """Subscribes to the contract's sensor topics. Callbacks only deposit and notify."""
 
     def __init__(self, node: Node, contract: Contract, notify: Callable[[], None]) -> None:
         """notify: called on the executor's thread at each arrival."""
@@ -90,7 +90,7 @@ class SensorHub:
             )
 
     def _deposit(self, topic: str, message: Any) -> None:
-        """Keep a message with the time of its content, unless it is the last one's again."""
+        """Keep a message with the time of its content, unless it repeats the last message."""
         stamp = message.header.stamp
         stamp_ns = stamp.sec * 1_000_000_000 + stamp.nanosec
         content_ns = self._clocks[topic].content_ns(stamp_ns, time.monotonic_ns())
@@ -116,14 +116,14 @@ class SensorHub:
         return [self._cameras[feature].read(snapshot) for feature in features]
 
     def prepare_images(self, snapshot: Snapshot, features: Sequence[str]) -> None:
-        """Begin to encode the images that are there; what is wrong with them, `read_images` will report."""
+        """Begin to encode the newest images; `read_images` will report their errors."""
         for feature in features:
             self._cameras[feature].prepare(snapshot)
 
     def measured_positions(self, snapshot: Snapshot) -> NDArray[np.float64] | None:
         """Return the joint positions `[action_dim]` in the order of the actions.
 
-        None when the state does not hold a position for each of them, or none can be read yet.
+        None when the state does not hold a position for each of them, or when they cannot be read yet.
         """
         contract = self._contract
         names, wanted = contract.state_names, contract.actions.names
