@@ -30,8 +30,8 @@ TCP_PROTOCOLS = ("tcp", "tls")
 
 
 def examine(timeout_s: float, contract: Contract | None, namespace: str) -> Iterator[Finding]:
-    """Yield what is found, step by step."""
-    variables = dict(os.environ)  # as the shell has them, before the client adds its own
+    """Yield the findings, step by step."""
+    variables = dict(os.environ)  # those of the shell, before the client adds its own
     yield from doctor.judge_environment(variables)
     if variables.get("RMW_IMPLEMENTATION") == zenoh_config.RMW:
         yield from _look_for_router(variables)
@@ -53,7 +53,7 @@ def examine(timeout_s: float, contract: Contract | None, namespace: str) -> Iter
 def _look_for_router(variables: dict[str, str]) -> Iterator[Finding]:
     endpoint = doctor.router_endpoint(variables)
     if endpoint.protocol not in TCP_PROTOCOLS:
-        return  # whether somebody listens shows only when nodes meet
+        return  # without nodes that meet, nothing shows whether a router listens
     try:
         socket.create_connection((endpoint.host, endpoint.port), CONNECT_TIMEOUT_S).close()
     except OSError as error:
@@ -68,7 +68,7 @@ def _examine_graph(ros: OperatorClient, watch: FleetWatch) -> Iterator[Finding]:
     nodes = [
         f"{namespace.rstrip('/')}/{name}"
         for name, namespace in ros.node.get_node_names_and_namespaces()
-        if not name.startswith("_") and not name.endswith("_verb")  # other shells', which come and go
+        if not name.startswith("_") and not name.endswith("_verb")  # of other shells, which come and go
     ]
     yield from doctor.judge_names(nodes, list(watch.robots), list(watch.servers))
     yield from doctor.judge_servers(watch.servers)

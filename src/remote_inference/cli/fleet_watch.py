@@ -17,7 +17,7 @@ from remote_inference.wire.qos import LATCHED_QOS, STATE_TOPIC
 
 
 class FleetWatch:
-    """Subscribes to whoever appears and forgets whoever leaves."""
+    """Subscribes to robots and servers that appear, and forgets those that leave."""
 
     def __init__(self, ros: OperatorClient) -> None:
         self._ros = ros
@@ -26,7 +26,7 @@ class FleetWatch:
         self._subscriptions: dict[str, Subscription] = {}
 
     def settle(self, timeout_s: float) -> None:
-        """Wait until the graph is known and each of its members was heard, or for the whole timeout."""
+        """Wait until the graph is known and each member has sent a message, or for the whole timeout."""
         self._ros.settle(timeout_s)
         self.look()
         try:
@@ -40,12 +40,12 @@ class FleetWatch:
         self._follow(self.servers, self._ros.find_servers(), ServerStatus, "/status")
 
     def refresh(self, period_s: float) -> None:
-        """Let messages come in for a time, and look who is there."""
+        """Receive messages for a time, and follow the graph."""
         self._ros.spin(period_s)
         self.look()
 
     def draw(self, period_s: float) -> None:
-        """Draw the tables on the terminal, for ever."""
+        """Draw the tables on the terminal without end."""
         from rich.console import Group  # noqa: PLC0415  only where something is drawn
         from rich.live import Live  # noqa: PLC0415
 
@@ -64,7 +64,7 @@ class FleetWatch:
         return [fleet_view.robot_table(self.robots), fleet_view.server_table(self.servers)]
 
     def print_tables(self) -> None:
-        """Print who is there; a word where nobody is."""
+        """Print the robots and servers, or a line when there are none."""
         if self.robots:
             print_table(fleet_view.robot_table(self.robots))
         else:

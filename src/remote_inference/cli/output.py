@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What a verb prints: text for people, JSON for programs, nothing besides with `--quiet`."""
+"""What a verb prints: text for people, JSON for programs, only errors with `--quiet`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def add_quiet(parser: argparse.ArgumentParser, text: str) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print one JSON value on one line; numbers that are not finite are null, as JSON knows none."""
+    """Print one JSON value on one line; numbers that are not finite become null, because JSON lacks them."""
     print(json.dumps(_finite(value), allow_nan=False), flush=True)
 
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Runs one verb, and ends it as programs of a shell end: with a line and a code, never with a traceback."""
+"""Runs one verb, and ends as a shell program should: with a line and a code, never with a traceback."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _run(argv: Sequence[str] | None) -> int:
     try:
         arguments = make_parser().parse_args(argv)
     except SystemExit:
-        sys.stdout.flush()  # help, whose reader may be gone
+        sys.stdout.flush()  # the help's reader may be gone
         raise
     try:
         if arguments.has_nodes:
@@ -53,8 +53,8 @@ def _require_middleware() -> None:
 
 
 def _complete() -> None:
-    """Print what may come next on the shell's command line, and exit: the shell asks for it."""
-    with suppress(ModuleNotFoundError):  # an extra
+    """Print the completions of the command line and exit, when the shell asks for them."""
+    with suppress(ModuleNotFoundError):  # argcomplete is optional
         from argcomplete import autocomplete  # noqa: PLC0415  of no use to anybody else
 
         autocomplete(make_parser(complete=True))
@@ -69,5 +69,5 @@ def _describe(error: Exception) -> str:
 
 
 def _forget_output() -> None:
-    """Let nothing be written any more: Python flushes at its end, which would raise again."""
+    """Discard all further output: Python flushes at its end, which would raise again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What the operator's verbs share: which robot is meant, how long they wait, how the answer is told."""
+"""Shared by the operator's verbs: the choice of the robot, the timeouts and the printed answer."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def add_robot(parser: argparse.ArgumentParser) -> None:
 
 
 def add_call_arguments(parser: argparse.ArgumentParser, *, fields: str = "") -> None:
-    """Declare what each verb takes that calls one service of a robot."""
+    """Declare the arguments of a verb that calls one service of a robot."""
     add_robot(parser)
     add_output_arguments(parser, json_shape='{"robot", "success", "message"' + fields + "}")
 
 
 def positive(text: str) -> float:
-    """Read a duration [s]."""
+    """Return a duration [s] from text."""
     if not 0.0 < (value := float(text)) <= 3600.0:
         raise argparse.ArgumentTypeError(f"found {text}, expected above 0 and at most 3600")
     return value
@@ -62,14 +62,14 @@ def open_client(name: str) -> OperatorClient:
 
 
 def trigger(arguments: argparse.Namespace) -> int:
-    """Call the service that is named like the verb; return the exit code."""
+    """Call the service of the verb's name; return the exit code."""
     from std_srvs.srv import Trigger  # noqa: PLC0415
 
     return call(arguments, Trigger, arguments.verb, Trigger.Request())
 
 
 def call(arguments: argparse.Namespace, kind: Any, service: str, request: Any, *fields: str) -> int:
-    """Call one service of a robot and tell its answer, in JSON with `fields`; return the exit code."""
+    """Call one service of a robot and print its answer, in JSON with `fields`; return the exit code."""
     with open_client(f"{service}_verb") as ros:
         robot = ros.find_robot(arguments.robot, arguments.timeout)
         response = ros.call(kind, f"{robot}/remote_inference/{service}", request, arguments.timeout)

@@ -2,6 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One module per verb: `EXAMPLES`, `add_arguments(parser)` and `run(arguments)`, which returns the exit code.
 
-A module imports at its top only what declares its arguments. `run` imports what does the work, so that help,
-completion and a misspelt option take no time.
+A module imports at its top only what its arguments need. `run` imports the rest, so that help, completion and
+a misspelt option take no time.
 """
