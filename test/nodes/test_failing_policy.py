@@ -35,7 +35,7 @@ def test_a_policy_that_fails_sends_its_robots_away_and_admits_them_again_when_it
     assert robot.request().status == ActionChunk.ERROR
     rig.wait_for(lambda: robot.request().status == ActionChunk.DRAINING, "told to leave")
     assert robot.chunks[-1].horizon == 0
-    rig.wait_for(answers(port, "/readyz", 503, "the server's own"), "not ready")
+    rig.wait_for(answers(port, "/readyz", 503, "the server's probe"), "not ready")
     assert answers(port, "/healthz", 200)()
     assert not is_accepting(rig)
     assert open_session(rig).rejection == "failing"

@@ -10,10 +10,13 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from types import FrameType
 
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # The module of each executable.
 MODULES = {
     "policy_server": "remote_inference.nodes.server.policy_server",
@@ -25,13 +28,25 @@ MODULES = {
 
 def start(executable: str) -> int:
     """Run an executable; return its exit code. A signal ends it at once until `run_node` takes over."""
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in STOP_SIGNALS:
         signal.signal(number, _leave)
-    return int(import_module(MODULES[executable]).main())
+    code = int(import_module(MODULES[executable]).main())
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)  # Python's own end would restore what kills the process
+    return code
 
 
 def _leave(_number: int, _frame: FrameType | None) -> None:
+    _end_helpers()
     os._exit(0)  # an exception would surface inside the module that is being imported
+
+
+def _end_helpers() -> None:
+    """End the processes that a library runs while it is imported: they would print a traceback without us."""
+    for listing in Path("/proc/self/task").glob("*/children"):
+        with suppress(OSError):  # the thread, or the helper, has ended
+            for helper in listing.read_text().split():
+                os.kill(int(helper), signal.SIGKILL)
 
 
 policy_server = partial(start, "policy_server")
