@@ -4,8 +4,11 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
@@ -29,6 +32,25 @@ SETTLE_S = 1.0  # without a new name, the graph counts as known
 
 class OperatorError(UserError):
     """A service did not answer or refused, or a condition did not come true in time."""
+
+
+@contextmanager
+def deferred_signals() -> Iterator[None]:
+    """Handle Ctrl-C and SIGTERM after the block: raised within rclpy, they leave half-made objects behind."""
+    if threading.current_thread() is not threading.main_thread():  # signals are handled there alone
+        yield
+        return
+    arrived: list[int] = []
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in handlers:
+        signal.signal(number, lambda number, _frame: arrived.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    for caught in arrived[:1]:
+        signal.raise_signal(caught)
 
 
 class OperatorClient:
@@ -162,18 +184,24 @@ class OperatorClient:
 
     def ask(self, client: Client, request: Any, left_s: float, timeout_s: float | None = None) -> Any:
         """Send one request and return the response. Raises OperatorError, naming `timeout_s` if given."""
+        end_s = time.monotonic() + left_s
         future = client.call_async(request)
-        self._executor.spin_until_future_complete(future, timeout_sec=left_s)
-        if not future.done():
-            client.remove_pending_request(future)
-            raise OperatorError(f"{client.srv_name}: no answer within {timeout_s or left_s:g} s")
+        while not future.done():
+            if (rest_s := end_s - time.monotonic()) <= 0:
+                client.remove_pending_request(future)
+                raise OperatorError(f"{client.srv_name}: no answer within {timeout_s or left_s:g} s")
+            self._spin_once(rest_s)
         return future.result()
 
     def spin(self, duration_s: float) -> None:
         """Receive messages for a time."""
         deadline_s = time.monotonic() + duration_s
         while (left_s := deadline_s - time.monotonic()) > 0:
-            self._executor.spin_once(timeout_sec=left_s)
+            self._spin_once(left_s)
+
+    def _spin_once(self, timeout_s: float) -> None:
+        with deferred_signals():
+            self._executor.spin_once(timeout_sec=min(timeout_s, POLL_S))
 
     def _clients_of(self, kind: Any, name: str) -> tuple[Client, Client]:
         path = self.node.resolve_service_name(name)
