@@ -85,7 +85,7 @@ def raiser(error: BaseException) -> Callable[[], int]:
     ("error", "line"),
     [
         (UserError("a.yaml: fps: found -1"), "a.yaml: fps: found -1"),
-        (PermissionError(13, "Permission denied", "/locked/report.png"), "/locked/report.png: Permission denied"),
+        (PermissionError(13, "Permission denied", "/run/report.png"), "/run/report.png: Permission denied"),
         (OSError(28, "No space left on device"), "No space left on device"),
         (
             ModuleNotFoundError("No module named 'rich'", name="rich"),
