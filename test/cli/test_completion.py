@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-pytest.importorskip("argcomplete")
+pytest.importorskip("argcomplete", reason="found no argcomplete, which requirements/dev.txt lists")
 
 
 def complete(line: str) -> list[str]:

@@ -7,13 +7,13 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from waiting import wait_until
 
 from remote_inference.deployment.bringup import Process
 from remote_inference.deployment.process_group import ProcessError, ProcessGroup, run_until_interrupted
@@ -30,7 +30,7 @@ def tell():
 """
 WRAPPER = """
 import sys
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = [sys.argv[1], sys.argv[1] + "/.."]
 from remote_inference.deployment.process_group import run_until_interrupted
 from test_process_group import Script
 sys.exit(run_until_interrupted([Script("script", "script", code=sys.argv[2])]))
@@ -49,13 +49,6 @@ class Script(Process):
 
 def script(code: str, *, name: str = "script", required: bool = True) -> Script:
     return Script("script", name, code=f"import os, sys, time\n{code}", required=required)
-
-
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    deadline_s = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline_s, what
-        time.sleep(0.02)
 
 
 def lives(pid: int) -> bool:

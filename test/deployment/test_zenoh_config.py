@@ -103,5 +103,5 @@ def test_another_middleware_than_zenoh_is_named_in_a_warning(monkeypatch: pytest
 
 
 def test_a_middleware_that_is_not_installed_is_said_with_those_that_are() -> None:
-    with pytest.raises(bringup.MiddlewareError, match=r"rmw:=rmw_none_cpp: .* not installed, found .*rmw_"):
+    with pytest.raises(bringup.MiddlewareError, match=r"rmw:=rmw_none_cpp is not installed, found .*rmw_"):
         bringup.middleware_warnings("rmw_none_cpp")

@@ -7,12 +7,12 @@ from __future__ import annotations
 import datetime
 import json
 import socket
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
 import zenoh
+from waiting import wait_until
 
 from remote_inference.keys import authority as ca
 from remote_inference.keys import description, render, verbs
@@ -37,14 +37,6 @@ def token(kind: str, node: str, name: str | None = None) -> str:
         if name is None
         else f"{head}/{name.replace('/', '%')}/remote_inference::msg::dds_::Some_/{HASH}/{QOS}"
     )
-
-
-def wait_until(condition: Callable[[], Any], what: str) -> None:
-    """Wait for a condition, at most DEADLINE_S."""
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {DEADLINE_S:g} s: {what}"
-        time.sleep(0.01)
 
 
 def free_port() -> int:

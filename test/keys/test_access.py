@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 import zenoh
-from keys_rig import FleetRig, Inbox, ask, ask_until, put_until, token, topic, wait_until
+from keys_rig import FleetRig, Inbox, ask, ask_until, put_until, token, topic
+from waiting import wait_until
 from zenoh import ext
 
 ROBOT_TOPICS = ("observation", "state", "executed")

@@ -22,8 +22,8 @@ from keys_rig import (
     put_until,
     token,
     topic,
-    wait_until,
 )
+from waiting import wait_until
 
 from remote_inference.keys import authority as ca
 from remote_inference.keys import render, verbs

@@ -12,13 +12,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from PIL import Image
+from waiting import wait_until
 
 HERE = Path(__file__).parent
 CONTRACT, MANIFEST = HERE / "arm.contract.yaml", HERE / "wave.manifest.yaml"
@@ -54,12 +54,6 @@ class FirstHour:
     def read(self, *arguments: str) -> Any:
         return json.loads(self.succeed(*arguments, "--json"))
 
-    def wait_for(self, condition: Callable[[], bool], what: str) -> None:
-        deadline_s = time.monotonic() + DEADLINE_S
-        while not condition():
-            assert time.monotonic() < deadline_s, what
-            time.sleep(0.2)
-
     def stop(self, process: subprocess.Popen[bytes]) -> int:
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
@@ -90,16 +84,18 @@ def test_a_newcomer_gets_from_a_contract_to_a_report(hour: FirstHour) -> None:
         *("remote-inference", "robot", "--contract", str(CONTRACT)),
         *("--namespace", NAMESPACE, "--record", "run_1"),
     )
-    hour.wait_for(lambda: hour.verb("status", NAMESPACE).returncode == 0, "the robot's node")
-    hour.wait_for(lambda: hour.read("status", NAMESPACE)["session_id"] != "", "a session")
+    wait_until(lambda: hour.verb("status", NAMESPACE).returncode == 0, "the robot's node", DEADLINE_S)
+    wait_until(lambda: hour.read("status", NAMESPACE)["session_id"] != "", "a session", DEADLINE_S)
     assert hour.read("status", NAMESPACE)["paused"]
     hour.succeed("doctor", "--contract", str(CONTRACT), "--namespace", NAMESPACE)
     assert NAMESPACE in hour.succeed("list")
 
     hour.succeed("resume", NAMESPACE)
-    hour.wait_for(lambda: hour.read("status", NAMESPACE)["state_name"] == "STREAMING", "the arm moving")
+    wait_until(
+        lambda: hour.read("status", NAMESPACE)["state_name"] == "STREAMING", "the arm moving", DEADLINE_S
+    )
     hour.succeed("start-episode", NAMESPACE, "--task", "fold the other towel")
-    hour.wait_for(lambda: hour.read("status", NAMESPACE)["episode_id"] == 1, "the next episode")
+    wait_until(lambda: hour.read("status", NAMESPACE)["episode_id"] == 1, "the next episode", DEADLINE_S)
     hour.succeed("pause", NAMESPACE)
     assert hour.read("status", NAMESPACE)["paused"]
     assert hour.stop(robot) == 0

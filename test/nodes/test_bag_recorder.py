@@ -24,6 +24,7 @@ from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rig import write_contract
 from rosbags.interfaces import QosDurability, QosReliability
 from sensor_msgs.msg import JointState
+from waiting import wait_until
 
 from remote_inference.msg import ClientState, ExecutedAction
 from remote_inference.nodes.bag_recorder import RecorderError, message_class, parse_topics, subscription_qos
@@ -84,14 +85,6 @@ def start() -> Iterator[Callable[..., Recorder]]:
     for recorder in recorders:
         if recorder.process.poll() is None:
             recorder.stop(signal.SIGTERM)
-
-
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    waiting = threading.Event()
-    while not condition():
-        assert time.monotonic() < deadline, f"timed out: {what}"
-        waiting.wait(0.02)
 
 
 def wait_for_subscriber(publisher: Publisher) -> None:

@@ -11,8 +11,7 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,6 +21,7 @@ from PIL import Image
 from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
 from sensor_msgs.msg import JointState
+from waiting import wait_until
 
 DEADLINE_S = 60.0
 TUTORIALS = Path(__file__).parents[2] / "docs" / "tutorials"
@@ -85,7 +85,9 @@ class Newcomer:
 
     def wait_for_words(self, beginning: str, words: str) -> None:
         """Wait until a started line has printed some words."""
-        wait_for(lambda: words in self._log(beginning).read_text(), f"{words!r} of {beginning!r}")
+        wait_until(
+            lambda: words in self._log(beginning).read_text(), f"{words!r} of {beginning!r}", DEADLINE_S
+        )
 
     def end(self, beginning: str) -> int:
         """Press Ctrl-C in a terminal; return the exit code."""
@@ -105,13 +107,6 @@ class Newcomer:
 
     def _log(self, beginning: str) -> Path:
         return self._folder / f"{re.sub(r'[^a-z]+', '_', beginning)}.log"
-
-
-def wait_for(condition: Callable[[], bool], what: str) -> None:
-    deadline_s = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline_s, f"no {what} within {DEADLINE_S} s"
-        time.sleep(0.05)
 
 
 @pytest.fixture
@@ -158,7 +153,7 @@ def wait_until_at(target: dict[str, float]) -> None:
             executor.spin_once(timeout_sec=0.1)
             return found.keys() == target.keys() and all(abs(found[n] - target[n]) < 0.01 for n in target)
 
-        wait_for(is_there, f"arm at {target}")
+        wait_until(is_there, f"arm at {target}", DEADLINE_S)
     finally:
         rclpy.shutdown(context=context)
 

@@ -5,10 +5,10 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
+from waiting import wait_until
 
 from remote_inference.recording.background_writer import BackgroundWriter
 
@@ -51,13 +51,6 @@ def make_writer(
     )
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.002)
-
-
 def test_a_failed_write_costs_one_entry(disk: Disk):
     writer = make_writer(disk)
     for entry in ("a/1", "b/bad", "a/2"):
@@ -74,7 +67,7 @@ def test_a_writer_that_stops_at_a_failure_writes_nothing_after_it(disk: Disk):
     for entry in ("a/1", "b/bad", "a/2"):
         writer.put(entry)
     disk.answers.set()
-    wait_until(lambda: writer.dropped == 2)
+    wait_until(lambda: writer.dropped == 2, "two entries dropped")
     writer.put("a/3")
     assert writer.close(DEADLINE_S)
     assert disk.written == ["a/1"]

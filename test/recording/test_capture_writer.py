@@ -5,12 +5,12 @@
 from __future__ import annotations
 
 import shutil
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from waiting import wait_until
 
 from remote_inference.core.document import DocumentError
 from remote_inference.core.exchange import Chunk, SessionOffer
@@ -23,13 +23,6 @@ OFFER = SessionOffer(("a", "b"), ("a", "b"), (), 30.0, "", False, robot_namespac
 def put(writer: CaptureWriter, seq_id: int) -> None:
     chunk = Chunk("s0", 1, seq_id, 0, 0, model=ROWS, robot=ROWS, policy_version="f1")
     writer.put(OFFER, b"request", chunk, 1)
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + 30.0
-    while not condition():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.005)
 
 
 @pytest.fixture
@@ -55,7 +48,7 @@ def test_an_unwritable_capture_is_counted_and_later_ones_are_kept(
     shutil.rmtree(folder)
     for seq_id in (1, 2):
         put(writer, seq_id)
-    wait_until(lambda: writer.dropped == 2)
+    wait_until(lambda: writer.dropped == 2, "two captures dropped")
     folder.mkdir()
     put(writer, 3)
     writer.close()
@@ -79,7 +72,7 @@ def test_the_log_says_why_and_how_many_but_not_for_each(
     shutil.rmtree(folder)
     for seq_id in range(5):
         put(writer, seq_id)
-    wait_until(lambda: writer.dropped == 5)
+    wait_until(lambda: writer.dropped == 5, "five captures dropped")
     (warning,) = warnings
     assert warning.startswith(
         "a capture is lost, 1 so far: FileNotFoundError: [Errno 2] No such file or directory"

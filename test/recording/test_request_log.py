@@ -13,12 +13,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from waiting import wait_until
 
 from remote_inference.core.server.request_record import RequestRecord
 from remote_inference.recording import request_log
@@ -36,13 +37,6 @@ RECORD = RequestRecord(
     staleness_ms=21.75,
     superseded=1,
 )
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + 30.0
-    while not condition():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.005)
 
 
 @pytest.fixture
@@ -182,7 +176,7 @@ def test_a_full_disk_leaves_no_half_line_and_the_log_goes_on(tmp_path: Path):
     try:
         for _ in range(10):
             log.write(RECORD)
-        wait_until(lambda: log.dropped >= 7)
+        wait_until(lambda: log.dropped >= 7, "seven lines dropped")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     log.write(replace(RECORD, seq_id=8))

@@ -12,13 +12,13 @@ import json
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import zenoh
+from waiting import wait_until
 
 CONFIG = Path(__file__).parents[2] / "config" / "zenoh"
 SESSION, ROUTER = CONFIG / "session.json5", CONFIG / "router.json5"
@@ -68,13 +68,6 @@ def client(port: int, **settings: str) -> Any:
     return peer(port, mode='"client"', **settings)
 
 
-def wait_for(condition: Callable[[], Any], what: str, deadline_s: float = DEADLINE_S) -> None:
-    end_s = time.monotonic() + deadline_s
-    while not condition():
-        assert time.monotonic() < end_s, f"{what}: not within {deadline_s} s"
-        time.sleep(0.01)
-
-
 def put_until(put: Callable[[], None], condition: Callable[[], Any], what: str) -> None:
     """Put repeatedly: a sample put before the subscription arrives is lost."""
 
@@ -82,7 +75,7 @@ def put_until(put: Callable[[], None], condition: Callable[[], Any], what: str) 
         put()
         return condition()
 
-    wait_for(put_and_look, what)
+    wait_until(put_and_look, what)
 
 
 @contextmanager

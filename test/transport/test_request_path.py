@@ -7,8 +7,8 @@ from __future__ import annotations
 import time
 
 import pytest
-from engine import wait_for
 from request_path import RequestPath, observation, request_path
+from waiting import wait_until
 
 DELAY_S, BANDWIDTH_BPS = 0.025, 10e6
 RETRY_S = 1.0
@@ -17,7 +17,7 @@ RETRY_S = 1.0
 def request_until_answered(path: RequestPath, seq_id: int) -> None:
     """Repeat requests until one is answered, as the request cycle does."""
     serialized = observation(10_000, seq_id)
-    wait_for(lambda: path.request(serialized, seq_id, RETRY_S), "an answer")
+    wait_until(lambda: path.request(serialized, seq_id, RETRY_S), "an answer")
 
 
 @pytest.mark.parametrize("image_bytes", [60_000, 200_000, 1_000_000])
@@ -40,7 +40,7 @@ def test_an_answer_comes_when_a_stall_ends() -> None:
         begin_s = time.monotonic()
         assert path.request(observation(10_000, 1), 1, timeout_s=0.5) is None
         path.link.resume()
-        wait_for(lambda: 1 in path.chunks, "the answer to the request that was held up")
+        wait_until(lambda: 1 in path.chunks, "the answer to the request that was held up")
         assert time.monotonic() - begin_s > 0.5
 
 

@@ -24,8 +24,8 @@ from engine import (
     process,
     put_until,
     router,
-    wait_for,
 )
+from waiting import wait_until
 from zenoh import CongestionControl, Priority
 
 from remote_inference.deployment import zenoh_config
@@ -74,9 +74,9 @@ def test_a_peer_that_freezes_is_gone_for_the_others_when_its_lease_ends() -> Non
         subscriber = observer.liveliness().declare_subscriber("@ros2_lv/**", tokens.append, history=True)
         beside = {"connect/endpoints": endpoints(port)}
         with process(SESSION, token="@ros2_lv/frozen", **beside) as frozen:
-            wait_for(lambda: tokens, "the token")
+            wait_until(lambda: tokens, "the token")
             frozen.send_signal(signal.SIGSTOP)
-            wait_for(lambda: len(tokens) == 2, "the end of the lease", LEASE_DEADLINE_S)
+            wait_until(lambda: len(tokens) == 2, "the end of the lease", LEASE_DEADLINE_S)
             assert tokens[1].kind == zenoh.SampleKind.DELETE
         subscriber.undeclare()
 
@@ -90,9 +90,9 @@ def test_nodes_behind_a_frozen_router_are_gone_for_the_others_when_its_lease_end
         dialling = {"listen/endpoints": endpoints(far), "connect/endpoints": endpoints(near)}
         with process(ROUTER, **dialling) as frozen, peer(far) as behind:
             token = behind.liveliness().declare_token("@ros2_lv/behind")
-            wait_for(lambda: tokens, "the token")
+            wait_until(lambda: tokens, "the token")
             frozen.send_signal(signal.SIGSTOP)
-            wait_for(lambda: len(tokens) == 2, "the end of the lease", LEASE_DEADLINE_S)
+            wait_until(lambda: len(tokens) == 2, "the end of the lease", LEASE_DEADLINE_S)
             assert tokens[1].kind == zenoh.SampleKind.DELETE
             frozen.send_signal(signal.SIGCONT)
             token.undeclare()
@@ -127,7 +127,7 @@ def test_nodes_of_one_host_go_on_without_their_router() -> None:
         assert sender.info.routers_zid()
         only.kill()
         only.wait()
-        wait_for(lambda: not sender.info.routers_zid(), "the end of the router's session")
+        wait_until(lambda: not sender.info.routers_zid(), "the end of the router's session")
         samples.clear()
         put_until(lambda: publisher.put(b"after"), lambda: samples, "a sample from peer to peer")
         subscriber.undeclare()
@@ -148,7 +148,9 @@ def test_a_router_dials_again_when_the_other_one_was_silent() -> None:
         connection, _ = silent.accept()
         silent.close()
         with connection, router(port) as returned:
-            wait_for(lambda: dialling.info.routers_zid() == [returned.zid()], "the link", SILENCE_DEADLINE_S)
+            wait_until(
+                lambda: dialling.info.routers_zid() == [returned.zid()], "the link", SILENCE_DEADLINE_S
+            )
 
 
 def test_a_robot_behind_nat_and_a_server_meet_through_routers_that_only_the_robot_dials() -> None:

@@ -19,6 +19,7 @@ from remote_inference.core.contract import Contract
 from remote_inference.core.exchange import in_namespace
 from remote_inference.deployment import doctor, zenoh_config
 from remote_inference.deployment.doctor import Finding, Level, TopicFacts
+from remote_inference.nodes.graph import full_name
 from remote_inference.nodes.operator_client import OperatorClient, OperatorError
 from remote_inference.nodes.robot.sensor_hub import MESSAGE_TYPES
 from remote_inference.wire.qos import SENSOR_QOS
@@ -66,7 +67,7 @@ def _examine_graph(ros: OperatorClient, watch: FleetWatch) -> Iterator[Finding]:
     clocks = _names(ros.node.get_publishers_info_by_topic("/clock"))
     yield from doctor.judge_clock(time.time(), clocks)
     nodes = [
-        f"{namespace.rstrip('/')}/{name}"
+        in_namespace(namespace, name)
         for name, namespace in ros.node.get_node_names_and_namespaces()
         if not name.startswith("_") and not name.endswith("_verb")  # of other shells, which come and go
     ]
@@ -76,10 +77,8 @@ def _examine_graph(ros: OperatorClient, watch: FleetWatch) -> Iterator[Finding]:
 
 
 def _observe_topics(ros: OperatorClient, contract: Contract, namespace: str) -> dict[str, TopicFacts]:
-    sensors: dict[str, str] = {source.topic: source.type for source in contract.joint_sources}
-    sensors |= {image.topic: image.type for image in contract.images.values()}
     arrivals: dict[str, list[float]] = {}
-    for topic, type_name in sensors.items():
+    for topic, type_name in contract.sensor_types.items():
         name = in_namespace(namespace, topic)
         arrivals[name] = []
         take = partial(_keep_arrival, arrivals[name])
@@ -113,4 +112,4 @@ def _facts(ros: OperatorClient, name: str, types: Any, arrivals: list[float], be
 
 
 def _names(endpoints: Any) -> tuple[str, ...]:
-    return tuple(sorted(f"{e.node_namespace.rstrip('/')}/{e.node_name}" for e in endpoints))
+    return tuple(sorted(full_name(endpoint) for endpoint in endpoints))

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from rclpy.subscription import Subscription
@@ -85,12 +85,5 @@ class FleetWatch:
         for name in set(present) - known.keys():
             known[name] = None
             self._subscriptions[name + topic] = self._ros.subscribe(
-                kind, name + topic, _keeper(known, name), LATCHED_QOS
+                kind, name + topic, partial(known.__setitem__, name), LATCHED_QOS
             )
-
-
-def _keeper(known: dict[str, Any], name: str) -> Callable[[Any], None]:
-    def keep(message: Any) -> None:
-        known[name] = message
-
-    return keep

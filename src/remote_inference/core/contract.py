@@ -289,6 +289,12 @@ class Contract(Document):
         return (*self.state, *([self.measured] if self.measured else []))
 
     @property
+    def sensor_types(self) -> dict[str, str]:
+        """Message type of each sensor topic: those of the joints, then the cameras."""
+        joints: dict[str, str] = {source.topic: source.type for source in self.joint_sources}
+        return joints | {image.topic: image.type for image in self.images.values()}
+
+    @property
     def measured_topics(self) -> tuple[str, ...]:
         """Topics from which the robot's joint positions are read."""
         return tuple(dict.fromkeys(s.topic for s in ([self.measured] if self.measured else self.state)))

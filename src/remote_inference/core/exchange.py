@@ -24,9 +24,9 @@ def find_schema_problem(version: int) -> str:
     return f"found schema_version {version}, expected {SCHEMA_VERSION_MIN} to {SCHEMA_VERSION_MAX}"
 
 
-def in_namespace(namespace: str, topic: str) -> str:
-    """Return the absolute name of a topic: `/robot` and `a/b` give `/robot/a/b`; `/c` stays."""
-    return topic if topic.startswith("/") else f"{namespace.rstrip('/')}/{topic}"
+def in_namespace(namespace: str, name: str) -> str:
+    """Return the absolute name of a topic or node: `/robot` and `a/b` give `/robot/a/b`; `/c` stays."""
+    return name if name.startswith("/") else f"{namespace.rstrip('/')}/{name}"
 
 
 class ChunkStatus(IntEnum):

@@ -13,7 +13,6 @@ from typing import Any
 from rich.console import Console
 
 from remote_inference.demo.console import Display, live_progress
-from remote_inference.demo.operator import OperatorError
 from remote_inference.demo.options import DemoOptions
 from remote_inference.demo.results import link_latest, write_results, write_summary
 from remote_inference.demo.run import Episode, run_episodes
@@ -21,6 +20,7 @@ from remote_inference.demo.sweep import LATENCIES_MS, Cell, write_sweep
 from remote_inference.deployment.process_group import ProcessError
 from remote_inference.environments.belt_arm.strategies import ROBOT_STRATEGIES
 from remote_inference.errors import UserError
+from remote_inference.nodes.operator_client import OperatorError
 
 
 def run_demo(arguments: argparse.Namespace, give_json: Callable[[Any], None] | None = None) -> int:

@@ -5,58 +5,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any
 
 from rclpy.client import Client
 from std_srvs.srv import Trigger
-from typing_extensions import Self
 
 from remote_inference.msg import ClientState
 from remote_inference.nodes.operator_client import OperatorClient, OperatorError
 from remote_inference.srv import BeltArmOutcome, BeltArmReset, StartEpisode
 from remote_inference.wire.qos import LATCHED_QOS, STATE_TOPIC
 
-__all__ = ["Operator", "OperatorError"]
-
 CALL_TIMEOUT_S = 5.0
 
 
-class Operator:
-    """The arm's and the robot's services, and the robot's newest state; a context manager."""
+class Operator(OperatorClient):
+    """The arm's and the robot's services, and the robot's newest state."""
 
     def __init__(self, namespace: str) -> None:
-        self._ros = OperatorClient("demo_operator", namespace)
+        super().__init__("demo_operator", namespace)
         self.state: ClientState | None = None  # newest
-        self._ros.subscribe(ClientState, STATE_TOPIC, self._on_state, LATCHED_QOS)
-        node = self._ros.node
+        self.subscribe(ClientState, STATE_TOPIC, self._on_state, LATCHED_QOS)
+        node = self.node
         self._pause = node.create_client(Trigger, "remote_inference/pause")
         self._resume = node.create_client(Trigger, "remote_inference/resume")
         self._start_episode = node.create_client(StartEpisode, "remote_inference/start_episode")
         self._reset_arm = node.create_client(BeltArmReset, "belt_arm/reset_episode")
         self._read_outcome = node.create_client(BeltArmOutcome, "belt_arm/read_outcome")
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._ros.__exit__(kind, error, trace)
-
     @property
     def connected(self) -> bool:
         """True while the robot holds a session."""
         return self.state is not None and bool(self.state.session_id)
-
-    def wait_for(
-        self, condition: Callable[[], bool], what: str, timeout_s: float, watch: Callable[[], None]
-    ) -> None:
-        """Spin until a condition holds. `watch` is called meanwhile and may raise.
-
-        Raises OperatorError after the timeout.
-        """
-        self._ros.wait_for(condition, what, timeout_s, watch)
 
     def wait_for_services(self, timeout_s: float, watch: Callable[[], None]) -> None:
         """Wait until arm and robot offer everything an episode needs."""
@@ -83,10 +62,6 @@ class Operator:
         """Return the episode's outcome so far."""
         return self._call(self._read_outcome, BeltArmOutcome.Request())
 
-    def spin(self, duration_s: float) -> None:
-        """Receive messages for a time."""
-        self._ros.spin(duration_s)
-
     def _on_state(self, state: ClientState) -> None:
         self.state = state
 
@@ -97,4 +72,4 @@ class Operator:
         return response
 
     def _call(self, client: Client, request: Any) -> Any:
-        return self._ros.ask(client, request, CALL_TIMEOUT_S)
+        return self.ask(client, request, CALL_TIMEOUT_S)

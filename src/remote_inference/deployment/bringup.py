@@ -21,7 +21,7 @@ from remote_inference.core.document import DocumentError
 from remote_inference.core.exchange import in_namespace
 from remote_inference.core.names import find_topic_name_problem
 from remote_inference.deployment import zenoh_config
-from remote_inference.deployment.middleware import installed_middlewares
+from remote_inference.deployment.middleware import debian_package, describe_missing, installed_middlewares
 from remote_inference.errors import UserError
 from remote_inference.paths import share_path
 
@@ -142,15 +142,12 @@ def _is_installed(rmw: str) -> bool:
 
 
 def _require_middleware(rmw: str) -> None:
-    try:
-        get_package_prefix(rmw)
-    except PackageNotFoundError:
-        installed = installed_middlewares()
-        package = f"ros-{os.environ.get('ROS_DISTRO', '<distro>')}-{rmw.replace('_', '-')}"
-        raise MiddlewareError(
-            f"rmw:={rmw}: this package is not installed, found {', '.join(installed) or 'no middleware'}; "
-            f"install it (apt install {package}), or choose another with rmw:="
-        ) from None
+    if _is_installed(rmw):
+        return
+    raise MiddlewareError(
+        f"rmw:={describe_missing(rmw, installed_middlewares())}; "
+        f"install {debian_package(rmw, os.environ)}, or choose another with rmw:="
+    )
 
 
 def server(

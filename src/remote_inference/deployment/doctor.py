@@ -16,6 +16,7 @@ from typing import Any
 from remote_inference.core.contract import Contract
 from remote_inference.core.exchange import in_namespace
 from remote_inference.deployment import zenoh_config
+from remote_inference.deployment.middleware import debian_package, describe_missing
 
 DEFAULT_ROUTER = "tcp/localhost:7447"  # of rmw_zenoh
 LARGEST_DOMAIN = 232  # above it, DDS has no ports
@@ -83,9 +84,8 @@ def judge_middleware(variables: Mapping[str, str], installed: Sequence[str]) -> 
             "robots and servers meet only on the same middleware: export it in every shell",
         )
     elif wanted not in installed:
-        found = f"{wanted} is not installed, found {', '.join(installed) or 'none'}"
-        package = f"ros-{variables.get('ROS_DISTRO', '<distro>')}-{wanted.replace('_', '-')}"
-        yield Finding(Level.ERROR, "middleware", found, wanted, f"install {package}")
+        advice = f"install {debian_package(wanted, variables)}"
+        yield Finding(Level.ERROR, "middleware", describe_missing(wanted, installed), wanted, advice)
     elif wanted != zenoh_config.RMW:
         yield Finding(Level.WARNING, "middleware", wanted, zenoh_config.RMW, "this package is made for Zenoh")
     else:
@@ -239,9 +239,7 @@ def judge_contract(
     contract: Contract, namespace: str, topics: Mapping[str, TopicFacts], unused: Collection[str] = ()
 ) -> Iterator[Finding]:
     """Judge the topics of a contract, by full name. unused: cameras that robots leave out."""
-    types: dict[str, str] = {source.topic: source.type for source in contract.joint_sources}
-    types |= {image.topic: image.type for image in contract.images.values()}
-    for topic, expected in types.items():
+    for topic, expected in contract.sensor_types.items():
         name = in_namespace(namespace, topic)
         if topic in unused:
             yield Finding(Level.OK, f"sensor {name}", "no server's policy uses it")

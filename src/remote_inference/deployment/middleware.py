@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 
 from ament_index_python.resources import get_resources
 
@@ -18,11 +19,22 @@ def installed_middlewares() -> list[str]:
     return sorted(set(get_resources("rmw_typesupport")) - {"rmw_implementation"})
 
 
+def debian_package(rmw: str, variables: Mapping[str, str]) -> str:
+    """Return the name of the Debian package that holds a middleware. variables: the environment's."""
+    return f"ros-{variables.get('ROS_DISTRO', '<distro>')}-{rmw.replace('_', '-')}"
+
+
+def describe_missing(rmw: str, installed: Sequence[str]) -> str:
+    """Return what was found instead of a middleware."""
+    return f"{rmw} is not installed, found {', '.join(installed) or 'none'}"
+
+
 def require_middleware() -> None:
-    """Raise UserError, in the words of `doctor`, when RMW_IMPLEMENTATION names one that is not installed."""
+    """Raise UserError when RMW_IMPLEMENTATION names a middleware that is not installed."""
     wanted = os.environ.get("RMW_IMPLEMENTATION", "")
     installed = installed_middlewares()
     if wanted and wanted not in installed:
-        from remote_inference.deployment.doctor import judge_middleware  # noqa: PLC0415  imports pydantic
-
-        raise UserError("; ".join(finding.text for finding in judge_middleware(os.environ, installed)))
+        raise UserError(
+            f"middleware: {describe_missing(wanted, installed)}; "
+            f"install {debian_package(wanted, os.environ)}"
+        )

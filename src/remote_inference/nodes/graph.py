@@ -7,10 +7,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from remote_inference.core.exchange import in_namespace
+
 
 def identify_endpoints(endpoints: Sequence[Any]) -> set[tuple[str, bytes]]:
     """Return fully qualified node name and gid of the endpoints that `get_*_info_by_topic` lists."""
-    return {
-        (f"{endpoint.node_namespace.rstrip('/')}/{endpoint.node_name}", bytes(endpoint.endpoint_gid))
-        for endpoint in endpoints
-    }
+    return {(full_name(endpoint), bytes(endpoint.endpoint_gid)) for endpoint in endpoints}
+
+
+def full_name(endpoint: Any) -> str:
+    """Return the fully qualified name of an endpoint's node."""
+    return in_namespace(endpoint.node_namespace, endpoint.node_name)

@@ -22,6 +22,7 @@ from rclpy.qos import QoSProfile
 from typing_extensions import Self
 
 from remote_inference.errors import UserError
+from remote_inference.nodes.graph import full_name
 
 ROBOT_NODE = "remote_inference"  # in the robot's namespace
 STATUS_TYPE = "remote_inference/msg/ServerStatus"
@@ -88,7 +89,7 @@ class OperatorClient:
     def find_servers(self) -> list[str]:
         """Return the full names of the servers that the graph shows now, one for each node."""
         return sorted(
-            f"{endpoint.node_namespace.rstrip('/')}/{endpoint.node_name}"
+            full_name(endpoint)
             for topic, types in self.node.get_topic_names_and_types()
             if STATUS_TYPE in types
             for endpoint in self.node.get_publishers_info_by_topic(topic)

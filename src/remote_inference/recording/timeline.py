@@ -196,9 +196,10 @@ def _namespace(bag: BagReader, wanted: str | None) -> str:
     present = robots(bag.topics)
     listed = ", ".join(name or "/" for name in present) or "none"
     if wanted is None:
-        if len(present) != 1:
-            found = "several robots in the bag, name one" if present else "no robot in the bag"
-            raise BagError(f"{bag.path}: {found}: {listed}" if present else f"{bag.path}: {found}")
+        if not present:
+            raise BagError(f"{bag.path}: no robot in the bag")
+        if len(present) > 1:
+            raise BagError(f"{bag.path}: several robots in the bag, name one: {listed}")
         return present[0]
     ns = "/" + wanted.strip("/") if wanted.strip("/") else ""
     if ns not in present:

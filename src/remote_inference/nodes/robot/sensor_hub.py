@@ -81,10 +81,8 @@ class SensorHub:
             feature.name: _Camera(source, feature, encoders)
             for source, feature in zip(contract.images.values(), contract.image_features, strict=True)
         }
-        types: dict[str, str] = {source.topic: source.type for source in contract.joint_sources}
-        types |= {source.topic: source.type for source in contract.images.values()}
-        self._clocks = {topic: ContentClock() for topic in types}
-        for topic, type_name in types.items():
+        self._clocks = {topic: ContentClock() for topic in contract.sensor_types}
+        for topic, type_name in contract.sensor_types.items():
             node.create_subscription(
                 MESSAGE_TYPES[type_name], topic, partial(self._deposit, topic), SENSOR_QOS
             )

@@ -26,8 +26,7 @@ class TopicWatch:
     def __init__(self, node: Node, contract: Contract) -> None:
         self._node = node
         self._logger = node.get_logger()
-        self._sensors: dict[str, str] = {source.topic: source.type for source in contract.joint_sources}
-        self._sensors |= {source.topic: source.type for source in contract.images.values()}
+        self._sensors = contract.sensor_types
         self._sinks = {sink.topic: sink.type for sink in contract.commands}
         self._since_s: dict[str, float] = {}  # time at which a topic was first seen silent or unheard
         self._told: dict[str, tuple[str, float]] = {}  # cause and time of the last warning by topic

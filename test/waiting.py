@@ -1,0 +1,20 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Waiting for a condition, which every kind of test does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+DEADLINE_S = 30.0  # for what takes far less on a machine that is busy with other work
+POLL_S = 0.01
+
+
+def wait_until(condition: Callable[[], Any], what: str, deadline_s: float = DEADLINE_S) -> None:
+    """Wait until a condition holds. Fails after the deadline, naming what did not happen."""
+    end_s = time.monotonic() + deadline_s
+    while not condition():
+        assert time.monotonic() < end_s, f"not within {deadline_s:g} s: {what}"
+        time.sleep(POLL_S)
