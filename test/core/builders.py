@@ -35,12 +35,12 @@ def ns(seconds: float) -> int:
     return round(seconds * 1e9)
 
 
-def contract_document(kind: str = "position") -> dict[str, Any]:
+def contract_document(kind: str = "position", fps: float = FPS) -> dict[str, Any]:
     """Return a valid contract as YAML would give it; tests break one key of it."""
-    limit = {"min": -LIMIT, "max": LIMIT, "max_velocity": MAX_STEP * FPS}
+    limit = {"min": -LIMIT, "max": LIMIT, "max_velocity": MAX_STEP * fps}
     return {
         "robot_type": "two_joints",
-        "fps": FPS,
+        "fps": fps,
         "task": "wave",
         "state": [
             {
@@ -57,8 +57,8 @@ def contract_document(kind: str = "position") -> dict[str, Any]:
     }
 
 
-def make_contract(kind: str = "position") -> Contract:
-    return parse_document(contract_document(kind), Contract, "test.contract.yaml")
+def make_contract(kind: str = "position", fps: float = FPS) -> Contract:
+    return parse_document(contract_document(kind, fps), Contract, "test.contract.yaml")
 
 
 def make_config(**changes: Any) -> RobotConfig:

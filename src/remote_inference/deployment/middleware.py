@@ -35,6 +35,5 @@ def require_middleware() -> None:
     installed = installed_middlewares()
     if wanted and wanted not in installed:
         raise UserError(
-            f"middleware: {describe_missing(wanted, installed)}; "
-            f"install {debian_package(wanted, os.environ)}"
+            f"middleware: {describe_missing(wanted, installed)}; install {debian_package(wanted, os.environ)}"
         )

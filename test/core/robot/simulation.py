@@ -16,8 +16,6 @@ from typing import TypeVar
 import numpy as np
 from builders import (
     LIMIT,
-    MAX_STEP,
-    PERIOD_NS,
     answer,
     make_config,
     make_contract,
@@ -66,6 +64,9 @@ class World:
         }
         self.contract = contract or make_contract()
         self.engine = Engine(self.contract, self.config, "/robot_1/client", "/robot_1", seed)
+        self.period_ns = round(self.contract.period_s * 1e9)
+        limits = [self.contract.actions.limits[name] for name in self.contract.actions.names]
+        self._max_step = np.array([limit.max_velocity for limit in limits]) * self.contract.period_s
         self.now_ns = ns(100)
         self.start_ns = self.now_ns
         self.position = np.zeros(2)  # the arm follows its commands at once
@@ -88,7 +89,7 @@ class World:
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._every(SENSOR_NS, self._sense)
         self._every(TIMER_NS, lambda: self.carry_out(self.engine.tick(self.now_ns)))
-        self._every(PERIOD_NS, self._tick)
+        self._every(self.period_ns, self._tick)
         self._every(ns(0.1), self._look_for_server)
         self._every(ns(1), self._publish_status)
 
@@ -156,7 +157,7 @@ class World:
         assert not self.engine.dead or tick.source is CommandSource.HOMING, "nothing but the way home"
         assert not self.engine.playback.paused, "a paused robot is not commanded"
         assert (np.abs(tick.command) <= LIMIT).all()
-        assert (np.abs(tick.command - self.position) <= MAX_STEP + 1e-9).all()
+        assert (np.abs(tick.command - self.position) <= self._max_step + 1e-9).all()
         if tick.source is CommandSource.CHUNK:
             assert tick.queued is not None
             assert self.now_ns - tick.queued.source.capture_ns <= ns(self.config.max_action_age_s)

@@ -230,15 +230,15 @@ def test_equal_seeds_and_events_give_equal_effects():
 def test_it_awaits_an_observation_only_while_nothing_else_is_missing_for_a_request():
     """Images are encoded ahead then: not while paused, in flight, or with a full queue."""
     world = World()
-    assert not world.engine.awaits_observation
+    assert not world.engine.awaits_observation(world.now_ns)
     seen = set()
     for _ in range(400):
         world.run(0.005)
         in_flight = world.sent and world.engine.counters.chunks_merged < len(world.sent)
-        awaits = world.engine.awaits_observation
+        awaits = world.engine.awaits_observation(world.now_ns)
         seen.add(awaits)
         assert not (awaits and in_flight)
-        assert not (awaits and not world.engine.cycle.wants_chunk())
+        assert not (awaits and not world.engine.cycle.wants_chunk(world.now_ns))
     assert seen == {True, False}
     world.pause()
-    assert not world.engine.awaits_observation
+    assert not world.engine.awaits_observation(world.now_ns)

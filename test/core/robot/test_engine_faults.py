@@ -156,9 +156,9 @@ def test_the_fallback_runs_while_stalled(fallback: str, source: CommandSource):
 
 
 def test_the_age_bound_stalls_the_robot_though_the_queue_is_not_empty():
-    world = World(make_config(max_action_age_s=0.3, buffer_time_s=0.3))
-    world.run(3)
-    assert State.STALLED in world.states()
+    world = streaming(World(make_config(max_action_age_s=0.3, buffer_time_s=0.3)))
+    world.fate = lose_chunks
+    world.run_until(lambda: State.STALLED in world.states())
     causes = [r.transition.cause for r in world.all(Report) if r.transition.after is State.STALLED]
     assert "max_action_age_s" in causes[0]
     assert world.engine.guard.counts["age"] > 0
@@ -276,7 +276,7 @@ def test_reconnecting_does_not_reuse_an_observation_or_a_seq_id():
 
 def test_a_stalled_sensor_is_no_timeout_of_the_server():
     world = streaming(World(make_config(request_timeout_s=0.5, max_timeouts=1)))
-    world.run_until(lambda: not world.engine.cycle.wants_chunk())
+    world.run_until(lambda: not world.engine.cycle.wants_chunk(world.now_ns))
     world.sensors = dict.fromkeys(TOPICS, False)
     world.run(10)
     assert world.engine.counters.request_timeouts == 0

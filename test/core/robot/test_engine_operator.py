@@ -37,7 +37,7 @@ def test_pause_stops_requests_and_commands_and_keeps_the_queue():
 
 def test_a_pause_is_no_lack_of_chunks():
     world = streaming(World())
-    world.run_until(world.engine.cycle.wants_chunk)
+    world.run_until(lambda: world.engine.cycle.wants_chunk(world.now_ns))
     world.pause()
     world.run(5)
     assert world.states() == [State.STREAMING]

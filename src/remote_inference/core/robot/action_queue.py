@@ -8,7 +8,7 @@ import threading
 from collections import deque
 from dataclasses import dataclass
 from enum import Enum
-from itertools import islice
+from itertools import groupby, islice
 
 import numpy as np
 
@@ -96,6 +96,23 @@ class ActionQueue:
         """Return the unread rows of one instant, next one first."""
         with self._lock:
             return tuple(self._rows)
+
+    def playback_left_ns(self, now_ns: int, *, period_ns: int, max_age_ns: int) -> int:
+        """Return how long the queue will feed the robot from now on [ns].
+
+        Each row takes a period of control. A row counts only until its observation is older than max_age_ns:
+        what is left of its chunk then is deleted, and the next chunk goes on.
+        """
+        rows = self.upcoming()
+        if not rows:
+            return 0
+        if rows[0].source.capture_ns + max_age_ns >= now_ns + len(rows) * period_ns:  # the head is the oldest
+            return len(rows) * period_ns
+        ends_ns = now_ns
+        for source, chunk in groupby(rows, key=lambda row: row.source):
+            expires_ns = source.capture_ns + max_age_ns
+            ends_ns = max(ends_ns, min(ends_ns + sum(1 for _ in chunk) * period_ns, expires_ns))
+        return ends_ns - now_ns
 
     def left_over(self) -> Float32Array | None:
         """Return the unread model-space rows `[rows, action_dim]`, or None when drained."""

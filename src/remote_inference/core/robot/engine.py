@@ -236,11 +236,10 @@ class Engine:
         """The policy's camera features that the session's observations hold, in the contract's order."""
         return tuple(image.name for image in self.handshake.offer.images)
 
-    @property
-    def awaits_observation(self) -> bool:
-        """True when the next complete observation will be requested."""
+    def awaits_observation(self, now_ns: int) -> bool:
+        """Return whether the next complete observation will be requested."""
         may_request = self.handshake.open and not self.playback.paused and not self.dead
-        return may_request and self.cycle.awaits_observation
+        return may_request and self.cycle.awaits_observation(now_ns)
 
     @property
     def dead(self) -> bool:
@@ -301,7 +300,7 @@ class Engine:
 
     def _check_flow(self, now_ns: int) -> list[Effect]:
         """Check whether a wanted chunk is late, and whether there is an action to execute."""
-        if self.playback.paused or not self.cycle.wants_chunk():
+        if self.playback.paused or not self.cycle.wants_chunk(now_ns):
             self._wanted_since_ns = None
         elif self._wanted_since_ns is None:
             self._wanted_since_ns = now_ns

@@ -45,6 +45,8 @@ class RequestCycle:
         self._config = config
         self._queue = queue
         self._guard = guard
+        self._period_ns = round(contract.period_s * 1e9)
+        self._max_action_age_ns = int(config.max_action_age_s * 1e9)
         self._arrivals: Mapping[str, int] = {}
         self._sent_arrivals: Mapping[str, int] = {}
         self._executed_at_arrival: dict[str, int] = {}  # actions executed when each source arrived last
@@ -61,10 +63,12 @@ class RequestCycle:
         """Expected delay of the next cycle [control ticks]."""
         return self._delay.delay_steps(self._contract.period_s)
 
-    @property
-    def playback_left_s(self) -> float:
-        """Time for which the queued actions last [s]."""
-        return len(self._queue) * self._contract.period_s
+    def playback_left_s(self, now_ns: int) -> float:
+        """Return the time for which the queued actions last [s]: until the last one, or the age bound."""
+        left_ns = self._queue.playback_left_ns(
+            now_ns, period_ns=self._period_ns, max_age_ns=self._max_action_age_ns
+        )
+        return left_ns / 1e9
 
     def skip_next_latency(self) -> None:
         """Leave the next cycle out of the latencies: it pays for cold caches and connections."""
@@ -93,16 +97,15 @@ class RequestCycle:
         """Keep messages that arrived before now out of requests: they belong to the episode that ended."""
         self._sent_arrivals = dict.fromkeys(self._contract.topics, now_ns)
 
-    def wants_chunk(self) -> bool:
+    def wants_chunk(self, now_ns: int) -> bool:
         """Return whether playback is low enough for a request."""
         if self._config.request_mode == "blocking":
             return len(self._queue) == 0
-        return self.playback_left_s <= self._buffer_time_s()
+        return self.playback_left_s(now_ns) <= self._buffer_time_s()
 
-    @property
-    def awaits_observation(self) -> bool:
-        """True when a request lacks only new sensor data."""
-        return self._outstanding is None and not self.stale_sources and self.wants_chunk()
+    def awaits_observation(self, now_ns: int) -> bool:
+        """Return whether a request lacks only new sensor data."""
+        return self._outstanding is None and not self.stale_sources and self.wants_chunk(now_ns)
 
     def is_ready(self, now_ns: int) -> bool:
         """Return whether a request may be made: none in flight, every source fresh, nothing sent twice."""
@@ -111,7 +114,7 @@ class RequestCycle:
             and now_ns >= self._pause_until_ns
             and not self.stale_sources
             and self._has_new_observation()
-            and self.wants_chunk()
+            and self.wants_chunk(now_ns)
         )
 
     def begin(

@@ -219,7 +219,7 @@ class RemoteInference(Node):
         measured = self._sensors.measured_positions(snapshot)
         self._sent_snapshot = snapshot
         self._carry_out(self._engine.take_sensors(snapshot.arrivals, measured, time.monotonic_ns()))
-        if self._engine.awaits_observation:
+        if self._engine.awaits_observation(time.monotonic_ns()):
             self._sensors.prepare_images(snapshot, self._engine.image_features)
 
     def _look_around(self) -> None:
@@ -258,7 +258,8 @@ class RemoteInference(Node):
         return self._engine.take_chunk(chunk, now_ns)
 
     def _report_state(self) -> list[Effect]:
-        state = state_message(self._engine, self._control, self.get_clock().now().to_msg())
+        stamp = self.get_clock().now().to_msg()
+        state = state_message(self._engine, self._control, stamp, time.monotonic_ns())
         self._state_publisher.publish(state)
         self._diagnostics.report(robot_diagnostic(state, self.get_namespace()))
         return []

@@ -52,8 +52,8 @@ def executed_message(executed: ExecutedTick, joint_names: Sequence[str]) -> Exec
     return message
 
 
-def state_message(engine: Engine, control: ControlLoop, stamp: Time) -> ClientState:
-    """Return the engine's state and counters as a message."""
+def state_message(engine: Engine, control: ControlLoop, stamp: Time, now_ns: int) -> ClientState:
+    """Return the engine's state and counters at a monotonic instant as a message."""
     session, latency, counters = engine.handshake.session, engine.cycle.latency, engine.counters
     guard_counts = dict(engine.guard.counts)
     return ClientState(
@@ -69,7 +69,7 @@ def state_message(engine: Engine, control: ControlLoop, stamp: Time) -> ClientSt
         task=engine.task,
         policy_version=session.policy_fingerprint if session else "",
         queue_length=len(engine.queue),
-        playback_left_s=engine.cycle.playback_left_s,
+        playback_left_s=engine.cycle.playback_left_s(now_ns),
         latency_p50_ms=_milliseconds(latency.quantile_s(0.5)),
         latency_p95_ms=_milliseconds(latency.quantile_s(0.95)),
         delay_steps=engine.cycle.delay_steps,
