@@ -107,6 +107,7 @@ class Robot:
             raise SystemExit(f"{self._namespace}: refused: {reply.message}")
         self._message.session_id = reply.session_id
         self.record = Record(reply.session_id)
+        self.farewell = CloseSession.Request(session_id=reply.session_id, session_token=reply.session_token)
 
     def is_connected(self) -> bool:
         return (
@@ -172,7 +173,7 @@ def run_robots(connection: Connection, indices: Sequence[int], of: int, demand: 
     connection.send([robot.record for robot in robots])
     connection.recv()
     for robot in robots:
-        call(executor, closing, CloseSession.Request(session_id=robot.record.session_id))
+        call(executor, closing, robot.farewell)
     rclpy.shutdown()
 
 

@@ -15,7 +15,7 @@ from rig import FEATURE, JOINTS, RETRY_S, Rig
 from sensor_msgs.msg import CompressedImage
 
 from remote_inference.msg import ActionChunk, Observation
-from remote_inference.srv import CloseSession
+from remote_inference.srv import CloseSession, OpenSession
 from remote_inference.wire import encode_jpeg
 from remote_inference.wire.qos import CHUNK_TOPIC, EXCHANGE_QOS, OBSERVATION_TOPIC
 
@@ -108,8 +108,18 @@ class FleetRobot:
         return Observation(**{**self.fields, "seq_id": self._seq_id, **changes})
 
     def close(self) -> None:
-        session_id = self.session.session_id
-        assert self._rig.call(CloseSession, f"{SERVER}/close_session", session_id=session_id).closed
+        assert close_session(self._rig, self.session)
+
+
+def close_session(rig: Rig, session: OpenSession.Response) -> bool:
+    """End a session as its owner; return whether the server did."""
+    answer = rig.call(
+        CloseSession,
+        f"{SERVER}/close_session",
+        session_id=session.session_id,
+        session_token=session.session_token,
+    )
+    return bool(answer.closed)
 
 
 def answer_to(message: Observation, rig: Rig, publisher: Publisher, chunks: list[ActionChunk]) -> ActionChunk:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from fleet import answer_to
+from health_port import ask
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState, GetState
 from rig import FEATURE, Rig, write_manifest
@@ -216,13 +217,53 @@ def test_capacity_is_refused_with_the_load_in_words(rig: Rig, tmp_path: Path) ->
 
 
 def test_closing_and_resetting_an_unknown_session_is_refused(rig: Rig, client: Client) -> None:
+    own = {name: getattr(client.session, name) for name in ("session_id", "session_token")}
     assert not rig.call(ResetSession, f"{SERVER}/reset_session", session_id="x").reset
-    assert rig.call(
-        ResetSession, f"{SERVER}/reset_session", session_id=client.session.session_id, episode_id=5
-    ).reset
+    assert rig.call(ResetSession, f"{SERVER}/reset_session", **own, episode_id=5).reset
     assert not rig.call(CloseSession, f"{SERVER}/close_session", session_id="x").closed
-    assert rig.call(CloseSession, f"{SERVER}/close_session", session_id=client.session.session_id).closed
-    assert not rig.call(CloseSession, f"{SERVER}/close_session", session_id=client.session.session_id).closed
+    assert rig.call(CloseSession, f"{SERVER}/close_session", **own).closed
+    assert not rig.call(CloseSession, f"{SERVER}/close_session", **own).closed
+
+
+@pytest.mark.parametrize(("kind", "name"), [(CloseSession, "close_session"), (ResetSession, "reset_session")])
+def test_a_session_s_id_which_everybody_reads_ends_and_resets_nothing(
+    rig: Rig, client: Client, kind: Any, name: str
+) -> None:
+    """The status names every session, and so does each observation."""
+    (session_id,) = rig.call(GetStatus, f"{SERVER}/get_status").status.sessions
+    for token in ("", "a guess"):
+        refused = rig.call(kind, f"{SERVER}/{name}", session_id=session_id, session_token=token)
+        assert not (refused.closed if kind is CloseSession else refused.reset)
+        assert "expected the one that open_session gave" in refused.message
+    assert client.request().status == ActionChunk.OK
+
+
+def test_a_session_s_token_is_in_no_status_log_or_metric(tmp_path: Path, rig: Rig, port: int) -> None:
+    audit = tmp_path / "audit.jsonl"
+    rig.start_server(write_manifest(tmp_path, health_port=port, audit_file=str(audit)))
+    client = Client(rig)
+    token = client.session.session_token
+    client.request()
+    close = {"session_id": client.session.session_id, "session_token": "a guess"}
+    assert not rig.call(CloseSession, f"{SERVER}/close_session", **close).closed
+    pages = [ask(port, path)[1] for path in ("/", "/status.json", "/metrics")]
+    status = rig.call(GetStatus, f"{SERVER}/get_status").status
+    files = [audit.read_text(), (tmp_path / "logs" / "policy_server.log").read_text()]
+    assert len(token) >= 32
+    assert all(token not in text for text in (*pages, *files, repr(status)))
+
+
+def test_a_request_of_an_episode_that_was_reset_is_not_served(rig: Rig, client: Client) -> None:
+    own = {name: getattr(client.session, name) for name in ("session_id", "session_token")}
+    assert rig.call(ResetSession, f"{SERVER}/reset_session", **own, episode_id=5).reset
+    old = client.observe(episode_id=4, seq_id=1_000)
+    rig.send_until(
+        lambda: client.publisher.publish(old),
+        lambda: rig.call(GetStatus, f"{SERVER}/get_status").status.requests > 0,
+        "the old request taken",
+    )
+    assert client.request(episode_id=5).episode_id == 5
+    assert all(chunk.episode_id == 5 for chunk in client.chunks)
 
 
 def test_injected_latency_delays_the_chunk_and_nothing_else(rig: Rig, tmp_path: Path) -> None:

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fleet import FleetRobot
+from fleet import FleetRobot, close_session
 from rig import Rig, write_contract, write_manifest
 
 from remote_inference.msg import Observation, ServerStatus
-from remote_inference.srv import CloseSession
 from remote_inference.wire.qos import CHUNK_TOPIC, EXCHANGE_QOS, LATCHED_QOS, OBSERVATION_TOPIC
 
 SERVER = "/policy_server"
@@ -97,7 +96,7 @@ def open_and_close(rig: Rig, cycles: int) -> None:
     for _ in range(cycles):
         opened = rig.open_session(SERVER, client=rig.node.get_fully_qualified_name())
         assert opened.accepted, opened.message
-        assert rig.call(CloseSession, f"{SERVER}/close_session", session_id=opened.session_id).closed
+        assert close_session(rig, opened)
 
 
 def test_a_thousand_sessions_leave_nothing_behind(

@@ -64,6 +64,7 @@ replies = st.builds(
     load=st.floats(0, 1, width=32),
     active_sessions=uint32,
     max_sessions=uint32,
+    session_token=text,
 )
 
 

@@ -140,3 +140,4 @@ class SessionReply:
     load: float = 0.0
     active_sessions: int = 0
     max_sessions: int = 0
+    session_token: str = field(default="", repr=False)  # the session's secret: never logged or published

@@ -110,6 +110,7 @@ def reply_to_response(reply: SessionReply) -> OpenSession.Response:
         load=float(reply.load),
         active_sessions=reply.active_sessions,
         max_sessions=reply.max_sessions,
+        session_token=reply.session_token,
     )
 
 
@@ -139,4 +140,5 @@ def reply_from_response(response: OpenSession.Response) -> SessionReply:
         load=response.load,
         active_sessions=response.active_sessions,
         max_sessions=response.max_sessions,
+        session_token=response.session_token,
     )

@@ -64,7 +64,8 @@ class SimulatedServer:
         if reply.accepted:
             session = Session(uuid.uuid4().hex[:12], offer, Processors())
             self.registry.add(session)
-            reply = SessionReply(**{**vars(reply), "session_id": session.session_id})
+            granted = {"session_id": session.session_id, "session_token": session.token}
+            reply = SessionReply(**{**vars(reply), **granted})
         return self.alter_reply(reply)
 
     def rows(self, request: Request) -> Float32Array:

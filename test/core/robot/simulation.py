@@ -174,10 +174,10 @@ class World:
                     self._call(name, lambda s: lambda: self._status_answered(s.name, s.status()))
                 case OpenSession(name, offer):
                     self._call(name, lambda s, o=offer: self._open(s, o))
-                case CloseSession(name, session_id):
-                    self._call(name, lambda s, i=session_id: self._close(s, i))
-                case ResetSession(name, _, episode_id):
-                    self._call(name, lambda s, e=episode_id: self._reset(s, e))
+                case CloseSession(name, session_id, token):
+                    self._call(name, lambda s, i=session_id, t=token: self._close(s, i, t))
+                case ResetSession(name, session_id, episode_id, token):
+                    self._call(name, lambda s, i=session_id, e=episode_id, t=token: self._reset(s, i, e, t))
                 case SendRequest(request):
                     self._check_request(request)
                     self.after(HOP_NS, lambda r=request, n=self.engine.handshake.server: self._infer(n, r))
@@ -209,13 +209,19 @@ class World:
         cameras = {source.topic for source, feature in sources if feature.name in offered}
         return {source.topic for source in self.contract.joint_sources} | cameras
 
-    def _close(self, server: SimulatedServer, session_id: str) -> None:
+    def _close(self, server: SimulatedServer, session_id: str, token: str) -> None:
+        if session_id in {session.session_id for session in server.registry.all()}:
+            assert server.registry.find_claim_problem(session_id, token) == ""
         server.closed.append(session_id)
         server.registry.remove(session_id)
 
-    def _reset(self, server: SimulatedServer, episode_id: int) -> Callable[[], None] | None:
+    def _reset(
+        self, server: SimulatedServer, session_id: str, episode_id: int, token: str
+    ) -> Callable[[], None] | None:
         if not server.acknowledges_resets:
             return None
+        if session_id in {session.session_id for session in server.registry.all()}:
+            assert server.registry.find_claim_problem(session_id, token) == ""
         return lambda: self.carry_out(self.engine.take_reset_reply(episode_id, True, ""))
 
     def _infer(self, name: str, request: Request) -> None:

@@ -206,7 +206,7 @@ def test_closing_ends_the_session_once():
     world = streaming(World())
     session = world.engine.handshake.session
     assert session is not None
-    assert world.engine.close() == [CloseSession("/server_a", session.session_id)]
+    assert world.engine.close() == [CloseSession("/server_a", session.session_id, session.session_token)]
     assert world.engine.close() == []
 
 

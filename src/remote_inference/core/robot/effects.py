@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from remote_inference.core.exchange import Request, SessionOffer
 from remote_inference.core.robot.state_machine import Transition
@@ -31,6 +31,7 @@ class CloseSession:
 
     server: str
     session_id: str
+    session_token: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class ResetSession:
     server: str
     session_id: str
     episode_id: int
+    session_token: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True)

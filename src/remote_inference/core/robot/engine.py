@@ -203,12 +203,13 @@ class Engine:
         self.episode_id += 1
         self._episode_start = True
         self.task = task or self.task
-        if self.handshake.session is None:
+        session = self.handshake.session
+        if session is None:
             return [*effects, ResetEnded(self.episode_id, False, "no server is in use")]
         self._reset_deadline_ns = now_ns + _ns(self._config.reset_timeout_s)
         return [
             *effects,
-            ResetSession(self.handshake.server, self.handshake.session.session_id, self.episode_id),
+            ResetSession(self.handshake.server, session.session_id, self.episode_id, session.session_token),
         ]
 
     def _end_reset(self, outcome: str, *, acknowledged: bool = False) -> list[Effect]:

@@ -144,7 +144,9 @@ class Handshake:
     @staticmethod
     def close_unused(server: str, reply: SessionReply | None) -> list[Effect]:
         """End a granted session that will not be used, so that it does not occupy the server."""
-        return [CloseSession(server, reply.session_id)] if reply is not None and reply.accepted else []
+        if reply is None or not reply.accepted:
+            return []
+        return [CloseSession(server, reply.session_id, reply.session_token)]
 
     def take_presence(self, matched: bool) -> str:
         """Take whether the server in use is matched with our endpoints both ways."""
@@ -246,7 +248,7 @@ class Handshake:
     def close(self) -> list[Effect]:
         """End the session, if there is one."""
         session, self.session = self.session, None
-        return [CloseSession(self.server, session.session_id)] if session else []
+        return [CloseSession(self.server, session.session_id, session.session_token)] if session else []
 
     def _remark(self, server: str, reply: SessionReply) -> list[Effect]:
         """Return the remarks on a new session, each once for each instance of the server."""

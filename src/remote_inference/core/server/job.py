@@ -59,11 +59,24 @@ def unreadable(session: Session, letter: Letter, error: Exception) -> RequestRec
     )
 
 
+def outdated(session: Session, letter: Letter, request: Request) -> RequestRecord:
+    """Return the record of a request of an episode that the robot has ended; it awaits no answer any more."""
+    return _unanswered(
+        session, letter, request, f"it is of episode {request.episode_id}, which reset_session has ended"
+    )
+
+
 def foreign(session: Session, letter: Letter, request: Request) -> RequestRecord:
     """Return the record of a request for another server; every server of a robot hears the robot's topic.
 
     The request must not be answered: the robot would take the answer for that of the other server.
     """
+    return _unanswered(
+        session, letter, request, f"it names session {request.session_id!r}, expected {session.session_id!r}"
+    )
+
+
+def _unanswered(session: Session, letter: Letter, request: Request, why: str) -> RequestRecord:
     return RequestRecord(
         session_id=request.session_id,
         robot=session.offer.robot_namespace,
@@ -72,5 +85,5 @@ def foreign(session: Session, letter: Letter, request: Request) -> RequestRecord
         episode_id=request.episode_id,
         superseded=letter.superseded,
         status="error",
-        outcome=f"not answered: it names session {request.session_id!r}, expected {session.session_id!r}",
+        outcome=f"not answered: {why}",
     )

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import hmac
+import secrets
 import threading
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,9 +23,11 @@ class Session:
     session_id: str
     offer: SessionOffer
     processors: Processors
+    token: str = field(default_factory=secrets.token_hex, repr=False)  # the owner's secret
     opened_ns: int = 0  # the server's monotonic clock
     mailbox: Mailbox = field(default_factory=Mailbox)
     episode_id: int | None = None  # the episode for which processors and policy were reset
+    oldest_episode_id: int = 0  # requests of earlier episodes are not served
     last_request_ns: int = 0  # arrival of the last request that named this session
     foreign_requests: int = 0  # requests since then that named another session
     served_turn: int = 0  # place in the scheduler's queue, 0 before the first request
@@ -33,6 +37,13 @@ class Session:
     def last_asked_ns(self) -> int:
         """When the robot opened the session or last asked for a chunk [ns]; a waiting request counts."""
         return max(self.opened_ns, self.last_request_ns, self.mailbox.arrival_ns or 0)
+
+    def end_episodes_before(self, episode_id: int) -> None:
+        """Serve requests of `episode_id` and later ones only: one of an earlier episode may still wait.
+
+        The mailbox is left alone: the first request of the new episode may have come before the reset.
+        """
+        self.oldest_episode_id = max(self.oldest_episode_id, episode_id)
 
     def note_request(self, session_id: str, arrival_ns: int) -> bool:
         """Note the session that a request of the robot names; return whether it is this one."""
@@ -61,6 +72,17 @@ class SessionRegistry:
     def get(self, session_id: str) -> Session | None:
         return self._sessions.get(session_id)
 
+    def find_claim_problem(self, session_id: str, token: str) -> str:
+        """Return why a caller may not end or reset a session; empty when the token is the session's own."""
+        session = self.get(session_id)
+        if session is None:
+            return f"session {session_id!r} is not open"
+        if hmac.compare_digest(session.token.encode(), token.encode(errors="replace")):
+            return ""
+        found = f"one that is not of session {session_id!r}" if token else "none"
+        expected = f"the one that open_session gave for session {session_id!r}"
+        return f"session_token: found {found}, expected {expected}"
+
     def of_robot(self, robot_namespace: str) -> Session | None:
         """Return a robot's session, or None."""
         return next((s for s in self.all() if s.offer.robot_namespace == robot_namespace), None)
@@ -74,7 +96,7 @@ class SessionRegistry:
             return self._sessions.pop(session_id, None)
 
     def reply(self, offer: SessionOffer, spec: PolicySpec, terms: ServerTerms) -> SessionReply:
-        """Return the reply to an offer; an accepting reply carries no session_id yet."""
+        """Return the reply to an offer; an accepting reply carries no session_id and token yet."""
         verdict = judge(offer, spec, terms)
         return SessionReply(
             accepted=verdict.accepted,

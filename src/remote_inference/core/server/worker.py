@@ -17,7 +17,7 @@ from remote_inference.core.policy import (
     find_chunk_problem,
     predict_all,
 )
-from remote_inference.core.server.job import Job, foreign, unreadable
+from remote_inference.core.server.job import Job, foreign, outdated, unreadable
 from remote_inference.core.server.mailbox import Letter
 from remote_inference.core.server.policy_watch import PolicyWatch
 from remote_inference.core.server.request_record import RequestRecord
@@ -121,6 +121,9 @@ class Worker:
             return None
         if not session.note_request(request.session_id, letter.arrival_ns):
             self._drop(session, letter, foreign(session, letter, request))
+            return None
+        if request.episode_id < session.oldest_episode_id:
+            self._drop(session, letter, outdated(session, letter, request))
             return None
         return Job(session, letter, request, message, begin_ns)
 

@@ -286,10 +286,10 @@ class RemoteInference(Node):
                 self._servers.open_session(
                     server, replace(offer, images=self._sensors.add_sizes(offer.images))
                 )
-            case CloseSession(server, session_id):
-                self._servers.close_session(server, session_id)
-            case ResetSession(server, session_id, episode_id):
-                self._servers.reset_session(server, session_id, episode_id)
+            case CloseSession(server, session_id, token):
+                self._servers.close_session(server, session_id, token)
+            case ResetSession(server, session_id, episode_id, token):
+                self._servers.reset_session(server, session_id, episode_id, token)
             case Report(transition):
                 self.get_logger().info(f"transition {transition.to_json()}")
                 self._report_state()

@@ -83,16 +83,19 @@ class ServerClient:
 
         self._call(server, "open_session", offer_to_request(offer), take)
 
-    def close_session(self, server: str, session_id: str) -> None:
-        self._call(server, "close_session", CloseSession.Request(session_id=session_id), lambda _: [])
+    def close_session(self, server: str, session_id: str, session_token: str) -> None:
+        request = CloseSession.Request(session_id=session_id, session_token=session_token)
+        self._call(server, "close_session", request, lambda _: [])
 
-    def reset_session(self, server: str, session_id: str, episode_id: int) -> None:
+    def reset_session(self, server: str, session_id: str, episode_id: int, session_token: str) -> None:
         def take(answer: ResetSession.Response | None) -> list[Effect]:
             acknowledged = answer is not None and answer.reset
             message = "no answer" if answer is None else answer.message
             return self._engine.take_reset_reply(episode_id, acknowledged, message)
 
-        request = ResetSession.Request(session_id=session_id, episode_id=episode_id)
+        request = ResetSession.Request(
+            session_id=session_id, episode_id=episode_id, session_token=session_token
+        )
         self._call(server, "reset_session", request, take)
 
     @property

@@ -126,11 +126,9 @@ class SessionServices:
         return reply_to_response(reply)
 
     def _close(self, request: CloseSession.Request, response: CloseSession.Response) -> CloseSession.Response:
-        session = self._registry.get(request.session_id)
+        session = self._claim(request, response)
         response.closed = session is not None
-        if session is None:
-            response.message = f"session {request.session_id!r} is not open"
-        else:
+        if session is not None:
             self._end(session)
             self._node.get_logger().info(f"{session.offer.client} closed {session.session_id}")
             self._changed()
@@ -138,10 +136,23 @@ class SessionServices:
 
     def _reset(self, request: ResetSession.Request, response: ResetSession.Response) -> ResetSession.Response:
         # The worker resets the processors at the episode's first request, which may already wait.
-        response.reset = self._registry.get(request.session_id) is not None
-        if not response.reset:
-            response.message = f"session {request.session_id!r} is not open"
+        session = self._claim(request, response)
+        response.reset = session is not None
+        if session is not None:
+            session.end_episodes_before(request.episode_id)
         return response
+
+    def _claim(
+        self,
+        request: CloseSession.Request | ResetSession.Request,
+        response: CloseSession.Response | ResetSession.Response,
+    ) -> Session | None:
+        """Return the caller's session, or say in the response why it has none."""
+        response.message = self._registry.find_claim_problem(request.session_id, request.session_token)
+        if not response.message:
+            return self._registry.get(request.session_id)
+        self._node.get_logger().warning(f"refused to touch a session: {response.message}")
+        return None
 
     # -- sessions ------------------------------------------------------------------------------------------
 
@@ -154,7 +165,12 @@ class SessionServices:
         if old is not None:
             self._end(old)
         session = self._begin(offer, serving)
-        return replace(reply, session_id=session.session_id, active_sessions=len(self._registry))
+        return replace(
+            reply,
+            session_id=session.session_id,
+            session_token=session.token,
+            active_sessions=len(self._registry),
+        )
 
     def _terms_for(self, offer: SessionOffer, old: Session | None, serving: Serving) -> ServerTerms:
         terms = self.terms(serving)
