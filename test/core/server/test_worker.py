@@ -518,6 +518,50 @@ def test_one_robot_whose_requests_always_fail_does_not_make_the_policy_failing()
     assert [chunk.status for chunk in bench.serve()] == [ChunkStatus.OK]
 
 
+class Counting(SteadyPolicy):
+    """Answers with the number of its requests since the last reset, as a policy with a history would."""
+
+    def __init__(self) -> None:
+        super().__init__(serving_mode=ServingMode.EXCLUSIVE)
+        self.history = 0
+        self.answer = self._count
+
+    def _count(self, batch: Sequence[Any]) -> list[Any]:
+        if any(abs(state).max() > 10 for state in batch):
+            raise PolicyError("state is out of range")
+        self.history += 1
+        return [np.full((CHUNK_SIZE, 2), self.history, np.float32)]
+
+    def reset(self) -> None:
+        super().reset()
+        self.history = 0
+
+
+def test_the_history_of_an_episode_survives_requests_that_fail():
+    """The server's own probe would be one more request of the episode, and end it."""
+    bench = Bench(Counting(), robots=1, max_consecutive_failures=3)
+    answers, statuses = [], []
+    for state in (0.5, 0.5, 99.0, 99.0, 99.0, 99.0, 0.5, 0.5):
+        bench.put(0, state=(state, 0.0))
+        (chunk,) = bench.serve()
+        statuses.append(chunk.status)
+        answers += [float(chunk.model[0, 0])] if len(chunk.model) else []
+    assert answers == [1, 2, 3, 4]
+    assert statuses[5] is ChunkStatus.DRAINING  # the robot is told to try another server, as by a probe
+    assert statuses[6:] == [ChunkStatus.OK, ChunkStatus.OK]
+
+
+def test_an_exclusive_policy_is_probed_as_soon_as_no_episode_runs():
+    bench = Bench(Counting(), robots=1, max_consecutive_failures=1)
+    bench.put(0, state=(99.0, 0.0))
+    bench.serve()
+    bench.serve()
+    assert "a probe would end a robot's episode" in bench.watch.unready_reason(bench.now_ns)
+    bench.sessions.clear()
+    bench.serve()
+    assert bench.watch.unready_reason(bench.now_ns) == ""
+
+
 def test_a_batch_with_one_answer_has_not_failed():
     bench = Bench(SteadyPolicy(max_batch=2), AllAtOnce())
     refuse_large_states(bench)

@@ -33,6 +33,7 @@ class PolicyWatch:
         self._max_consecutive_failures = max_consecutive_failures
         self._inference_timeout_s = inference_timeout_s
         self._failure = ""  # of the last probe
+        self._doubtful = False  # a probe is due, and waits until no episode is at stake
         self._device_lost = False
         self._next_check_ns = 0
         self.failed_batches = 0  # in a row
@@ -40,8 +41,8 @@ class PolicyWatch:
 
     @property
     def failing(self) -> bool:
-        """True while the policy answers neither the robots' requests nor the server's probe."""
-        return bool(self._failure)
+        """True while the policy does not answer the robots' requests, and no probe has shown that it can."""
+        return bool(self._failure) or self._doubtful
 
     def count(self, *, answered: bool) -> None:
         """Count a batch. answered: whether the policy answered any request of the batch."""
@@ -50,14 +51,23 @@ class PolicyWatch:
             return
         self.failed_batches = 0
         self._failure = ""
+        self._doubtful = False
         self._device_lost = False
         self._next_check_ns = 0
 
-    def check_when_due(self, clock_ns: Callable[[], int]) -> None:
-        """Probe the policy after too many failed batches in a row, and until it answers again."""
+    def check_when_due(self, clock_ns: Callable[[], int], *, episode_at_stake: bool = False) -> None:
+        """Probe the policy after too many failed batches in a row, and until it answers again.
+
+        episode_at_stake: whether a probe would end the episode of a robot. The policy then counts as failing
+        without one: the robot is told to leave, and the probe comes when it has left.
+        """
         begin_ns = clock_ns()
         if self.failed_batches < self._max_consecutive_failures or begin_ns < self._next_check_ns:
             return
+        if episode_at_stake:
+            self._doubtful = True
+            return
+        self._doubtful = False
         self.busy.begin(begin_ns)
         try:
             self._rehearse()
@@ -82,6 +92,9 @@ class PolicyWatch:
         if failure := self._failure:
             count = self.failed_batches
             return f"the policy failed {count} batches in a row and the server's probe: {failure}"
+        if self._doubtful:
+            count = self.failed_batches
+            return f"the policy failed {count} batches in a row; a probe would end a robot's episode"
         return self._hang(now_ns, UNREADY_SHARE * self._inference_timeout_s)
 
     def _hang(self, now_ns: int, limit_s: float) -> str:

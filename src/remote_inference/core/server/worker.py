@@ -86,7 +86,7 @@ class Worker:
 
     def step(self, sessions: Sequence[Session]) -> bool:
         """Serve one batch; return whether the scheduler selected one."""
-        self._watch.check_when_due(self._clock_ns)
+        self._watch.check_when_due(self._clock_ns, episode_at_stake=self._has_history(sessions))
         ready = [session for session in sessions if session.mailbox.arrival_ns is not None]
         begin_ns = self._clock_ns()
         selection = self._scheduler.select(ready, len(sessions), begin_ns)
@@ -108,6 +108,11 @@ class Worker:
             self._send(job, ready_ns)
         self.busy.add(begin_ns, self._clock_ns())
         return True
+
+    def _has_history(self, sessions: Sequence[Session]) -> bool:
+        """Return whether the policy itself, and not only its processors, remembers a robot's episode."""
+        exclusive = self._policy.spec.serving_mode is ServingMode.EXCLUSIVE
+        return exclusive and any(session.episode_id is not None for session in sessions)
 
     def _open(self, session: Session, begin_ns: int) -> Job | None:
         letter = session.mailbox.take()
