@@ -110,6 +110,8 @@ def check_reply(offer: SessionOffer, reply: SessionReply, fingerprint: str | Non
         raise FatalMismatch(problem)
     if problem := find_schema_problem(reply.schema_version):
         raise FatalMismatch(problem)
+    if reply.chunk_size < 1:
+        raise FatalMismatch(f"chunk_size: found {reply.chunk_size}, expected at least 1 row")
     if fingerprint is not None and reply.policy_fingerprint != fingerprint:
         raise FatalMismatch(
             f"policy fingerprint is {reply.policy_fingerprint}, expected {fingerprint} of the first session"

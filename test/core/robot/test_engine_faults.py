@@ -337,3 +337,50 @@ def test_a_rejected_chunk_is_counted_by_the_guards_rule():
     assert counts["non_finite"] == world.engine.counters.chunks_rejected > 0
     world.carry_out(world.engine.take_malformed_chunk("no CDR"))
     assert counts["shape"] == 1
+
+
+def test_chunks_that_are_too_old_on_arrival_are_rejected_and_lose_the_session():
+    """A server that answers later than the age bound cannot move this robot: the streak ends at the next."""
+    world = World(make_config(servers=("/server_a", "/server_b")))
+    world.inference_ns = ns(4.0)
+    world.run_until(lambda: world.engine.counters.reconnects == 1, limit_s=30)
+    assert world.engine.counters.chunks_merged == 0
+    assert world.engine.counters.chunks_rejected == 2
+    assert world.engine.guard.counts["age"] == 2 * CHUNK_SIZE
+    assert "max_action_age_s" in world.warnings()
+    assert "max_action_age_s" in world.engine.machine.cause
+    assert world.engine.handshake.server == "/server_b"
+    assert world.state is State.RECONNECTING
+
+
+def test_a_robot_whose_chunks_are_all_too_old_gives_up():
+    world = World(make_config(max_offline_s=20.0))
+    world.inference_ns = ns(4.0)
+    world.run_until(lambda: stopped(world), limit_s=60)
+    assert world.commands_since(0) == []
+
+
+def test_one_chunk_in_time_ends_the_streak_of_old_ones():
+    world = World(make_config(max_action_age_s=0.5, buffer_time_s=0.3))
+    world.fate = lambda chunk: [(ns(0.6) if chunk.seq_id % 2 else 0, chunk)]
+    world.run(20)
+    assert world.engine.counters.chunks_rejected >= 5
+    assert world.engine.counters.reconnects == 0
+
+
+def test_an_old_chunk_of_a_draining_server_ends_the_session_once():
+    world = streaming(World(make_config(servers=("/server_a", "/server_b"), max_timeouts=1)))
+    world.inference_ns = ns(4.0)
+    world.server.accepting = False
+    world.fate = lambda chunk: [(0, replace(chunk, status=ChunkStatus.DRAINING))]
+    world.run_until(lambda: world.engine.counters.reconnects > 0, limit_s=10)
+    assert world.engine.counters.reconnects == 1
+    assert world.engine.handshake.server == "/server_b"
+
+
+def test_chunks_without_rows_lose_the_session():
+    world = World(make_config(max_offline_s=5.0))
+    world.fate = lambda chunk: [(0, replace(chunk, model=EMPTY, robot=EMPTY))]
+    world.run_until(lambda: stopped(world), limit_s=20)
+    assert world.engine.counters.chunks_merged == 0
+    assert world.engine.counters.reconnects >= 1

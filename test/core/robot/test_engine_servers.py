@@ -154,6 +154,7 @@ def change_reply(**changes: Any) -> Any:
         ({"action_names": ("shoulder", "elbow", "wrist")}, ["2", "3"]),
         ({"schema_version": 2}, ["schema", "2"]),
         ({"schema_version": 0}, ["schema", "0"]),
+        ({"chunk_size": 0}, ["chunk_size", "0", "at least 1"]),
         ({"accepted": False, "rejection": "actions", "message": "action 0 is"}, ["action 0 is"]),
     ],
 )

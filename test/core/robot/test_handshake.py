@@ -19,7 +19,9 @@ from remote_inference.core.robot.server_list import JITTER, ServerList
 INITIAL_S, MAXIMUM_S = 0.5, 10.0
 TIMEOUT_S = 2.0
 STATUS = StatusReply(accepting=True, image_features=(CAMERA,))
-REPLY = SessionReply(accepted=True, action_names=JOINTS, session_id="s", policy_fingerprint="f1")
+REPLY = SessionReply(
+    accepted=True, action_names=JOINTS, session_id="s", chunk_size=20, policy_fingerprint="f1"
+)
 
 
 def make_servers(*servers: str, seed: int = 0) -> ServerList:
@@ -151,7 +153,11 @@ def test_a_server_s_remarks_are_told_once_for_each_of_its_instances():
 
     def told(instance_id: str, now_s: float) -> list[Warn]:
         reply = SessionReply(
-            accepted=True, server_instance_id=instance_id, action_names=JOINTS, warnings=("no RTC",)
+            accepted=True,
+            chunk_size=20,
+            server_instance_id=instance_id,
+            action_names=JOINTS,
+            warnings=("no RTC",),
         )
         handshake.advance(ns(now_s))
         handshake.take_status_reply(handshake.server, STATUS, "", ns(now_s))

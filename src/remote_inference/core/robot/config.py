@@ -62,7 +62,8 @@ class RobotConfig(Document):
         float, _seconds(0.0, 60.0, "pause between a rejected chunk and the next request")
     ] = 0.25
     max_timeouts: Annotated[
-        int, Field(ge=1, le=100, description="request timeouts in a row that lose the session")
+        int,
+        Field(ge=1, le=100, description="requests in a row without a chunk in time that lose the session"),
     ] = 2
     service_timeout_s: Annotated[float, _seconds(0.1, 60.0, "deadline of every call to a server")] = 2.0
     reset_timeout_s: Annotated[float, _seconds(0.1, 60.0, "deadline of the server's answer to a reset")] = 1.0

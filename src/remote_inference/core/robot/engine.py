@@ -28,7 +28,7 @@ from remote_inference.core.robot.effects import (
 from remote_inference.core.robot.guard import SHAPE, Float64Array, Guard
 from remote_inference.core.robot.handshake import Handshake
 from remote_inference.core.robot.playback import Playback
-from remote_inference.core.robot.request_cycle import RequestCycle
+from remote_inference.core.robot.request_cycle import Rejection, RequestCycle
 from remote_inference.core.robot.state_machine import Event, State, StateMachine
 
 
@@ -78,7 +78,7 @@ class Engine:
         self._episode_start = True
         self._fed = False  # true once a chunk has been merged in this episode
         self._reset_deadline_ns: int | None = None
-        self._timeouts_in_a_row = 0
+        self._failures_in_a_row = 0
         self._wanted_since_ns: int | None = None
         self._offline_since_ns: int | None = None
 
@@ -147,22 +147,29 @@ class Engine:
         if self.dead or session is None or not self.cycle.is_answered_by(chunk):
             self.counters.chunks_dropped += 1
             return []
-        self._timeouts_in_a_row = 0
-        effects: list[Effect] = []
-        if problem := self.cycle.finish(chunk, session, now_ns):
-            self.counters.chunks_rejected += 1
-            effects.append(Warn(f"chunk {chunk.seq_id} rejected: {problem}"))
-        else:
-            self.counters.chunks_merged += 1
-            self.handshake.take_delivery()
-            self._offline_since_ns = None
-            self._fed = True
-            self._wanted_since_ns = None
-            self.playback.starved = ""
-            effects += self._apply(Event.CHUNK_MERGED, f"chunk {chunk.seq_id} merged")
+        rejection = self.cycle.finish(chunk, session, now_ns)
+        effects = self._reject(chunk, rejection) if rejection else self._note_merge(chunk)
         if chunk.status is ChunkStatus.DRAINING:
             effects += self._lose_session("server is draining", now_ns, move_on=True)
+        elif rejection and self._failures_in_a_row >= self._config.max_timeouts:
+            cause = f"{self._failures_in_a_row} requests in a row without a chunk in time"
+            effects += self._lose_session(f"{cause}: {rejection.problem}", now_ns, move_on=True)
         return effects + self.tick(now_ns)
+
+    def _note_merge(self, chunk: Chunk) -> list[Effect]:
+        self._failures_in_a_row = 0
+        self.counters.chunks_merged += 1
+        self.handshake.take_delivery()
+        self._offline_since_ns = None
+        self._fed = True
+        self._wanted_since_ns = None
+        self.playback.starved = ""
+        return self._apply(Event.CHUNK_MERGED, f"chunk {chunk.seq_id} merged")
+
+    def _reject(self, chunk: Chunk, rejection: Rejection) -> list[Effect]:
+        self._failures_in_a_row = self._failures_in_a_row + 1 if rejection.is_failure else 0
+        self.counters.chunks_rejected += 1
+        return [Warn(f"chunk {chunk.seq_id} rejected: {rejection.problem}")]
 
     def take_back_request(self) -> None:
         """Take back the request last emitted: its sensors could not be read."""
@@ -188,7 +195,7 @@ class Engine:
         """Request and command again; the next tick drops actions that have aged out meanwhile."""
         self.playback.forget_command()
         self.playback.paused = False
-        self._timeouts_in_a_row = 0
+        self._failures_in_a_row = 0
         return self.tick(now_ns)
 
     def reset(self, task: str, now_ns: int) -> list[Effect]:
@@ -257,7 +264,7 @@ class Engine:
         was_open = self.handshake.open
         effects = self.handshake.advance(now_ns)
         if self.handshake.open and not was_open:
-            self._timeouts_in_a_row = 0
+            self._failures_in_a_row = 0
             self.cycle.skip_next_latency()
         return effects
 
@@ -286,10 +293,10 @@ class Engine:
             effects += self._end_reset(f"no acknowledgement within {self._config.reset_timeout_s:g} s")
         if request := self.cycle.timed_out(now_ns):
             self.counters.request_timeouts += 1
-            self._timeouts_in_a_row += 1
+            self._failures_in_a_row += 1
             effects.append(Warn(f"request {request.seq_id} was not answered"))
-            if self._timeouts_in_a_row >= self._config.max_timeouts:
-                effects += self._lose_session(f"{self._timeouts_in_a_row} request timeouts in a row", now_ns)
+            if self._failures_in_a_row >= self._config.max_timeouts:
+                effects += self._lose_session(f"{self._failures_in_a_row} request timeouts in a row", now_ns)
         # With a session, a robot that is paused or lacks a sensor asks for no chunk that could end this time.
         asks = not (self.playback.paused or self.cycle.stale_sources)
         if self._offline_since_ns is not None and self.handshake.open and not asks:

@@ -15,7 +15,7 @@ from remote_inference.core.contract import Contract
 from remote_inference.core.exchange import Chunk, ChunkStatus, Request, SessionReply
 from remote_inference.core.robot.action_queue import ActionQueue, ChunkSource, MergeMode
 from remote_inference.core.robot.config import RobotConfig
-from remote_inference.core.robot.guard import SENSOR_AGE, Guard
+from remote_inference.core.robot.guard import AGE, SENSOR_AGE, Guard
 from remote_inference.core.robot.latency import LatencyWindow, steps
 
 
@@ -29,6 +29,14 @@ class _Capture:
 
     time_ns: int
     executed: int
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """Why a chunk must not be executed."""
+
+    problem: str
+    is_failure: bool = False  # true: the request counts as unanswered, the server could not move the robot
 
 
 @dataclass(frozen=True)
@@ -173,15 +181,16 @@ class RequestCycle:
             request.episode_id,
         )
 
-    def finish(self, chunk: Chunk, session: SessionReply, now_ns: int) -> str:
+    def finish(self, chunk: Chunk, session: SessionReply, now_ns: int) -> Rejection | None:
         """End the cycle with its answer: merge the chunk, or return why it must not be executed."""
         assert self._outstanding is not None, "finish follows is_answered_by"
         outstanding, self._outstanding = self._outstanding, None
-        if problem := self._find_problem(chunk, session):
+        rejection = self._judge(chunk, session, now_ns - outstanding.capture.time_ns)
+        if rejection is None:
+            self._merge(chunk, outstanding, session, now_ns)
+        else:
             self._pause_until_ns = now_ns + int(self._config.error_pause_s * 1e9)
-            return problem
-        self._merge(chunk, outstanding, session, now_ns)
-        return ""
+        return rejection
 
     def _merge(self, chunk: Chunk, outstanding: _Outstanding, session: SessionReply, now_ns: int) -> None:
         capture = outstanding.capture
@@ -211,10 +220,18 @@ class RequestCycle:
             return MergeMode.REPLACE if session.rtc else MergeMode.APPEND
         return MergeMode(self._config.merge_mode)
 
-    def _find_problem(self, chunk: Chunk, session: SessionReply) -> str:
+    def _judge(self, chunk: Chunk, session: SessionReply, age_ns: int) -> Rejection | None:
+        """Return why a chunk of an age since capture must not be executed, None when it may."""
         if chunk.status is ChunkStatus.ERROR or (chunk.status and not chunk.robot.size):
-            return f"server answered {chunk.status.name}: {chunk.message}"
-        return self._guard.check_chunk(session.chunk_size, chunk_model=chunk.model, chunk_robot=chunk.robot)
+            return Rejection(f"server answered {chunk.status.name}: {chunk.message}")
+        rows = {"chunk_model": chunk.model, "chunk_robot": chunk.robot}
+        if problem := self._guard.check_chunk(session.chunk_size, **rows):
+            return Rejection(problem, is_failure=not chunk.robot.size)
+        if age_ns <= self._max_action_age_ns:
+            return None
+        self._guard.refuse(AGE, len(chunk.robot))
+        bound = f"max_action_age_s is {self._config.max_action_age_s:g}"
+        return Rejection(f"its observation is {age_ns / 1e9:.1f} s old, {bound}", is_failure=True)
 
     def _buffer_time_s(self) -> float:
         if self._config.buffer_time_s == "auto":

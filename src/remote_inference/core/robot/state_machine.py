@@ -43,7 +43,7 @@ DESCRIPTIONS: Mapping[State | Event, str] = {
     Event.CHUNK_MERGED: "a chunk that answers the request in flight has joined the queue",
     Event.CHUNKS_LATE: "the robot has waited `degraded_after_s` for a chunk",
     Event.STARVED: "the queue is empty, or all it held was older than `max_action_age_s`",
-    Event.SESSION_LOST: "`max_timeouts` requests in a row went unanswered, or the server vanished, "
+    Event.SESSION_LOST: "`max_timeouts` requests in a row brought no chunk in time, or the server vanished, "
     "restarted, is draining or failing, or has dropped the session",
     Event.OFFLINE_TOO_LONG: "no chunk for `max_offline_s` since the session was lost",
     Event.CONTRACT_VIOLATED: "a server's terms do not fit the contract, it serves another policy, or another "
