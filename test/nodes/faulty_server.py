@@ -43,6 +43,10 @@ class PolicyFault:
     def end(self) -> None:
         self._path.write_text("")
 
+    def is_hanging(self) -> bool:
+        """Return whether an inference hangs now or has hung before."""
+        return _witness(self._path).exists()
+
     def server(self, manifest: Path, **parameters: Any) -> FaultyServer:
         """Return the process of a server with this fault."""
         process = bringup.server(manifest, **parameters)
@@ -52,12 +56,17 @@ class PolicyFault:
         )
 
 
+def _witness(path: Path) -> Path:
+    return path.with_suffix(".hung")
+
+
 def spoil(path: Path) -> None:
     """Give the hold policy of this process the fault that the file names."""
     predict = HoldPolicy.predict
 
     def faulty(self: HoldPolicy, batch: Sequence[Float32Array]) -> list[Float32Array]:
         while path.read_text() == "hang":
+            _witness(path).touch()
             time.sleep(POLL_S)
         if path.read_text() == "device lost":
             raise DeviceLostError("CUDA error: an illegal memory access was encountered")

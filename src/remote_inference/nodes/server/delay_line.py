@@ -19,7 +19,7 @@ class DelayLine:
         """on_failure: called on the line's thread with what an action raised; the line then ends."""
         self._delay_s = delay_s
         self._on_failure = on_failure
-        self._queue: queue.SimpleQueue[tuple[float, Callable[[], None]] | None] = queue.SimpleQueue()
+        self._queue: queue.Queue[tuple[float, Callable[[], None]] | None] = queue.Queue()
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
         if delay_s > 0.0:
@@ -31,6 +31,11 @@ class DelayLine:
             action()
         else:
             self._queue.put((time.monotonic() + self._delay_s, action))
+
+    @property
+    def empty(self) -> bool:
+        """True when every action has run."""
+        return self._queue.unfinished_tasks == 0
 
     def close(self) -> None:
         """Drop the actions that have not run yet."""
@@ -49,3 +54,4 @@ class DelayLine:
             except Exception as error:
                 self._on_failure(error)
                 return
+            self._queue.task_done()

@@ -42,6 +42,9 @@ from remote_inference.wire import chunk_to_message
 from remote_inference.wire.qos import LATCHED_QOS
 
 STATUS_PERIOD_S = 1.0  # also the period of the search for abandoned sessions
+DRAIN_TIMEOUT_S = 5.0  # of a server that is told to end: for the requests that wait and run
+DRAIN_QUIET_S = 0.2  # without a request until it ends: one may be on its way, and a chunk to be acknowledged
+DRAIN_POLL_S = 0.02
 FAILURE_PERIOD_S = 10.0  # between two warnings about one robot's requests
 
 
@@ -129,9 +132,28 @@ class PolicyServer(LifecycleNode):
         return TransitionCallbackReturn.SUCCESS
 
     def close(self) -> None:
-        """Free everything; called before the context shuts down."""
+        """Drain and free everything; called before the context shuts down."""
+        self._drain()
         self._unload()
         self._publish_status()
+
+    def _drain(self) -> None:
+        """Refuse newcomers and answer the requests that wait and run, at most for DRAIN_TIMEOUT_S."""
+        serving, executor = self._serving, self.executor
+        if serving is None or executor is None or not len(self._registry):
+            return
+        if self._state_machine.current_state[1] == "active":
+            self.trigger_deactivate()
+        self.get_logger().info(f"draining: {len(self._registry)} sessions")
+        now_s = time.monotonic()
+        end_s, quiet_s = now_s + DRAIN_TIMEOUT_S, now_s + DRAIN_QUIET_S
+        while now_s < min(end_s, quiet_s) and serving.alive and len(self._registry):
+            executor.spin_once(timeout_sec=DRAIN_POLL_S)
+            now_s = time.monotonic()
+            if not serving.idle:
+                quiet_s = now_s + DRAIN_QUIET_S
+        if not serving.idle:
+            self.get_logger().error(f"draining: gave up after {DRAIN_TIMEOUT_S:g} s with requests unanswered")
 
     def _refuse_to_configure(self, reason: str) -> TransitionCallbackReturn:
         self._operations.close()

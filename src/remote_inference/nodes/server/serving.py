@@ -29,7 +29,7 @@ from remote_inference.recording.captures import CaptureWriter
 from remote_inference.wire.request_decoder import RequestDecoder, sample_request
 
 IDLE_WAIT_S = 0.1  # longest sleep of the worker if a wake-up is lost
-JOIN_TIMEOUT_S = 8.0  # together with closing the captures below EXECUTOR_DEADLINE_S
+JOIN_TIMEOUT_S = 6.0  # together with closing the captures below EXECUTOR_DEADLINE_S
 
 
 @dataclass(frozen=True)
@@ -96,6 +96,13 @@ class Serving:
     def alive(self) -> bool:
         """True while the inference thread lives."""
         return self._thread.is_alive()
+
+    @property
+    def idle(self) -> bool:
+        """True while no request waits or is served, and no chunk is on its way out."""
+        waiting = any(session.mailbox.arrival_ns is not None for session in self._registry.all())
+        # In this order: a request leaves its mailbox within a step, and a step ends after its chunks are out.
+        return not waiting and not self.watch.busy.running_s(time.monotonic_ns()) and self._delay_line.empty
 
     @property
     def captures_dropped(self) -> int:
