@@ -15,7 +15,7 @@ from typing import IO, Any
 import pytest
 from rig import DEADLINE_S, Rig, write_contract, write_manifest
 
-from remote_inference.recording import open_bag
+from remote_inference.recording.bag import open_bag
 
 
 def start(*arguments: Any, output: IO[bytes] | int = subprocess.PIPE) -> subprocess.Popen[str]:

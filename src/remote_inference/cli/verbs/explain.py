@@ -40,8 +40,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.out.exists() and not arguments.force:
         raise UserError(f"--out: {arguments.out} exists, expected a new file, or --force to replace it")
     from remote_inference.core.contract import load_contract  # noqa: PLC0415  the rest needs matplotlib
-    from remote_inference.recording import draw_report, load_timeline  # noqa: PLC0415
+    from remote_inference.recording.report import draw_report  # noqa: PLC0415
     from remote_inference.recording.summary import summarise  # noqa: PLC0415
+    from remote_inference.recording.timeline import load_timeline  # noqa: PLC0415
 
     contract = load_contract(arguments.contract) if arguments.contract else None
     timeline = load_timeline(arguments.bag, arguments.namespace, contract, with_frames=False)
