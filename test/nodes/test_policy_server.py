@@ -179,6 +179,18 @@ def test_a_pinned_task_binds_every_request(rig: Rig, tmp_path: Path) -> None:
     assert "task: found 'clap', expected 'wave'" in client.request(task="clap").message
 
 
+def test_a_task_of_three_megabytes_is_neither_echoed_nor_logged(rig: Rig, tmp_path: Path) -> None:
+    audit = tmp_path / "audit.jsonl"
+    rig.start_server(write_manifest(tmp_path, default_task="wave", pin_task=True, audit_file=str(audit)))
+    client = Client(rig)
+    refused = client.request(task="T" * 3_000_000)
+    assert refused.message == "malformed observation: task: found 3000000 characters, expected 4096 at most"
+    foreign = open_session(rig, robot_namespace="/other", task="T" * 3_000_000)
+    assert foreign.message == "malformed offer: task: found 3000000 characters, expected 4096 at most"
+    assert client.request(task="wave").status == ActionChunk.OK
+    assert "TTT" not in audit.read_text() + (tmp_path / "logs" / "policy_server.log").read_text()
+
+
 def test_a_deactivated_server_answers_draining_with_a_valid_chunk(rig: Rig, client: Client) -> None:
     assert change_state(rig, Transition.TRANSITION_DEACTIVATE)
     chunk = client.request()

@@ -191,7 +191,8 @@ def test_the_warm_up_serves_what_a_robot_would_send(supports_rtc: bool) -> None:
         trained_fps=30.0,
         supports_rtc=supports_rtc,
     )
-    decoder = RequestDecoder(Manifest(model=ModelSource(backend="hold", path="x"), default_task="wave"))
+    manifest = Manifest(model=ModelSource(backend="hold", path="x"), default_task="wave")
+    decoder = RequestDecoder(manifest, spec.image_shapes)
     data, offer = sample_request(spec, "wave")
     _, message = decoder.request(data)
     observation = decoder.observation(message, offer)

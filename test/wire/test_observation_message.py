@@ -83,6 +83,21 @@ def test_images_arrive_in_the_contracts_order_whatever_their_encoding():
     assert np.abs(arrived["images.front"].astype(int) - RED).max() <= 4
 
 
+def test_a_camera_that_the_policy_does_not_use_is_not_even_decoded():
+    """Its images may be large, and anything at all: nobody looks at them."""
+    message = over_the_wire(observation())
+    message.images[0].data = bytes_field(b"no jpeg")
+    arrived = observation_from_message(message, OFFER, needed={"images.left", "images.depth"}).images
+    assert list(arrived) == ["images.left", "images.depth"]
+    assert np.array_equal(arrived["images.depth"], DEPTH)
+
+
+def test_a_task_that_is_too_long_is_refused_and_not_echoed():
+    message = over_the_wire(observation(replace(REQUEST, task="T" * 3_000_000)))
+    with pytest.raises(WireError, match=r"^task: found 3000000 characters, expected 4096 at most$"):
+        observation_from_message(message, OFFER)
+
+
 names = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
 requests = st.builds(
     Request,

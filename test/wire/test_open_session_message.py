@@ -39,7 +39,7 @@ offers = st.builds(
     schema_version=uint16,
     action_names=texts,
     state_names=texts,
-    images=st.lists(features, max_size=3).map(tuple),
+    images=st.lists(features, max_size=3, unique_by=lambda image: image.name).map(tuple),
     fps=float32,
     task=text,
     wants_rtc=st.booleans(),
@@ -100,6 +100,52 @@ def test_image_fields_of_different_lengths_are_refused(field):
         WireError, match=f"{field}: found 0 entries, expected 1, one for each of image_features"
     ):
         offer_from_request(request)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"task": "T" * 3_000_000}, "task: found 3000000 characters, expected 4096 at most"),
+        ({"client": "c" * 257}, "client: found 257 characters, expected 256 at most"),
+        ({"client_instance_id": "c" * 257}, "client_instance_id: found 257 characters"),
+        ({"robot_namespace": "/" + "c" * 256}, "robot_namespace: found 257 characters"),
+        ({"robot_type": "c" * 257}, "robot_type: found 257 characters"),
+        ({"action_names": ["a", "b" * 257]}, r"action_names\[1\]: found 257 characters"),
+        ({"state_names": ["b" * 257]}, r"state_names\[0\]: found 257 characters"),
+        ({"image_features": ["b" * 257]}, r"image_features\[0\]: found 257 characters"),
+        ({"image_encodings": ["b" * 257]}, r"image_encodings\[0\]: found 257 characters"),
+    ],
+)
+def test_a_text_that_is_too_long_is_refused_and_not_echoed(changes, expected):
+    request = offer_of_a_camera()
+    for field, value in changes.items():
+        setattr(request, field, value)
+    with pytest.raises(WireError, match=expected) as refusal:
+        offer_from_request(request)
+    assert len(str(refusal.value)) < 200
+
+
+def cameras(names: list[str]) -> OpenSession.Request:
+    count = len(names)
+    return OpenSession.Request(
+        robot_namespace="/robot_1",
+        image_features=names,
+        image_encodings=["jpeg"] * count,
+        image_heights=[48] * count,
+        image_widths=[64] * count,
+    )
+
+
+def test_sixteen_cameras_are_admitted_and_one_more_is_refused():
+    names = [f"images.camera_{index}" for index in range(17)]
+    assert len(offer_from_request(cameras(names[:16])).images) == 16
+    with pytest.raises(WireError, match="image_features: found 17 cameras, expected 16 at most"):
+        offer_from_request(cameras(names))
+
+
+def test_one_camera_offered_twice_is_refused():
+    with pytest.raises(WireError, match=r"image_features: found 'images\.front' twice, expected each once"):
+        offer_from_request(cameras(["images.front", "images.back", "images.front"]))
 
 
 def test_an_unknown_encoding_is_refused_naming_the_feature():

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, Field, model_validator
 from remote_inference.core.command_interfaces import COMMAND_INTERFACES, CommandInterface
 from remote_inference.core.document import Document, NameIn, load_document, parse_document, parse_yaml
 from remote_inference.core.exchange import ImageFeature
+from remote_inference.core.limits import MAX_TASK_LENGTH
 from remote_inference.core.names import find_topic_name_problem
 
 JOINT_STATE = "sensor_msgs/msg/JointState"
@@ -157,7 +158,10 @@ class Contract(Document):
 
     robot_type: Annotated[Name, Field(description="name of this kind of robot, for logs and status")]
     fps: Annotated[Positive, Field(description="control rate; the policy's training rate [Hz]")]
-    task: Annotated[str, Field(description="first instruction; empty: the server's default_task")] = ""
+    task: Annotated[
+        str,
+        Field(max_length=MAX_TASK_LENGTH, description="first instruction; empty: the server's default_task"),
+    ] = ""
     state: Annotated[
         tuple[StateSource, ...],
         Field(min_length=1, description="joints that the policy sees, concatenated in this order"),

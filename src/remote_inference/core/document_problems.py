@@ -30,6 +30,7 @@ _EXPECTED = {
     "less_than": "less than {lt}",
     "less_than_equal": "at most {le}",
     "string_too_short": "at least {min_length} character",
+    "string_too_long": "at most {max_length} characters",
     "literal_error": "{expected}",
 }
 

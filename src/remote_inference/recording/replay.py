@@ -70,7 +70,8 @@ def replay(paths: Sequence[Path], manifest: Manifest) -> list[Replay]:
     captures = [(path, load_capture(path)) for path in paths]
     policy = load_policy(manifest.model)
     try:
-        server = _Server(policy, RequestDecoder(manifest), BATCH_TOLERANCE[manifest.model.dtype])
+        decoder = RequestDecoder(manifest, policy.spec.image_shapes)
+        server = _Server(policy, decoder, BATCH_TOLERANCE[manifest.model.dtype])
         return [server.replay(path, capture) for path, capture in captures]
     finally:
         policy.close()

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
 from typing import Any
@@ -16,6 +16,7 @@ from sensor_msgs.msg import CompressedImage, Image
 from std_msgs.msg import Header
 
 from remote_inference.core.exchange import SCHEMA_VERSION_MAX, ImageFeature, Request, SessionOffer, no_rows
+from remote_inference.core.limits import MAX_TASK_LENGTH, find_length_problem
 from remote_inference.core.policy import Float32Array, PolicyObservation
 from remote_inference.msg import Observation
 from remote_inference.wire.arrays import ByteBuffer, WireError, float32_field, from_float32_field
@@ -60,14 +61,20 @@ def observation_to_message(
     )
 
 
-def observation_from_message(message: Observation, offer: SessionOffer) -> PolicyObservation:
+def observation_from_message(
+    message: Observation, offer: SessionOffer, needed: Collection[str] | None = None
+) -> PolicyObservation:
     """Return the decoded observation of the robot that made the offer.
 
+    needed: the cameras to decode, None for all that the robot offers.
+
     State and prefixes are read-only views into the message. Raises WireError when the schema version, the
-    state, the prefixes or the number of images differ from the offer. Raises ImageError, a WireError that
-    names the feature, when an image has another format or cannot be decoded.
+    state, the prefixes or the number of images differ from the offer, or the task is too long. Raises
+    ImageError, a WireError that names the feature, when an image has another format or cannot be decoded.
     """
     require_schema_version(message.schema_version, "observation")
+    if problem := find_length_problem("task", message.task, MAX_TASK_LENGTH):
+        raise WireError(problem)
     state = from_float32_field(message.state, (len(offer.state_names),), "state")
     _require_finite(state, offer.state_names, "state")
     prefix_shape = (message.prefix_length, len(offer.action_names))
@@ -77,7 +84,7 @@ def observation_from_message(message: Observation, offer: SessionOffer) -> Polic
         _require_finite(prefix, offer.action_names, what)
     return PolicyObservation(
         state=state,
-        images=_decode_images(message, offer.images),
+        images=_decode_images(message, offer.images, needed),
         task=message.task,
         inference_delay_steps=message.inference_delay_steps,
         prefix_model=prefix_model if message.prefix_length else None,
@@ -99,13 +106,12 @@ def request_from_message(message: Observation) -> Request:
     )
 
 
-def _decode_images(message: Observation, features: Sequence[ImageFeature]) -> dict[str, NDArray[Any]]:
+def _decode_images(
+    message: Observation, offered: Sequence[ImageFeature], needed: Collection[str] | None
+) -> dict[str, NDArray[Any]]:
+    features = [feature for feature in offered if needed is None or feature.name in needed]
+    arrived = _pair_images(message, offered)
     encoded = [feature for feature in features if feature.encoding != "raw"]
-    raw = [feature for feature in features if feature.encoding == "raw"]
-    _require_count(message.images, encoded, "images")
-    _require_count(message.raw_images, raw, "raw_images")
-    arrived = {feature.name: image for feature, image in zip(encoded, message.images, strict=True)}
-    arrived |= {feature.name: image for feature, image in zip(raw, message.raw_images, strict=True)}
     # This thread decodes the first image, a pool the others: the libraries release the GIL.
     begun = {
         feature.name: _decoding_pool().submit(_decode, arrived[feature.name], feature)
@@ -120,6 +126,18 @@ def _decode_images(message: Observation, features: Sequence[ImageFeature]) -> di
         }
     finally:  # when one image fails, the rest must not delay the next request
         wait([future for future in begun.values() if not future.cancel()])
+
+
+def _pair_images(
+    message: Observation, features: Sequence[ImageFeature]
+) -> dict[str, CompressedImage | Image]:
+    """Return the images by feature."""
+    encoded = [feature for feature in features if feature.encoding != "raw"]
+    raw = [feature for feature in features if feature.encoding == "raw"]
+    _require_count(message.images, encoded, "images")
+    _require_count(message.raw_images, raw, "raw_images")
+    arrived = {feature.name: image for feature, image in zip(encoded, message.images, strict=True)}
+    return arrived | {feature.name: image for feature, image in zip(raw, message.raw_images, strict=True)}
 
 
 @cache

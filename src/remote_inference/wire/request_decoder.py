@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -33,7 +34,9 @@ JPEG_QUALITY = 90  # the robots' default
 class RequestDecoder:
     """Decodes requests for the worker. A request without a task gets the manifest's default task."""
 
-    def __init__(self, manifest: Manifest) -> None:
+    def __init__(self, manifest: Manifest, cameras: Collection[str]) -> None:
+        """cameras: those that the policy uses; the images of others are not decoded."""
+        self._cameras = cameras
         self._default_task = manifest.default_task
         self._pin_task = manifest.pin_task
 
@@ -42,7 +45,7 @@ class RequestDecoder:
         return request_from_message(message), message
 
     def observation(self, message: Any, offer: SessionOffer) -> PolicyObservation:
-        observation = observation_from_message(message, offer)
+        observation = observation_from_message(message, offer, self._cameras)
         task = observation.task or self._default_task
         if self._pin_task and task != self._default_task:  # may have changed since admission
             raise WireError(f"task: found {task!r}, expected {self._default_task!r}, which is pinned")

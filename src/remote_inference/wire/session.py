@@ -4,11 +4,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rclpy.exceptions import NameValidationException
 from rclpy.validate_full_topic_name import validate_full_topic_name
 from rclpy.validate_namespace import validate_namespace
 
 from remote_inference.core.exchange import ImageFeature, SessionOffer, SessionReply, StatusReply, in_namespace
+from remote_inference.core.limits import (
+    MAX_CAMERAS,
+    MAX_NAME_LENGTH,
+    MAX_TASK_LENGTH,
+    find_length_problem,
+)
 from remote_inference.srv import GetStatus, OpenSession
 from remote_inference.wire.arrays import WireError
 from remote_inference.wire.images import require_possible_sizes
@@ -41,10 +49,13 @@ def offer_to_request(offer: SessionOffer) -> OpenSession.Request:
 def offer_from_request(request: OpenSession.Request) -> SessionOffer:
     """Return the offer in a request.
 
-    Raises WireError when the namespace is invalid or too long for our topics, the image fields differ in
-    length, or an encoding is unknown. Raises ImageError, a WireError, when an image is too large to decode.
+    Raises WireError when the namespace is invalid or too long for our topics, a text is too long, the image
+    fields differ in length, there are too many or one twice, or an encoding is unknown. Raises ImageError, a
+    WireError, when an image is too large to decode.
     """
+    _require_lengths(request)
     _require_namespace(request.robot_namespace)
+    _require_cameras(request.image_features)
     for field in ("image_encodings", "image_heights", "image_widths"):
         if len(getattr(request, field)) != len(request.image_features):
             raise WireError(
@@ -74,6 +85,26 @@ def offer_from_request(request: OpenSession.Request) -> SessionOffer:
         task=request.task,
         wants_rtc=request.wants_rtc,
     )
+
+
+def _require_lengths(request: OpenSession.Request) -> None:
+    names = {
+        field: getattr(request, field)
+        for field in ("client", "client_instance_id", "robot_namespace", "robot_type")
+    }
+    for field in ("action_names", "state_names", "image_features", "image_encodings"):
+        names |= {f"{field}[{index}]": name for index, name in enumerate(getattr(request, field))}
+    problems = [find_length_problem(field, name, MAX_NAME_LENGTH) for field, name in names.items()]
+    problems.append(find_length_problem("task", request.task, MAX_TASK_LENGTH))
+    if problem := next(filter(None, problems), ""):
+        raise WireError(problem)
+
+
+def _require_cameras(names: Sequence[str]) -> None:
+    if len(names) > MAX_CAMERAS:
+        raise WireError(f"image_features: found {len(names)} cameras, expected {MAX_CAMERAS} at most")
+    if twice := next((name for name in names if names.count(name) > 1), ""):
+        raise WireError(f"image_features: found {twice!r} twice, expected each once")
 
 
 def _require_namespace(namespace: str) -> None:

@@ -72,6 +72,13 @@ def test_names_are_compared_exactly_in_order_and_number(what: str, names: tuple[
     assert all(word in verdict.reason for word in words)
 
 
+def test_a_task_in_a_refusal_is_cut():
+    terms = make_terms(pin_task=True)
+    reply = SessionRegistry("server").reply(make_offer(task="T" * 4_000), make_spec(), terms)
+    assert reply.rejection == "task"
+    assert len(reply.message) < 1_100
+
+
 def test_every_missing_camera_is_named():
     spec = make_spec(image_shapes={"images.a": (4, 4, 3), "images.b": (4, 4, 3)})
     reason = judge(make_offer(images=()), spec, make_terms()).reason

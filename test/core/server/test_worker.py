@@ -580,6 +580,24 @@ def test_malformed_observations_are_not_counted_against_the_policy():
     assert bench.watch.failed_batches == 0
 
 
+def test_what_a_request_names_is_not_echoed_at_any_length():
+    """It would travel back to the robot, and into the log and the request log."""
+    bench = Bench(robots=1)
+
+    def refuse(batch: Sequence[Any]) -> Any:
+        raise PolicyError("T" * 3_000_000)
+
+    bench.policy.answer = refuse
+    bench.put(0)
+    (chunk,) = bench.serve()
+    bench.put(0, session_id="S" * 3_000_000)
+    bench.serve()
+    assert chunk.message.startswith("inference failed: PolicyError: TTT")
+    assert len(chunk.message) < 2_000
+    assert all(len(record.to_json()) < 4_000 for record in bench.records)
+    assert "SSS" in bench.records[-1].outcome
+
+
 def test_the_worker_captures_answered_requests_only():
     captured: list[Any] = []
     bench = Bench(capture=lambda *taken: captured.append(taken))

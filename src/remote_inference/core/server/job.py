@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from remote_inference.core.exchange import Chunk, Request, no_rows
+from remote_inference.core.limits import MAX_QUOTE_LENGTH, shorten
 from remote_inference.core.policy import Float32Array
 from remote_inference.core.server.mailbox import Letter
 from remote_inference.core.server.request_record import RequestRecord
@@ -43,7 +44,7 @@ class Job:
             staleness_ms=round(staleness_ms, 3),
             superseded=chunk.superseded_seqs,
             status="error" if self.error else "ok",
-            outcome=self.error or "ok",
+            outcome=shorten(self.error) or "ok",
         )
 
 
@@ -55,7 +56,7 @@ def unreadable(session: Session, letter: Letter, error: Exception) -> RequestRec
         client=session.offer.client,
         superseded=letter.superseded,
         status="error",
-        outcome=f"unreadable request: {type(error).__name__}: {error}",
+        outcome=shorten(f"unreadable request: {type(error).__name__}: {error}"),
     )
 
 
@@ -71,14 +72,15 @@ def foreign(session: Session, letter: Letter, request: Request) -> RequestRecord
 
     The request must not be answered: the robot would take the answer for that of the other server.
     """
+    found = shorten(request.session_id, MAX_QUOTE_LENGTH)
     return _unanswered(
-        session, letter, request, f"it names session {request.session_id!r}, expected {session.session_id!r}"
+        session, letter, request, f"it names session {found!r}, expected {session.session_id!r}"
     )
 
 
 def _unanswered(session: Session, letter: Letter, request: Request, why: str) -> RequestRecord:
     return RequestRecord(
-        session_id=request.session_id,
+        session_id=shorten(request.session_id, MAX_QUOTE_LENGTH),
         robot=session.offer.robot_namespace,
         client=session.offer.client,
         seq_id=request.seq_id,

@@ -12,6 +12,7 @@ from typing import Any
 
 from remote_inference.core.admission import ServerTerms, judge
 from remote_inference.core.exchange import SessionOffer, SessionReply
+from remote_inference.core.limits import MAX_QUOTE_LENGTH, shorten
 from remote_inference.core.policy import PolicySpec, Processors
 from remote_inference.core.server.mailbox import Mailbox
 
@@ -76,7 +77,7 @@ class SessionRegistry:
         """Return why a caller may not end or reset a session; empty when the token is the session's own."""
         session = self.get(session_id)
         if session is None:
-            return f"session {session_id!r} is not open"
+            return f"session {shorten(session_id, MAX_QUOTE_LENGTH)!r} is not open"
         if hmac.compare_digest(session.token.encode(), token.encode(errors="replace")):
             return ""
         found = f"one that is not of session {session_id!r}" if token else "none"
@@ -101,7 +102,7 @@ class SessionRegistry:
         return SessionReply(
             accepted=verdict.accepted,
             rejection=verdict.rejection,
-            message=verdict.reason,
+            message=shorten(verdict.reason),
             warnings=verdict.warnings,
             server_instance_id=self._instance_id,
             action_names=spec.action_names,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from remote_inference.core.exchange import Chunk, ChunkStatus, Request, SessionOffer, no_rows
+from remote_inference.core.limits import shorten
 from remote_inference.core.policy import (
     Policy,
     PolicyObservation,
@@ -230,7 +231,7 @@ class Worker:
             episode_id=job.request.episode_id,
             client_mono_ns=job.request.client_mono_ns,
             status=ChunkStatus.DRAINING if self.draining or self._watch.failing else status,
-            message=job.error or ("server is draining" if self.draining else ""),
+            message=shorten(job.error) or ("server is draining" if self.draining else ""),
             model=no_rows() if job.error else job.chunk_model,
             robot=no_rows() if job.error else job.chunk_robot,
             # Negative if the request took the place of another one between selection and taking.

@@ -13,6 +13,7 @@ from rclpy.node import Node
 from rclpy.task import Future
 from std_srvs.srv import Trigger
 
+from remote_inference.core.limits import MAX_TASK_LENGTH, find_length_problem
 from remote_inference.core.robot.effects import Effect, ResetEnded
 from remote_inference.core.robot.engine import Engine
 from remote_inference.srv import StartEpisode
@@ -80,7 +81,8 @@ class OperatorServices:
             self._resets[episode[0]] = outcome
             return effects
 
-        if problem := self._refusal() or self._operate(reset):
+        too_long = find_length_problem("task", task, MAX_TASK_LENGTH)
+        if problem := self._refusal() or too_long or self._operate(reset):
             return False, problem, self._engine.episode_id
         return True, f"episode {episode[0]} began; {await outcome}", episode[0]
 

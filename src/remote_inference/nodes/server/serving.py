@@ -156,7 +156,7 @@ class Serving:
 
     def _prepare(self, policy: Policy) -> _Loaded:
         manifest = self.manifest
-        decoder = RequestDecoder(manifest)
+        decoder = RequestDecoder(manifest, policy.spec.image_shapes)
         rehearsal = Rehearsal(policy, decoder, *sample_request(policy.spec, manifest.default_task))
         request_s = make_ready(policy, rehearsal, manifest, time.monotonic_ns)
         watch = PolicyWatch(

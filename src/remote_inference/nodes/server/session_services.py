@@ -18,6 +18,7 @@ from rclpy.subscription import Subscription
 
 from remote_inference.core.admission import INTERNAL_REJECTION, ServerTerms
 from remote_inference.core.exchange import SessionOffer, SessionReply, in_namespace
+from remote_inference.core.limits import shorten
 from remote_inference.core.server.policy_error import explain_policy_error, trace_policy_error
 from remote_inference.core.server.session import Session, SessionRegistry
 from remote_inference.core.server.session_expiry import SessionExpiry
@@ -110,11 +111,11 @@ class SessionServices:
         try:
             reply = self._admit(offer_from_request(request), serving)
         except WireError as error:
-            response.rejection, response.message = "schema", f"malformed offer: {error}"
+            response.rejection, response.message = "schema", shorten(f"malformed offer: {error}")
             return response
         except Exception as error:  # out of a callback it would end the node and every session
             response.rejection = INTERNAL_REJECTION
-            response.message = f"{type(error).__name__}: {error}"
+            response.message = shorten(f"{type(error).__name__}: {error}")
             self._node.get_logger().error(f"{request.client} refused: {explain_policy_error(error)}")
             self._node.get_logger().debug(trace_policy_error(error))
             return response

@@ -1,0 +1,24 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Bounds of what strangers send: nothing they write is echoed, logged or kept at any length."""
+
+from __future__ import annotations
+
+MAX_NAME_LENGTH = 256  # characters of a node, process, robot type, joint or camera
+MAX_TASK_LENGTH = 4096  # characters of an instruction
+MAX_CAMERAS = 16  # of one robot
+MAX_REMARK_LENGTH = 1024  # characters of a reason in an answer, a log or a request log
+MAX_QUOTE_LENGTH = 64  # characters of what was found, within a reason
+
+
+def find_length_problem(what: str, text: str, most: int) -> str:
+    """Return why a text is refused for its length; empty when it has `most` characters or fewer."""
+    return "" if len(text) <= most else f"{what}: found {len(text)} characters, expected {most} at most"
+
+
+def shorten(text: str, most: int = MAX_REMARK_LENGTH) -> str:
+    """Return a text of `most` characters at most; one that is cut says how much is missing."""
+    if len(text) <= most:
+        return text
+    note = f"... ({len(text)} characters)"
+    return text[: max(0, most - len(note))] + note
