@@ -190,14 +190,14 @@ def test_a_fallback_is_added(add: Add):
     queue = ActionQueue()
     guard = Guard(contract.actions, contract.period_s)
     playback = Playback(queue, guard, contract, fallback=config.fallback, max_action_age_ns=20 * PERIOD_NS)
-    playback.paused = False
+    playback.control.change(paused=False)
     assert playback.tick(0).command is None, "before the first action another node may drive the robot"
     rows = np.full((1, len(JOINTS)), 0.1, np.float32)
     queue.merge(make_source(), rows, rows, MergeMode.APPEND, latency_steps=0, executed_before=0)
     ticks = [playback.tick(index * PERIOD_NS) for index in range(1, 4)]
     assert [tick.source for tick in ticks] == [CommandSource.CHUNK] + [CommandSource.REPEAT_LAST] * 2
     assert np.stack([tick.command for tick in ticks])[:, 0] == pytest.approx([0.1, 0.05, 0.025])
-    playback.paused = True
+    playback.control.change(paused=True)
     assert playback.tick(4 * PERIOD_NS).command == pytest.approx(np.zeros(len(JOINTS)))
 
 

@@ -155,7 +155,7 @@ class World:
         if tick.command is None:
             return
         assert not self.engine.dead or tick.source is CommandSource.HOMING, "nothing but the way home"
-        assert not self.engine.playback.paused, "a paused robot is not commanded"
+        assert not self.engine.paused, "a paused robot is not commanded"
         assert (np.abs(tick.command) <= LIMIT).all()
         assert (np.abs(tick.command - self.position) <= self._max_step + 1e-9).all()
         if tick.source is CommandSource.CHUNK:
@@ -258,7 +258,7 @@ class World:
         arrivals = {topic: self.arrivals[topic] for topic in self._sources}
         assert all(arrival > self._sent_arrivals.get(topic, -1) for topic, arrival in arrivals.items())
         assert self.now_ns - min(arrivals.values()) <= ns(self.config.max_sensor_age_s)
-        assert not self.engine.playback.paused
+        assert not self.engine.paused
         assert not self.engine.dead
         self.sent.append(request)
         self._sent_arrivals = dict(self.arrivals)

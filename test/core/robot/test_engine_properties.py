@@ -76,7 +76,7 @@ OPERATOR: dict[str, Callable[[World], Any]] = {
 
 def push_is_safe(world: World) -> bool:
     """An arm is moved by hand while it is paused; the guard steps from its own last command otherwise."""
-    return world.engine.playback.paused
+    return world.engine.paused
 
 
 def spoil(chunk: Chunk, how: str) -> Chunk:

@@ -49,8 +49,8 @@ class Arm:
         self.playback = Playback(
             self.queue, self.guard, contract, fallback=fallback, max_action_age_ns=MAX_AGE_NS
         )
-        self.playback.paused = False
-        self.playback.measured = np.zeros(2)
+        self.playback.control.change(paused=False)
+        self.playback.control.change(measured=np.zeros(2))
 
     def feed(self, rows: np.ndarray, capture_ns: int = 0, mode: MergeMode = MergeMode.APPEND) -> None:
         feed(self.queue, rows, capture_ns, mode)
@@ -63,7 +63,9 @@ def feed(queue: ActionQueue, rows: np.ndarray, capture_ns: int, mode: MergeMode 
 def test_it_starts_paused():
     queue = ActionQueue()
     guard = Guard(make_contract().actions, PERIOD_NS / 1e9)
-    assert Playback(queue, guard, make_contract(), fallback="hold", max_action_age_ns=MAX_AGE_NS).paused
+    assert Playback(
+        queue, guard, make_contract(), fallback="hold", max_action_age_ns=MAX_AGE_NS
+    ).control.word.paused
 
 
 def test_a_tick_commands_the_next_action_and_says_where_it_comes_from():
@@ -80,12 +82,14 @@ def test_a_tick_commands_the_next_action_and_says_where_it_comes_from():
 
 def test_the_step_is_limited_against_the_last_command_and_against_the_robot_before_the_first():
     arm = Arm()
-    arm.playback.measured = np.array([0.5, 0.5])
+    arm.playback.control.change(measured=np.array([0.5, 0.5]))
     arm.feed(np.zeros((2, 2), np.float32))
     tick = arm.playback.tick(0)
     assert tick.command == pytest.approx([0.5 - MAX_STEP] * 2)
     assert tick.interventions == (VELOCITY_LIMIT,)
-    arm.playback.measured = np.array([0.9, 0.9])  # lags behind or is pushed: the command's own path counts
+    arm.playback.control.change(
+        measured=np.array([0.9, 0.9])
+    )  # lags behind or is pushed: the command's own path counts
     assert arm.playback.tick(PERIOD_NS).command == pytest.approx([0.5 - 2 * MAX_STEP] * 2)
 
 
@@ -94,8 +98,8 @@ def test_after_forget_command_the_measured_position_is_the_reference():
     arm = Arm()
     arm.feed(np.zeros((2, 2), np.float32))
     arm.playback.tick(0)
-    arm.playback.forget_command()
-    arm.playback.measured = np.array([0.8, -0.8])
+    arm.playback.control.change(forget=True)
+    arm.playback.control.change(measured=np.array([0.8, -0.8]))
     assert arm.playback.tick(PERIOD_NS).command == pytest.approx([0.8 - MAX_STEP, -0.8 + MAX_STEP])
 
 
@@ -177,7 +181,7 @@ def test_the_zero_fallback_stops_a_velocity_robot_after_a_reset_too():
     arm.feed(np.full((5, 2), 0.5, np.float32))
     arm.playback.tick(0)
     arm.queue.clear()
-    arm.playback.forget_command()
+    arm.playback.control.change(forget=True)
     tick = arm.playback.tick(PERIOD_NS)
     assert tick.source is CommandSource.ZERO
     assert tick.command == pytest.approx([0.0, 0.0])
@@ -193,7 +197,7 @@ def test_paused_and_halted_command_nothing_and_keep_the_queue(flag: str, fallbac
     arm = Arm(fallback)
     arm.feed(make_rows(5))
     arm.playback.tick(0)
-    setattr(arm.playback, flag, True)
+    arm.playback.control.change(**{flag: True})
     for index in range(3):
         tick = arm.playback.tick(index * PERIOD_NS)
         assert (tick.command, tick.source) == (None, CommandSource.NONE)
@@ -204,10 +208,10 @@ def test_paused_and_halted_command_nothing_and_keep_the_queue(flag: str, fallbac
 def test_an_unreadable_joint_does_not_poison_the_commands():
     """A NaN taken as the first reference would be the last command of every later step."""
     arm = Arm()
-    arm.playback.measured = np.array([np.nan, 0.0])
+    arm.playback.control.change(measured=np.array([np.nan, 0.0]))
     arm.feed(make_rows(3))
     commands = [arm.playback.tick(0).command]
-    arm.playback.measured = np.zeros(2)
+    arm.playback.control.change(measured=np.zeros(2))
     commands += [arm.playback.tick(index * PERIOD_NS).command for index in (1, 2)]
     assert all(command is None or np.isfinite(command).all() for command in commands)
     assert commands[-1] is not None
@@ -228,7 +232,7 @@ def test_starved_says_why_until_there_is_something_to_execute():
 
 def test_clamps_show_in_the_tick():
     arm = Arm()
-    arm.playback.measured = np.array([1.0, -1.0])
+    arm.playback.control.change(measured=np.array([1.0, -1.0]))
     arm.feed(np.array([[3.0, -3.0]], np.float32))
     assert arm.playback.tick(0).interventions == (JOINT_LIMIT,)
 
@@ -257,7 +261,7 @@ def test_no_action_older_than_the_bound_is_ever_commanded(schedule: list, fallba
             now_ns += amount * 1_000_000
         elif event == "clear":
             arm.queue.clear()
-            arm.playback.forget_command()
+            arm.playback.control.change(forget=True)
         elif event == "ticks":
             for _ in range(amount):
                 now_ns += PERIOD_NS
@@ -267,7 +271,7 @@ def test_no_action_older_than_the_bound_is_ever_commanded(schedule: list, fallba
                     assert now_ns - tick.queued.source.capture_ns <= MAX_AGE_NS
                     assert tick.age_s == pytest.approx((now_ns - tick.queued.source.capture_ns) / 1e9)
         else:
-            arm.playback.paused = event == "pause"
+            arm.playback.control.change(paused=event == "pause")
 
 
 @pytest.mark.parametrize("flag", ["paused", "halted"])
@@ -276,7 +280,7 @@ def test_a_velocity_robot_that_is_paused_or_dead_is_told_to_stop_for_a_while(fla
     arm = Arm(kind="velocity", fallback="zero")
     arm.feed(make_rows(2), capture_ns=ns(1))
     assert arm.playback.tick(ns(1)).source is CommandSource.CHUNK
-    setattr(arm.playback, flag, True)
+    arm.playback.control.change(**{flag: True})
     sources = [arm.playback.tick(ns(2)).source for _ in range(40)]
     assert sources == [CommandSource.ZERO] * STOP_TICKS + [CommandSource.NONE] * (40 - STOP_TICKS)
 
@@ -286,7 +290,7 @@ def test_a_command_that_is_forgotten_in_the_middle_of_a_tick_is_forgotten():
 
     class InterruptedGuard(Guard):
         def check(self, action, reference):
-            arm.playback.forget_command()
+            arm.playback.control.change(forget=True)
             return super().check(action, reference)
 
     arm = Arm()
@@ -294,21 +298,21 @@ def test_a_command_that_is_forgotten_in_the_middle_of_a_tick_is_forgotten():
     arm.playback._guard = InterruptedGuard(make_contract().actions, PERIOD_NS / 1e9)
     arm.playback.tick(0)
     arm.playback._guard = arm.guard
-    arm.playback.measured = np.array([0.5, 0.5])
+    arm.playback.control.change(measured=np.array([0.5, 0.5]))
     assert arm.playback.tick(PERIOD_NS).command == pytest.approx([0.5 - MAX_STEP] * 2)
 
 
 def test_a_position_robot_waits_for_a_fresh_position_before_its_first_step():
     """Nothing is taken from the queue meanwhile; the age bound empties it if the sensor stays silent."""
     arm = Arm()
-    arm.playback.measured = None
+    arm.playback.control.change(measured=None)
     arm.feed(make_rows(3))
     tick = arm.playback.tick(0)
     assert tick.command is None
     assert tick.interventions == (SENSOR_AGE,)
     assert "position" in arm.playback.starved
     assert len(arm.queue) == 3
-    arm.playback.measured = np.zeros(2)
+    arm.playback.control.change(measured=np.zeros(2))
     assert arm.playback.tick(PERIOD_NS).command == pytest.approx([0.0, 0.0])
 
 
@@ -316,7 +320,7 @@ def test_a_robot_on_its_way_needs_no_fresh_position():
     arm = Arm()
     arm.feed(make_rows(3))
     arm.playback.tick(0)
-    arm.playback.measured = None
+    arm.playback.control.change(measured=None)
     assert arm.playback.tick(PERIOD_NS).command is not None
 
 
@@ -333,13 +337,13 @@ def test_an_effort_robot_ramps_up_again_after_zeros():
 def test_an_effort_robot_ramps_up_from_zero_after_resume_wherever_its_joints_are():
     """A measured position is no effort."""
     arm = Arm("zero", "effort")
-    arm.playback.measured = np.array([0.9, -0.9])
+    arm.playback.control.change(measured=np.array([0.9, -0.9]))
     arm.feed(np.zeros((10, 2), np.float32))
     arm.playback.tick(0)
-    arm.playback.paused = True
+    arm.playback.control.change(paused=True)
     arm.playback.tick(PERIOD_NS)
-    arm.playback.forget_command()
-    arm.playback.paused = False
+    arm.playback.control.change(forget=True)
+    arm.playback.control.change(paused=False)
     assert arm.playback.tick(2 * PERIOD_NS).command == pytest.approx([0.0, 0.0])
 
 
@@ -355,7 +359,7 @@ def test_after_a_long_silence_the_step_is_taken_from_where_the_arm_is():
     arm = Arm()
     arm.feed(np.full((1, 2), 0.05, np.float32))
     arm.playback.tick(0)
-    arm.playback.measured = np.array([-0.8, 0.8])
+    arm.playback.control.change(measured=np.array([-0.8, 0.8]))
     arm.feed(np.full((1, 2), 0.05, np.float32), capture_ns=2 * MAX_AGE_NS)
     command = arm.playback.tick(2 * MAX_AGE_NS).command
     assert command == pytest.approx([-0.8 + MAX_STEP, 0.8 - MAX_STEP])
@@ -374,7 +378,7 @@ def half_heard(kind: str = "position") -> Arm:
     arm.feed(np.full((20, 2), 0.9, np.float32))
     for index in range(5):
         arm.playback.tick(index * PERIOD_NS)
-    arm.playback.measured = np.array([-0.3, -0.3])
+    arm.playback.control.change(measured=np.array([-0.3, -0.3]))
     arm.playback.listen(contract.commands[:1])
     return arm
 
@@ -395,7 +399,7 @@ def test_a_controller_that_comes_back_is_led_on_from_where_its_joints_are():
 
 def test_joints_that_hear_nothing_and_whose_place_is_unknown_are_not_commanded():
     arm = half_heard()
-    arm.playback.measured = None
+    arm.playback.control.change(measured=None)
     tick = arm.playback.tick(5 * PERIOD_NS)
     assert tick.command is None
     assert tick.interventions == (SENSOR_AGE,)

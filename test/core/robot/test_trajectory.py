@@ -46,8 +46,8 @@ def make_playback(
     contract = parse_document(document, Contract, "test.contract.yaml")
     guard = Guard(contract.actions, contract.period_s)
     playback = Playback(queue, guard, contract, fallback=fallback, max_action_age_ns=MAX_AGE_NS)
-    playback.paused = False
-    playback.measured = np.zeros(2)
+    playback.control.change(paused=False)
+    playback.control.change(measured=np.zeros(2))
     return playback
 
 
@@ -165,12 +165,12 @@ def test_a_trajectory_is_ended_by_the_last_command_whatever_stops_the_robot(stop
     playback = make_playback(queue)
     last = playback.tick(0).command
     if stop == "pause":
-        playback.paused = True
+        playback.control.change(paused=True)
     elif stop == "halt":
-        playback.halted = True
+        playback.control.change(halted=True)
     elif stop == "reset":
         queue.clear()
-        playback.forget_command()
+        playback.control.change(forget=True)
     ticks = [playback.tick(index * PERIOD_NS) for index in range(1, 41)]
     assert [tick.source for tick in ticks] == [CommandSource.HOLD] * STOP_TICKS + [CommandSource.NONE] * (
         40 - STOP_TICKS
@@ -184,13 +184,13 @@ def test_after_a_hiccup_and_a_pause_the_arm_is_held_where_the_controller_brought
     feed(queue, make_rows(10))
     playback = make_playback(queue)
     playback.tick(0)
-    playback.paused = True
+    playback.control.change(paused=True)
     assert playback.tick(4 * PERIOD_NS).command == pytest.approx(make_rows(10)[3])
 
 
 def test_nothing_is_held_that_was_never_commanded():
     playback = make_playback(ActionQueue())
-    playback.paused = True
+    playback.control.change(paused=True)
     assert playback.tick(0).command is None
 
 
@@ -220,16 +220,16 @@ def test_whatever_happens_no_controller_is_handed_a_jump_or_anything_too_old(
             feed(queue, rows, capture_ns=now_ns - int(rng.integers(0, MAX_AGE_NS)))
         elif event == "reset":
             queue.clear()
-            playback.forget_command()
+            playback.control.change(forget=True)
         elif event in ("pause", "resume"):
             if event == "resume":
-                playback.forget_command()
-            playback.paused = event == "pause"
+                playback.control.change(forget=True)
+            playback.control.change(paused=event == "pause")
         else:
             now_ns += amount * PERIOD_NS
             # The last tick's command is reached one period after it; then one row per period.
             arm = path[min(amount - 1, len(path) - 1)]
-            playback.measured = arm.copy()
+            playback.control.change(measured=arm.copy())
             tick = playback.tick(now_ns)
             if tick.horizon is None:
                 path = [arm] if len(path) == 1 else path[min(amount, len(path) - 1) :]
@@ -248,7 +248,7 @@ def test_an_arm_outside_its_limits_is_led_back_by_one_step_at_a_time():
     queue = ActionQueue()
     feed(queue, np.full((4, 2), 0.5, np.float32))
     playback = make_playback(queue)
-    playback.measured = np.array([1.4, -1.4])
+    playback.control.change(measured=np.array([1.4, -1.4]))
     horizon = horizon_of(playback.tick(0))
     assert horizon[0] == pytest.approx([1.4 - MAX_STEP, -1.4 + MAX_STEP])
 

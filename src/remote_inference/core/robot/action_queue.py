@@ -86,11 +86,20 @@ class ActionQueue:
     def get(self) -> QueuedAction | None:
         """Take the next action, or None. A taken action counts as executed."""
         with self._lock:
-            if not self._rows:
-                return None
-            self._executed += 1
-            self._taken.append(self._rows.popleft())
-            return self._taken[-1]
+            return self._take() if self._rows else None
+
+    def skip(self, rows: int, episode_id: int) -> None:
+        """Take the next rows, at most `rows`, as executed; those of another episode stay."""
+        with self._lock:
+            for _ in range(rows):
+                if not self._rows or self._rows[0].source.episode_id != episode_id:
+                    return
+                self._take()
+
+    def _take(self) -> QueuedAction:
+        self._executed += 1
+        self._taken.append(self._rows.popleft())
+        return self._taken[-1]
 
     def upcoming(self) -> tuple[QueuedAction, ...]:
         """Return the unread rows of one instant, next one first."""

@@ -3,7 +3,7 @@
 """The robot's engine: events in, effects out; no thread, clock or socket of its own.
 
 One thread calls everything here. The control thread calls `Playback.tick` only; the two share the ActionQueue
-and a few flags.
+and the control word.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ class Engine:
             fallback=config.fallback,
             max_action_age_ns=_ns(config.max_action_age_s),
         )
-        self.playback.paused = not config.autostart
+        self.control = self.playback.control
+        self.control.change(paused=not config.autostart)
         self.cycle = RequestCycle(contract, config, self.queue, self.guard)
         self.machine = StateMachine()
         self.counters = Counters()
@@ -186,15 +187,14 @@ class Engine:
 
     def pause(self) -> list[Effect]:
         """Stop requests and commands, keep the queue."""
-        self.playback.paused = True
+        self.control.change(paused=True)
         self.cycle.abandon()
         self._wanted_since_ns = None
         return []
 
     def resume(self, now_ns: int) -> list[Effect]:
         """Request and command again; the next tick drops actions that have aged out meanwhile."""
-        self.playback.forget_command()
-        self.playback.paused = False
+        self.control.change(forget=True, paused=False)
         self._failures_in_a_row = 0
         return self.tick(now_ns)
 
@@ -202,7 +202,7 @@ class Engine:
         """Begin a new episode: empty queue, next episode_id, latency kept. An empty task keeps the old."""
         effects = self._end_reset("overtaken by the next reset")
         self.queue.clear()
-        self.playback.forget_command()
+        self.control.change(forget=True)
         self.cycle.abandon()
         self.cycle.forget_seen(now_ns)
         self._wanted_since_ns = None
@@ -246,8 +246,13 @@ class Engine:
 
     def awaits_observation(self, now_ns: int) -> bool:
         """Return whether the next complete observation will be requested."""
-        may_request = self.handshake.open and not self.playback.paused and not self.dead
+        may_request = self.handshake.open and not self.paused and not self.dead
         return may_request and self.cycle.awaits_observation(now_ns)
+
+    @property
+    def paused(self) -> bool:
+        """True while the robot requests and commands nothing."""
+        return self.control.word.paused
 
     @property
     def dead(self) -> bool:
@@ -281,7 +286,8 @@ class Engine:
     def _look_at_sources(self, now_ns: int) -> list[Effect]:
         silent = self.cycle.look_for_stale_sources(now_ns)
         stale = set(self.cycle.stale_sources)
-        self.playback.measured = None if stale & set(self._contract.measured_topics) else self._measured
+        fresh = not stale & set(self._contract.measured_topics)
+        self.control.change(measured=self._measured if fresh else None)
         return [
             Warn(f"{topic}: nothing new for {self._config.max_sensor_age_s:g} s, requests wait for it")
             for topic in silent
@@ -298,7 +304,7 @@ class Engine:
             if self._failures_in_a_row >= self._config.max_timeouts:
                 effects += self._lose_session(f"{self._failures_in_a_row} request timeouts in a row", now_ns)
         # With a session, a robot that is paused or lacks a sensor asks for no chunk that could end this time.
-        asks = not (self.playback.paused or self.cycle.stale_sources)
+        asks = not (self.paused or self.cycle.stale_sources)
         if self._offline_since_ns is not None and self.handshake.open and not asks:
             self._offline_since_ns = now_ns
         max_offline_ns = _ns(self._config.max_offline_s)
@@ -308,7 +314,7 @@ class Engine:
 
     def _check_flow(self, now_ns: int) -> list[Effect]:
         """Check whether a wanted chunk is late, and whether there is an action to execute."""
-        if self.playback.paused or not self.cycle.wants_chunk(now_ns):
+        if self.paused or not self.cycle.wants_chunk(now_ns):
             self._wanted_since_ns = None
         elif self._wanted_since_ns is None:
             self._wanted_since_ns = now_ns
@@ -330,15 +336,14 @@ class Engine:
         return [Report(transition)] if transition else []
 
     def _die(self, event: Event, cause: str, *, homing: bool = True) -> list[Effect]:
-        self.playback.wants_home = homing
-        self.playback.halted = True
+        self.control.change(halted=True, wants_home=homing)
         self.cycle.abandon()
         return [*self._end_reset(f"stopped: {cause}"), *self._apply(event, cause), Stop(cause)]
 
     # -- requests ------------------------------------------------------------------------------------------
 
     def _request(self, now_ns: int) -> list[Effect]:
-        if not self.handshake.open or self.handshake.session is None or self.playback.paused:
+        if not self.handshake.open or self.handshake.session is None or self.paused:
             return []
         if not self.cycle.is_ready(now_ns):
             return []

@@ -10,6 +10,7 @@ import numpy as np
 
 from remote_inference.core.contract import CommandSink, Contract
 from remote_inference.core.robot.action_queue import ActionQueue
+from remote_inference.core.robot.control_word import ControlPanel, ControlWord
 from remote_inference.core.robot.fallbacks import FALLBACKS
 from remote_inference.core.robot.guard import AGE, SENSOR_AGE, Float64Array, Guard
 from remote_inference.core.robot.homing import Homing
@@ -20,7 +21,7 @@ STOP_TICKS = 10  # a single stop, or the last step of the way home, may be lost 
 
 
 class Playback:
-    """Pops, guards and falls back. The control thread calls `tick`; the engine's thread sets the flags."""
+    """Pops, guards and falls back. The control thread calls `tick` and `listen`; others change `control`."""
 
     def __init__(
         self, queue: ActionQueue, guard: Guard, contract: Contract, *, fallback: str, max_action_age_ns: int
@@ -40,26 +41,23 @@ class Playback:
         self._last_command: Float64Array | None = None
         self._reference: Float64Array | None = None  # the last command, None when the robot may be elsewhere
         self._horizon: Float64Array | None = None  # of the last tick, for trajectory controllers ...
-        self._horizon_ns = 0  # ... and when
+        self._horizon_ns = 0  # ... when ...
+        self._horizon_episode = 0  # ... and of which episode
         self._commanded_ns = 0  # time of the last command
         self._homing: Homing | None = None
         self._home_ticks = 0  # ticks that commanded home
-        self._forget = False
+        self._homing_ended = False  # home is reached, or the robot must not be moved there
         self._stop_ticks = 0  # stops still to command once there is nothing to execute
-        self.paused = True
-        self.halted = False  # true when DEAD: no action is executed any more
-        self.wants_home = False  # with halted: go home first
+        self._word = ControlWord()  # of the tick in progress, or of the last one
+        self.control = ControlPanel(self._word)
         self.starved = ""  # why the last tick had no action to execute; empty when it had one
-        self.measured: Float64Array | None = None  # joint positions `[action_dim]`, None when not fresh
 
     @property
     def finished(self) -> bool:
         """True when a halted robot has got its stop commands, or is home."""
-        return self.halted and not self._stop_ticks and not (self.wants_home and not self.paused)
-
-    def forget_command(self) -> None:
-        """Take the measured position as reference of the next step: another node has moved the robot."""
-        self._forget = True  # done by the next tick: the tick in progress may still set its command
+        word = self.control.word
+        goes_home = word.wants_home and not word.paused and not self._homing_ended
+        return word.halted and not self._stop_ticks and not goes_home
 
     def listen(self, unheard: Iterable[CommandSink]) -> None:
         """Take the commands that no controller subscribes to. The control thread calls this before a tick.
@@ -71,7 +69,10 @@ class Playback:
 
     def tick(self, now_ns: int) -> Tick:
         """Return what one control period commands."""
+        before, self._word = self._word, self.control.word
         self._catch_up(now_ns)
+        if self._word.forgets != before.forgets:
+            self._reference = None
         if now_ns - self._commanded_ns > self._max_action_age_ns:
             self._reference = None  # another node may have moved the robot meanwhile
         tick = self._decide(now_ns)
@@ -80,9 +81,11 @@ class Playback:
         return tick
 
     def _decide(self, now_ns: int) -> Tick:
-        if self.halted or self.paused:
+        word = self._word
+        if word.halted or word.paused:
             self.starved = ""
-            return self._go_home(now_ns) if self.wants_home and not self.paused else self._stop()
+            goes_home = word.wants_home and not word.paused and not self._homing_ended
+            return self._go_home(now_ns) if goes_home else self._stop()
         expired = self._queue.drop_captured_before(now_ns - self._max_action_age_ns)
         self._guard.refuse(AGE, expired)
         reference = self._step_from()
@@ -104,6 +107,7 @@ class Playback:
             return self._fall_back(guarded.interventions)
         self._stop_ticks = STOP_TICKS
         horizon = self._hand_over(guarded.action, now_ns)
+        self._horizon_episode = queued.source.episode_id
         self._last_command = self._reference = guarded.action
         age_s = (now_ns - queued.source.capture_ns) / 1e9
         return Tick(guarded.action, CommandSource.CHUNK, queued, age_s, guarded.interventions, horizon)
@@ -112,7 +116,7 @@ class Playback:
         """Return where the next step begins `[action_dim]`, None when the robot's position is unknown."""
         if self._reference is not None and not self._unheard.any():
             return self._reference
-        start = self.measured if self._guard.needs_position else np.zeros(self._action_dim)
+        start = self._word.measured if self._guard.needs_position else np.zeros(self._action_dim)
         if self._reference is None or start is None:
             return start
         return np.where(self._unheard, start, self._reference)
@@ -137,7 +141,6 @@ class Playback:
 
     def _catch_up(self, now_ns: int) -> None:
         """Skip the rows that trajectory controllers executed in periods without a tick."""
-        forget, self._forget = self._forget, False
         horizon, self._horizon = self._horizon, None
         if horizon is not None and self._last_command is not None:
             # Rounded down: no row counts before the controller has reached it.
@@ -147,11 +150,7 @@ class Playback:
                 reached = self._last_command.copy()
                 reached[self._handed_over] = horizon[missed, self._handed_over]
                 self._last_command = self._reference = reached
-            if not forget:  # otherwise the queue is new, and no row of it was executed
-                for _ in range(missed):
-                    self._queue.get()
-        if forget:
-            self._reference = None
+            self._queue.skip(missed, self._horizon_episode)
 
     # -- nothing to execute --------------------------------------------------------------------------------
 
@@ -188,23 +187,23 @@ class Playback:
     def _go_home(self, now_ns: int) -> Tick:
         """Command the next point of the way home, or stop when there is no home or no controller listens."""
         if self._home is None or self._last_command is None or self._unheard.any():
-            self.wants_home = False
+            self._homing_ended = True
             return self._stop()
         if self._homing is None:
             start = self._step_from()
             if start is None:  # another node moved the robot, and its position is unknown
                 self._guard.refuse(SENSOR_AGE)
-                self.wants_home = False
+                self._homing_ended = True
                 return self._stop((SENSOR_AGE,))
             self._homing = Homing(start, self._home, now_ns)
             self._reference = start
         guarded = self._guard.check(self._homing.target(now_ns), self._reference)
         if guarded.action is None:  # only when the reference is not finite
-            self.wants_home = False
+            self._homing_ended = True
             return self._stop(guarded.interventions)
         self._last_command = self._reference = guarded.action
         self._home_ticks += self._homing.reached(guarded.action)
-        self.wants_home = self._home_ticks < STOP_TICKS
+        self._homing_ended = self._home_ticks >= STOP_TICKS
         horizon = guarded.action[np.newaxis]
         return Tick(
             guarded.action, CommandSource.HOMING, interventions=guarded.interventions, horizon=horizon

@@ -60,7 +60,7 @@ class OperatorServices:
         return response
 
     def _pause(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        self._engine.playback.paused = True  # at once, also on the way home; the worker does the rest
+        self._engine.control.change(paused=True)  # at once, also on the way home; the worker does the rest
         problem = self._operate(self._engine.pause)
         response.success, response.message = not problem, problem or "paused, queue kept"
         return response

@@ -139,8 +139,7 @@ class RemoteInference(Node):
     def close(self) -> None:
         """Stop commanding, end the session and wait a moment for the server to receive the call."""
         self._closing = True
-        self._engine.playback.wants_home = False
-        self._engine.playback.halted = True
+        self._engine.control.change(halted=True, wants_home=False)
         deadline_s = time.monotonic() + CLOSE_TIMEOUT_S
         while not self._engine.playback.finished and time.monotonic() < deadline_s:
             if self._control.error is not None:  # the thread that would report the error has ended
@@ -207,7 +206,7 @@ class RemoteInference(Node):
                     self._report_state()
                     self.exit_code = 1
         except Exception as error:  # a robot without its engine must stop, and say why
-            self._engine.playback.halted = True
+            self._engine.control.change(halted=True, wants_home=False)
             self.get_logger().fatal(f"stopped by an internal error: {type(error).__name__}: {error}")
             self.exit_code = 1
             raise
@@ -224,7 +223,7 @@ class RemoteInference(Node):
 
     def _look_around(self) -> None:
         """Search the graph for controllers, a second node of our name, and the server in use."""
-        handshake, paused = self._engine.handshake, self._engine.playback.paused
+        handshake, paused = self._engine.handshake, self._engine.paused
         self._topics.look_at_sensors(self._sent_snapshot.arrivals, self._engine.cycle.sources)
         unheard = {sink.topic for sink in self._unheard}
         self._topics.look_at_controllers(unheard, driving=handshake.open and not paused)
@@ -240,7 +239,7 @@ class RemoteInference(Node):
         if not self._engine.handshake.open or self._told_to_resume:
             return
         self._told_to_resume = True
-        if self._engine.playback.paused:
+        if self._engine.paused:
             service = f"{self.get_fully_qualified_name()}/resume"
             self.get_logger().info(
                 f"session granted by {self._engine.handshake.server}, paused; to begin: "

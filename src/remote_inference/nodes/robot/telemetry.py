@@ -61,7 +61,7 @@ def state_message(engine: Engine, control: ControlLoop, stamp: Time, now_ns: int
         state=int(engine.machine.state),
         state_name=engine.machine.state.name,
         cause=engine.machine.cause,
-        paused=engine.playback.paused,
+        paused=engine.paused,
         server=engine.handshake.server if session else "",
         session_id=session.session_id if session else "",
         session_epoch=engine.handshake.epoch,

@@ -1,0 +1,45 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What the control thread is told: one immutable value, swapped whole and read once per tick.
+
+Two flags that were set one after the other could be read between the two, and a robot would be released
+before its old command is forgotten. One value has no order of statements.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class ControlWord:
+    """Orders and measurements that hold for a whole tick."""
+
+    paused: bool = True
+    halted: bool = False  # true when DEAD or at the node's end: no action is executed any more
+    wants_home: bool = False  # with halted: go home first
+    forgets: int = 0  # rises when another may have moved the robot: the next step begins where it is measured
+    measured: NDArray[np.float64] | None = None  # joint positions `[action_dim]`, None when not fresh
+
+
+class ControlPanel:
+    """Holds the control word. Any thread may change it; who reads it needs no lock."""
+
+    def __init__(self, word: ControlWord) -> None:
+        self._lock = threading.Lock()  # keeps changes of two threads from losing each other
+        self._word = word
+
+    @property
+    def word(self) -> ControlWord:
+        """The word now in force. Read it once for all decisions that belong together."""
+        return self._word
+
+    def change(self, *, forget: bool = False, **fields: Any) -> None:
+        """Swap the word for one with other fields. forget: let the next tick forget the last command."""
+        with self._lock:
+            self._word = replace(self._word, forgets=self._word.forgets + forget, **fields)

@@ -1,0 +1,111 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The engine and the control thread: whichever lines of the one run between lines of the other, no jump."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+import numpy as np
+import pytest
+from builders import MAX_STEP, PERIOD_NS, TOPICS, make_config, make_contract, make_source, ns
+from interruption import interrupt
+
+from remote_inference.core.robot.action_queue import MergeMode
+from remote_inference.core.robot.control_word import ControlPanel, ControlWord
+from remote_inference.core.robot.engine import Engine
+from remote_inference.core.robot.tick import Tick
+
+START_NS = ns(100)
+CONTRACT = make_contract()
+CONFIGS = {fallback: make_config(fallback=fallback) for fallback in ("hold", "repeat_last")}
+
+
+class Robot:
+    """A paused robot with a full queue, moved by hand in a pause shorter than the age bound."""
+
+    def __init__(self, fallback: str) -> None:
+        self.engine = Engine(CONTRACT, CONFIGS[fallback], "/robot_1/client", "/robot_1", seed=0)
+        self.now_ns = START_NS
+        self.ticks: list[Tick] = []
+        rows = np.full((40, 2), 0.5, np.float32)
+        self._sense(np.zeros(2))
+        self.engine.queue.merge(
+            make_source(capture_ns=START_NS), rows, rows, MergeMode.APPEND, latency_steps=0, executed_before=0
+        )
+        for _ in range(6):
+            self.tick()
+        self.engine.pause()
+        self.tick()
+        self._sense(np.full(2, -0.9))
+        self.ticks.clear()
+
+    def _sense(self, position: np.ndarray) -> None:
+        self.engine.take_sensors(dict.fromkeys(TOPICS, self.now_ns), position, self.now_ns)
+
+    def tick(self) -> None:
+        self.now_ns += PERIOD_NS
+        self.ticks.append(self.engine.playback.tick(self.now_ns))
+
+    def check_steps(self) -> None:
+        reached = np.full(2, -0.9)
+        for command in [tick.command for tick in self.ticks if tick.command is not None]:
+            assert np.abs(command - reached).max() <= MAX_STEP + 1e-9
+            reached = command
+
+
+OPERATOR: dict[str, Callable[[Robot], Any]] = {
+    "resume": lambda robot: robot.engine.resume(robot.now_ns),
+    "resume and reset": lambda r: (r.engine.resume(r.now_ns), r.engine.reset("", r.now_ns)),
+    "reset and resume": lambda r: (r.engine.reset("", r.now_ns), r.engine.resume(r.now_ns)),
+    "resume, pause and resume": lambda r: (
+        r.engine.resume(r.now_ns),
+        r.engine.pause(),
+        r.engine.resume(r.now_ns),
+    ),
+}
+each_command = pytest.mark.parametrize("command", OPERATOR.values(), ids=OPERATOR)
+each_fallback = pytest.mark.parametrize("fallback", CONFIGS)
+
+
+@each_fallback
+@each_command
+def test_an_operator_who_comes_in_the_middle_of_a_tick_causes_no_jump(
+    command: Callable[[Robot], Any], fallback: str
+):
+    for line in count():
+        robot = Robot(fallback)
+        came = interrupt(robot.tick, line, lambda r=robot: command(r))
+        robot.tick()
+        robot.tick()
+        robot.check_steps()
+        if not came:
+            break
+    assert line > 5, "a tick has more lines"
+
+
+@each_fallback
+@each_command
+def test_a_tick_in_the_middle_of_an_operator_s_command_causes_no_jump(
+    command: Callable[[Robot], Any], fallback: str
+):
+    for line in count():
+        robot = Robot(fallback)
+        came = interrupt(lambda r=robot: command(r), line, robot.tick)
+        robot.tick()
+        robot.tick()
+        robot.check_steps()
+        if not came:
+            break
+    assert line > 5, "an operator's command has more lines"
+
+
+def test_changes_of_several_threads_keep_each_other():
+    panel = ControlPanel(ControlWord())
+    before = panel.word
+    panel.change(halted=True)
+    panel.change(forget=True, paused=False)
+    assert (panel.word.paused, panel.word.halted, panel.word.forgets) == (False, True, 1)
+    assert before == ControlWord(), "a word that was read does not change"
