@@ -38,6 +38,7 @@ from remote_inference.core.robot.effects import (
     Warn,
 )
 from remote_inference.core.robot.engine import Engine
+from remote_inference.core.robot.latency import SHORTEST_WAIT_S
 from remote_inference.core.robot.state_machine import State
 from remote_inference.core.robot.tick import CommandSource, Tick
 
@@ -251,7 +252,8 @@ class World:
         assert not self.sent or request.seq_id > self.sent[-1].seq_id
         if self._open_request is not None:
             waiting, since_ns = self._open_request
-            assert self.now_ns - since_ns >= ns(self.config.request_timeout_s) or (
+            shortest_ns = ns(min(SHORTEST_WAIT_S, self.config.request_timeout_s))
+            assert self.now_ns - since_ns >= shortest_ns or (
                 waiting.session_epoch,
                 waiting.episode_id,
             ) != (request.session_epoch, request.episode_id), "one request in flight"
@@ -277,7 +279,9 @@ class World:
             if server.up:
                 sessions = tuple(session.session_id for session in server.registry.all())
                 self.carry_out(
-                    self.engine.take_server_status(server.name, server.instance_id, sessions, self.now_ns)
+                    self.engine.take_server_status(
+                        server.name, server.instance_id, sessions, self.now_ns, accepting=server.accepting
+                    )
                 )
 
     # -- the operator --------------------------------------------------------------------------------------
@@ -301,3 +305,9 @@ def streaming(world: World) -> World:
 
 def stopped(world: World) -> bool:
     return bool(world.all(Stop))
+
+
+def idle_ticks(world: World) -> int:
+    """Count the control ticks without a command since the first one with a command."""
+    moving = [tick.command is not None for _, tick in world.ticks]
+    return moving[moving.index(True) :].count(False)

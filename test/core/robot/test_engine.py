@@ -60,8 +60,8 @@ def test_the_handshake_alone_does_not_stream():
 
 def test_exactly_one_request_is_in_flight():
     world = World(make_config(max_action_age_s=10.0))
-    world.inference_ns = ns(3)
-    world.run(2.9)
+    world.inference_ns = ns(0.9)
+    world.run(0.9)
     assert len(world.sent) == 1
     world.run(1)
     assert len(world.sent) == 2

@@ -9,19 +9,13 @@ from typing import Any
 import pytest
 from builders import make_config, make_contract, make_rows, make_source, make_spec, ns
 from simulated_server import SimulatedServer
-from simulation import World, streaming
+from simulation import World, idle_ticks, streaming
 
 from remote_inference.core.robot.action_queue import ActionQueue, MergeMode
 from remote_inference.core.robot.state_machine import State
 
 PERIOD_NS = ns(0.1)
 MAX_AGE_NS = ns(3.0)
-
-
-def idle_ticks(world: World) -> int:
-    """Count the control ticks without a command since the first one with a command."""
-    moving = [tick.command is not None for _, tick in world.ticks]
-    return moving[moving.index(True) :].count(False)
 
 
 @pytest.mark.parametrize(

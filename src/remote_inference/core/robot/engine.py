@@ -123,9 +123,13 @@ class Engine:
         return self._lose_session(cause, now_ns) if cause else self.tick(now_ns)
 
     def take_server_status(
-        self, server: str, instance_id: str, sessions: tuple[str, ...], now_ns: int
+        self, server: str, instance_id: str, sessions: tuple[str, ...], now_ns: int, *, accepting: bool = True
     ) -> list[Effect]:
-        """Take a ServerStatus: the session is lost when the server has restarted or no longer lists it."""
+        """Take a ServerStatus: the session is lost when the server has restarted or no longer lists it.
+
+        accepting: the server accepts sessions; one that does so again is asked at once.
+        """
+        self.handshake.take_invitation(server, instance_id, accepting, now_ns)
         warnings = self.handshake.look_for_namesakes(server, instance_id, now_ns)
         cause = self.handshake.take_server_status(server, instance_id, sessions)
         return [*warnings, *(self._lose_session(cause, now_ns) if cause else [])]
@@ -147,7 +151,9 @@ class Engine:
         session = self.handshake.session
         if self.dead or session is None or not self.cycle.is_answered_by(chunk):
             self.counters.chunks_dropped += 1
+            self.cycle.take_late(chunk, now_ns)
             return []
+        self._episode_start = False  # the server has seen its first request
         rejection = self.cycle.finish(chunk, session, now_ns)
         effects = self._reject(chunk, rejection) if rejection else self._note_merge(chunk)
         if chunk.status is ChunkStatus.DRAINING:
@@ -355,7 +361,6 @@ class Engine:
             episode_start=self._episode_start,
             task=self.task,
         )
-        self._episode_start = False
         self.counters.requests += 1
         return [SendRequest(request)]
 

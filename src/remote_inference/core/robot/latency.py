@@ -16,6 +16,21 @@ def steps(duration_s: float, period_s: float) -> int:
     return max(0, math.ceil(duration_s / period_s - 1e-9))
 
 
+PATIENCE = 1.5  # times the expected latency
+SHORTEST_WAIT_S = 0.05  # for an answer: below lies the jitter of the processes on both sides
+
+
+def patience_s(expected_s: float, playback_left_s: float) -> float:
+    """Return how long to wait for an answer before asking again [s]: a lost message must not stop a robot.
+
+    The expected latency is exceeded now and then, hence PATIENCE. There is less of it when an answer that is
+    asked for now still comes before the queue runs empty, and would not later.
+    """
+    expected_s = max(expected_s, SHORTEST_WAIT_S)
+    is_urgent = expected_s <= playback_left_s <= PATIENCE * expected_s
+    return expected_s if is_urgent else PATIENCE * expected_s
+
+
 class LatencyWindow:
     """The last request cycles, publish to chunk, in seconds.
 

@@ -3,7 +3,8 @@
 """The request cycle: when to request a chunk, with what rows, and whether an answer may be executed.
 
 One request is in flight at most. Its answer is merged against its snapshot of the queue; a second request
-would carry a conflicting snapshot.
+would carry a conflicting snapshot. A request whose answer is overdue is asked again with a newer observation. The
+new one takes the place of the one before, whose answer is dropped if it comes after all.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from remote_inference.core.exchange import Chunk, ChunkStatus, Request, SessionR
 from remote_inference.core.robot.action_queue import ActionQueue, ChunkSource, MergeMode
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.guard import AGE, SENSOR_AGE, Guard
-from remote_inference.core.robot.latency import LatencyWindow, steps
+from remote_inference.core.robot.latency import LatencyWindow, patience_s, steps
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,12 @@ class Rejection:
 class _Outstanding:
     request: Request
     capture: _Capture
+    asked_ns: Mapping[int, int]  # when this request and those whose place it took were sent, by seq_id
+
+    @property
+    def since_ns(self) -> int:
+        """When the robot first asked."""
+        return min(self.asked_ns.values())
 
 
 class RequestCycle:
@@ -54,6 +61,7 @@ class RequestCycle:
         self._queue = queue
         self._guard = guard
         self._period_ns = round(contract.period_s * 1e9)
+        self._timeout_ns = int(config.request_timeout_s * 1e9)
         self._max_action_age_ns = int(config.max_action_age_s * 1e9)
         self._arrivals: Mapping[str, int] = {}
         self._sent_arrivals: Mapping[str, int] = {}
@@ -61,6 +69,7 @@ class RequestCycle:
         self._outstanding: _Outstanding | None = None
         self._seq_id = 0
         self._pause_until_ns = 0
+        self._late_s = 0.0  # latency of the last answer that was dropped, until the server is fast again
         self.latency = LatencyWindow(config.latency_quantile)  # request to merge
         self._delay = LatencyWindow(config.latency_quantile)  # capture to merge
         self.sources: tuple[str, ...] = contract.topics  # the observation's
@@ -113,12 +122,12 @@ class RequestCycle:
 
     def awaits_observation(self, now_ns: int) -> bool:
         """Return whether a request lacks only new sensor data."""
-        return self._outstanding is None and not self.stale_sources and self.wants_chunk(now_ns)
+        return self._may_ask(now_ns) and not self.stale_sources and self.wants_chunk(now_ns)
 
     def is_ready(self, now_ns: int) -> bool:
-        """Return whether a request may be made: none in flight, every source fresh, nothing sent twice."""
+        """Return whether a request may be made: none in time, every source fresh, nothing sent twice."""
         return (
-            self._outstanding is None
+            self._may_ask(now_ns)
             and now_ns >= self._pause_until_ns
             and not self.stale_sources
             and self._has_new_observation()
@@ -152,7 +161,8 @@ class RequestCycle:
             prefix_model=prefixes.model,
             prefix_robot=prefixes.robot,
         )
-        self._outstanding = _Outstanding(request, capture)
+        asked_ns = {} if self._outstanding is None else self._outstanding.asked_ns
+        self._outstanding = _Outstanding(request, capture, {**asked_ns, self._seq_id: now_ns})
         self._sent_arrivals = self._arrivals
         return request
 
@@ -161,10 +171,9 @@ class RequestCycle:
         self._outstanding = None
 
     def timed_out(self, now_ns: int) -> Request | None:
-        """Return the request that waited too long, once."""
+        """Return the request that waited too long, also by being asked again, once."""
         outstanding = self._outstanding
-        timeout_ns = int(self._config.request_timeout_s * 1e9)
-        if outstanding is None or now_ns - outstanding.request.client_mono_ns < timeout_ns:
+        if outstanding is None or now_ns - outstanding.since_ns < self._timeout_ns:
             return None
         self._outstanding = None
         return outstanding.request
@@ -180,6 +189,14 @@ class RequestCycle:
             request.seq_id,
             request.episode_id,
         )
+
+    def take_late(self, chunk: Chunk, now_ns: int) -> None:
+        """Take an answer that is dropped: it tells how long a request that was asked again really took."""
+        outstanding = self._outstanding
+        if outstanding is None or chunk.session_epoch != outstanding.request.session_epoch:
+            return
+        if asked_ns := outstanding.asked_ns.get(chunk.seq_id):
+            self._late_s = (now_ns - asked_ns) / 1e9
 
     def finish(self, chunk: Chunk, session: SessionReply, now_ns: int) -> Rejection | None:
         """End the cycle with its answer: merge the chunk, or return why it must not be executed."""
@@ -212,7 +229,10 @@ class RequestCycle:
             executed_before=capture.executed,
             horizon=self._config.execution_horizon or None,
         )
-        self.latency.add((now_ns - outstanding.request.client_mono_ns) / 1e9)
+        latency_s = (now_ns - outstanding.request.client_mono_ns) / 1e9
+        if latency_s <= (self.latency.quantile_s(0.95) or 0.0):
+            self._late_s = 0.0
+        self.latency.add(latency_s)
         self._delay.add(delay_s)
 
     def _merge_mode(self, session: SessionReply) -> MergeMode:
@@ -237,6 +257,22 @@ class RequestCycle:
         if self._config.buffer_time_s == "auto":
             return max(0.2, 2.0 * (self.latency.quantile_s(0.95) or 0.0))
         return self._config.buffer_time_s
+
+    def _may_ask(self, now_ns: int) -> bool:
+        """Return whether no request is in flight, or its answer is overdue and another may come in time.
+
+        From the third request on each wait is twice as long as the one before: a slow server is not flooded.
+        """
+        outstanding = self._outstanding
+        if outstanding is None:
+            return True
+        expected_s = max(self.latency.quantile_s(0.95) or 0.0, self._late_s)
+        wait_s = patience_s(expected_s, self.playback_left_s(now_ns))
+        if not expected_s:
+            expected_s = wait_s = self._config.degraded_after_s
+        wait_ns = int(wait_s * 1e9) << max(0, len(outstanding.asked_ns) - 2)
+        ends_ns = outstanding.since_ns + self._timeout_ns - int(expected_s * 1e9)
+        return outstanding.request.client_mono_ns + wait_ns <= now_ns <= ends_ns
 
     def _find_stale_sources(self, now_ns: int) -> tuple[str, ...]:
         oldest_ns = now_ns - int(self._config.max_sensor_age_s * 1e9)
