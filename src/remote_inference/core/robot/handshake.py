@@ -20,10 +20,12 @@ from remote_inference.core.contract import Contract
 from remote_inference.core.exchange import SessionReply, StatusReply
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.effects import CloseSession, Effect, GetStatus, Inform, OpenSession, Warn
+from remote_inference.core.robot.invitations import Invitations
 from remote_inference.core.robot.server_list import ServerList
 
 UNLISTED_MAX = 3  # statuses in a row: one from before the session does not list it either
 RIVAL_WARNING_NS = 10_000_000_000  # between two warnings
+INVITATION_JITTER_S = 0.2  # 300 robots then ask for 3 sessions in 2 ms, which a server grants as fast
 DISCOVERY_NS = 5_000_000_000  # of discovery: until then a silent server is not worth a warning
 
 
@@ -52,7 +54,8 @@ class Handshake:
         self, contract: Contract, config: RobotConfig, client: str, robot_namespace: str, seed: int | None
     ) -> None:
         """Build the handshake of the node `client`. `seed` fixes the backoff's jitter."""
-        rng = random.Random(seed)
+        self._rng = rng = random.Random(seed)
+        self._invitations = Invitations()
         self._contract = contract
         self._config = config
         self._timeout_ns = int(config.service_timeout_s * 1e9)  # of each step
@@ -105,6 +108,7 @@ class Handshake:
         if reply is None or not reply.accepting:
             self._fail(now_ns)
             if reply is not None:
+                self._invitations.answer(server)
                 return [Warn(f"server {server} accepts no sessions")]
             return [] if now_ns < self._quiet_until_ns else [Warn(f"server {server} is silent")]
         self.epoch += 1
@@ -126,6 +130,7 @@ class Handshake:
         if reply is None:
             self._fail(now_ns)
             return [Warn(f"server {server} does not answer open_session")]
+        self._invitations.answer(server)
         if self.established and reply.rejection == NAME_REJECTION:
             raise FatalMismatch("another process has taken this robot over")
         fingerprint = None if self._config.accept_new_policy else self._first_fingerprint
@@ -153,6 +158,18 @@ class Handshake:
         lost = self._matched and not matched and self.open
         self._matched = matched
         return "server's presence lost" if lost else ""
+
+    def take_invitation(self, server: str, instance_id: str, accepting: bool, now_ns: int) -> None:
+        """Take a status of any server: one that has come back ends the pause between attempts.
+
+        Not at the same instant for every robot of a fleet: all of them hear the status.
+        """
+        if not self._invitations.hear(server, instance_id, accepting, now_ns):
+            return
+        due_ns = now_ns + int(self._rng.uniform(0.0, INVITATION_JITTER_S) * 1e9)
+        if self.phase is Phase.WAITING and due_ns < self._due_ns:
+            self._servers.take(server)
+            self._due_ns = due_ns
 
     def take_server_status(self, server: str, instance_id: str, sessions: tuple[str, ...]) -> str:
         """Take a ServerStatus; return why the session is lost, or an empty string."""

@@ -32,6 +32,10 @@ class ServerList:
         """Take the next server."""
         self._index = (self._index + 1) % len(self._servers)
 
+    def take(self, server: str) -> None:
+        """Take a server of the list next."""
+        self._index = self._servers.index(server)
+
     def fail(self) -> int:
         """Take the next server; return the pause before it is tried [ns], 0 until all have failed."""
         self.move_on()

@@ -119,7 +119,9 @@ class ServerClient:
     def _on_status(self, server: str, status: ServerStatus) -> None:
         sessions = tuple(status.sessions)
         self._submit(
-            lambda: self._engine.take_server_status(server, status.instance_id, sessions, time.monotonic_ns())
+            lambda: self._engine.take_server_status(
+                server, status.instance_id, sessions, time.monotonic_ns(), accepting=status.accepting
+            )
         )
 
     def _finish(self, future: Future, take: Take) -> None:
