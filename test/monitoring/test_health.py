@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import select
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,6 +16,8 @@ from typing import Any
 
 import pytest
 from health_port import free_port
+from typing_extensions import Self
+from waiting import wait_until
 
 from remote_inference.monitoring import health
 from remote_inference.monitoring.health import HealthServer
@@ -174,6 +177,61 @@ def test_slow_clients_do_not_use_up_the_server(port: Port, monkeypatch: pytest.M
     while not answers(port):
         assert time.monotonic() < end_s
     for connection in idle:
+        connection.close()
+
+
+class IdleClients:
+    """Keeps every connection of a port taken: opens a new one, and says nothing, for each that ends."""
+
+    def __init__(self, port: Port) -> None:
+        self._port = port
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.opened = 0
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(DEADLINE_S)
+
+    def _run(self) -> None:
+        held: list[socket.socket] = []
+        while not self._stop.wait(0.02):
+            ended = [client for client in held if has_ended(client)]
+            for client in ended:
+                held.remove(client)
+                client.close()
+            while len(held) < health.MAX_CONNECTIONS:
+                held.append(self._port.connect())
+                self.opened += 1
+        for client in held:
+            client.close()
+
+
+def has_ended(client: socket.socket) -> bool:
+    readable, _, _ = select.select([client], [], [], 0.0)
+    try:
+        return bool(readable) and client.recv(1) == b""
+    except OSError:
+        return True
+
+
+def test_a_probe_is_answered_while_idle_clients_take_every_connection(port: Port):
+    """A probe that fails a few times has the server taken out of service, or restarted."""
+    with IdleClients(port) as idle:
+        wait_until(lambda: idle.opened >= health.MAX_CONNECTIONS, "connections taken")
+        assert [answers(port) for _ in range(20)] == [True] * 20
+
+
+def test_connections_that_come_all_at_once_get_a_bounded_number_of_threads(port: Port):
+    before = threading.active_count()
+    held = [port.connect() for _ in range(6 * health.MAX_CONNECTIONS)]
+    assert answers(port)
+    assert threading.active_count() - before <= health.MAX_THREADS
+    for connection in held:
         connection.close()
 
 

@@ -21,7 +21,8 @@ from remote_inference.monitoring.snapshot import ServerSnapshot
 
 HOST = "0.0.0.0"
 REQUEST_DEADLINE_S = 5.0  # from accepting a connection to closing it
-MAX_CONNECTIONS = 32
+MAX_CONNECTIONS = 32  # a newcomer beyond ends the oldest one
+MAX_THREADS = 64  # also of connections that have been ended and whose thread has not noticed
 SWEEP_PERIOD_S = 0.5
 JSON = "application/json"
 PAGE = Path(__file__).with_name("status_page.html")
@@ -97,35 +98,58 @@ def _verdict(name: str, reason: str) -> Answer:
 
 
 class _Server(ThreadingHTTPServer):
-    """Closes connections at their deadline, so that slow clients cannot use up its threads."""
+    """Ends connections at their deadline, and the oldest for a newcomer when there are too many.
+
+    So slow and idle clients can neither use up its threads nor keep a probe out, which asks as it connects.
+    """
 
     request_queue_size = MAX_CONNECTIONS
 
     def __init__(self, port: int, answer: Callable[[str, str], Answer | None]) -> None:
         self.answer = answer
-        self._begun_s: dict[Any, float] = {}  # by connection
+        self._begun_s: dict[Any, float] = {}  # by connection, the oldest first
+        self._handlers = 0
+        self._guard = threading.Lock()
         super().__init__((HOST, port), _Handler)
 
     def server_bind(self) -> None:
         TCPServer.server_bind(self)  # HTTPServer's would also look the host up in DNS, which may take long
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if len(self._begun_s) >= MAX_CONNECTIONS:
+        with self._guard:
+            admitted = self._handlers < MAX_THREADS
+            if admitted:
+                self._handlers += 1
+                self._begun_s[request] = time.monotonic()
+                surplus = list(self._begun_s)[:-MAX_CONNECTIONS]
+                self._end(surplus)
+        if admitted:
+            super().process_request(request, client_address)
+        else:
             self.shutdown_request(request)
-            return
-        self._begun_s[request] = time.monotonic()
-        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            with self._guard:
+                self._handlers -= 1
 
     def shutdown_request(self, request: Any) -> None:
-        self._begun_s.pop(request, None)
+        with self._guard:
+            self._begun_s.pop(request, None)
         super().shutdown_request(request)
 
     def service_actions(self) -> None:
         now_s = time.monotonic()
-        for request, begun_s in self._begun_s.copy().items():
-            if now_s - begun_s > REQUEST_DEADLINE_S:
-                with suppress(OSError):  # the connection has just ended
-                    request.shutdown(socket.SHUT_RDWR)  # wakes the thread that reads or writes
+        with self._guard:
+            self._end([r for r, begun_s in self._begun_s.items() if now_s - begun_s > REQUEST_DEADLINE_S])
+
+    def _end(self, requests: list[Any]) -> None:
+        for request in requests:
+            self._begun_s.pop(request)
+            with suppress(OSError):  # the connection has just ended
+                request.shutdown(socket.SHUT_RDWR)  # wakes the thread that reads or writes
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Log nothing: the connection broke or reached its deadline."""
