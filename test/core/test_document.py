@@ -10,6 +10,7 @@ import pytest
 from pydantic import Field
 
 from remote_inference.core.document import Document, DocumentError, load_document, parse_document
+from remote_inference.errors import MAX_LINE
 
 
 class Gripper(Document):
@@ -59,6 +60,11 @@ def test_anchors_and_merge_keys_are_read(tmp_path: Path):
         (b"name: a\nname: b\n", ["'name'", "twice"]),
         (b"? [a, b]\n: c\n", ["not valid YAML"]),
         (b"name: !!python/object:os.system {}\n", ["not valid YAML"]),
+        (b"[" * 5000, ["not valid YAML", "nested too deeply"]),
+        (b"name: 2001-99-99\n", ["not valid YAML", "month"]),
+        (b"name: " + b"9" * 5000 + b"\n", ["not valid YAML", "digits"]),
+        (b"name: &a [*a]\n", ["not valid YAML", "an alias holds itself"]),
+        (b"name: " + b"x" * 5000 + b"\nname: b\n" + b"x" * 5000 + b": [\n", ["not valid YAML"]),
     ],
 )
 def test_a_file_that_is_no_document_is_named(tmp_path: Path, content: bytes, words: list[str]):
@@ -68,6 +74,28 @@ def test_a_file_that_is_no_document_is_named(tmp_path: Path, content: bytes, wor
     assert str(refusal.value).startswith(f"{path}: ")
     assert all(word in str(refusal.value) for word in words)
     assert "\n" not in str(refusal.value)
+
+
+def test_aliases_that_stand_for_billions_of_values_are_refused_at_once(tmp_path: Path):
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 10)]
+    with pytest.raises(DocumentError, match="with aliases written out, expected at most 100000"):
+        load_document(write(tmp_path, "\n".join(lines).encode()), Arm)
+
+
+@pytest.mark.parametrize("depth", [400, 900, 5_000])
+def test_json_that_is_nested_too_deeply_is_refused(tmp_path: Path, depth: int):
+    path = tmp_path / "arm.json"
+    path.write_text('{"name": ' + "[" * depth + "]" * depth + "}")
+    with pytest.raises(DocumentError) as refusal:
+        load_document(path, Arm)
+    assert str(refusal.value).startswith(f"{path}: ")
+
+
+def test_an_error_quotes_only_the_beginning_of_a_long_value(tmp_path: Path):
+    with pytest.raises(DocumentError) as refusal:
+        load_document(write(tmp_path, b"n" * 100_000 + b": 1\n"), Arm)
+    assert all(len(line) <= MAX_LINE for line in str(refusal.value).splitlines())
 
 
 def test_a_missing_file_and_a_folder_are_named(tmp_path: Path):

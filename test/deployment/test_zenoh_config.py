@@ -10,6 +10,7 @@ import pytest
 
 from remote_inference.deployment import bringup, zenoh_config
 from remote_inference.deployment.zenoh_config import EndpointError, parse_endpoint
+from remote_inference.errors import MAX_LINE
 from remote_inference.paths import share_path
 
 FOLDER = Path("/share/zenoh")
@@ -44,6 +45,12 @@ def test_a_bad_endpoint_is_refused_with_place_finding_and_expectation(text: str,
     assert str(refused.value).startswith("router:=: found ")
     assert found in str(refused.value)
     assert "expected" in str(refused.value)
+
+
+def test_an_error_quotes_only_the_beginning_of_a_long_endpoint() -> None:
+    with pytest.raises(EndpointError) as refused:
+        parse_endpoint("x" * 100_000, "router:=")
+    assert len(str(refused.value)) <= MAX_LINE
 
 
 def test_a_node_is_a_peer_beside_its_router_and_a_client_of_one_elsewhere() -> None:

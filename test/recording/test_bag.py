@@ -155,3 +155,21 @@ def test_reading_names_what_is_missing(tmp_path: Path) -> None:
             next(bag.messages(["/other"]))
         with pytest.raises(BagError, match="observation at 1 ns"):
             next(bag.messages())
+
+
+@pytest.mark.parametrize(
+    ("file", "data"),
+    [
+        ("metadata.yaml", b"\xff"),
+        ("metadata.yaml", b"[" * 5000),
+        ("metadata.yaml", b"rosbag2_bagfile_information: 7"),
+        ("*.mcap", b""),
+        ("*.mcap", b"\x89MCAP0\r\n" + b"\xff" * 40),
+    ],
+)
+def test_a_damaged_bag_is_named(tmp_path: Path, file: str, data: bytes) -> None:
+    with BagWriter(tmp_path / "bag", [OBSERVATION]) as bag:
+        bag.write(OBSERVATION.name, 1, serialize_message(Observation()))
+    next((tmp_path / "bag").glob(file)).write_bytes(data)
+    with pytest.raises(BagError, match=f"^{tmp_path / 'bag'}: "), open_bag(tmp_path / "bag") as bag:
+        list(bag.messages())

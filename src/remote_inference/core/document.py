@@ -19,6 +19,9 @@ from remote_inference.core.registry import PLACE_PATTERN, Registry
 from remote_inference.errors import UserError
 
 MERGE_TAG = "tag:yaml.org,2002:merge"  # of the key `<<`
+MAX_VALUES = (
+    100_000  # of a document with its aliases (`*name`) written out: a few lines can stand for billions
+)
 
 Model = TypeVar("Model", bound="Document")
 
@@ -82,11 +85,19 @@ def read_yaml(path: str | Path) -> Any:
 
 
 def parse_yaml(text: str, source: str) -> Any:
-    """Return the unchecked content of a YAML text. Raises DocumentError naming `source` for invalid YAML."""
+    """Return the unchecked content of a YAML text.
+
+    Raises DocumentError naming `source` for invalid YAML, and for aliases that hold themselves or stand for
+    more than MAX_VALUES values.
+    """
     try:
         return yaml.load(text, _UniqueKeyLoader)
     except yaml.YAMLError as error:
         raise DocumentError(f"{source}: is not valid YAML: {_explain_yaml(error)}") from error
+    except RecursionError:
+        raise DocumentError(f"{source}: is not valid YAML: it is nested too deeply") from None
+    except Exception as error:  # PyYAML's constructors raise what int(), date() and others raise
+        raise DocumentError(f"{source}: is not valid YAML: {error}") from error
 
 
 def parse_json(text: str | bytes, source: str) -> Any:
@@ -100,6 +111,8 @@ def parse_json(text: str | bytes, source: str) -> Any:
         raise DocumentError(f"{source}: is not UTF-8 text (byte {error.start})") from error
     except ValueError as error:
         raise DocumentError(f"{source}: is not valid JSON: {error}") from error
+    except RecursionError:
+        raise DocumentError(f"{source}: is not valid JSON: it is nested too deeply") from None
 
 
 def parse_document(content: Any, model: type[Model], source: str) -> Model:
@@ -110,6 +123,8 @@ def parse_document(content: Any, model: type[Model], source: str) -> Model:
         return model.model_validate(_with_tuples(content))
     except ValidationError as error:
         raise DocumentError(describe_problems(source, model, error.errors())) from None
+    except RecursionError:
+        raise DocumentError(f"{source}: is nested too deeply") from None
 
 
 def _explain_yaml(error: yaml.YAMLError) -> str:
@@ -130,7 +145,16 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):
-    """Refuses equal keys: PyYAML keeps the last one, which hides the one that a reader sees first."""
+    """Refuses equal keys: PyYAML keeps the last one, which hides the one that a reader sees first.
+
+    Refuses endless and huge aliases, too: what reads the content would not end.
+    """
+
+    def get_single_node(self) -> yaml.Node | None:
+        node = super().get_single_node()
+        if node is not None:
+            _count_values(node, {})
+        return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
@@ -141,6 +165,24 @@ class _UniqueKeyLoader(yaml.SafeLoader):
                     raise yaml.constructor.ConstructorError(None, None, text, key.start_mark)
                 seen.add(key.value)
         return super().construct_mapping(node, deep)
+
+
+def _count_values(node: yaml.Node, counts: dict[int, int]) -> int:
+    """Return how many values a node holds with its aliases written out. counts: of the nodes seen so far."""
+    if isinstance(node, yaml.ScalarNode):
+        return 1
+    if (known := counts.get(id(node))) is not None:
+        if known == 0:  # its own count is under way
+            raise yaml.constructor.ConstructorError(None, None, "an alias holds itself", node.start_mark)
+        return known
+    counts[id(node)] = 0
+    pairs = node.value if isinstance(node, yaml.MappingNode) else [(item,) for item in node.value]
+    count = 1 + sum(_count_values(item, counts) for pair in pairs for item in pair)
+    if count > MAX_VALUES:
+        text = f"found {count} values with aliases written out, expected at most {MAX_VALUES}"
+        raise yaml.constructor.ConstructorError(None, None, text, node.start_mark)
+    counts[id(node)] = count
+    return count
 
 
 def _with_tuples(value: Any) -> Any:

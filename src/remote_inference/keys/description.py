@@ -15,6 +15,7 @@ from pydantic import AfterValidator, Field, model_validator
 from typing_extensions import Self
 
 from remote_inference.core.document import Document, DocumentError, load_document, parse_document
+from remote_inference.core.document_problems import show_value
 from remote_inference.keys.files import write_file
 
 FILE_NAME = "fleet.yaml"
@@ -31,7 +32,7 @@ def check_name(name: str) -> str:
     """Return `name` if it is valid as ROS name, Zenoh chunk and common name. Raises ValueError otherwise."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or len(name) > MAX_NAME_LENGTH:
         raise ValueError(
-            f"found name {name!r}, expected a letter, then letters, digits and _, "
+            f"found name {show_value(name)}, expected a letter, then letters, digits and _, "
             f"{MAX_NAME_LENGTH} characters at most"
         )
     if name in SHARED_NAMES:
@@ -43,13 +44,13 @@ def check_endpoint(endpoint: str) -> str:
     """Return `endpoint` if it is a router's TLS endpoint. Raises ValueError otherwise."""
     match = ENDPOINT.fullmatch(endpoint)
     if match is None or not 0 < int(match["port"]) < 65536:
-        raise ValueError(f"found endpoint {endpoint!r}, expected tls/<host>:<port>")
+        raise ValueError(f"found endpoint {show_value(endpoint)}, expected tls/<host>:<port>")
     return endpoint
 
 
 def _check_directory(directory: str) -> str:
     if not Path(directory).is_absolute():
-        raise ValueError(f"found {directory!r}, expected an absolute path")
+        raise ValueError(f"found {show_value(directory)}, expected an absolute path")
     return directory
 
 

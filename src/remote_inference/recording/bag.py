@@ -8,13 +8,14 @@ open the bag as it is, and it stays readable when the installed messages have gr
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+import yaml
 from rosbags.interfaces import Connection, MessageDefinitionFormat, Nodetype, Qos
 from rosbags.rosbag2 import Reader, ReaderError, StoragePlugin, Writer, WriterError
 from rosbags.serde import SerdeError
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 CONTRACT_KEY = "remote_inference.contract"  # of the custom data in metadata.yaml
+MAX_METADATA_DEPTH = 50  # rosbag2 writes about five
 _SEPARATOR = "=" * 80 + "\n"
 
 
@@ -155,52 +157,53 @@ class BagReader:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
-            self._reader = Reader(path)
-            self._reader.open()
-        except FileNotFoundError as error:
-            unfinished = path.is_dir() and any(path.glob("*.mcap"))
-            reason = "no metadata.yaml, its recorder was killed" if unfinished else "no bag there"
-            raise BagError(f"{path}: {reason}") from error
-        except (ReaderError, OSError) as error:
-            raise BagError(f"{path}: {error}") from error
-        self._typestore = _typestore(self._reader, path)
-        self.topics = {
-            c.topic: BagTopic(c.topic, c.msgtype, tuple(getattr(c.ext, "offered_qos_profiles", ())))
-            for c in self._reader.connections
-        }
-        # Text of the recorded robot's contract, empty without one.
-        self.contract: str = (self._reader.storage.metadata.custom or {}).get(CONTRACT_KEY, "")
-        # Reception of the first and of the last message; rosbags' end lies 1 ns after the last.
-        self.message_count: int = self._reader.message_count
-        self.start_ns: int = self._reader.start_time if self.message_count else 0
-        self.end_ns: int = self._reader.end_time - 1 if self.message_count else 0
+        with _reading(path):
+            self._reader = _open_reader(path)
+            self._typestore = _typestore(self._reader, path)
+            self.topics = {
+                c.topic: BagTopic(c.topic, c.msgtype, tuple(getattr(c.ext, "offered_qos_profiles", ())))
+                for c in self._reader.connections
+            }
+            # Text of the recorded robot's contract, empty without one.
+            self.contract = str((self._reader.storage.metadata.custom or {}).get(CONTRACT_KEY, ""))
+            # Reception of the first and of the last message; rosbags' end lies 1 ns after the last.
+            self.message_count: int = self._reader.message_count
+            self.start_ns: int = self._reader.start_time if self.message_count else 0
+            self.end_ns: int = self._reader.end_time - 1 if self.message_count else 0
 
     def raw_messages(self, topic_names: Collection[str] = ()) -> Iterator[tuple[str, int, bytes]]:
         """Yield (topic name, reception [ns], CDR bytes) of the named topics, or of all of them.
 
-        Raises BagError when a topic is not in the bag.
+        Raises BagError when a topic is not in the bag, or the bag is damaged.
         """
-        for connection, stamp_ns, cdr in self._reader.messages(self._select(topic_names)):
+        for connection, stamp_ns, cdr in self._records(topic_names):
             yield connection.topic, stamp_ns, cdr
 
     def messages(self, topic_names: Collection[str] = ()) -> Iterator[tuple[str, int, Any]]:
         """Yield (topic name, reception [ns], message); numeric sequences of a message are numpy arrays.
 
-        Raises BagError when a topic is not in the bag, or a message does not fit its definition.
+        Raises BagError when a topic is not in the bag, the bag is damaged, or a message does not fit its
+        definition.
         """
-        for connection, stamp_ns, cdr in self._reader.messages(self._select(topic_names)):
+        for connection, stamp_ns, cdr in self._records(topic_names):
             yield connection.topic, stamp_ns, self._deserialize(connection, stamp_ns, cdr)
+
+    def _records(self, topic_names: Collection[str]) -> Iterator[tuple[Connection, int, bytes]]:
+        records = self._reader.messages(self._select(topic_names))
+        while True:
+            with _reading(self.path):  # not around `yield`: the errors of who reads are their own
+                record = next(records, None)
+            if record is None:
+                return
+            yield record
 
     def _deserialize(self, connection: Connection, stamp_ns: int, cdr: bytes) -> Any:
         # Not Typestore.deserialize_cdr: it refuses the trailing bytes that rclpy's serialize_message leaves
         # behind messages with empty sequences, and so bags whose writer used that function.
-        definition = self._typestore.get_msgdef(connection.msgtype)
-        decode = definition.deserialize_cdr_le if cdr[1:2] == b"\x01" else definition.deserialize_cdr_be
-        try:
+        with _reading(self.path, f"{connection.topic} at {stamp_ns} ns: "):
+            definition = self._typestore.get_msgdef(connection.msgtype)
+            decode = definition.deserialize_cdr_le if cdr[1:2] == b"\x01" else definition.deserialize_cdr_be
             message, _ = decode(cdr[4:], 0, definition.cls, self._typestore)
-        except (struct.error, ValueError, SerdeError) as error:
-            raise BagError(f"{self.path}: {connection.topic} at {stamp_ns} ns: {error}") from error
         return message
 
     def _select(self, topic_names: Collection[str]) -> list[Connection]:
@@ -222,6 +225,41 @@ class BagReader:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+@contextmanager
+def _reading(path: Path, place: str = "") -> Iterator[None]:
+    """Turn what rosbags raises for a damaged bag, which may be anything, into BagError."""
+    try:
+        yield
+    except BagError:
+        raise
+    except (ReaderError, OSError, SerdeError, ValueError) as error:
+        raise BagError(f"{path}: {place}{error}") from error
+    except Exception as error:
+        raise BagError(f"{path}: {place}the bag is damaged ({type(error).__name__})") from error
+
+
+def _open_reader(path: Path) -> Reader:
+    try:
+        _require_shallow(path / "metadata.yaml")
+        reader = Reader(path)
+        reader.open()
+    except FileNotFoundError as error:
+        unfinished = path.is_dir() and any(path.glob("*.mcap"))
+        reason = "no metadata.yaml, its recorder was killed" if unfinished else "no bag there"
+        raise BagError(f"{path}: {reason}") from error
+    return reader
+
+
+def _require_shallow(metadata: Path) -> None:
+    """Refuse a deeply nested file: rosbags' parser would take hours for some kilobytes of brackets."""
+    depth = 0
+    with metadata.open(encoding="utf-8") as file:
+        for event in yaml.parse(file, yaml.SafeLoader):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > MAX_METADATA_DEPTH:
+                raise ValueError(f"{metadata.name}: found more than {MAX_METADATA_DEPTH} nested values")
 
 
 def _typestore(reader: Reader, path: Path) -> Typestore:

@@ -15,7 +15,7 @@ from remote_inference.wire.arrays import (
     pack_extras,
     unpack_extras,
 )
-from remote_inference.wire.chunk import chunk_from_message, chunk_to_message
+from remote_inference.wire.chunk import chunk_from_bytes, chunk_from_message, chunk_to_message
 from remote_inference.wire.commands import CommandWriter, make_command_writer
 from remote_inference.wire.images import (
     ImageError,
@@ -50,6 +50,7 @@ __all__ = [
     "SensorError",
     "WireError",
     "bytes_field",
+    "chunk_from_bytes",
     "chunk_from_message",
     "chunk_to_message",
     "decode_jpeg",

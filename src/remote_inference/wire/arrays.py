@@ -17,11 +17,16 @@ import msgpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from remote_inference.errors import cut_lines
+
 ByteBuffer: TypeAlias = "bytes | bytearray | memoryview | array[int]"
 
 
 class WireError(ValueError):
     """A message cannot be read or written; the text names the field, what was found and expected."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(cut_lines(text))
 
 
 def bytes_field(data: ByteBuffer) -> array[int]:

@@ -11,6 +11,7 @@ from remote_inference.core.exchange import SCHEMA_VERSION_MAX, Chunk, ChunkStatu
 from remote_inference.msg import ActionChunk
 from remote_inference.wire.arrays import WireError, float32_field, from_float32_field
 from remote_inference.wire.schema import require_schema_version
+from remote_inference.wire.serialized import read_message
 
 
 def chunk_to_message(chunk: Chunk, stamp: Time) -> ActionChunk:
@@ -41,6 +42,14 @@ def chunk_to_message(chunk: Chunk, stamp: Time) -> ActionChunk:
         server_load=float(chunk.server_load),
         policy_version=chunk.policy_version,
     )
+
+
+def chunk_from_bytes(data: bytes) -> Chunk:
+    """Return the chunk in a serialized message, as `chunk_from_message` does.
+
+    Raises WireError also for bytes that are no ActionChunk.
+    """
+    return chunk_from_message(read_message(data, ActionChunk, "chunk"))
 
 
 def chunk_from_message(message: ActionChunk) -> Chunk:

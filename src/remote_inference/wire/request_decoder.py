@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from builtin_interfaces.msg import Time
 from numpy.typing import NDArray
-from rclpy.serialization import deserialize_message, serialize_message
+from rclpy.serialization import serialize_message
 from sensor_msgs.msg import CompressedImage
 
 from remote_inference.core.exchange import ImageFeature, Request, SessionOffer
@@ -27,6 +27,7 @@ from remote_inference.wire import (
     observation_to_message,
     request_from_message,
 )
+from remote_inference.wire.serialized import read_message
 
 JPEG_QUALITY = 90  # the robots' default
 
@@ -41,7 +42,8 @@ class RequestDecoder:
         self._pin_task = manifest.pin_task
 
     def request(self, data: bytes) -> tuple[Request, Observation]:
-        message = deserialize_message(data, Observation)
+        """Return the request's identity and its message. Raises WireError for bytes that are none."""
+        message = read_message(data, Observation, "observation")
         return request_from_message(message), message
 
     def observation(self, message: Any, offer: SessionOffer) -> PolicyObservation:

@@ -12,6 +12,7 @@ from sensor_msgs.msg import CompressedImage, Image, JointState
 
 from remote_inference.core.contract import COMPRESSED_IMAGE, ImageSource, StateSource
 from remote_inference.core.exchange import ImageFeature
+from remote_inference.errors import cut_lines
 from remote_inference.wire.arrays import bytes_field
 from remote_inference.wire.images import (
     ImageError,
@@ -29,6 +30,9 @@ _COMPRESSIONS = {"jpeg": "jpeg", "jpg": "jpeg", "png": "png"}
 
 class SensorError(ValueError):
     """A sensor message differs from the contract; the text names topic, what was found and expected."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(cut_lines(text))
 
 
 class JointReader:

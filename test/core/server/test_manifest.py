@@ -100,6 +100,7 @@ def test_the_environment_wins_over_the_file_and_names_keys_of_sections_with_two_
         ("MAX_SESSION", "8", ["REMOTE_INFERENCE_MANIFEST_MAX_SESSION", "max_session: unknown key"]),
         ("MAX_SESSIONS", "many", ["REMOTE_INFERENCE_MANIFEST_MAX_SESSIONS", "max_sessions: found 'many'"]),
         ("MAX_SESSIONS", "[", ["REMOTE_INFERENCE_MANIFEST_MAX_SESSIONS: found '['", "YAML"]),
+        ("MAX_SESSIONS", "2001-99-99", ["MANIFEST_MAX_SESSIONS: found '2001-99-99'", "YAML"]),
         ("DEFAULT_TASK__X", "1", ["default_task holds 'wave'", "section"]),
     ],
 )

@@ -8,10 +8,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import Field
 
-from remote_inference.core.document import Document, DocumentError, NameIn, parse_document, read_yaml
+from remote_inference.core.document import (
+    Document,
+    DocumentError,
+    NameIn,
+    parse_document,
+    parse_yaml,
+    read_yaml,
+)
 from remote_inference.core.server.backends import BACK_ENDS
 from remote_inference.core.server.schedulers import SCHEDULERS
 
@@ -144,6 +150,6 @@ def _set(content: dict[str, Any], variable: str, text: str) -> None:
         if not isinstance(content, dict):
             raise DocumentError(f"{variable}: {section} holds {content!r}, expected a section with keys")
     try:
-        content[key] = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+        content[key] = parse_yaml(text, variable)
+    except DocumentError as error:
         raise DocumentError(f"{variable}: found {text!r}, expected YAML") from error

@@ -21,7 +21,6 @@ from pydantic import Field
 from rclpy.duration import Duration
 from rclpy.node import Node
 from rclpy.publisher import Publisher
-from rclpy.serialization import deserialize_message
 
 from remote_inference.core.contract import CommandSink, load_contract
 from remote_inference.core.robot.config import RobotConfig
@@ -55,7 +54,7 @@ from remote_inference.wire import (
     CommandWriter,
     SensorError,
     WireError,
-    chunk_from_message,
+    chunk_from_bytes,
     make_command_writer,
     observation_to_message,
 )
@@ -249,11 +248,9 @@ class RemoteInference(Node):
 
     def _take_chunk(self, data: bytes, now_ns: int) -> list[Effect]:
         try:
-            chunk = chunk_from_message(deserialize_message(data, ActionChunk))
+            chunk = chunk_from_bytes(data)
         except WireError as error:
             return self._engine.take_malformed_chunk(str(error))
-        except Exception as error:  # rclpy raises many kinds for bytes that are no ActionChunk
-            return self._engine.take_malformed_chunk(f"{type(error).__name__}: {error}")
         return self._engine.take_chunk(chunk, now_ns)
 
     def _report_state(self) -> list[Effect]:
