@@ -28,8 +28,8 @@ REQUIREMENTS := requirements/$(DISTRO).txt requirements/build.txt requirements/r
 SOURCES := $(shell find src msg srv scripts launch config -type f -not -name '*.pyc') CMakeLists.txt package.xml \
 	pyproject.toml tools/ros_wheels.cmake
 
-.PHONY: help setup demo test test-nodes test-lerobot lint format docs status-picture fault-table bench bench-control \
-	bench-capacity bench-peers train-demo study clean
+.PHONY: help setup demo test test-nodes test-lerobot fuzz lint format docs status-picture fault-table bench \
+	bench-control bench-capacity bench-peers train-demo study clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -48,6 +48,10 @@ test-nodes: setup $(CHROMIUM)  ## run only the tests that start ROS nodes
 
 fault-table: setup  ## break things, judge what the arm was commanded, and write docs/reference/faults.md (three minutes)
 	@$(RUN) python -m pytest test/faults -m fault -n $(JOBS) --fault-table docs/reference/faults.md $(ARGS)
+
+# The paths are those of pytest's pythonpath. Its processes import everything once.
+fuzz: setup  ## try a million spoiled inputs on all that reads bytes from outside (ARGS="--inputs 60000 --seed 7")
+	@$(RUN) PYTHONPATH=test/fuzz:test:test/core:test/nodes python test/fuzz/fuzz.py $(ARGS)
 
 # test/conftest.py needs ROS 2, which this environment lacks. The import comes first: a test would skip itself.
 test-lerobot: $(LEROBOT)/.packages  ## compare the action queue with LeRobot's own, which needs Python 3.12

@@ -1,0 +1,225 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What people write: contracts, manifests, parameters, policies, fleets, names, endpoints, environment."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import yaml
+from builders import contract_document
+from fuzz_target import Target, scratch_folder
+from mutation import spoil_text, spoil_tree
+
+from remote_inference.core.contract import Contract, parse_contract
+from remote_inference.core.document import Document, DocumentError, load_document, parse_document, parse_json
+from remote_inference.core.names import find_topic_name_problem
+from remote_inference.core.server.manifest import Manifest, load_manifest
+from remote_inference.deployment.zenoh_config import EndpointError, environment, parse_endpoint
+from remote_inference.keys.description import FILE_NAME, Fleet, check_endpoint, check_name, load_fleet
+from remote_inference.nodes.robot.remote_inference import RobotParameters
+from remote_inference.nodes.server.policy_server import ServerConfig
+from remote_inference.policies.chunk_config import ChunkPolicyConfig
+from remote_inference.policies.hold import HoldConfig
+
+CONFIG = Path(__file__).parents[2] / "config"
+SOURCE = "here"
+
+MANIFEST = {
+    "model": {"backend": "hold", "path": "models/hold", "device": "cpu"},
+    "default_task": "wave",
+    "max_sessions": 4,
+    "serving_mode": "auto",
+    "inject_latency_ms": 12.5,
+}
+FLEET = {
+    "routers": {"hub": {"endpoints": ["tls/10.0.0.1:7447", "tls/[::1]:7447"]}},
+    "servers": ["policy_server"],
+    "robots": {"robot_1": {"servers": ["policy_server"]}},
+    "operators": ["desk"],
+}
+HOLD = {
+    "name": "hold", "revision": "1", "state_names": ["a"], "action_names": ["a"],
+    "image_features": {"front": [48, 64, 3]}, "chunk_size": 10, "trained_fps": 20.0,
+}  # fmt: skip
+
+
+def _as_text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+def _in_file(name: str, load: Any) -> Any:
+    """Return what writes bytes to a file and loads the file."""
+
+    def run(data: bytes) -> None:
+        path = scratch_folder() / name
+        path.write_bytes(data)
+        load(path)
+
+    return run
+
+
+def _tree_of(model: type[Document]) -> Any:
+    """Return what validates a JSON tree: the same as YAML's, and a hundred times as fast to read."""
+    return lambda data: parse_document(parse_json(data, SOURCE), model, SOURCE)
+
+
+def _yaml(*contents: Any) -> list[bytes]:
+    return [yaml.safe_dump(content, sort_keys=False).encode() for content in contents]
+
+
+def _json(*contents: Any) -> list[bytes]:
+    return [json.dumps(content).encode() for content in contents]
+
+
+def _load_from_environment(data: bytes) -> None:
+    """The first line is the variable's rest, the others its value."""
+    name, _, value = _as_text(data).replace("\x00", "").partition("\n")  # the system allows no NUL there
+    path = scratch_folder() / "environment.manifest.yaml"
+    if not path.exists():
+        path.write_bytes(_yaml(MANIFEST)[0])
+    load_manifest(path, {f"REMOTE_INFERENCE_MANIFEST_{name}": value})
+
+
+def _find_environment(data: bytes) -> None:
+    router, _, override = _as_text(data).partition("\n")
+    environment(CONFIG / "zenoh", router, {"ZENOH_CONFIG_OVERRIDE": override})
+
+
+def _robot_parameters() -> dict[str, Any]:
+    return {"contract": "a.yaml", "servers": ["/policy_server"], "buffer_time_s": "auto", "autostart": True}
+
+
+def _contract() -> list[bytes]:
+    whole = yaml.safe_load((CONFIG / "belt_arm.contract.yaml").read_text(encoding="utf-8"))
+    return _json(contract_document(), whole)
+
+
+TARGETS = (
+    Target(
+        "contract_yaml",
+        lambda data: parse_contract(_as_text(data), SOURCE),
+        lambda: _yaml(contract_document()),
+        spoil_text,
+        (DocumentError,),
+        0.4,
+        f"{SOURCE}: ",
+    ),
+    Target("contract", _tree_of(Contract), _contract, spoil_tree, (DocumentError,), 3, f"{SOURCE}: "),
+    Target(
+        "manifest_yaml",
+        _in_file("m.yaml", load_manifest),
+        lambda: _yaml(MANIFEST),
+        spoil_text,
+        (DocumentError,),
+        0.5,
+        tempfile.gettempdir(),
+    ),
+    Target(
+        "manifest",
+        _tree_of(Manifest),
+        lambda: _json(MANIFEST),
+        spoil_tree,
+        (DocumentError,),
+        2,
+        f"{SOURCE}: ",
+    ),
+    Target(
+        "manifest_environment",
+        _load_from_environment,
+        lambda: [b"MAX_SESSIONS\n8", b"MODEL__DEVICE\ncuda:1", b"DEFAULT_TASK\n'wave'"],
+        spoil_text,
+        (DocumentError,),
+        0.2,
+    ),
+    Target(
+        "robot_parameters",
+        _tree_of(RobotParameters),
+        lambda: _json(_robot_parameters()),
+        spoil_tree,
+        (DocumentError,),
+        2,
+        f"{SOURCE}: ",
+    ),
+    Target(
+        "server_parameters",
+        _tree_of(ServerConfig),
+        lambda: _json({"manifest": "m.yaml", "autostart": True}),
+        spoil_tree,
+        (DocumentError,),
+        1,
+        f"{SOURCE}: ",
+    ),
+    Target(
+        "chunk_policy",
+        lambda data: ChunkPolicyConfig.parse(data, Path(SOURCE)),
+        lambda: [path.read_bytes() for path in sorted((CONFIG / "models").glob("*/policy.json"))],
+        spoil_tree,
+        (DocumentError,),
+        1,
+        f"{SOURCE}: ",
+    ),
+    Target(
+        "hold_policy",
+        _in_file("policy.json", lambda path: load_document(path, HoldConfig)),
+        lambda: _json(HOLD),
+        spoil_tree,
+        (DocumentError,),
+        1,
+        tempfile.gettempdir(),
+    ),
+    Target(
+        "fleet_yaml",
+        _in_file(FILE_NAME, lambda path: load_fleet(path.parent)),
+        lambda: _yaml({**FLEET, "revoked": {"robot_9": date(2027, 1, 31)}}),
+        spoil_text,
+        (DocumentError,),
+        0.5,
+        tempfile.gettempdir(),
+    ),
+    Target("fleet", _tree_of(Fleet), lambda: _json(FLEET), spoil_tree, (DocumentError,), 2, f"{SOURCE}: "),
+    Target(
+        "topic_name",
+        lambda data: find_topic_name_problem(_as_text(data)),
+        lambda: [b"front/image_raw", b"/arm/joint_states"],
+        spoil_text,
+        (),
+        2,
+    ),
+    Target(
+        "member_name",
+        lambda data: check_name(_as_text(data)),
+        lambda: [b"robot_1"],
+        spoil_text,
+        (ValueError,),
+    ),
+    Target(
+        "fleet_endpoint",
+        lambda data: check_endpoint(_as_text(data)),
+        lambda: [b"tls/10.0.0.1:7447", b"tls/[::1]:7447"],
+        spoil_text,
+        (ValueError,),
+    ),
+    Target(
+        "zenoh_endpoint",
+        lambda data: parse_endpoint(_as_text(data), SOURCE),
+        lambda: [b"tcp/localhost:7447", b"quic/[fe80::1]:7447#so_sndbuf=65536"],
+        spoil_text,
+        (EndpointError,),
+        2,
+        f"{SOURCE}: ",
+    ),
+    Target(
+        "zenoh_environment",
+        _find_environment,
+        lambda: [b'tcp/localhost:7447\nmode="client";connect/endpoints=["tcp/a:1"]'],
+        spoil_text,
+        (EndpointError,),
+        2,
+        "router:=: ",
+    ),
+)

@@ -1,0 +1,147 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What lies on a disk or comes over HTTP: captures, bags and the health port."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from builders import make_offer
+from fuzz_target import Target, scratch_folder
+from fuzz_wire import RGB
+from health_port import free_port
+from mutation import spoil_bytes, spoil_text
+from rclpy.serialization import serialize_message
+from sensor_msgs.msg import CompressedImage, JointState
+from std_msgs.msg import Header
+
+from remote_inference.core.exchange import Chunk
+from remote_inference.monitoring.health import HealthServer
+from remote_inference.monitoring.snapshot import ServerSnapshot
+from remote_inference.recording.bag import BagError, BagTopic, BagWriter, open_bag
+from remote_inference.recording.captures import Capture, CaptureError, CaptureRing, load_capture
+from remote_inference.recording.images import recorded_images
+from remote_inference.wire import bytes_field, encode_jpeg
+
+ANSWER_DEADLINE_S = 10.0
+
+
+def _captures() -> list[bytes]:
+    rows = np.zeros((3, 2), np.float32)
+    offer = make_offer()
+    chunk = Chunk("s", 1, 2, 3, 4, model=rows, robot=rows, policy_version="f1")
+    with tempfile.TemporaryDirectory() as folder:
+        return [CaptureRing(Path(folder), 1).put(Capture.of(offer, b"bytes", chunk, 1)).read_bytes()]
+
+
+def _read_capture(data: bytes) -> None:
+    path = scratch_folder() / "0.capture"
+    path.write_bytes(data)
+    load_capture(path)
+
+
+@cache
+def _bag() -> Path:
+    """Write a short bag once and return its folder."""
+    path = scratch_folder() / "bag"
+    with BagWriter(path, [BagTopic("/joint_states", "sensor_msgs/msg/JointState")], contract="fps: 1") as bag:
+        for stamp_ns in (1, 2):
+            message = JointState(header=Header(frame_id="base"), name=["a"], position=[0.5])
+            bag.write("/joint_states", stamp_ns, serialize_message(message))
+    return path
+
+
+def _seed_of_bag(name: str) -> list[bytes]:
+    return [next(_bag().glob(name)).read_bytes()]
+
+
+def _read_bag(name: str) -> Callable[[bytes], None]:
+    """Return what puts bytes in the place of one of a bag's files, and reads the bag through."""
+
+    def run(data: bytes) -> None:
+        path = scratch_folder() / f"spoiled_{Path(name).suffix[1:]}"
+        if not path.exists():
+            shutil.copytree(_bag(), path)
+        next(path.glob(name)).write_bytes(data)
+        with open_bag(path) as bag:
+            for _ in bag.messages():
+                pass
+
+    return run
+
+
+def _find_jpeg(data: bytes) -> None:
+    list(recorded_images(0.0, CompressedImage(data=bytes_field(data))))
+
+
+class _HealthPort:
+    """A health server, and what sends it bytes."""
+
+    def __init__(self) -> None:
+        self._port = free_port()
+        snapshot = ServerSnapshot("/policy_server", "id", "active", time.monotonic(), accepting=True)
+        self._server = HealthServer(self._port, lambda: snapshot, lambda _: (b"", "text/plain"))
+        self._asked = 0
+
+    def send(self, data: bytes) -> None:
+        """Send bytes and read what comes until the server hangs up; ask it now and then how it is."""
+        self._exchange(data)
+        self._asked += 1
+        if self._asked % 50 == 0:
+            answer = self._exchange(b"GET /metrics HTTP/1.0\r\n\r\n")
+            assert b" 200 " in answer[:20], f"found {answer[:80]!r}, expected an answer 200"
+
+    def _exchange(self, data: bytes) -> bytes:
+        answer = b""
+        with socket.create_connection(("127.0.0.1", self._port), ANSWER_DEADLINE_S) as connection:
+            with suppress(ConnectionError):  # the server may hang up before it has read everything
+                connection.sendall(data)
+                connection.shutdown(socket.SHUT_WR)
+            with suppress(ConnectionError):
+                while part := connection.recv(65536):
+                    answer += part
+        return answer
+
+
+@cache
+def _health_port() -> _HealthPort:
+    return _HealthPort()
+
+
+HTTP = (
+    b"GET /status.json?x=1 HTTP/1.1\r\nHost: a\r\nAccept: application/json\r\nConnection: close\r\n\r\n",
+    b"POST /healthz HTTP/1.1\r\nContent-Length: 4\r\nConnection: close\r\n\r\nabcd",
+    b"HEAD / HTTP/1.0\r\n\r\n",
+)
+
+TARGETS = (
+    Target("capture", _read_capture, _captures, spoil_bytes, (CaptureError,), 3, tempfile.gettempdir()),
+    Target(
+        "bag_mcap",
+        _read_bag("*.mcap"),
+        lambda: _seed_of_bag("*.mcap"),
+        spoil_bytes,
+        (BagError,),
+        0.3,
+        tempfile.gettempdir(),
+    ),
+    Target(
+        "bag_metadata",
+        _read_bag("metadata.yaml"),
+        lambda: _seed_of_bag("metadata.yaml"),
+        spoil_text,
+        (BagError,),
+        0.3,
+        tempfile.gettempdir(),
+    ),
+    Target("bag_jpeg", _find_jpeg, lambda: [encode_jpeg(RGB, 90)], spoil_bytes, (), 4),
+    Target("health_http", lambda data: _health_port().send(data), lambda: [*HTTP], spoil_text, (), 0.5),
+)
