@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from builders import ns
 from hypothesis import given
@@ -78,3 +80,58 @@ def test_content_is_never_younger_than_its_arrival_and_never_goes_back(steps: li
         assert content is not None
         assert last < content <= arrived_ns or arrived_ns - content <= CAUGHT_UP_NS
         last = content
+
+
+def longest_lag(clock: ContentClock, arrivals: list[float], stamps: list[float], since_s: float) -> float:
+    """Return how much later than its content a message arrived at most [s], of those since an instant."""
+    contents = play(clock, *zip(stamps, arrivals, strict=True))
+    lags = [
+        arrival - content
+        for arrival, content in zip(arrivals, contents, strict=True)
+        if content is not None and arrival >= since_s
+    ]
+    return max(lags)
+
+
+@pytest.mark.parametrize("period_s", [0.2, 0.35, 0.4, 0.7, 1.0, 5.0])
+@pytest.mark.parametrize("speed", [0.1, 0.5, 0.9])
+def test_a_slow_sensor_with_slow_stamps_is_fresh_after_a_moment(period_s: float, speed: float):
+    """A camera of a simulation below real time: each interval is as long as a hole of a fast one."""
+    arrivals = [10.0 + period_s * step for step in range(100)]
+    stamps = [speed * arrival for arrival in arrivals]
+    settled_s = 10.0 + max(1.5, 6 * period_s)
+    assert longest_lag(ContentClock(), arrivals, stamps, settled_s) == pytest.approx(0.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("back_s", [0.05, 0.35, 0.39])
+def test_a_slow_camera_whose_clock_steps_back_once_stays_fresh(back_s: float):
+    arrivals = [10.0 + 0.4 * step for step in range(60)]
+    stamps = [arrival - (back_s if arrival > 14.0 else 0.0) for arrival in arrivals]
+    assert longest_lag(ContentClock(), arrivals, stamps, 14.0) <= CAUGHT_UP_NS / 1e9
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_an_irregular_sensor_with_slow_stamps_is_fresh_again_and_again(seed: int):
+    """Whatever the intervals, lagging ends: after 3 s at the latest the robot hears a fresh message."""
+    rng = random.Random(seed)
+    clock, arrival_s, fresh_s = ContentClock(), 10.0, 10.0
+    for _ in range(500):
+        arrival_s += rng.choice([0.05, 0.3, 0.45, 1.1, 2.5])
+        (content_s,) = play(clock, (0.5 * arrival_s, arrival_s))
+        assert content_s is not None
+        if arrival_s - content_s <= CAUGHT_UP_NS / 1e9:
+            fresh_s = arrival_s
+        assert arrival_s - fresh_s <= 3.0 + 2 * 2.5
+
+
+def test_a_process_that_is_stopped_twice_in_a_row_hands_on_nothing_old_as_new():
+    contents = play(
+        ContentClock(),
+        (1.0, 1.0),
+        *[(1.0 + 0.1 * step, 1.0 + 0.1 * step) for step in range(1, 10)],
+        (2.0, 4.0),  # stopped for 2 s
+        (4.0, 4.01),
+        (4.1, 6.5),  # and again
+        (6.5, 6.51),
+    )
+    assert contents[-4:] == pytest.approx([2.0, 4.01, 4.11, 6.51])

@@ -9,9 +9,11 @@ buffers of a process that was stopped.
 
 from __future__ import annotations
 
-HOLE_NS = 300_000_000  # after this time without an arrival, messages may have been waiting
+HOLE_NS = 300_000_000  # after this time without an arrival, messages may have been waiting ...
+HOLE_INTERVALS = 2  # ... unless the topic is as slow as that: a hole is so many times its usual interval
 CAUGHT_UP_NS = 100_000_000  # content that lags no more than this is taken as arriving now
 SETTLE_NS = 1_000_000_000  # content that still lags after this time has slow stamps, as in a simulation
+SETTLE_WITH_HOLES_NS = 3_000_000_000  # ... though there were holes again and again
 
 
 class ContentClock:
@@ -21,6 +23,8 @@ class ContentClock:
         self._stamp_ns = 0
         self._content_ns: int | None = None
         self._arrival_ns = 0
+        self._interval_ns = 0  # between the last arrivals without a hole
+        self._hole_ns = 0  # when the last hole ended
         self._lagging_since_ns: int | None = None
 
     def content_ns(self, stamp_ns: int, arrival_ns: int) -> int | None:
@@ -32,9 +36,8 @@ class ContentClock:
             return self._accept(stamp_ns, arrival_ns, arrival_ns)
         if stamp_ns == self._stamp_ns:
             return None
-        if arrival_ns - self._arrival_ns > HOLE_NS:
-            self._lagging_since_ns = arrival_ns
-        if self._lagging_since_ns is None or arrival_ns - self._lagging_since_ns > SETTLE_NS:
+        self._look_for_a_hole(arrival_ns)
+        if self._lagging_since_ns is None or self._has_settled(arrival_ns, self._lagging_since_ns):
             self._lagging_since_ns = None
             return self._accept(stamp_ns, arrival_ns, arrival_ns)
         content_ns = self._content_ns + stamp_ns - self._stamp_ns
@@ -42,6 +45,20 @@ class ContentClock:
             self._lagging_since_ns = None
             content_ns = arrival_ns
         return self._accept(stamp_ns, arrival_ns, content_ns)
+
+    def _look_for_a_hole(self, arrival_ns: int) -> None:
+        interval_ns = arrival_ns - self._arrival_ns
+        if interval_ns <= max(HOLE_NS, HOLE_INTERVALS * self._interval_ns):
+            self._interval_ns = interval_ns
+            return
+        self._interval_ns = max(HOLE_NS, HOLE_INTERVALS * self._interval_ns)  # a slow topic is soon known
+        self._hole_ns = arrival_ns
+        if self._lagging_since_ns is None:
+            self._lagging_since_ns = arrival_ns
+
+    def _has_settled(self, arrival_ns: int, lagging_since_ns: int) -> bool:
+        lasts_ns = arrival_ns - lagging_since_ns
+        return arrival_ns - self._hole_ns > SETTLE_NS or lasts_ns > SETTLE_WITH_HOLES_NS
 
     def _accept(self, stamp_ns: int, arrival_ns: int, content_ns: int) -> int:
         self._stamp_ns, self._arrival_ns, self._content_ns = stamp_ns, arrival_ns, content_ns

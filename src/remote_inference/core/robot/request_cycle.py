@@ -3,8 +3,8 @@
 """The request cycle: when to request a chunk, with what rows, and whether an answer may be executed.
 
 One request is in flight at most. Its answer is merged against its snapshot of the queue; a second request
-would carry a conflicting snapshot. A request whose answer is overdue is asked again with a newer observation. The
-new one takes the place of the one before, whose answer is dropped if it comes after all.
+would carry a conflicting snapshot. A request whose answer is overdue is asked again with a newer observation.
+The new one takes the place of the one before, whose answer is dropped if it comes after all.
 """
 
 from __future__ import annotations
