@@ -130,3 +130,35 @@ def test_measured_positions_follow_the_order_of_the_actions(node: Node, tmp_path
     ]
     assert found[0] == pytest.approx([0.5, 0.6])
     assert found[1] == pytest.approx([0.1, 0.2])
+
+
+def joints(sec: int, **positions: float) -> JointState:
+    message = JointState(name=list(positions), position=list(positions.values()))
+    message.header.stamp.sec = sec
+    return message
+
+
+def test_a_message_of_some_joints_does_not_replace_that_of_all(
+    node: Node, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Two drivers on one topic: the gripper's own messages are ignored, and named once."""
+    hub = SensorHub(node, load_contract(write_contract(tmp_path, images={}, rename={})), lambda: None)
+    hub._deposit("joint_states", joints(1, elbow=0.2, shoulder=0.1))
+    full = hub.snapshot()
+    for sec in (2, 3):
+        hub._deposit("joint_states", joints(sec, elbow=0.9))
+    assert hub.snapshot() == full
+    assert hub.read_state(hub.snapshot()) == pytest.approx([0.1, 0.2])
+    hub._deposit("joint_states", joints(4, shoulder=0.3, gripper=0.0, elbow=0.4))
+    assert hub.read_state(hub.snapshot()) == pytest.approx([0.3, 0.4])
+    assert capfd.readouterr().err.count("joint_states: messages without shoulder are ignored") == 1
+
+
+def test_a_topic_whose_messages_never_hold_all_joints_is_reported_when_it_is_read(
+    node: Node, tmp_path: Path
+) -> None:
+    hub = SensorHub(node, load_contract(write_contract(tmp_path, images={}, rename={})), lambda: None)
+    for sec in (1, 2):
+        hub._deposit("joint_states", joints(sec, elbow=0.9))
+    with pytest.raises(SensorError, match="found no shoulder among elbow"):
+        hub.read_state(hub.snapshot())

@@ -65,16 +65,43 @@ class _Camera:
             raise SensorError(f"{self._topic}: not encoded within {ENCODING_TIMEOUT_S:g} s") from error
 
 
+class PartialJoints:
+    """Finds the messages of a topic that lack joints, once there was one that had them all.
+
+    Several drivers may share a topic. A message of one of them must not replace the state of all.
+    """
+
+    def __init__(self, readers: Sequence[JointReader]) -> None:
+        self._readers = readers
+        self._complete: Sequence[str] = ()  # names of the last message that lacked nothing
+
+    def find_missing(self, names: Sequence[str]) -> list[str]:
+        """Return the joints that a message with these names lacks; none while no message had them all."""
+        if names == self._complete:
+            return []
+        missing = [name for reader in self._readers for name in reader.find_missing(names)]
+        if not missing:
+            self._complete = list(names)
+        return missing if self._complete else []
+
+
 class SensorHub:
     """Subscribes to the contract's sensor topics. Callbacks only deposit and notify."""
 
     def __init__(self, node: Node, contract: Contract, notify: Callable[[], None]) -> None:
         """notify: called on the executor's thread at each arrival."""
+        self._logger = node.get_logger()
         self._contract = contract
         self._notify = notify
         self._newest: dict[str, tuple[Any, int]] = {}
+        self._told: set[str] = set()  # topics whose partial messages were warned of
         self._joints = [(source.topic, JointReader(source)) for source in contract.state]
         self._measured = JointReader(contract.measured) if contract.measured else None
+        measured = [(contract.measured.topic, self._measured)] if contract.measured and self._measured else []
+        self._partial = {
+            topic: PartialJoints([reader for of, reader in (*self._joints, *measured) if of == topic])
+            for topic in {source.topic for source in contract.joint_sources}
+        }
         # The JPEG libraries release the GIL: images are encoded side by side.
         encoders = ThreadPoolExecutor(max(1, len(contract.images)), thread_name_prefix="encode")
         self._cameras = {
@@ -88,13 +115,24 @@ class SensorHub:
             )
 
     def _deposit(self, topic: str, message: Any) -> None:
-        """Keep a message with the time of its content, unless it repeats the last message."""
+        """Keep a message with the time of its content, unless it repeats the last one or holds less."""
+        if topic in self._partial and (missing := self._partial[topic].find_missing(message.name)):
+            self._tell(topic, missing)
+            return
         stamp = message.header.stamp
         stamp_ns = stamp.sec * 1_000_000_000 + stamp.nanosec
         content_ns = self._clocks[topic].content_ns(stamp_ns, time.monotonic_ns())
         if content_ns is not None:
             self._newest[topic] = (message, content_ns)
             self._notify()
+
+    def _tell(self, topic: str, missing: Sequence[str]) -> None:
+        if topic not in self._told:
+            self._told.add(topic)
+            self._logger.warning(
+                f"{topic}: messages without {', '.join(missing)} are ignored; expected every joint of the "
+                "contract in one message, as others of this topic hold them"
+            )
 
     def snapshot(self) -> Snapshot:
         newest = dict(self._newest)
