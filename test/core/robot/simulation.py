@@ -72,6 +72,7 @@ class World:
         self.start_ns = self.now_ns
         self.position = np.zeros(2)  # the arm follows its commands at once
         self.sensors = dict.fromkeys(self.contract.topics, True)  # which of them deliver
+        self.heard = True  # false: no controller takes the commands
         self.presence = True
         self.inference_ns = ns(0.06)
         # What becomes of a chunk: (extra delay, chunk) for each copy that arrives.
@@ -150,7 +151,14 @@ class World:
         self.arrivals |= {topic: self.now_ns for topic, delivers in self.sensors.items() if delivers}
         self.carry_out(self.engine.take_sensors(dict(self.arrivals), self.position.copy(), self.now_ns))
 
+    def push(self, position: np.ndarray) -> None:
+        """Move the arm by hand; its sensors see it at once."""
+        self.position = position
+        self.arrivals |= dict.fromkeys(self.contract.measured_topics, self.now_ns)
+        self.carry_out(self.engine.take_sensors(dict(self.arrivals), position.copy(), self.now_ns))
+
     def _tick(self) -> None:
+        self.engine.playback.listen([] if self.heard else self.contract.commands)
         tick = self.engine.playback.tick(self.now_ns)
         self.ticks.append((self.now_ns, tick))
         if tick.command is None:
@@ -163,7 +171,8 @@ class World:
             assert tick.queued is not None
             assert self.now_ns - tick.queued.source.capture_ns <= ns(self.config.max_action_age_s)
             assert tick.queued.source.episode_id == self.engine.episode_id
-        self.position = tick.command
+        if self.heard:
+            self.position = tick.command
 
     # -- the servers and the network -----------------------------------------------------------------------
 

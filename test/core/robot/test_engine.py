@@ -227,6 +227,33 @@ def test_equal_seeds_and_events_give_equal_effects():
     assert len(play()) > 5
 
 
+@pytest.mark.parametrize("reset_meanwhile", [False, True])
+def test_an_episode_still_begins_when_its_first_observation_could_not_be_sent(reset_meanwhile: bool):
+    world = streaming(World())
+    taken_back = []
+    carry_out = world.carry_out
+
+    def fail_once(effects: list) -> None:
+        for effect in effects:
+            if isinstance(effect, SendRequest) and not taken_back:
+                taken_back.append(effect.request)
+                if reset_meanwhile:
+                    world.engine.reset("", world.now_ns)
+                world.engine.take_back_request()
+            else:
+                carry_out([effect])
+
+    world.reset()
+    world.carry_out = fail_once
+    sent = len(world.sent)
+    world.run(1)
+    assert taken_back[0].episode_start
+    starts = [request.episode_start for request in world.sent[sent:]]
+    assert starts[0]
+    assert not starts[-1]
+    assert world.sent[sent].episode_id == world.engine.episode_id
+
+
 def test_it_awaits_an_observation_only_while_nothing_else_is_missing_for_a_request():
     """Images are encoded ahead then: not while paused, in flight, or with a full queue."""
     world = World()

@@ -61,6 +61,8 @@ FAULTS: dict[str, Callable[[World], Any]] = {
     "fill": lambda world: setattr(world.server, "max_sessions", 0),
     "vacate": lambda world: setattr(world.server, "max_sessions", 4),
     "deafen": lambda world: setattr(world, "presence", not world.presence),
+    "leave": lambda world: setattr(world, "heard", False),
+    "return": lambda world: setattr(world, "heard", True),
     "freeze": lambda world: world.sensors.update({TOPICS[1]: False}),
     "thaw": lambda world: world.sensors.update(dict.fromkeys(TOPICS, True)),
     "slow": lambda world: setattr(world, "inference_ns", ns(0.5)),
@@ -70,13 +72,13 @@ OPERATOR: dict[str, Callable[[World], Any]] = {
     "reset": lambda world: world.reset(),
     "pause": lambda world: world.pause(),
     "resume": lambda world: world.resume(),
-    "push": lambda world: setattr(world, "position", -0.9 * np.ones(2)),
+    "push": lambda world: world.push(-0.9 * np.ones(2)),
 }
 
 
 def push_is_safe(world: World) -> bool:
-    """An arm is moved by hand while it is paused; the guard steps from its own last command otherwise."""
-    return world.engine.paused
+    """An arm is moved by hand while it is paused or its controller is gone, not against its controller."""
+    return world.engine.paused or not world.heard
 
 
 def spoil(chunk: Chunk, how: str) -> Chunk:
@@ -137,7 +139,7 @@ def test_the_robot_recovers_from_everything_that_is_not_the_end(config: dict, sc
     world.fate = lambda chunk: [(0, chunk)]
     world.inference_ns = ns(0.02)
     world.presence = True
-    for cure in ("restart", "wake", "vacate", "thaw", "resume"):
+    for cure in ("restart", "wake", "vacate", "thaw", "return", "resume"):
         (FAULTS | OPERATOR)[cure](world)
     world.reset()
     merged = world.engine.counters.chunks_merged

@@ -392,6 +392,26 @@ def test_a_session_that_no_status_ever_lists_is_lost():
     world.run_until(lambda: world.state is State.STREAMING)
 
 
+def test_a_dead_robot_is_done_with_its_server():
+    """Its session ends with the node, once; nothing that a server does makes it end again."""
+    world = streaming(World(make_config(max_offline_s=1.0)))
+    session = world.engine.handshake.session
+    assert session is not None
+    world.server.alter_reply = lambda reply: replace(reply, policy_fingerprint="other")
+    world.server.restart()
+    world.run_until(lambda: world.engine.dead)
+    world.engine.handshake.session, world.engine.handshake.phase = session, Phase.OPEN
+    states = world.states()
+    for effects in (
+        world.engine.take_server_status(world.server.name, "another", (), world.now_ns),
+        world.engine.take_presence(True, world.now_ns),
+        world.engine.take_presence(False, world.now_ns),
+    ):
+        assert effects == []
+    assert world.states() == states
+    assert [type(effect) for effect in world.engine.close()] == [CloseSession]
+
+
 def test_a_warning_of_a_rival_is_repeated_now_and_then():
     world = World()
     for _ in range(250):

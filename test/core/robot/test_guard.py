@@ -215,10 +215,12 @@ def test_what_is_foreseen_is_what_will_be_passed_and_counts_nothing(actions: lis
     guard = make_guard()
     foreseen = guard.foresee(np.stack(actions), reference)
     assert set(guard.counts.values()) == {0}
-    for action, expected in zip(actions, foreseen, strict=True):
-        reference = guard.check(action, reference).action
+    for action, expected, rules in zip(actions, foreseen.actions, foreseen.interventions, strict=True):
+        guarded = guard.check(action, reference)
+        reference = guarded.action
         assert reference == pytest.approx(expected, abs=1e-12)
+        assert guarded.interventions == rules
 
 
 def test_nothing_is_foreseen_beyond_an_action_that_will_be_refused():
-    assert len(make_guard().foresee(NAN_ROWS.astype(np.float64), ZERO)) == 1
+    assert len(make_guard().foresee(NAN_ROWS.astype(np.float64), ZERO).actions) == 1

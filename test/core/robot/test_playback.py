@@ -49,6 +49,7 @@ class Arm:
         self.playback = Playback(
             self.queue, self.guard, contract, fallback=fallback, max_action_age_ns=MAX_AGE_NS
         )
+        self.now_ns = 0
         self.playback.control.change(paused=False)
         self.playback.control.change(measured=np.zeros(2))
 
@@ -391,10 +392,11 @@ def test_joints_that_hear_nothing_step_from_where_they_are_and_the_others_go_on(
 
 
 def test_a_controller_that_comes_back_is_led_on_from_where_its_joints_are():
+    """What was commanded meanwhile went unheard: no step begins there."""
     arm = half_heard()
     arm.playback.tick(5 * PERIOD_NS)
     arm.playback.listen([])
-    assert arm.playback.tick(6 * PERIOD_NS).command == pytest.approx([-0.3 + 2 * MAX_STEP, 7 * MAX_STEP])
+    assert arm.playback.tick(6 * PERIOD_NS).command == pytest.approx([-0.3 + MAX_STEP, 7 * MAX_STEP])
 
 
 def test_joints_that_hear_nothing_and_whose_place_is_unknown_are_not_commanded():
@@ -408,6 +410,64 @@ def test_joints_that_hear_nothing_and_whose_place_is_unknown_are_not_commanded()
 def test_efforts_that_nobody_hears_stay_a_step_from_zero():
     arm = half_heard("effort")
     assert arm.playback.tick(5 * PERIOD_NS).command == pytest.approx([MAX_STEP, 6 * MAX_STEP])
+
+
+def left_and_moved(fallback: str, away_s: float, contract: Contract | None = None) -> Arm:
+    """An arm led to 0.8; its controller leaves, the arm is pushed to -0.8, and the controller comes back."""
+    arm = Arm(fallback, contract=contract)
+    arm.feed(np.stack([np.linspace(0.1, 0.8, 8)] * 2, axis=1).astype(np.float32))
+    for index in range(8):
+        arm.playback.control.change(measured=arm.playback.tick(index * PERIOD_NS).command)
+    arm.playback.listen(arm.playback._contract.commands)
+    arm.playback.control.change(measured=np.full(2, -0.8))
+    for index in range(8, 8 + round(away_s * 1e9 / PERIOD_NS)):
+        arm.playback.tick(index * PERIOD_NS)
+    arm.playback.listen([])
+    arm.now_ns = (9 + round(away_s * 1e9 / PERIOD_NS)) * PERIOD_NS
+    return arm
+
+
+@pytest.mark.parametrize("away_s", [0.1, 1.0, 2.5, 10.0])
+@pytest.mark.parametrize("fallback", ["hold", "repeat_last"])
+def test_a_controller_that_comes_back_hears_no_jump_from_a_robot_that_had_nothing_to_execute(
+    fallback: str, away_s: float
+):
+    arm = left_and_moved(fallback, away_s)
+    first = arm.playback.tick(arm.now_ns).command
+    if first is not None:
+        assert first == pytest.approx([-0.8, -0.8])
+    arm.feed(np.full((5, 2), 0.8, np.float32), arm.now_ns)
+    command = arm.playback.tick(arm.now_ns + PERIOD_NS).command
+    assert command == pytest.approx([-0.8 + MAX_STEP] * 2)
+
+
+@pytest.mark.parametrize("fallback", ["hold", "repeat_last"])
+def test_a_controller_that_comes_back_hears_no_jump_on_the_way_home(fallback: str):
+    document = contract_document() | {"home": {"positions": [0.0, 0.0], "duration_s": 3.0}}
+    arm = left_and_moved(fallback, 1.0, parse_document(document, Contract, "test.yaml"))
+    arm.playback.control.change(halted=True, wants_home=True)
+    tick = arm.playback.tick(arm.now_ns)
+    assert tick.source is CommandSource.HOMING
+    assert np.abs(tick.command + 0.8).max() <= MAX_STEP
+
+
+def test_a_fallback_s_positions_pass_the_guard():
+    class Eager:
+        source = CommandSource.REPEAT_LAST
+
+        def command(self, last, reference):
+            return np.full(2, 5.0)
+
+        def stop(self, last):
+            return None
+
+    arm = Arm()
+    arm.playback._fallback = Eager()
+    arm.feed(make_rows(1))
+    arm.playback.tick(0)
+    tick = arm.playback.tick(PERIOD_NS)
+    assert tick.command == pytest.approx([MAX_STEP, MAX_STEP])
+    assert tick.interventions == (JOINT_LIMIT, VELOCITY_LIMIT)
 
 
 def test_a_node_that_slept_does_not_repeat_an_old_command():

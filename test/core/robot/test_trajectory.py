@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from remote_inference.core.contract import Contract
 from remote_inference.core.document import parse_document
 from remote_inference.core.robot.action_queue import ActionQueue, MergeMode
-from remote_inference.core.robot.guard import VELOCITY_LIMIT, Guard
+from remote_inference.core.robot.guard import JOINT_LIMIT, VELOCITY_LIMIT, Guard
 from remote_inference.core.robot.playback import STOP_TICKS, Playback
 from remote_inference.core.robot.tick import CommandSource, Tick
 
@@ -128,6 +128,32 @@ def test_rows_that_the_controller_executed_in_missed_periods_are_left_out():
     assert tick.command == pytest.approx(make_rows(10)[4])
     assert tick.interventions == ()  # the step is taken from where the controller is by now
     assert queue.executed == 5
+
+
+def test_clamps_of_rows_that_the_controller_executed_by_itself_are_counted():
+    queue = ActionQueue()
+    feed(queue, np.array([[0.0, 0.0], [0.5, 0.0], [0.5, -5.0], [0.0, 0.0], [0.0, 0.0]], np.float32))
+    playback = make_playback(queue)
+    playback.tick(0)
+    counts = playback._guard.counts
+    assert (counts[VELOCITY_LIMIT], counts[JOINT_LIMIT]) == (0, 0)
+    playback.tick(4 * PERIOD_NS)  # the rows 1 to 3 were executed without a tick
+    assert (counts[VELOCITY_LIMIT], counts[JOINT_LIMIT]) == (3, 1)
+
+
+def test_a_trajectory_controller_that_comes_back_is_held_where_its_joints_are():
+    queue = ActionQueue()
+    feed(queue, make_rows(4, step=MAX_STEP))
+    playback = make_playback(queue)
+    playback.tick(0)
+    playback.tick(PERIOD_NS)
+    playback.listen(playback._contract.commands)
+    playback.control.change(paused=True, measured=np.full(2, -0.8))
+    playback.tick(2 * PERIOD_NS)
+    playback.listen([])
+    tick = playback.tick(3 * PERIOD_NS)
+    assert tick.source is CommandSource.HOLD
+    assert tick.command == pytest.approx([-0.8, -0.8])
 
 
 def test_a_tick_that_is_a_little_late_leaves_nothing_out():

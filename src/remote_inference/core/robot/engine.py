@@ -119,6 +119,8 @@ class Engine:
 
     def take_presence(self, matched: bool, now_ns: int) -> list[Effect]:
         """Take whether the server in use is matched with our endpoints both ways."""
+        if self.dead:
+            return []
         cause = self.handshake.take_presence(matched)
         return self._lose_session(cause, now_ns) if cause else self.tick(now_ns)
 
@@ -129,6 +131,8 @@ class Engine:
 
         accepting: the server accepts sessions; one that does so again is asked at once.
         """
+        if self.dead:
+            return []
         self.handshake.take_invitation(server, instance_id, accepting, now_ns)
         warnings = self.handshake.look_for_namesakes(server, instance_id, now_ns)
         cause = self.handshake.take_server_status(server, instance_id, sessions)

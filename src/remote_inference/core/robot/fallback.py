@@ -13,8 +13,8 @@ from remote_inference.core.robot.tick import CommandSource
 class Fallback(Protocol):
     """Called by the control thread only, after the first command.
 
-    The returned command `[action_dim]` is not guarded, so it must be safe as it is. None means silence:
-    controllers that take a horizon get a command that ends it, and others get nothing.
+    A returned command `[action_dim]` passes the guard if it is a position; of other kinds it must be safe as
+    it is. None means silence: controllers that take a horizon get a command that ends it, others nothing.
     """
 
     action_kinds: ClassVar[tuple[str, ...]]  # kinds of action for which it is safe, as in a contract
@@ -23,7 +23,8 @@ class Fallback(Protocol):
     def command(self, last: Float64Array, reference: Float64Array | None) -> Float64Array | None:
         """Return what to command in a tick that has nothing to execute.
 
-        last: the last command. reference: the same, None when the robot may be elsewhere by now.
+        last: the last command. reference: the same, but the measured position for joints that do not follow;
+        None when the robot may be elsewhere by now.
         """
 
     def stop(self, last: Float64Array) -> Float64Array | None:

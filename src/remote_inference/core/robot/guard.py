@@ -35,6 +35,18 @@ class Guarded:
     interventions: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Foreseen:
+    """Actions `[rows, action_dim]` as the guard will pass them, and the rules that will alter each row."""
+
+    actions: Float64Array
+    interventions: tuple[tuple[str, ...], ...]
+
+    @classmethod
+    def none(cls) -> Foreseen:
+        return cls(np.empty((0, 0)), ())
+
+
 class Guard:
     """Checks chunks on arrival and each action against the contract. A refusal or clamp is counted."""
 
@@ -76,7 +88,7 @@ class Guard:
         self.counts.update(guarded.interventions)
         return guarded
 
-    def foresee(self, actions: Float64Array, reference: Float64Array) -> Float64Array:
+    def foresee(self, actions: Float64Array, reference: Float64Array) -> Foreseen:
         """Return actions `[rows, action_dim]` as `check` will pass them, one after another; nothing counts.
 
         Ends before the first row that it will refuse.
@@ -86,11 +98,19 @@ class Guard:
             actions = actions[: int(np.argmin(finite))]
         safe = np.clip(actions, self._min, self._max)
         steps = np.abs(np.diff(safe, axis=0, prepend=reference[np.newaxis]))
-        if (steps <= self._max_step).all():
-            return safe
-        for row in range(len(safe)):
-            safe[row] = reference = self._limit_step(safe[row], reference)
-        return safe
+        if (steps <= self._max_step).all() and (np.abs(safe - actions) <= ROUNDING).all():
+            return Foreseen(safe, ((),) * len(safe))
+        interventions = []
+        for row, action in enumerate(actions):
+            limited = self._limit(action, reference)
+            assert limited.action is not None, "rows that are not finite are cut off above"
+            safe[row] = reference = limited.action
+            interventions.append(limited.interventions)
+        return Foreseen(safe, tuple(interventions))
+
+    def count(self, interventions: tuple[str, ...]) -> None:
+        """Count rules that altered an action which a controller executed by itself."""
+        self.counts.update(interventions)
 
     def refuse(self, rule: str, refused: int = 1) -> None:
         """Count the actions that a rule outside of `check` refused."""

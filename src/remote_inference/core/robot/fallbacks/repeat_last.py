@@ -9,13 +9,16 @@ from remote_inference.core.robot.tick import CommandSource
 
 
 class RepeatLast:
-    """The last command while it is known that the robot is there, then silence."""
+    """The last command while the robot is known to be there, then silence.
+
+    Joints without a controller are told to stay where they are, for the moment in which one comes back.
+    """
 
     action_kinds = ("position",)
     source = CommandSource.REPEAT_LAST
 
-    def command(self, last: Float64Array, reference: Float64Array | None) -> Float64Array | None:
-        return None if reference is None else last
+    def command(self, last: Float64Array, reference: Float64Array | None) -> Float64Array | None:  # noqa: ARG002
+        return reference
 
     def stop(self, last: Float64Array) -> None:  # noqa: ARG002
         return None

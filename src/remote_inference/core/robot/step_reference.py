@@ -1,0 +1,65 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Where the next step of each joint begins: at its last command, or where the joint is measured."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from remote_inference.core.robot.guard import Float64Array
+
+Joints = np.ndarray  # mask `[action_dim]`
+
+
+class StepReference:
+    """The last command, and the joints that may be elsewhere. For one thread."""
+
+    def __init__(self, action_dim: int, *, is_position: bool) -> None:
+        """is_position: joints can be measured in the commands' unit; others step from zero."""
+        self._is_position = is_position
+        self._astray = np.zeros(action_dim, bool)
+        self._forgotten = False
+        self.last: Float64Array | None = None  # last command `[action_dim]`, None before the first
+
+    @property
+    def forgotten(self) -> bool:
+        """True when another may have moved the robot since its last command."""
+        return self._forgotten or self.last is None
+
+    def forget(self) -> None:
+        """Begin the next step of each joint where it is measured: another may have moved the robot."""
+        self._forgotten = True
+
+    def lose(self, joints: Joints) -> None:
+        """Take joints that do not follow their last command, and will not when they are heard again."""
+        self._astray |= joints
+
+    def take(self, command: Float64Array, unheard: Joints) -> None:
+        """Take a command that the joints follow from now on, but for those whose controller is absent."""
+        self.last = command
+        self._forgotten = False
+        self._astray = unheard.copy()
+
+    def reach(self, joints: Joints, position: Float64Array) -> None:
+        """Take positions to which controllers have led some joints by themselves."""
+        assert self.last is not None, "a controller is led before it goes on by itself"
+        self.last = np.where(joints, position, self.last)
+
+    def start(self, measured: Float64Array | None) -> Float64Array | None:
+        """Return where the next step begins `[action_dim]`, None when some joint may be anywhere."""
+        return self._find(self._astray | self.forgotten, measured)
+
+    def rest(self, measured: Float64Array | None) -> Float64Array | None:
+        """Return where the joints rest if nothing moves them any more, None when some may be anywhere.
+
+        Unlike `start`, it trusts a forgotten command: controllers that followed it are still there.
+        """
+        return self._find(self._astray, measured)
+
+    def _find(self, elsewhere: Joints, measured: Float64Array | None) -> Float64Array | None:
+        if self.last is not None and not elsewhere.any():
+            return self.last
+        found = measured if self._is_position else np.zeros(len(elsewhere))
+        if found is None or self.last is None:
+            return found
+        return np.where(elsewhere, found, self.last)
