@@ -112,8 +112,8 @@ def test_warnings_do_not_fail(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("fps: 30", "expected a contract or a manifest"),
-        ("- 1", "expected a contract or a manifest"),
+        ("fps: 30", "expected a contract, a manifest or"),
+        ("- 1", "expected a contract, a manifest or"),
         ("actions: {}", "robot_type: missing"),
         ("model: {backend: hold, path: nowhere}", "policy.json: cannot be read"),
         ("model: {backend: chunk_network, path: nowhere}", "policy.json: No such file"),
@@ -283,7 +283,7 @@ def test_json_without_run_has_no_trial(tmp_path: Path, capsys: pytest.CaptureFix
     report = json.loads(capsys.readouterr().out)
     assert [file["trial"] for file in report["files"]] == [None] * 3
     assert report["fits"][0]["accepted"]
-    assert "expected a contract or a manifest" in report["files"][2]["problem"]
+    assert "expected a contract, a manifest or" in report["files"][2]["problem"]
 
 
 def test_quiet_prints_only_refusals_and_problems(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -294,3 +294,29 @@ def test_quiet_prints_only_refusals_and_problems(tmp_path: Path, capsys: pytest.
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"{refused.name} on {MANIFEST.name}:"
     assert lines[1].startswith("  refused (cameras): ")
+
+
+def parameters_of(folder: Path, **values: object) -> Path:
+    path = folder / "robot.params.yaml"
+    path.write_text(yaml.safe_dump({"/**/remote_inference": {"ros__parameters": values}}))
+    return path
+
+
+def test_a_robot_s_parameters_are_judged_with_its_contract_and_the_policy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shipped = share_path("config", "belt_arm.params.yaml")
+    assert cli.main(["check", str(CONTRACT), str(shipped), str(MANIFEST)]) == 0
+    assert "max_action_age_s" not in capsys.readouterr().out
+    parameters = parameters_of(tmp_path, contract="arm.yaml", max_action_age_s=0.05, use_sim_time=False)
+    slow = changed(tmp_path, fps=10.0)
+    assert cli.main(["check", str(slow), str(parameters), str(MANIFEST)]) == 1
+    said = capsys.readouterr().out
+    assert "refused (timing): max_action_age_s: found 0.05, expected more than a control period" in said
+
+
+def test_a_parameter_that_a_robot_does_not_have_is_a_problem(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["check", str(parameters_of(tmp_path, max_action_age=1.0))]) == 2
+    assert "did you mean 'max_action_age_s'" in capsys.readouterr().err

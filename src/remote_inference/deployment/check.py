@@ -13,26 +13,30 @@ from typing import Any
 
 from remote_inference.core.admission import ServerTerms, judge, make_offer
 from remote_inference.core.contract import Contract, load_contract
-from remote_inference.core.document import DocumentError, read_yaml
+from remote_inference.core.document import DocumentError, parse_document, read_yaml
 from remote_inference.core.policy import DeviceError, PolicySpec
+from remote_inference.core.robot.config import RobotConfig
+from remote_inference.core.robot.timing import Timing, find_timing_problem, find_timing_warnings
 from remote_inference.core.server.manifest import Manifest, ModelSource, load_manifest
 from remote_inference.core.server.policy_error import explain_policy_error
 from remote_inference.deployment.policy_trial import Trial, try_policy
 from remote_inference.policies import load_policy
 
+TIMING_REJECTION = "timing"  # by the robot itself, when the session opens
 WIDTH = 80  # columns of a description; words that are longer are not cut
 
 
 @dataclass
 class FileReport:
-    """The findings on one file: a problem, or a contract, or a manifest and its policy."""
+    """The findings on one file: a problem, a contract, a robot's parameters, or a manifest and its policy."""
 
     path: Path
-    kind: str = ""  # "contract" or "manifest"; empty: unknown
+    kind: str = ""  # "contract", "parameters" or "manifest"; empty: unknown
     lines: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     problem: str = ""
     contract: Contract | None = None
+    parameters: RobotConfig | None = None
     manifest: Manifest | None = None
     spec: PolicySpec | None = None
     trial: Trial | None = None
@@ -50,7 +54,7 @@ class FileReport:
 
 @dataclass(frozen=True)
 class Fit:
-    """The verdict of a server's admission rules on a robot."""
+    """The verdict on a robot of a server's admission rules, then of the robot's own timing."""
 
     contract: str
     manifest: str
@@ -98,13 +102,15 @@ def check(paths: Sequence[Path], *, run: bool = False) -> Report:
     machine lacks is a warning.
     """
     files = tuple(_check_file(path, run=run) for path in paths)
-    fits, unjudged = [], []
+    fits: list[Fit] = []
+    unjudged = []
+    parameters = [file.parameters for file in files if file.parameters is not None]
     for robot in (file for file in files if file.kind == "contract"):
         for server in (file for file in files if file.kind == "manifest"):
             if robot.contract is None or server.manifest is None or server.spec is None:
                 unjudged.append(f"{robot.path.name} on {server.path.name}")
             else:
-                fits.append(_judge(robot.path, robot.contract, server.path, server.manifest, server.spec))
+                fits += [_judge(robot, server, of) for of in parameters or [RobotConfig()]]
     return Report(files, tuple(fits), tuple(unjudged))
 
 
@@ -117,11 +123,18 @@ def _check_file(path: Path, *, run: bool) -> FileReport:
             report.kind = "contract"
             report.contract = load_contract(path)
             report.lines += _fold(_describe_contract(path, report.contract))
+        elif any("ros__parameters" in section for section in _sections(content)):
+            report.kind = "parameters"
+            report.parameters = _read_parameters(path, content)
+            report.lines.append(f"{path}: parameters of a robot")
         elif "model" in keys:
             report.kind = "manifest"
             _check_manifest(report, load_manifest(path, os.environ), run=run)
         else:
-            raise DocumentError(f"{path}: found neither actions nor model, expected a contract or a manifest")
+            raise DocumentError(
+                f"{path}: found neither actions, model nor ros__parameters, "
+                "expected a contract, a manifest or a robot's parameters"
+            )
     except DocumentError as error:
         report.problem = str(error)
     return report
@@ -145,16 +158,41 @@ def _check_manifest(report: FileReport, manifest: Manifest, *, run: bool) -> Non
     report.lines += [f"  warning: {warning}" for warning in report.warnings]
 
 
-def _judge(contract_path: Path, contract: Contract, path: Path, manifest: Manifest, spec: PolicySpec) -> Fit:
-    verdict = judge(make_offer(contract), spec, _terms(manifest))
-    return Fit(
-        contract_path.name,
-        path.name,
-        verdict.accepted,
-        verdict.rejection,
-        verdict.reason,
-        tuple(verdict.warnings),
+def _sections(content: Any) -> list[dict[str, Any]]:
+    """Return the mappings of a parameter file, one for each node."""
+    sections = content.values() if isinstance(content, dict) else ()
+    return [section for section in sections if isinstance(section, dict)]
+
+
+def _read_parameters(path: Path, content: dict[str, Any]) -> RobotConfig:
+    """Return the robot's parameters of a ROS parameter file; those of other nodes and of ROS do not count."""
+    known: dict[str, Any] = {}
+    for name, section in content.items():
+        if name.rpartition("/")[2] in {"remote_inference", "*", "**"}:
+            known |= section.get("ros__parameters") or {}
+    ignored = {"contract", "use_sim_time"}
+    return parse_document({key: known[key] for key in known if key not in ignored}, RobotConfig, str(path))
+
+
+def _judge(robot: FileReport, server: FileReport, parameters: RobotConfig) -> Fit:
+    contract, manifest, spec = robot.contract, server.manifest, server.spec
+    assert contract is not None, "both files were read"
+    assert manifest is not None, "both files were read"
+    assert spec is not None, "the policy was loaded"
+    offer = make_offer(contract, wants_rtc=parameters.merge_mode != "append")
+    verdict = judge(offer, spec, _terms(manifest))
+    timing = Timing(
+        parameters,
+        contract.fps,
+        spec.chunk_size,
+        appends=parameters.merges(rtc=spec.supports_rtc) == "append",
+        latency_s=server.trial.speed.request_s if server.trial else None,
     )
+    rejection, reason = verdict.rejection, verdict.reason
+    if verdict.accepted and (reason := find_timing_problem(timing)):
+        rejection = TIMING_REJECTION
+    warnings = (*verdict.warnings, *find_timing_warnings(timing))
+    return Fit(robot.path.name, server.path.name, not rejection, rejection, reason, warnings)
 
 
 def _load_spec(model: ModelSource) -> tuple[PolicySpec, list[str]]:

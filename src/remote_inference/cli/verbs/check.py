@@ -18,12 +18,15 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "remote-inference check arm.contract.yaml",
     "remote-inference check arm.contract.yaml arm.manifest.yaml",
+    "remote-inference check arm.contract.yaml arm.params.yaml arm.manifest.yaml",
     "remote-inference check --run arm.manifest.yaml arm.contract.yaml",
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", type=Path, nargs="+", help="contracts and manifests")
+    parser.add_argument(
+        "files", type=Path, nargs="+", help="contracts, manifests and ROS parameter files of robots"
+    )
     parser.add_argument(
         "--run",
         dest="try_policies",

@@ -91,6 +91,12 @@ class RobotConfig(Document):
             raise ValueError(f"found buffer_time_s {self.buffer_time_s}, expected 0 to 60 or 'auto'")
         return self
 
+    def merges(self, *, rtc: bool) -> Literal["replace", "append"]:
+        """Return how a chunk joins the queue. rtc: the session's policy continues prefixes."""
+        if self.merge_mode == "auto":
+            return "replace" if rtc else "append"
+        return self.merge_mode
+
     def check_fallback(self, action_kind: str) -> None:
         """Refuse a fallback that is dangerous for a command interface.
 

@@ -31,6 +31,8 @@ from remote_inference.core.robot.playback import Playback
 from remote_inference.core.robot.request_cycle import Rejection, RequestCycle
 from remote_inference.core.robot.state_machine import Event, State, StateMachine
 
+LATENCY_KNOWN_AFTER = 20  # chunks
+
 
 @dataclass
 class Counters:
@@ -175,7 +177,11 @@ class Engine:
         self._fed = True
         self._wanted_since_ns = None
         self.playback.starved = ""
-        return self._apply(Event.CHUNK_MERGED, f"chunk {chunk.seq_id} merged")
+        effects = self._apply(Event.CHUNK_MERGED, f"chunk {chunk.seq_id} merged")
+        latency_s = self.cycle.latency.quantile_s(0.95)
+        if self.counters.chunks_merged == LATENCY_KNOWN_AFTER and latency_s is not None:
+            effects += self.handshake.take_latency(latency_s)
+        return effects
 
     def _reject(self, chunk: Chunk, rejection: Rejection) -> list[Effect]:
         self._failures_in_a_row = self._failures_in_a_row + 1 if rejection.is_failure else 0

@@ -22,6 +22,7 @@ from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.effects import CloseSession, Effect, GetStatus, Inform, OpenSession, Warn
 from remote_inference.core.robot.invitations import Invitations
 from remote_inference.core.robot.server_list import ServerList
+from remote_inference.core.robot.timing import Timing, find_timing_problem, find_timing_warnings
 
 UNLISTED_MAX = 3  # statuses in a row: one from before the session does not list it either
 RIVAL_WARNING_NS = 10_000_000_000  # between two warnings
@@ -141,6 +142,8 @@ class Handshake:
         if not reply.accepted:
             self._fail(now_ns)
             return [Warn(f"server {server} refuses ({reply.rejection}): {reply.message}")]
+        if problem := find_timing_problem(self._timing(reply)):
+            raise FatalMismatch(problem)
         self._first_fingerprint = self._first_fingerprint or reply.policy_fingerprint
         self.session = reply
         self._enter(Phase.MATCHING, now_ns)
@@ -211,6 +214,11 @@ class Handshake:
         self._delivered = True
         self._servers.succeed()
 
+    def take_latency(self, latency_s: float) -> list[Effect]:
+        """Take what an answer takes, once it is known: the robot may have to wait for each."""
+        assert self.session is not None, "answers come in a session"
+        return [Warn(text) for text in find_timing_warnings(self._timing(self.session, latency_s))]
+
     def take_rival(self, present: bool, now_ns: int) -> list[Effect]:
         """Take whether another node of this name is alive: two must never command one robot.
 
@@ -270,6 +278,7 @@ class Handshake:
     def _remark(self, server: str, reply: SessionReply) -> list[Effect]:
         """Return the remarks on a new session, each once for each instance of the server."""
         remarks: list[Effect] = [Warn(f"server {server}: {text}") for text in reply.warnings]
+        remarks += [Warn(text) for text in find_timing_warnings(self._timing(reply))]
         topics = self._contract.camera_topics
         for image in self._unused_images():
             unused = f"the policy does not use {image}: nothing of {topics[image]} is sent or waited for"
@@ -278,6 +287,10 @@ class Handshake:
         new = [remark for remark in remarks if remark not in told]
         told.update(new)
         return new
+
+    def _timing(self, reply: SessionReply, latency_s: float | None = None) -> Timing:
+        appends = self._config.merges(rtc=reply.rtc) == "append"
+        return Timing(self._config, self._contract.fps, reply.chunk_size, appends, latency_s)
 
     def _unused_images(self) -> list[str]:
         """Return the robot's cameras that the offer leaves out."""

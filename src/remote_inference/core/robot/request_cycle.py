@@ -224,7 +224,7 @@ class RequestCycle:
             source,
             chunk.model,
             chunk.robot,
-            self._merge_mode(session),
+            MergeMode(self._config.merges(rtc=session.rtc)),
             latency_steps=steps(delay_s, self._contract.period_s),
             executed_before=capture.executed,
             horizon=self._config.execution_horizon or None,
@@ -234,11 +234,6 @@ class RequestCycle:
             self._late_s = 0.0
         self.latency.add(latency_s)
         self._delay.add(delay_s)
-
-    def _merge_mode(self, session: SessionReply) -> MergeMode:
-        if self._config.merge_mode == "auto":
-            return MergeMode.REPLACE if session.rtc else MergeMode.APPEND
-        return MergeMode(self._config.merge_mode)
 
     def _judge(self, chunk: Chunk, session: SessionReply, age_ns: int) -> Rejection | None:
         """Return why a chunk of an age since capture must not be executed, None when it may."""

@@ -46,8 +46,8 @@ DESCRIPTIONS: Mapping[State | Event, str] = {
     Event.SESSION_LOST: "`max_timeouts` requests in a row brought no chunk in time, or the server vanished, "
     "restarted, is draining or failing, or has dropped the session",
     Event.OFFLINE_TOO_LONG: "no chunk for `max_offline_s` since the session was lost",
-    Event.CONTRACT_VIOLATED: "a server's terms do not fit the contract, it serves another policy, or another "
-    "process has taken the robot over",
+    Event.CONTRACT_VIOLATED: "a server's terms do not fit the contract or the timing parameters, it serves "
+    "another policy, or another process has taken the robot over",
 }
 
 # Pairs that are not listed change nothing.
