@@ -58,7 +58,7 @@ MANIFEST = Manifest(model=ModelSource(backend="hold", path="policy.json"), defau
 JOINTS = StateSource(
     topic="joint_states", type="sensor_msgs/msg/JointState", field="position", names=("shoulder", "elbow")
 )
-_DECODER = RequestDecoder(MANIFEST)
+_DECODER = RequestDecoder(MANIFEST, [image.name for image in OFFER.images])
 
 
 def _images() -> tuple[list[CompressedImage], list[Image]]:
