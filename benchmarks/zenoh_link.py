@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "test" / "transport"))
+sys.path.extend(str(Path(__file__).parents[1] / folder) for folder in ("test", "test/transport"))
 
 from request_path import observation, request_path
 

@@ -80,6 +80,24 @@ def test_without_a_router_the_user_s_override_is_left_alone() -> None:
     assert OVERRIDE not in zenoh_config.environment(FOLDER, "", {OVERRIDE: "mode=client"})
 
 
+WAIT = "transport/link/tx/queue/congestion_control/drop/wait_before_drop"
+
+
+def test_a_server_waits_longer_than_a_robot_before_it_drops_a_chunk(no_zenoh_settings: None) -> None:
+    """A robot's control thread would wait, too."""
+    config = share_path("config")
+    server = bringup.server(config / "belt_arm.manifest.yaml").environment
+    robot = bringup.robot(config / "belt_arm.contract.yaml", namespace="robot_1").environment
+    assert zenoh_config.parse_overrides(server[OVERRIDE]) == {WAIT: "20000"}
+    assert OVERRIDE not in robot
+
+
+def test_the_user_s_override_wins_over_the_server_s_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(OVERRIDE, f'{WAIT}=5000;mode="client"')
+    server = bringup.server(share_path("config", "belt_arm.manifest.yaml")).environment
+    assert zenoh_config.parse_overrides(server[OVERRIDE]) == {WAIT: "5000", "mode": '"client"'}
+
+
 def test_every_process_of_a_robot_and_its_server_get_the_router(tmp_path: Path) -> None:
     config = share_path("config")
     processes = bringup.robot_processes(

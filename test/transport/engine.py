@@ -9,6 +9,7 @@ Run as a program it is one such session in a process, which a test can freeze an
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -23,6 +24,8 @@ from waiting import wait_until
 CONFIG = Path(__file__).parents[2] / "config" / "zenoh"
 SESSION, ROUTER = CONFIG / "session.json5", CONFIG / "router.json5"
 DEADLINE_S = 30.0
+# For programs of this folder: pytest alone has the folder above on its path.
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
 
 
 def free_port() -> int:
@@ -94,7 +97,9 @@ def process(file: Path, **settings: str) -> Iterator[subprocess.Popen[str]]:
     """Run a session in a process of its own; killed at the end."""
     arguments = [f"{key}={value}" for key, value in settings.items()]
     command = [sys.executable, __file__, str(file), *arguments]
-    started = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    started = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT
+    )
     try:
         assert started.stdout is not None
         assert started.stdout.readline() == "open\n"

@@ -49,7 +49,7 @@ def data_key(namespace: str, topic: str, message: str) -> str:
 @pytest.mark.parametrize("namespace", ["/robot_1", "/site_2/line_3/robot_1", "/"])
 def test_a_chunk_overtakes_and_an_observation_does_not(open_node: Any, namespace: str) -> None:
     expected = {
-        (CHUNK_TOPIC, "ActionChunk"): (Priority.INTERACTIVE_HIGH, True),
+        (CHUNK_TOPIC, "ActionChunk"): (Priority.INTERACTIVE_HIGH, False),
         (OBSERVATION_TOPIC, "Observation"): (Priority.DATA, False),
         (EXECUTED_TOPIC, "ExecutedAction"): (Priority.DATA, False),
     }

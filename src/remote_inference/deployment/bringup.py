@@ -91,11 +91,14 @@ def absolute_namespace(namespace: str) -> str:
     return absolute
 
 
-def environment(rmw: str = "", router: str = "") -> dict[str, str]:
+def environment(
+    rmw: str = "", router: str = "", zenoh_settings: Mapping[str, str] | None = None
+) -> dict[str, str]:
     """Return the environment variables for every process of a deployment; those already set win.
 
     rmw: RMW_IMPLEMENTATION, empty to keep the one in force. router: endpoint of the Zenoh router that the
-    nodes connect to, such as tls/host:7447; empty: the configuration's. Raises EndpointError.
+    nodes connect to, such as tls/host:7447; empty: the configuration's. zenoh_settings: changes to the
+    session's file, JSON5 by key. Raises EndpointError.
     """
     profiles = str(share_path("config", "fastdds.xml"))
     # Fast DDS 3 has renamed the variable; other middlewares read neither.
@@ -105,7 +108,8 @@ def environment(rmw: str = "", router: str = "") -> dict[str, str]:
         "FASTDDS_DEFAULT_PROFILES_FILE": profiles,
     }
     variables = {name: value for name, value in defaults.items() if name not in os.environ}
-    variables |= zenoh_config.environment(share_path("config", "zenoh"), router, os.environ)
+    folder = share_path("config", "zenoh")
+    variables |= zenoh_config.environment(folder, router, os.environ, zenoh_settings)
     if rmw:
         variables["RMW_IMPLEMENTATION"] = rmw
     return variables
@@ -165,7 +169,7 @@ def server(
         name,
         namespace,
         {"manifest": str(manifest), "autostart": autostart},
-        environment=environment(rmw, router),
+        environment=environment(rmw, router, zenoh_config.SERVER_SETTINGS),
     )
 
 

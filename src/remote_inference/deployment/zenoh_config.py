@@ -16,6 +16,9 @@ RMW = "rmw_zenoh_cpp"
 SESSION_VARIABLE = "ZENOH_SESSION_CONFIG_URI"
 ROUTER_VARIABLE = "ZENOH_ROUTER_CONFIG_URI"
 OVERRIDE_VARIABLE = "ZENOH_CONFIG_OVERRIDE"
+# Of a server's session, JSON5 by key. It answers many robots at once over one link, and on a busy machine
+# Zenoh's sending thread runs some milliseconds late: chunks that the queue cannot take wait for it.
+SERVER_SETTINGS = {"transport/link/tx/queue/congestion_control/drop/wait_before_drop": "20000"}  # us
 PROTOCOLS = ("tcp", "tls", "quic", "udp", "ws")
 EXPECTED = f"PROTOCOL/HOST:PORT with a protocol of {', '.join(PROTOCOLS)}, for example tls/host:7447"
 
@@ -66,19 +69,22 @@ def parse_endpoint(text: str, source: str) -> Endpoint:
     return Endpoint(protocol, host.strip("[]"), int(port), options)
 
 
-def environment(config_folder: Path, router: str, present: Mapping[str, str]) -> dict[str, str]:
+def environment(
+    config_folder: Path, router: str, present: Mapping[str, str], settings: Mapping[str, str] | None = None
+) -> dict[str, str]:
     """Return the variables to add to those that are `present`, which win over our files.
 
     config_folder: where session.json5 and router.json5 lie. router: endpoint of the router to connect to; it
     wins over the same keys of a ZENOH_CONFIG_OVERRIDE that is present, and empty leaves all to the files.
-    Raises EndpointError.
+    settings: JSON5 by key, over which a ZENOH_CONFIG_OVERRIDE that is present wins. Raises EndpointError.
     """
     files = {SESSION_VARIABLE: "session.json5", ROUTER_VARIABLE: "router.json5"}
     variables = {name: str(config_folder / file) for name, file in files.items() if not present.get(name)}
+    overrides = {**(settings or {}), **parse_overrides(present.get(OVERRIDE_VARIABLE, ""))}
     if router:
-        settings = parse_overrides(present.get(OVERRIDE_VARIABLE, ""))
-        settings |= router_settings(parse_endpoint(router, "router:="))
-        variables[OVERRIDE_VARIABLE] = ";".join(f"{key}={value}" for key, value in settings.items())
+        overrides |= router_settings(parse_endpoint(router, "router:="))
+    if settings or router:
+        variables[OVERRIDE_VARIABLE] = ";".join(f"{key}={value}" for key, value in overrides.items())
     return variables
 
 

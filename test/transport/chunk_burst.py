@@ -1,0 +1,121 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A server that answers many robots at once over one link, and how many of its chunks arrive.
+
+The server shares one core with other work, as on a busy machine: its sending thread then runs late, and the
+chunks of a batch must fit into the link's queue meanwhile.
+
+Run as a program it is the server: `chunk_burst.py ROBOTS ROUNDS PERIOD_S BYTES SETTINGS` publishes one chunk
+for each robot, back to back as after a batch, ROUNDS times, and prints the longest put [s].
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from engine import DEADLINE_S, ENVIRONMENT, ROUTER, SESSION, client, endpoints, free_port, opened, process
+from waiting import wait_until
+from zenoh import CongestionControl
+
+WAIT = "transport/link/tx/queue/congestion_control/drop/wait_before_drop"  # us
+CHUNK_BYTES = 3_000  # 50 rows of 7 actions in both spaces
+SETTLE_S = 1.0  # for what is on its way when the last chunk has been put
+
+
+@dataclass(frozen=True)
+class Burst:
+    """What became of the chunks. longest_put_s: how long the server's thread was held at most."""
+
+    sent: int
+    lost: int
+    longest_put_s: float
+
+
+def chunk_key(robot: int) -> str:
+    message = "remote_inference::msg::dds_::ActionChunk_"
+    return f"0/robot_{robot}/remote_inference/chunk/{message}/RIHS01_0"
+
+
+def publications(*, express: bool) -> str:
+    """Return the setting `qos/publication` of chunks, JSON5."""
+    config = {"priority": "interactive_high", "express": express}
+    return json.dumps([{"key_exprs": ["*/**/remote_inference/chunk/**"], "config": config}])
+
+
+def burst(
+    robots: int, rounds: int, period_s: float, server: Mapping[str, str], chunk_bytes: int = CHUNK_BYTES
+) -> Burst:
+    """Let a server, which is a client of a router, answer `robots` sessions behind that router.
+
+    server: settings of the server's session, JSON5 by key, besides those of our file.
+    """
+    port, received = free_port(), [0] * robots
+
+    def count(robot: int) -> None:
+        received[robot] += 1
+
+    with ExitStack() as stack:
+        stack.enter_context(process(ROUTER, **{"listen/endpoints": endpoints(port)}))
+        for robot in range(robots):
+            session = stack.enter_context(client(port))
+            subscriber = session.declare_subscriber(chunk_key(robot), lambda _, robot=robot: count(robot))
+            stack.callback(subscriber.undeclare)
+        settings = {"connect/endpoints": endpoints(port), "mode": '"client"', **server}
+        arguments = [str(robots), str(rounds), str(period_s), str(chunk_bytes), json.dumps(settings)]
+        ended = subprocess.run(
+            [sys.executable, __file__, *arguments],
+            capture_output=True,
+            text=True,
+            check=True,
+            env=ENVIRONMENT,
+            timeout=DEADLINE_S + rounds * period_s * 10,
+        )
+        sent = robots * rounds
+        end_s = time.monotonic() + SETTLE_S
+        while sum(received) < sent and time.monotonic() < end_s:
+            time.sleep(0.01)
+    return Burst(sent, sent - sum(received), float(ended.stdout))
+
+
+@contextmanager
+def a_busy_core() -> Iterator[None]:
+    """Put this process on one core, beside a process that never rests."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # the other process inherits it
+    restless = "import os; parent = os.getppid()\nwhile os.getppid() == parent: pass"
+    other = subprocess.Popen([sys.executable, "-c", restless])
+    try:
+        yield
+    finally:
+        other.kill()
+        other.wait()
+
+
+def main() -> None:
+    robots, rounds, period_s, chunk_bytes, settings = sys.argv[1:]
+    payload, longest_s = bytes(int(chunk_bytes)), 0.0
+    with a_busy_core(), opened(SESSION, json.loads(settings)) as session:
+        publishers = [
+            session.declare_publisher(chunk_key(robot), congestion_control=CongestionControl.DROP)
+            for robot in range(int(robots))
+        ]
+        wait_until(lambda: all(p.matching_status.matching for p in publishers), "the robots")
+        for _ in range(int(rounds)):
+            for publisher in publishers:
+                begin_s = time.monotonic()
+                publisher.put(payload)
+                longest_s = max(longest_s, time.monotonic() - begin_s)
+            time.sleep(float(period_s))
+        time.sleep(SETTLE_S)  # closing would drop what is queued
+    print(longest_s)
+
+
+if __name__ == "__main__":
+    main()
