@@ -28,7 +28,7 @@ REQUIREMENTS := requirements/$(DISTRO).txt requirements/build.txt requirements/r
 SOURCES := $(shell find src msg srv scripts launch config -type f -not -name '*.pyc') CMakeLists.txt package.xml \
 	pyproject.toml tools/ros_wheels.cmake
 
-.PHONY: help setup demo test test-nodes test-lerobot fuzz lint format docs status-picture fault-table bench \
+.PHONY: help setup demo test test-nodes test-lerobot fuzz sbom lint format docs status-picture fault-table bench \
 	bench-control bench-capacity bench-peers train-demo study clean
 
 help:  ## show this list
@@ -52,6 +52,10 @@ fault-table: setup  ## break things, judge what the arm was commanded, and write
 # The paths are those of pytest's pythonpath. Its processes import everything once.
 fuzz: setup  ## try a million spoiled inputs on all that reads bytes from outside (ARGS="--inputs 60000 --seed 7")
 	@$(RUN) PYTHONPATH=test/fuzz:test:test/core:test/nodes python test/fuzz/fuzz.py $(ARGS)
+
+sbom: setup  ## write a bill of materials (CycloneDX) of what is installed to build/sbom.json
+	@mkdir -p build
+	@$(RUN) cyclonedx-py environment --pyproject pyproject.toml --validate --of JSON -o build/sbom.json $(BIN)/python
 
 # test/conftest.py needs ROS 2, which this environment lacks. The import comes first: a test would skip itself.
 test-lerobot: $(LEROBOT)/.packages  ## compare the action queue with LeRobot's own, which needs Python 3.12
