@@ -34,6 +34,18 @@ TOPICS = (
         qos.EXECUTED_QOS,
         "robot to bags: one in each control tick",
     ),
+    (
+        f"{ROBOT}{qos.HEARTBEAT_TOPIC}",
+        "Heartbeat",
+        qos.HEARTBEAT_QOS,
+        "robot's control thread to its watchdog: one in each control tick, at most 100 a second",
+    ),
+    (
+        f"{ROBOT}{qos.WATCHDOG_TOPIC}",
+        "WatchdogState",
+        qos.LATCHED_QOS,
+        "watchdog to the robot and to people: on every change, and at 2 Hz",
+    ),
     (f"{SERVER}status", "ServerStatus", qos.LATCHED_QOS, "server to all: on every change, and at 1 Hz"),
 )
 

@@ -24,6 +24,9 @@ from markdown_table import make_table
 
 from remote_inference.core.robot.state_machine import DESCRIPTIONS, TRANSITIONS, Event, State
 from remote_inference.core.server.request_record import RequestRecord
+from remote_inference.core.watchdog import DESCRIPTIONS as WATCHDOG_DESCRIPTIONS
+from remote_inference.core.watchdog import TRANSITIONS as WATCHDOG_TRANSITIONS
+from remote_inference.core.watchdog import WatchdogEvent, WatchdogState
 from remote_inference.monitoring.metrics import ServerMetrics
 from remote_inference.monitoring.snapshot import ServerSnapshot
 from remote_inference.recording import request_log
@@ -58,6 +61,24 @@ def transitions_table() -> str:
             )
             for (event, after), before in rows.items()
         ),
+    )
+
+
+def watchdog_table() -> str:
+    """Return the watchdog's states, their meanings, and what leads into each."""
+
+    def entries(after: WatchdogState) -> str:
+        events = (
+            event
+            for event in WatchdogEvent
+            for before in WatchdogState
+            if WATCHDOG_TRANSITIONS.get((before, event)) is after
+        )
+        return "; ".join(dict.fromkeys(event.value for event in events))
+
+    return make_table(
+        ("state", "meaning", "entered when"),
+        ((f"`{state.name}`", WATCHDOG_DESCRIPTIONS[state], entries(state)) for state in WatchdogState),
     )
 
 
@@ -104,6 +125,7 @@ def _json_type(annotation: Any) -> str:
 TABLES = {
     "states": states_table,
     "transitions": transitions_table,
+    "watchdog": watchdog_table,
     "parameters": settings_tables.parameters_table,
     "manifest": settings_tables.manifest_table,
     "contract": settings_tables.contract_table,

@@ -80,9 +80,20 @@ def test_a_folder_that_exists_is_refused_before_anything_starts(tmp_path: Path) 
 
 def test_recording_comes_up_first_and_only_on_request(tmp_path: Path) -> None:
     without = bringup.robot_processes(CONTRACT, namespace="/robot_1")
-    assert [process.executable for process in without] == ["remote_inference"]
+    assert [process.executable for process in without] == ["command_watchdog", "remote_inference"]
     recorded = bringup.robot_processes(CONTRACT, namespace="/robot_1", bag=tmp_path / "bag")
-    assert [process.executable for process in recorded] == ["bag_recorder", "remote_inference"]
+    executables = [process.executable for process in recorded]
+    assert executables == ["bag_recorder", "command_watchdog", "remote_inference"]
+
+
+def test_a_robot_is_watched_by_a_small_process_that_ends_after_it() -> None:
+    """What is started first is stopped last."""
+    watchdog, node = bringup.robot_processes(CONTRACT, namespace="robot_1", rmw="rmw_fastrtps_cpp")
+    assert watchdog.required
+    assert watchdog.parameters == {"contract": str(CONTRACT)}
+    assert watchdog.namespace == node.namespace == "/robot_1"
+    assert watchdog.environment["RMW_IMPLEMENTATION"] == "rmw_fastrtps_cpp"
+    assert {*bringup.MALLOC_ENVIRONMENT, *bringup.FASTDDS_PROFILES}.isdisjoint(watchdog.environment)
 
 
 def test_a_bad_contract_is_refused_before_anything_starts(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -70,15 +70,21 @@ def arm(tmp_path: Path) -> Iterator[Arm]:
 
 
 @pytest.fixture
-def fault(arm: Arm, request: pytest.FixtureRequest) -> Fault:
-    """The fault named by the test's marker."""
+def note(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Take what was observed and the time to recover, for the row that the test's marker names."""
     marker = request.node.get_closest_marker("fault")
     order = request.node.stash[ORDER]
 
-    def note(observed: str, recovery: str) -> None:
+    def take(observed: str, recovery: str) -> None:
         row = Row(order, marker.args[0], observed, recovery)
         request.node.user_properties.append((PROPERTY, row.properties()))
 
+    return take
+
+
+@pytest.fixture
+def fault(arm: Arm, note: Callable[[str, str], None]) -> Fault:
+    """The fault named by the test's marker."""
     return Fault(arm, note)
 
 

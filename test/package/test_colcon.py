@@ -68,7 +68,7 @@ def test_colcon_installs_modules_interfaces_executables_and_data(install: Path) 
         LD_LIBRARY_PATH=f"{install / 'lib'}:{os.environ.get('LD_LIBRARY_PATH', '')}",
     )
     assert located.split() == ["Observation", str(site_packages / "remote_inference" / "__init__.py")]
-    for name in ("policy_server", "remote_inference", "belt_arm", "bag_recorder"):
+    for name in ("policy_server", "remote_inference", "belt_arm", "bag_recorder", "command_watchdog"):
         assert os.access(install / "lib" / "remote_inference" / name, os.X_OK)
     assert os.access(install / "bin" / "remote-inference", os.X_OK)
     assert (site_packages / "remote_inference" / "monitoring" / "status_page.html").is_file()

@@ -13,13 +13,20 @@ import pytest
 from remote_inference.core.exchange import ChunkStatus
 from remote_inference.core.robot.state_machine import State
 from remote_inference.core.robot.tick import CommandSource
+from remote_inference.core.watchdog import Phase, WatchdogState
 
 MESSAGES = Path(__file__).parents[2] / "msg"
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
-    [(CommandSource, "ExecutedAction"), (State, "ClientState"), (ChunkStatus, "ActionChunk")],
+    [
+        (CommandSource, "ExecutedAction"),
+        (State, "ClientState"),
+        (ChunkStatus, "ActionChunk"),
+        (Phase, "Heartbeat"),
+        (WatchdogState, "WatchdogState"),
+    ],
 )
 def test_an_enumeration_has_the_constants_of_its_message(values: type[IntEnum], message: str):
     text = (MESSAGES / f"{message}.msg").read_text()

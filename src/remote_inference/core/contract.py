@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from remote_inference.core.command_interfaces import COMMAND_INTERFACES, CommandInterface
+from remote_inference.core.controller_switch import ControllerSwitch
 from remote_inference.core.document import Document, NameIn, load_document, parse_document, parse_yaml
 from remote_inference.core.exchange import ImageFeature
 from remote_inference.core.limits import MAX_TASK_LENGTH
@@ -184,6 +185,13 @@ class Contract(Document):
     ] = None
     home: Annotated[
         Home | None, Field(description="where to go when the robot gives up; left out: it stays")
+    ] = None
+    watchdog_switch: Annotated[
+        ControllerSwitch | None,
+        Field(
+            description="what the command watchdog asks the controller manager when it has stopped the "
+            "controllers; left out: nothing"
+        ),
     ] = None
 
     @model_validator(mode="after")

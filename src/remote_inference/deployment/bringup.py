@@ -31,11 +31,13 @@ MALLOC_ENVIRONMENT = {
     "MALLOC_TRIM_THRESHOLD_": "268435456",
     "MALLOC_TOP_PAD_": "16777216",
 }
+FASTDDS_PROFILES = ("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_DEFAULT_PROFILES_FILE")  # of version 2 and 3
 RECORDED_TOPICS = {
     "remote_inference/observation": "remote_inference/msg/Observation",
     "remote_inference/chunk": "remote_inference/msg/ActionChunk",
     "remote_inference/state": "remote_inference/msg/ClientState",
     "remote_inference/executed": "remote_inference/msg/ExecutedAction",
+    "remote_inference/watchdog": "remote_inference/msg/WatchdogState",
 }
 
 
@@ -101,12 +103,7 @@ def environment(
     session's file, JSON5 by key. Raises EndpointError.
     """
     profiles = str(share_path("config", "fastdds.xml"))
-    # Fast DDS 3 has renamed the variable; other middlewares read neither.
-    defaults = {
-        **MALLOC_ENVIRONMENT,
-        "FASTRTPS_DEFAULT_PROFILES_FILE": profiles,
-        "FASTDDS_DEFAULT_PROFILES_FILE": profiles,
-    }
+    defaults = {**MALLOC_ENVIRONMENT, **dict.fromkeys(FASTDDS_PROFILES, profiles)}
     variables = {name: value for name, value in defaults.items() if name not in os.environ}
     folder = share_path("config", "zenoh")
     variables |= zenoh_config.environment(folder, router, os.environ, zenoh_settings)
@@ -198,6 +195,22 @@ def robot(
     )
 
 
+def command_watchdog(contract: str | Path, *, namespace: str, rmw: str = "", router: str = "") -> Process:
+    """Describe the watchdog of one robot's commands. It is required: no robot moves on unwatched.
+
+    What the environment provides for large messages would only cost it memory.
+    """
+    for_large_messages = {*MALLOC_ENVIRONMENT, *FASTDDS_PROFILES}
+    variables = environment(rmw, router)
+    return Process(
+        "command_watchdog",
+        "command_watchdog",
+        namespace,
+        {"contract": str(contract)},
+        environment={name: value for name, value in variables.items() if name not in for_large_messages},
+    )
+
+
 def belt_arm(*, namespace: str, rmw: str = "") -> Process:
     """Describe the simulated arm."""
     return Process("belt_arm", "belt_arm", namespace, environment=environment(rmw))
@@ -248,8 +261,12 @@ def robot_processes(
     rmw: str = "",
     router: str = "",
 ) -> list[Process]:
-    """Describe everything that runs on a robot: the node and, with `bag`, its recorder."""
+    """Describe everything that runs on a robot: watchdog, node and, with `bag`, its recorder.
+
+    What is started first is stopped last: the watchdog sees the end of the node.
+    """
     processes = [
+        command_watchdog(contract, namespace=namespace, rmw=rmw, router=router),
         robot(
             contract,
             namespace=namespace,
@@ -257,7 +274,7 @@ def robot_processes(
             parameter_files=parameter_files,
             rmw=rmw,
             router=router,
-        )
+        ),
     ]
     if bag:
         processes.insert(0, recorder(bag, contract, namespace=namespace, rmw=rmw, router=router))

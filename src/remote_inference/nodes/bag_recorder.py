@@ -43,6 +43,7 @@ OFFERED_QOS = {
     "remote_inference/msg/ClientState": LATCHED_QOS,
     "remote_inference/msg/ExecutedAction": EXECUTED_QOS,
     "remote_inference/msg/ServerStatus": LATCHED_QOS,
+    "remote_inference/msg/WatchdogState": LATCHED_QOS,
 }
 
 

@@ -75,7 +75,11 @@ class _TolerantExecutor(SingleThreadedExecutor):
             return None
 
 
-def run_node(make_node: Callable[[], RunningNode], args: list[str] | None) -> int:
+def run_node(
+    make_node: Callable[[], RunningNode],
+    args: list[str] | None,
+    make_executor: Callable[[], Any] = _TolerantExecutor,
+) -> int:
     """Start a node, spin it until SIGINT, SIGTERM or its own end, close it; return the exit code.
 
     The node is closed before the context is shut down, so that it can still publish and call. When the node
@@ -99,7 +103,7 @@ def run_node(make_node: Callable[[], RunningNode], args: list[str] | None) -> in
             _leave()
         return _refuse(str(error), EXIT_REFUSED)
     assert isinstance(node, Node)
-    executor = _TolerantExecutor()
+    executor = make_executor()
     executor.add_node(node)
     try:
         while not _stop.is_set() and node.exit_code is None:

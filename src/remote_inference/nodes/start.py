@@ -23,6 +23,7 @@ MODULES = {
     "remote_inference": "remote_inference.nodes.robot.remote_inference",
     "belt_arm": "remote_inference.nodes.belt_arm",
     "bag_recorder": "remote_inference.nodes.bag_recorder",
+    "command_watchdog": "remote_inference.nodes.command_watchdog",
 }
 
 
@@ -53,6 +54,7 @@ policy_server = partial(start, "policy_server")
 remote_inference = partial(start, "remote_inference")
 belt_arm = partial(start, "belt_arm")
 bag_recorder = partial(start, "bag_recorder")
+command_watchdog = partial(start, "command_watchdog")
 
 if __name__ == "__main__":
     sys.exit(start(sys.argv[1]))

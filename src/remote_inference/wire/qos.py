@@ -15,6 +15,8 @@ OBSERVATION_TOPIC = "remote_inference/observation"
 CHUNK_TOPIC = "remote_inference/chunk"
 STATE_TOPIC = "remote_inference/state"
 EXECUTED_TOPIC = "remote_inference/executed"
+HEARTBEAT_TOPIC = "remote_inference/heartbeat"
+WATCHDOG_TOPIC = "remote_inference/watchdog"
 # Absolute: all nodes of a ROS system report there.
 DIAGNOSTICS_TOPIC = "/diagnostics"
 
@@ -33,6 +35,8 @@ EXECUTED_QOS = QoSProfile(
 # Sensors: only the newest message counts, and best effort matches every publisher.
 SENSOR_QOS = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 COMMAND_QOS = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=1, reliability=ReliabilityPolicy.RELIABLE)
+# Two processes of one name share the topic: a beat of one must not replace the last one of the other.
+HEARTBEAT_QOS = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=10, reliability=ReliabilityPolicy.RELIABLE)
 DIAGNOSTICS_QOS = QoSProfile(
     history=HistoryPolicy.KEEP_LAST, depth=10, reliability=ReliabilityPolicy.RELIABLE
 )

@@ -71,6 +71,10 @@ class RobotConfig(Document):
     reconnect_initial_backoff_s: Annotated[float, _seconds(0.01, 60.0, "first pause between attempts")] = 0.5
     reconnect_max_backoff_s: Annotated[float, _seconds(0.01, 600.0, "longest pause between attempts")] = 10.0
     max_offline_s: Annotated[float, _seconds(1.0, 86_400.0, "give up after this time offline")] = 60.0
+    watchdog_timeout_s: Annotated[
+        float,
+        _seconds(0.05, 10.0, "control tick late by this: the command watchdog stops the controllers"),
+    ] = 0.2
     accept_new_policy: Annotated[
         bool, Field(description="reconnect even to a server whose policy differs from the first session's")
     ] = False

@@ -45,11 +45,12 @@ class ControlLoop:
         gc.freeze()
         self._thread.start()
 
-    def stop(self) -> None:
-        """End the thread; it finishes the tick it is in."""
+    def stop(self) -> bool:
+        """End the thread, which finishes the tick it is in; return whether it has ended."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(timeout=1.0)
+        return not self._thread.is_alive()
 
     def _run(self) -> None:
         try:

@@ -38,11 +38,13 @@ from remote_inference.core.robot.effects import (
     Warn,
 )
 from remote_inference.core.robot.engine import Engine
+from remote_inference.core.robot.heartbeat import Heartbeat
 from remote_inference.core.robot.tick import Tick
 from remote_inference.monitoring.diagnostics import Diagnostics, robot_diagnostic
 from remote_inference.msg import ActionChunk, ClientState, ExecutedAction, Observation
 from remote_inference.nodes.parameters import declare_parameters
 from remote_inference.nodes.robot.control_loop import ControlLoop
+from remote_inference.nodes.robot.heart import Heart
 from remote_inference.nodes.robot.operator_services import OperatorServices, Work
 from remote_inference.nodes.robot.presence import Presence
 from remote_inference.nodes.robot.sensor_hub import SensorHub, Snapshot
@@ -134,6 +136,8 @@ class RemoteInference(Node):
         self._presence = Presence(self)
         self._topics = TopicWatch(self, self._contract)
         self._operator = OperatorServices(self, self._engine, self._operate)
+        beats = Heartbeat(self._contract.period_s, self._config.watchdog_timeout_s)
+        self._heart = Heart(self, beats, self._pause_after_a_stop)
 
     def close(self) -> None:
         """Stop commanding, end the session and wait a moment for the server to receive the call."""
@@ -145,7 +149,7 @@ class RemoteInference(Node):
                 with suppress(Exception):
                     self._tick(time.monotonic_ns(), self._control.ticks)
             time.sleep(self._contract.period_s)  # for stop commands: silence may not stop the robot
-        self._control.stop()
+        self._heart.end(stopped=self._control.stop() and self._engine.playback.finished)
         self._stop.set()
         self._wake.set()
         self._worker.join(CLOSE_TIMEOUT_S)
@@ -174,6 +178,12 @@ class RemoteInference(Node):
     def _operate(self, command: Work) -> None:
         self._submit(command)
         self._submit(self._report_state)
+
+    def _pause_after_a_stop(self, cause: str) -> None:
+        """Pause at once: the arm was stopped from outside, and a person decides when it goes on."""
+        self._engine.control.change(paused=True)
+        self._operate(self._engine.pause)
+        self.get_logger().error(f"paused until resume: {cause}")
 
     def _on_chunk(self, data: bytes) -> None:
         now_ns = time.monotonic_ns()
@@ -316,13 +326,17 @@ class RemoteInference(Node):
 
     def _tick(self, now_ns: int, index: int) -> None:
         self._look_for_controllers()
+        self._heart.look_back(now_ns)
         tick: Tick = self._engine.playback.tick(now_ns)
         stamp_ns = time.time_ns()
+        commanding = False
         if tick.horizon is not None:
             stamp = time_message(stamp_ns)
             for publisher, writer in self._commands:
                 if writer.takes_horizon or not tick.is_for_horizons_alone:
                     publisher.publish(writer.message(tick.horizon, stamp))
+                    commanding = True
+        self._heart.beat(now_ns, index, commanding=commanding)
         episode_id = tick.queued.source.episode_id if tick.queued else self._engine.episode_id
         self._executed.append(ExecutedTick(index, stamp_ns, episode_id, tick))
 

@@ -1,0 +1,45 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The contract's section about ros2_control's controller manager."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, model_validator
+
+from remote_inference.core.document import Document
+from remote_inference.core.names import find_topic_name_problem
+
+
+def _require_node_name(name: str) -> str:
+    if problem := find_topic_name_problem(name):
+        raise ValueError(problem)
+    return name
+
+
+Controllers = tuple[Annotated[str, Field(min_length=1)], ...]
+
+
+class ControllerSwitch(Document):
+    """Which controllers the command watchdog wants to run in place of which others."""
+
+    controller_manager: Annotated[
+        str,
+        AfterValidator(_require_node_name),
+        Field(description="node of the controller manager, relative to the robot's namespace"),
+    ] = "controller_manager"
+    activate: Annotated[
+        Controllers, Field(description="controllers to activate, for example one that holds the arm")
+    ] = ()
+    deactivate: Annotated[
+        Controllers, Field(description="controllers to deactivate: those that `commands` feeds")
+    ] = ()
+
+    @model_validator(mode="after")
+    def _names_controllers(self) -> ControllerSwitch:
+        if not self.activate and not self.deactivate:
+            raise ValueError("found no controller in activate and deactivate, expected one at least")
+        if both := sorted(set(self.activate) & set(self.deactivate)):
+            raise ValueError(f"found {', '.join(both)} in activate and in deactivate, expected one of them")
+        return self

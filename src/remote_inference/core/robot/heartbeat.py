@@ -1,0 +1,50 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The robot's side of the command watchdog: when the control thread beats, and when it must pause.
+
+A control thread that was stuck goes on where it stood, but the watchdog has stopped the arm meanwhile. So the
+thread itself knows from the clock, before its next command, that it was given up.
+"""
+
+from __future__ import annotations
+
+from remote_inference.core.watchdog import Phase, WatchdogState
+
+MIN_BEAT_PERIOD_S = 0.01  # faster beats cost processor time and do not tell sooner of a death
+
+
+class Heartbeat:
+    """The beats of one control thread, and the trips of the watchdog that hears them."""
+
+    def __init__(self, period_s: float, timeout_s: float) -> None:
+        """period_s: of the control ticks. timeout_s: by how much a beat may be late."""
+        self.deadline_s = timeout_s + max(period_s, MIN_BEAT_PERIOD_S)
+        self._beat_ns: int | None = None
+        self._phase = Phase.IDLE
+        self._watched = False
+        self._known_trips = 0
+
+    def was_given_up(self, now_ns: int) -> bool:
+        """Return whether a watchdog has stopped the arm since the last beat. Ask before each command."""
+        return (
+            self._watched
+            and self._phase is Phase.COMMANDING
+            and self._beat_ns is not None
+            and now_ns - self._beat_ns > self.deadline_s * 1e9
+        )
+
+    def beat(self, now_ns: int, *, commanding: bool) -> Phase | None:
+        """Return the beat that is due after a tick, None while the last one still stands."""
+        phase = Phase.COMMANDING if commanding else Phase.IDLE
+        due_ns = 0 if self._beat_ns is None else self._beat_ns + MIN_BEAT_PERIOD_S * 1e9
+        if phase is self._phase and now_ns < due_ns:
+            return None
+        self._beat_ns, self._phase = now_ns, phase
+        return phase
+
+    def hear_watchdog(self, state: WatchdogState, trips: int) -> bool:
+        """Take a watchdog's state; return whether the robot must pause: once for each trip."""
+        latched = state in {WatchdogState.TRIPPED, WatchdogState.RETURNED}
+        is_new = latched and (not self._watched or trips != self._known_trips)
+        self._watched, self._known_trips = True, trips
+        return is_new

@@ -1,0 +1,59 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Publishes the control thread's heartbeat, and pauses the robot that the command watchdog has stopped."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from rclpy.node import Node
+
+from remote_inference.core.robot.heartbeat import Heartbeat
+from remote_inference.core.watchdog import Phase, WatchdogState
+from remote_inference.msg import Heartbeat as HeartbeatMessage
+from remote_inference.msg import WatchdogState as WatchdogMessage
+from remote_inference.wire.qos import HEARTBEAT_QOS, HEARTBEAT_TOPIC, LATCHED_QOS, WATCHDOG_TOPIC
+
+
+class Heart:
+    """The control thread itself publishes: a beat of any other thread would prove nothing."""
+
+    def __init__(self, node: Node, beats: Heartbeat, pause: Callable[[str], None]) -> None:
+        """pause: pauses the robot at once, on the thread that calls it, and says the cause."""
+        self._beats = beats
+        self._pause = pause
+        self._instance = random.getrandbits(64)
+        self._tick = 0
+        self._publisher = node.create_publisher(HeartbeatMessage, HEARTBEAT_TOPIC, HEARTBEAT_QOS)
+        node.create_subscription(WatchdogMessage, WATCHDOG_TOPIC, self._on_watchdog, LATCHED_QOS)
+
+    def look_back(self, now_ns: int) -> None:
+        """Pause if this tick is so late that the watchdog has stopped the arm. Call it before commanding."""
+        if self._beats.was_given_up(now_ns):
+            self._pause("the control thread was stuck, and the command watchdog has stopped the controllers")
+
+    def beat(self, now_ns: int, tick: int, *, commanding: bool) -> None:
+        """Tell that a tick is done. commanding: whether a command was published in it."""
+        self._tick = tick
+        phase = self._beats.beat(now_ns, commanding=commanding)
+        if phase is not None:
+            self._publish(phase)
+
+    def end(self, *, stopped: bool) -> None:
+        """Publish the last beat, after the control thread. stopped: the controllers got their stops."""
+        self._publish(Phase.ENDED if stopped else Phase.ABANDONED)
+
+    def _publish(self, phase: Phase) -> None:
+        self._publisher.publish(
+            HeartbeatMessage(
+                instance=self._instance,
+                tick=self._tick,
+                phase=int(phase),
+                deadline_s=self._beats.deadline_s,
+            )
+        )
+
+    def _on_watchdog(self, message: WatchdogMessage) -> None:
+        if self._beats.hear_watchdog(WatchdogState(message.state), message.trips):
+            self._pause(f"the command watchdog has stopped the controllers: {message.cause}")

@@ -1,0 +1,84 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""When the control thread beats, and when it knows that the watchdog has given it up."""
+
+from __future__ import annotations
+
+import pytest
+
+from remote_inference.core.robot.heartbeat import Heartbeat
+from remote_inference.core.watchdog import Phase, WatchdogState
+
+PERIOD_S, TIMEOUT_S = 1 / 30, 0.2
+MS = 1_000_000
+
+
+@pytest.fixture
+def watched() -> Heartbeat:
+    beats = Heartbeat(PERIOD_S, TIMEOUT_S)
+    assert not beats.hear_watchdog(WatchdogState.DISARMED, 0)
+    return beats
+
+
+@pytest.mark.parametrize(("rate_hz", "beats_per_s"), [(30.0, 30), (500.0, 100)])
+def test_a_fast_robot_beats_a_hundred_times_a_second_at_most(rate_hz: float, beats_per_s: int) -> None:
+    beats = Heartbeat(1 / rate_hz, TIMEOUT_S)
+    ticks = range(0, 10**9, round(1e9 / rate_hz))
+    sent = [now_ns for now_ns in ticks if beats.beat(now_ns, commanding=True) is not None]
+    assert len(sent) == pytest.approx(beats_per_s, abs=2)
+
+
+def test_a_change_is_told_at_once() -> None:
+    beats = Heartbeat(0.002, TIMEOUT_S)
+    assert beats.beat(0, commanding=False) is Phase.IDLE
+    assert beats.beat(2 * MS, commanding=False) is None
+    assert beats.beat(4 * MS, commanding=True) is Phase.COMMANDING
+    assert beats.beat(6 * MS, commanding=False) is Phase.IDLE
+
+
+def test_the_deadline_is_a_period_and_the_timeout() -> None:
+    assert Heartbeat(PERIOD_S, TIMEOUT_S).deadline_s == pytest.approx(PERIOD_S + TIMEOUT_S)
+    assert Heartbeat(1.0, TIMEOUT_S).deadline_s == pytest.approx(1.2)
+
+
+def test_a_thread_that_was_stuck_while_it_commanded_knows_it(watched: Heartbeat) -> None:
+    watched.beat(0, commanding=True)
+    assert not watched.was_given_up(230 * MS)
+    assert watched.was_given_up(240 * MS)
+    watched.beat(240 * MS, commanding=False)
+    assert not watched.was_given_up(270 * MS)
+
+
+def test_a_thread_that_was_stuck_in_a_pause_was_not_given_up(watched: Heartbeat) -> None:
+    watched.beat(0, commanding=False)
+    assert not watched.was_given_up(10_000 * MS)
+
+
+def test_without_a_watchdog_nobody_gave_the_thread_up() -> None:
+    beats = Heartbeat(PERIOD_S, TIMEOUT_S)
+    beats.beat(0, commanding=True)
+    assert not beats.was_given_up(10_000 * MS)
+
+
+def test_a_stop_pauses_once_and_its_repetitions_do_not_undo_resume(watched: Heartbeat) -> None:
+    assert watched.hear_watchdog(WatchdogState.TRIPPED, 1)
+    assert not watched.hear_watchdog(WatchdogState.TRIPPED, 1)
+    assert not watched.hear_watchdog(WatchdogState.RETURNED, 1)
+    assert not watched.hear_watchdog(WatchdogState.ARMED, 1)
+    assert watched.hear_watchdog(WatchdogState.TRIPPED, 2)
+
+
+@pytest.mark.parametrize(
+    ("state", "pauses"),
+    [
+        (WatchdogState.TRIPPED, True),
+        (WatchdogState.RETURNED, True),
+        (WatchdogState.DISARMED, False),
+        (WatchdogState.ARMED, False),
+    ],
+)
+def test_a_new_node_pauses_if_the_stop_of_the_old_one_still_stands(
+    state: WatchdogState, pauses: bool
+) -> None:
+    beats = Heartbeat(PERIOD_S, TIMEOUT_S)
+    assert beats.hear_watchdog(state, 3) is pauses

@@ -1,0 +1,87 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What stops a controller, and which controllers the contract may switch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from builders import FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY, JOINTS, contract_document
+
+from remote_inference.core.command_interfaces import COMMAND_INTERFACES
+from remote_inference.core.contract import Contract
+from remote_inference.core.controller_stop import ControllerStop, stop_controller
+from remote_inference.core.document import DocumentError, parse_document
+
+MEASURED = {"shoulder": 0.4, "elbow": -0.2}
+
+
+def make(kind: str = "position", command_type: str = FLOAT64_MULTI_ARRAY, **changes: Any) -> Contract:
+    document = contract_document(kind)
+    document["commands"][0]["type"] = command_type
+    return parse_document({**document, **changes}, Contract, "test")
+
+
+def stop_of(contract: Contract, measured: dict[str, float]) -> ControllerStop:
+    return stop_controller(contract, contract.commands[0], measured)
+
+
+@pytest.mark.parametrize("kind", ["velocity", "effort"])
+@pytest.mark.parametrize(
+    "command_type", [name for name in COMMAND_INTERFACES.names if name != JOINT_TRAJECTORY]
+)
+def test_zero_stops_a_velocity_and_an_effort_wherever_the_arm_is(kind: str, command_type: str) -> None:
+    stop = stop_of(make(kind, command_type), {})
+    assert stop.action is not None
+    assert stop.action.tolist() == [0.0, 0.0]
+    assert stop.outcome == f"sent zero {kind}"
+
+
+def test_a_trajectory_controller_holds_where_the_arm_is() -> None:
+    stop = stop_of(make(command_type=JOINT_TRAJECTORY), MEASURED)
+    assert stop.action is not None
+    np.testing.assert_array_equal(stop.action, [MEASURED[name] for name in JOINTS])
+
+
+def test_a_trajectory_controller_whose_arm_is_not_heard_is_reported_as_not_stopped() -> None:
+    stop = stop_of(make(command_type=JOINT_TRAJECTORY), {"shoulder": 0.4})
+    assert stop.action is None
+    assert stop.failed
+    assert stop.outcome == "not stopped, no fresh position of elbow to hold"
+
+
+def test_a_forward_position_controller_is_left_at_its_target() -> None:
+    """Zeros would be a target, and the measured position of a loaded arm lies below its target."""
+    stop = stop_of(make(), MEASURED)
+    assert stop.action is None
+    assert not stop.failed
+    assert stop.outcome == "nothing sent, it keeps its last target"
+
+
+def test_controllers_without_a_position_to_hold_do_not_keep_others_from_holding() -> None:
+    sinks = [{"topic": name, "type": JOINT_TRAJECTORY, "names": [name]} for name in JOINTS]
+    contract = make(commands=sinks)
+    stops = [stop_controller(contract, sink, {"elbow": -0.2}) for sink in contract.commands]
+    assert [stop.failed for stop in stops] == [True, False]
+
+
+def test_a_contract_names_the_controllers_to_switch() -> None:
+    switch = make(watchdog_switch={"activate": ["hold"], "deactivate": ["arm"]}).watchdog_switch
+    assert switch is not None
+    assert (switch.activate, switch.deactivate) == (("hold",), ("arm",))
+    assert switch.controller_manager == "controller_manager"
+
+
+@pytest.mark.parametrize(
+    ("switch", "problem"),
+    [
+        ({}, "found no controller in activate and deactivate, expected one at least"),
+        ({"activate": ["arm"], "deactivate": ["arm"]}, "found arm in activate and in deactivate"),
+        ({"activate": ["hold"], "controller_manager": "a b"}, "found ' ' in 'a b'"),
+    ],
+)
+def test_a_switch_that_makes_no_sense_is_refused_by_name(switch: dict[str, Any], problem: str) -> None:
+    with pytest.raises(DocumentError, match=f"watchdog_switch.*{problem}"):
+        make(watchdog_switch=switch)

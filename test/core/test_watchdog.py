@@ -1,0 +1,175 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""When the command watchdog stops a robot's controllers, on a clock of the test's own."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from remote_inference.core.watchdog import (
+    DESCRIPTIONS,
+    STOPS,
+    TRANSITIONS,
+    Phase,
+    Watchdog,
+    WatchdogEvent,
+    WatchdogState,
+)
+
+A, B = 11, 12  # instances
+DEADLINE_S = 0.25
+
+
+class Clocked:
+    """A watchdog whose clock runs in steps of 10 ms, each with one check."""
+
+    def __init__(self) -> None:
+        self.watchdog = Watchdog()
+        self.now_ns = 10**12
+        self.stops = 0
+
+    def beat(self, phase: Phase, instance: int = A) -> None:
+        self.watchdog.hear(instance, phase, DEADLINE_S, self.now_ns)
+
+    def run(self, seconds: float, beat: Phase | None = None, instance: int = A) -> None:
+        """Let time pass, with a beat of one kind every 10 ms."""
+        for _ in range(round(seconds * 100)):
+            self.now_ns += 10_000_000
+            if beat is not None:
+                self.beat(beat, instance)
+            self.stops += self.watchdog.check(self.now_ns)
+
+    @property
+    def state(self) -> WatchdogState:
+        return self.watchdog.state
+
+
+@pytest.fixture
+def clocked() -> Clocked:
+    return Clocked()
+
+
+@pytest.fixture
+def tripped(clocked: Clocked) -> Clocked:
+    clocked.run(0.5, Phase.COMMANDING)
+    clocked.run(0.5)
+    assert clocked.state is WatchdogState.TRIPPED
+    clocked.stops = 0
+    return clocked
+
+
+def test_silence_after_a_command_stops_the_controllers_after_the_deadline(clocked: Clocked) -> None:
+    clocked.run(0.5, Phase.COMMANDING)
+    assert clocked.state is WatchdogState.ARMED
+    clocked.run(DEADLINE_S)
+    assert clocked.stops == 0
+    clocked.run(0.01)
+    assert clocked.stops == 1
+    assert clocked.state is WatchdogState.TRIPPED
+    assert "silent for 0.26 s" in clocked.watchdog.cause
+    clocked.run(1.0)
+    assert clocked.stops == STOPS
+    assert clocked.watchdog.trips == 1
+
+
+@pytest.mark.parametrize("last", [Phase.IDLE, Phase.ENDED])
+def test_silence_after_a_pause_or_an_end_in_order_is_no_fault(clocked: Clocked, last: Phase) -> None:
+    clocked.run(0.5, Phase.COMMANDING)
+    clocked.beat(last)
+    clocked.run(60.0)
+    assert clocked.state is WatchdogState.DISARMED
+    assert clocked.stops == clocked.watchdog.trips == 0
+
+
+def test_a_node_that_was_never_heard_is_no_fault(clocked: Clocked) -> None:
+    clocked.run(60.0)
+    assert clocked.state is WatchdogState.DISARMED
+    assert not clocked.stops
+
+
+def test_a_node_that_ends_without_stopping_its_controllers_is_not_waited_for(clocked: Clocked) -> None:
+    clocked.run(0.5, Phase.COMMANDING)
+    clocked.beat(Phase.ABANDONED)
+    clocked.run(0.01)
+    assert clocked.stops == 1
+    assert clocked.watchdog.cause == "the robot node ended without stopping its controllers"
+
+
+def test_a_healthy_node_is_never_fought(clocked: Clocked) -> None:
+    clocked.run(0.5, Phase.COMMANDING)
+    clocked.run(0.3)
+    assert 0 < clocked.stops < STOPS
+    sent = clocked.stops
+    clocked.run(5.0, Phase.COMMANDING)
+    assert clocked.stops == sent
+
+
+@pytest.mark.parametrize("beats_of_the_other", [Phase.IDLE, Phase.COMMANDING, Phase.ENDED])
+def test_another_process_of_the_name_does_not_stand_for_one_that_hangs(
+    clocked: Clocked, beats_of_the_other: Phase
+) -> None:
+    clocked.run(0.5, Phase.COMMANDING, A)
+    clocked.run(DEADLINE_S + 0.05, beats_of_the_other, B)
+    assert clocked.watchdog.trips == 1
+
+
+def test_a_stop_stays_latched_until_the_node_is_back_paused_and_resumed(tripped: Clocked) -> None:
+    tripped.run(1.0, Phase.COMMANDING)  # back, and has not heard of the stop yet
+    assert tripped.state is WatchdogState.TRIPPED
+    tripped.run(5.0, Phase.IDLE)
+    assert tripped.state is WatchdogState.RETURNED
+    tripped.run(0.1, Phase.COMMANDING)
+    assert tripped.state is WatchdogState.ARMED
+    assert tripped.watchdog.trips == 1
+
+
+def test_an_end_of_the_node_does_not_unlatch_a_stop(tripped: Clocked) -> None:
+    tripped.beat(Phase.ENDED)
+    assert tripped.state is WatchdogState.TRIPPED
+
+
+@pytest.mark.parametrize("paused_before", [False, True])
+def test_a_node_that_falls_silent_again_is_stopped_again(tripped: Clocked, paused_before: bool) -> None:
+    if paused_before:
+        tripped.run(0.1, Phase.IDLE)
+    tripped.run(0.1, Phase.COMMANDING)
+    tripped.run(1.0)
+    assert tripped.stops == STOPS
+    assert tripped.watchdog.trips == 2
+    assert tripped.state is WatchdogState.TRIPPED
+
+
+def test_time_in_which_the_watchdog_itself_hung_is_not_the_node_s_silence(clocked: Clocked) -> None:
+    clocked.run(0.5, Phase.COMMANDING)
+    clocked.now_ns += 10**10
+    clocked.run(0.1)
+    assert not clocked.stops
+    clocked.run(DEADLINE_S)  # but a dead node is found after another deadline
+    assert clocked.watchdog.trips == 1
+
+
+@pytest.mark.parametrize(
+    ("phase", "deadline_s"), [(9, 0.2), (1, math.nan), (1, math.inf), (1, 0.0), (1, -1.0)]
+)
+def test_a_heartbeat_that_no_node_sends_is_refused_by_value(phase: int, deadline_s: float) -> None:
+    watchdog = Watchdog()
+    with pytest.raises(ValueError, match=f"found phase {phase} and deadline_s {deadline_s}, expected"):
+        watchdog.hear(A, phase, deadline_s, 0)
+    assert not watchdog.armed
+
+
+def test_it_is_armed_until_the_last_stop_is_sent(clocked: Clocked) -> None:
+    assert not clocked.watchdog.armed
+    clocked.run(0.1, Phase.COMMANDING)
+    assert clocked.watchdog.armed
+    clocked.run(DEADLINE_S + 0.02)
+    assert clocked.watchdog.armed
+    clocked.run(0.5)
+    assert not clocked.watchdog.armed
+
+
+def test_the_table_leads_to_every_state_and_each_is_explained() -> None:
+    assert set(TRANSITIONS.values()) == set(WatchdogState) == set(DESCRIPTIONS)
+    assert {event for _, event in TRANSITIONS} == set(WatchdogEvent)

@@ -1,0 +1,227 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The robot's own node dies, freezes or hangs: the command watchdog, another process, stops the arm."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from rig import DEADLINE_S, write_manifest
+from waiting import wait_until
+from watched_arm import PERIOD_S, TIMEOUT_S, WatchedArm, in_order_of_sink
+
+from remote_inference.deployment.process_group import ProcessError
+
+LATE = 10  # times the time in which the watchdog must act, on a machine as loaded as it may be
+ELSEWHERE = [0.3, -0.4]  # [rad] where the arm is measured when the fault has begun
+Note = Callable[[str, str], None]
+
+
+@pytest.fixture
+def watched(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[WatchedArm]:
+    made = WatchedArm(tmp_path, request.param)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def wait_for_stop(arm: WatchedArm, begin_ns: int) -> str:
+    """Wait until the watchdog has stopped the arm, and judge the stop; return what happened."""
+    arm.wait_for(lambda: arm.first_stop_since(begin_ns), "the stop")
+    trip = arm.wait_for_watchdog("TRIPPED")
+    stop = arm.first_stop_since(begin_ns)
+    assert stop is not None
+    assert stop.values == (in_order_of_sink(ELSEWHERE) if arm.controller == "trajectory" else (0.0, 0.0))
+    under_way = arm.moves_since(begin_ns)
+    assert all(command.time_ns < stop.time_ns for command in under_way)
+    stopped_s = (stop.time_ns - begin_ns) / 1e9
+    assert TIMEOUT_S - PERIOD_S < stopped_s < LATE * (TIMEOUT_S + PERIOD_S)
+    assert trip.trips == 1
+    assert ("sent a hold" if arm.controller == "trajectory" else "sent zero velocity") in trip.stops[0]
+    words = "hold of the measured position" if arm.controller == "trajectory" else "zero velocity"
+    return f"the watchdog sent {words} after {stopped_s:.2f} s"
+
+
+def begin(arm: WatchedArm, cause: Callable[[], None]) -> int:
+    """Begin a fault; return its time. The arm is somewhere else from then on: what it holds must be that."""
+    begin_ns = time.time_ns()
+    cause()
+    arm.positions = ELSEWHERE
+    return begin_ns
+
+
+def go_on_after_resume(arm: WatchedArm) -> None:
+    """Judge a robot node that is back: it waits for the operator, and the watchdog for both."""
+    arm.wait_for_watchdog("RETURNED")
+    arm.wait_for(lambda: arm.states[-1].paused, "the robot is paused")
+    paused_ns = time.time_ns()
+    arm.wait_for(lambda: arm.states[-1].header.stamp.sec > paused_ns // 10**9 + 1, "a later state")
+    assert not arm.moves_since(paused_ns)
+    assert arm.trigger("resume").success
+    arm.wait_for_motion()
+    arm.wait_for_watchdog("ARMED")
+
+
+@pytest.mark.parametrize(
+    "watched",
+    [
+        pytest.param(
+            "velocity", marks=pytest.mark.fault("the robot's node is killed, with a velocity controller")
+        ),
+        pytest.param(
+            "trajectory", marks=pytest.mark.fault("the robot's node is killed, with a trajectory controller")
+        ),
+    ],
+    indirect=True,
+)
+def test_a_killed_node_is_stopped_and_its_successor_waits_for_the_operator(
+    watched: WatchedArm, note: Note
+) -> None:
+    watched.start()
+    begin_ns = begin(watched, watched.robot.kill)
+    stopped = wait_for_stop(watched, begin_ns)
+    watched.start_watched_robot()  # with autostart
+    go_on_after_resume(watched)
+    note(f"{stopped}; a new node stays paused", "-, `resume`")
+
+
+@pytest.mark.parametrize(
+    "watched",
+    [
+        pytest.param(
+            "velocity", marks=pytest.mark.fault("the robot's node is frozen, with a velocity controller")
+        ),
+        pytest.param(
+            "trajectory", marks=pytest.mark.fault("the robot's node is frozen, with a trajectory controller")
+        ),
+    ],
+    indirect=True,
+)
+def test_a_frozen_node_is_stopped_and_comes_back_paused(watched: WatchedArm, note: Note) -> None:
+    watched.start()
+    begin_ns = begin(watched, lambda: watched.robot.send_signal(signal.SIGSTOP))
+    stopped = wait_for_stop(watched, begin_ns)
+    thawed_ns = time.time_ns()
+    watched.robot.send_signal(signal.SIGCONT)
+    watched.wait_for_watchdog("RETURNED")
+    assert len(watched.moves_since(thawed_ns)) <= 1  # that of the tick in which it was frozen
+    go_on_after_resume(watched)
+    note(f"{stopped}; paused when it came back", "-, `resume`")
+
+
+@pytest.mark.parametrize(
+    "watched",
+    [
+        pytest.param(
+            "velocity", marks=pytest.mark.fault("the control thread hangs, with a velocity controller")
+        ),
+        pytest.param(
+            "trajectory", marks=pytest.mark.fault("the control thread hangs, with a trajectory controller")
+        ),
+    ],
+    indirect=True,
+)
+def test_a_hung_control_thread_in_a_live_node_is_stopped_and_comes_back_paused(
+    watched: WatchedArm, note: Note
+) -> None:
+    watched.start()
+    begin_ns = begin(watched, watched.stick_control)
+    stopped = wait_for_stop(watched, begin_ns)
+    states = len(watched.states)
+    watched.wait_for(lambda: len(watched.states) > states + 2, "states of the live process")
+    assert watched.watchdog_states[-1].state_name == "TRIPPED"
+    freed_ns = time.time_ns()
+    watched.free_control()
+    watched.wait_for_watchdog("RETURNED")
+    assert not watched.moves_since(freed_ns)
+    go_on_after_resume(watched)
+    note(f"{stopped}; paused when it came back", "-, `resume`")
+
+
+@pytest.mark.parametrize("watched", ["velocity"], indirect=True)
+def test_a_node_that_pauses_or_ends_in_order_is_left_alone(watched: WatchedArm) -> None:
+    watched.start()
+    assert watched.trigger("pause").success
+    watched.wait_for_watchdog("DISARMED")
+    assert watched.trigger("resume").success
+    watched.wait_for_motion()
+    watched.wait_for_watchdog("ARMED")
+    watched.robot.terminate()
+    assert watched.robot.wait(DEADLINE_S) == 0
+    watched.wait_for_watchdog("DISARMED")
+    ended = len(watched.received)
+    reports = len(watched.watchdog_states)
+    watched.wait_for(lambda: len(watched.watchdog_states) > reports + 2, "reports of a second")
+    assert watched.watchdog_states[-1].trips == 0
+    assert len(watched.received) == ended
+
+
+@pytest.mark.parametrize(
+    "watched",
+    [pytest.param("velocity", marks=pytest.mark.fault("the command watchdog is killed"))],
+    indirect=True,
+)
+def test_without_its_watchdog_the_robot_is_stopped_and_everything_ends(
+    watched: WatchedArm, note: Note, tmp_path: Path
+) -> None:
+    parameters = tmp_path / "parameters.yaml"
+    node = {"ros__parameters": {"autostart": True, **watched.parameters()}}
+    parameters.write_text(yaml.safe_dump({"/**/remote_inference": node}))
+    watched.start_server(write_manifest(tmp_path, policy={"chunk_size": 60}))
+    command = ["robot", "--namespace", watched.namespace, "--contract", watched.write_contract()]
+    deployment = subprocess.Popen(
+        [sys.executable, "-m", "remote_inference.cli", *command, "--params-file", parameters],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        watched.wait_for_watchdog("ARMED")
+        watched.wait_for_motion()
+        begin_ns = time.time_ns()
+        os.kill(child_of(deployment.pid, "command_watchdog"), signal.SIGKILL)
+        _, said = deployment.communicate(timeout=DEADLINE_S)
+    finally:
+        deployment.terminate()
+        deployment.wait(DEADLINE_S)
+    assert "command_watchdog was killed by SIGKILL" in said
+    assert deployment.returncode == 128 + signal.SIGKILL
+    wait_until(lambda: not watched.received[-1].moves, "the last command is a stop")
+    stop = watched.first_stop_since(begin_ns)
+    assert stop is not None
+    stopped_s = (stop.time_ns - begin_ns) / 1e9
+    ended = "`remote-inference robot` said so and ended"
+    note(f"{ended}; the node sent zeros after {stopped_s:.1f} s", "-, exit 137")
+
+
+def child_of(pid: int, word: str) -> int:
+    """Return the child of a process whose command line has a word as an argument."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            arguments = (folder / "cmdline").read_bytes().split(b"\0")
+        except OSError:  # it has ended
+            continue
+        if parent == pid and word.encode() in arguments:
+            return int(folder.name)
+    raise AssertionError(f"process {pid} has no child {word}")
+
+
+def test_a_process_group_reports_a_killed_watchdog(tmp_path: Path) -> None:
+    arm = WatchedArm(tmp_path, "velocity")
+    try:
+        arm.start()
+        arm.watchdog.kill()
+        arm.watchdog.wait(DEADLINE_S)
+        with pytest.raises(ProcessError, match="command_watchdog was killed by SIGKILL"):
+            arm.group.check()
+    finally:
+        arm.close()

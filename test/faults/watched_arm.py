@@ -1,0 +1,117 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""An arm with a velocity or a trajectory controller, whose commands a real watchdog watches."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rig import CONTRACT, DEEP_LATCHED_QOS, DEEP_QOS, JOINTS, Rig, write_contract, write_manifest
+from std_msgs.msg import Float64MultiArray
+from trajectory_msgs.msg import JointTrajectory
+
+from remote_inference.deployment import bringup
+from remote_inference.msg import WatchdogState
+from remote_inference.wire.qos import WATCHDOG_TOPIC
+
+TIMEOUT_S = 0.2  # watchdog_timeout_s, its default
+PERIOD_S = 1.0 / CONTRACT["fps"]
+TYPES: dict[str, Any] = {"velocity": Float64MultiArray, "trajectory": JointTrajectory}
+STUCK_CONTROL = Path(__file__).with_name("stuck_control")
+
+
+@dataclass(frozen=True)
+class Received:
+    """One command. `values` is in the order of the sink; of a trajectory its last point."""
+
+    time_ns: int  # arrival, stamped by the middleware's thread
+    values: tuple[float, ...]
+    moves: bool  # it is no stop
+
+
+class WatchedArm(Rig):
+    """The rig with a controller of one kind. The measured joints are those of the rig."""
+
+    def __init__(self, folder: Path, controller: str) -> None:
+        self.controller = controller
+        self.received: list[Received] = []
+        self.watchdog_states: list[WatchdogState] = []
+        self._stuck = folder / "stuck"
+        super().__init__(folder)
+        self.subscribe(WatchdogState, WATCHDOG_TOPIC, self.watchdog_states.append, DEEP_LATCHED_QOS)
+
+    def write_contract(self) -> Path:
+        type_name = "std_msgs/msg/Float64MultiArray"
+        actions = CONTRACT["actions"]
+        if self.controller == "velocity":
+            actions = {**actions, "kind": "velocity"}
+        else:
+            type_name = "trajectory_msgs/msg/JointTrajectory"
+        sink = {**CONTRACT["commands"][0], "type": type_name}
+        return write_contract(self.folder, actions=actions, commands=[sink])
+
+    def parameters(self) -> dict[str, Any]:
+        return {"fallback": "zero" if self.controller == "velocity" else "hold"}
+
+    def start(self) -> None:
+        """Start server, watchdog and robot; wait until the arm is commanded and the watchdog is armed."""
+        contract = self.write_contract()
+        self.start_server(write_manifest(self.folder, policy={"chunk_size": 60}))
+        self.watchdog = self.group.start(bringup.command_watchdog(contract, namespace=self.namespace))
+        self.start_watched_robot()
+        self.wait_for_watchdog("ARMED")
+        self.wait_for_motion()
+
+    def start_watched_robot(self) -> None:
+        path = os.pathsep.join(filter(None, [str(STUCK_CONTROL), os.environ.get("PYTHONPATH")]))
+        environment: Mapping[str, str] = {"PYTHONPATH": path, "STUCK_CONTROL": str(self._stuck)}
+        self.start_robot(self.folder / "contract.yaml", environment, **self.parameters())
+
+    def stick_control(self) -> None:
+        self._stuck.touch()
+
+    def free_control(self) -> None:
+        self._stuck.unlink()
+
+    def wait_for_watchdog(self, name: str) -> WatchdogState:
+        """Wait until the watchdog is in a state; return the message."""
+        self.wait_for(
+            lambda: self.watchdog_states and self.watchdog_states[-1].state_name == name,
+            f"the watchdog is {name}",
+        )
+        return self.watchdog_states[-1]
+
+    def wait_for_motion(self) -> None:
+        """Wait for commands that move the arm, newer than this call."""
+        begin_ns = time.time_ns()
+        self.wait_for(lambda: len(self.moves_since(begin_ns)) >= 10, "commands that move")
+
+    def moves_since(self, time_ns: int) -> list[Received]:
+        return [command for command in self.received if command.moves and command.time_ns > time_ns]
+
+    def first_stop_since(self, time_ns: int) -> Received | None:
+        stops = (command for command in self.received if not command.moves and command.time_ns > time_ns)
+        return next(stops, None)
+
+    def _start_controller(self) -> None:
+        kind = TYPES[self.controller]
+        self._controller = self.node.create_subscription(kind, "commands", self._receive_command, DEEP_QOS)
+
+    def _on_command(self, message: Any, info: dict[str, int | None]) -> None:
+        time_ns = info["received_timestamp"] or time.time_ns()
+        if isinstance(message, JointTrajectory):
+            values, moves = message.points[-1].positions, len(message.points) > 1
+        else:
+            values, moves = message.data, any(message.data)
+        self.received.append(Received(time_ns, tuple(values), moves))
+
+
+def in_order_of_sink(positions: list[float]) -> tuple[float, ...]:
+    """Return positions, in the order of JOINTS, as the controller takes them."""
+    assert len(positions) == len(JOINTS)
+    return tuple(reversed(positions))
