@@ -10,14 +10,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 import yaml
-from rig import DEADLINE_S, write_manifest
+from rig import DEADLINE_S, write_contract, write_manifest
 from waiting import wait_until
 from watched_arm import PERIOD_S, TIMEOUT_S, WatchedArm, in_order_of_sink
 
+from remote_inference.deployment import bringup
 from remote_inference.deployment.process_group import ProcessError
 
 LATE = 10  # times the time in which the watchdog must act, on a machine as loaded as it may be
@@ -163,6 +165,39 @@ def test_a_node_that_pauses_or_ends_in_order_is_left_alone(watched: WatchedArm) 
     watched.wait_for(lambda: len(watched.watchdog_states) > reports + 2, "reports of a second")
     assert watched.watchdog_states[-1].trips == 0
     assert len(watched.received) == ended
+
+
+@pytest.mark.parametrize("watched", ["velocity"], indirect=True)
+def test_a_node_that_ends_without_stopping_its_controllers_is_not_waited_for(watched: WatchedArm) -> None:
+    """Its control thread hangs, so nobody sends the stops; the last heartbeat says so."""
+    patience_s = 10.0
+    watched.start(watchdog_timeout_s=patience_s)
+    begin_ns = begin(watched, watched.stick_control)
+    watched.robot.terminate()
+    trip = watched.wait_for_watchdog("TRIPPED")
+    assert trip.cause == "the robot node ended without stopping its controllers"
+    stop = watched.first_stop_since(begin_ns)
+    assert stop is not None
+    assert (stop.time_ns - begin_ns) / 1e9 < patience_s
+
+
+@pytest.mark.parametrize("watched", ["velocity"], indirect=True)
+def test_the_watchdog_says_which_scheduling_it_really_has(watched: WatchedArm) -> None:
+    contract = watched.write_contract()
+    watchdog = watched.group.start(bringup.command_watchdog(contract, namespace=watched.namespace))
+    priority = watched.wait_for_watchdog("DISARMED").realtime_priority
+    assert priority == os.sched_getparam(watchdog.pid).sched_priority
+    assert (os.sched_getscheduler(watchdog.pid) == os.SCHED_FIFO) is (priority > 0)
+
+
+@pytest.mark.skipif(find_spec("controller_manager_msgs") is not None, reason="needs a machine without them")
+def test_a_switch_without_the_messages_for_it_is_refused_at_the_start(tmp_path: Path) -> None:
+    contract = write_contract(tmp_path, watchdog_switch={"activate": ["hold_controller"]})
+    process = bringup.command_watchdog(contract, namespace="/rig")
+    ended = subprocess.run(process.command(), capture_output=True, text=True, timeout=DEADLINE_S)
+    assert ended.returncode == 2
+    assert "cannot start: contract: watchdog_switch needs the package controller_manager_msgs" in ended.stderr
+    assert "Traceback" not in ended.stderr
 
 
 @pytest.mark.parametrize(

@@ -58,19 +58,19 @@ class WatchedArm(Rig):
     def parameters(self) -> dict[str, Any]:
         return {"fallback": "zero" if self.controller == "velocity" else "hold"}
 
-    def start(self) -> None:
+    def start(self, **parameters: Any) -> None:
         """Start server, watchdog and robot; wait until the arm is commanded and the watchdog is armed."""
         contract = self.write_contract()
         self.start_server(write_manifest(self.folder, policy={"chunk_size": 60}))
         self.watchdog = self.group.start(bringup.command_watchdog(contract, namespace=self.namespace))
-        self.start_watched_robot()
+        self.start_watched_robot(**parameters)
         self.wait_for_watchdog("ARMED")
         self.wait_for_motion()
 
-    def start_watched_robot(self) -> None:
+    def start_watched_robot(self, **parameters: Any) -> None:
         path = os.pathsep.join(filter(None, [str(STUCK_CONTROL), os.environ.get("PYTHONPATH")]))
         environment: Mapping[str, str] = {"PYTHONPATH": path, "STUCK_CONTROL": str(self._stuck)}
-        self.start_robot(self.folder / "contract.yaml", environment, **self.parameters())
+        self.start_robot(self.folder / "contract.yaml", environment, **self.parameters(), **parameters)
 
     def stick_control(self) -> None:
         self._stuck.touch()
