@@ -145,10 +145,10 @@ def test_the_environment_s_middleware_wins_over_the_default_and_is_warned_of(
 def test_an_argument_wins_over_the_environment(name: str, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RMW_IMPLEMENTATION", "rmw_cyclonedds_cpp")
     monkeypatch.setenv(zenoh_config.OVERRIDE_VARIABLE, 'connect/endpoints=["tcp/old:7447"]')
-    (node,) = start(name, rmw=zenoh_config.RMW, router="tls/host:7447")
-    assert node.additional_env["RMW_IMPLEMENTATION"] == zenoh_config.RMW
-    override = node.additional_env[zenoh_config.OVERRIDE_VARIABLE]
-    assert override.endswith('connect/endpoints=["tls/host:7447"];mode="client"')
+    for node in start(name, rmw=zenoh_config.RMW, router="tls/host:7447"):
+        assert node.additional_env["RMW_IMPLEMENTATION"] == zenoh_config.RMW
+        override = node.additional_env[zenoh_config.OVERRIDE_VARIABLE]
+        assert override.endswith('connect/endpoints=["tls/host:7447"];mode="client"')
     assert log.warnings == []
 
 
