@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from arm import GAP_S, NAMES, POLICY, Arm
 from fault import Fault
+from judge import MAX_ACTION_AGE_S
 from scripted_server import Behaviour, Reply, ScriptedServer, poisoned, right_answer
 
 from remote_inference.msg import ActionChunk, Observation
@@ -74,6 +75,47 @@ def test_a_late_answer_is_dropped(streaming: Arm, scripted: ScriptedServer, faul
         lambda observation: [(0.5, right_answer(observation))],
     )
     misbehave(streaming, scripted, behaviour, "chunks_dropped", fault)
+
+
+@pytest.mark.fault("one answer in five is lost")
+def test_a_lost_answer_is_asked_for_again(streaming: Arm, scripted: ScriptedServer, fault: Fault) -> None:
+    good, before = scripted.behaviour, count(streaming, "request_timeouts")
+    asked = lost = 0
+
+    def lose_one_in_five(observation: Observation) -> list[Reply]:
+        nonlocal asked, lost
+        asked += 1
+        if asked % 5:
+            return good(observation)
+        lost += 1
+        return []
+
+    fault.begins()
+    scripted.behaviour = lose_one_in_five
+    streaming.wait_for(lambda: lost >= WRONG_CHUNKS, "lost answers")
+    scripted.behaviour = good
+    fault.ends()
+    fault.wait_for_recovery()
+    assert fault.longest_gap_s < GAP_S
+    assert count(streaming, "request_timeouts") == before
+
+
+@pytest.mark.fault("chunks older than the age bound when they arrive")
+def test_chunks_that_arrive_too_old_lose_the_session(
+    arm: Arm, scripted: ScriptedServer, fault: Fault
+) -> None:
+    """The robot holds, tells the server off, and streams again with the first chunk in time."""
+    arm.start_arm(servers=[scripted.name], request_timeout_s=5.0)
+    good, before = scripted.behaviour, count(arm, "chunks_rejected")
+    first_state = len(arm.states)
+    fault.begins()
+    scripted.behaviour = lambda observation: [(MAX_ACTION_AGE_S + 0.3, right_answer(observation))]
+    arm.wait_until_held()
+    arm.wait_for(lambda: count(arm, "chunks_rejected") > before, "a chunk that is rejected")
+    arm.wait_for_state("RECONNECTING", first_state)
+    scripted.behaviour = good
+    fault.ends()
+    fault.wait_for_recovery()
 
 
 @pytest.mark.fault("answers that come twice")

@@ -51,6 +51,20 @@ def test_a_robot_holds_during_a_long_outage(streaming: Arm, fault: Fault) -> Non
     assert fault.longest_gap_s > OUTAGE_S
 
 
+@pytest.mark.fault("server back while the robot pauses for a minute between attempts")
+def test_a_server_that_returns_ends_the_pause(arm: Arm, fault: Fault) -> None:
+    """The pause is longer than any deadline of this test."""
+    arm.start_arm_server()
+    arm.start_arm(reconnect_initial_backoff_s=60.0, reconnect_max_backoff_s=60.0)
+    fault.begins()
+    arm.server.send_signal(signal.SIGINT)  # the robot is told, asks again at once, and begins to wait
+    arm.server.wait(10)
+    arm.wait_until_held()
+    arm.start_arm_server()
+    fault.ends()
+    fault.wait_for_recovery()
+
+
 @pytest.mark.fault("server killed (SIGKILL) and started again")
 def test_a_killed_server_is_found_again(streaming: Arm, fault: Fault) -> None:
     fault.begins()
