@@ -16,6 +16,7 @@ import pytest
 from rig import DEADLINE_S, Rig, write_contract, write_manifest
 
 from remote_inference.recording.bag import open_bag
+from remote_inference.wire.qos import EXECUTED_TOPIC
 
 
 def start(*arguments: Any, output: IO[bytes] | int = subprocess.PIPE) -> subprocess.Popen[str]:
@@ -101,7 +102,9 @@ def test_server_and_robot_run_until_interrupted_and_the_bag_is_whole(rig: Rig, t
         *("robot", "--contract", write_contract(tmp_path), "--namespace", rig.namespace),
         *("--params-file", parameters, "--record", tmp_path / "bag"),
     )
+    executed = rig.node.resolve_topic_name(EXECUTED_TOPIC)
     try:
+        rig.wait_for(lambda: rig.node.count_subscribers(executed) == 2, "the recorder beside this rig")
         rig.wait_for_commands(10)
     finally:
         for process in (robot, server):

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions end on a real server when robots vanish or fall silent, and a thousand leave nothing behind."""
+"""Sessions end on a real server when robots vanish or fall silent, and hundreds leave nothing behind."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bare_endpoints import growth_of_bare_endpoints, resident_bytes
 from fleet import FleetRobot, close_session
 from rig import Rig, write_contract, write_manifest
 
@@ -15,7 +16,7 @@ from remote_inference.msg import Observation, ServerStatus
 from remote_inference.wire.qos import CHUNK_TOPIC, EXCHANGE_QOS, LATCHED_QOS, OBSERVATION_TOPIC
 
 SERVER = "/policy_server"
-CYCLES = 1_000
+WARM_UP, CYCLES = 100, 300
 MIB = 1024 * 1024
 SLACK = 4  # threads or files that a middleware opens and closes as it likes; a leak is one per session
 
@@ -86,9 +87,8 @@ def test_a_robot_that_asks_another_server_loses_its_session_here(
 def footprint(pid: int) -> tuple[int, int, int]:
     """Return threads, open files and resident memory [bytes] of a process."""
     folder = Path(f"/proc/{pid}")
-    status = dict(line.split(":", 1) for line in (folder / "status").read_text().splitlines())
-    resident = int(status["VmRSS"].split()[0]) * 1024
-    return int(status["Threads"]), len(list((folder / "fd").iterdir())), resident
+    threads, files = len(list((folder / "task").iterdir())), len(list((folder / "fd").iterdir()))
+    return threads, files, resident_bytes(pid)
 
 
 def open_and_close(rig: Rig, cycles: int) -> None:
@@ -99,17 +99,19 @@ def open_and_close(rig: Rig, cycles: int) -> None:
         assert close_session(rig, opened)
 
 
-def test_a_thousand_sessions_leave_nothing_behind(
+def test_hundreds_of_sessions_leave_nothing_behind(
     rig: Rig, statuses: list[ServerStatus], tmp_path: Path
 ) -> None:
+    """Beyond what the middleware itself keeps: rmw_zenoh 0.2 keeps 7.5 KB of each pair of endpoints."""
     rig.start_server(write_manifest(tmp_path))
-    open_and_close(rig, CYCLES // 5)
+    open_and_close(rig, WARM_UP)
     threads, files, resident = footprint(rig.server.pid)
     open_and_close(rig, CYCLES)
     after_threads, after_files, after_resident = footprint(rig.server.pid)
     assert after_threads <= threads + SLACK
     assert after_files <= files + SLACK
-    assert after_resident - resident < 8 * MIB
+    bare = growth_of_bare_endpoints(rig.namespace, WARM_UP, CYCLES)
+    assert after_resident - resident - max(0, bare) < 2 * MIB, f"bare endpoints: {bare} bytes"
     rig.wait_for(has_sessions(statuses, 0), "no session")
     chunk_topic = f"{rig.namespace}/{CHUNK_TOPIC}"
     rig.wait_for(lambda: rig.node.count_publishers(chunk_topic) == 0, "no publisher of chunks")
