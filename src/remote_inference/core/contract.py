@@ -86,6 +86,13 @@ class JointLimit(Document):
     min: Annotated[Finite, Field(description="lowest command [unit of the action]")]
     max: Annotated[Finite, Field(description="highest command, above min [unit of the action]")]
     max_velocity: Annotated[Positive, Field(description="bound on the change of the command [unit/s]")]
+    max_following_error: Annotated[
+        Positive | None,
+        Field(
+            description="position actions: distance from its command beyond which a joint does not follow it "
+            "[unit]; left out: its way in 0.25 s at max_velocity"
+        ),
+    ] = None
     unit: Annotated[
         Name | None, Field(description="unit of the action; left out: rad, rad/s or Nm, by the kind")
     ] = None
@@ -116,6 +123,11 @@ class Actions(Document):
                 raise ValueError(
                     f"limits.{name}: found {limit.min} to {limit.max} for {self.kind} actions, "
                     "expected a range with 0, which stops the joint"
+                )
+            if self.kind != "position" and limit.max_following_error is not None:
+                raise ValueError(
+                    f"limits.{name}: found max_following_error with {self.kind} actions, "
+                    "expected it with position actions only"
                 )
         if unknown := [name for name in self.limits if name not in self.names]:
             raise ValueError(f"limits names {', '.join(unknown)}, expected only names of actions.names")

@@ -61,6 +61,8 @@ FAULTS: dict[str, Callable[[World], Any]] = {
     "fill": lambda world: setattr(world.server, "max_sessions", 0),
     "vacate": lambda world: setattr(world.server, "max_sessions", 4),
     "deafen": lambda world: setattr(world, "presence", not world.presence),
+    "drives off": lambda world: setattr(world, "driven", False),
+    "drives on": lambda world: world.drive(),
     "leave": lambda world: setattr(world, "heard", False),
     "return": lambda world: setattr(world, "heard", True),
     "freeze": lambda world: world.sensors.update({TOPICS[1]: False}),
@@ -77,8 +79,8 @@ OPERATOR: dict[str, Callable[[World], Any]] = {
 
 
 def push_is_safe(world: World) -> bool:
-    """An arm is moved by hand while it is paused or its controller is gone, not against its controller."""
-    return world.engine.paused or not world.heard
+    """An arm is moved by hand while nothing drives it, not against its controller."""
+    return world.engine.paused or not world.heard or not world.driven
 
 
 def spoil(chunk: Chunk, how: str) -> Chunk:
@@ -139,7 +141,7 @@ def test_the_robot_recovers_from_everything_that_is_not_the_end(config: dict, sc
     world.fate = lambda chunk: [(0, chunk)]
     world.inference_ns = ns(0.02)
     world.presence = True
-    for cure in ("restart", "wake", "vacate", "thaw", "return", "resume"):
+    for cure in ("restart", "wake", "vacate", "thaw", "return", "drives on", "resume"):
         (FAULTS | OPERATOR)[cure](world)
     world.reset()
     merged = world.engine.counters.chunks_merged

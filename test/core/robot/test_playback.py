@@ -379,7 +379,7 @@ def half_heard(kind: str = "position") -> Arm:
     arm.feed(np.full((20, 2), 0.9, np.float32))
     for index in range(5):
         arm.playback.tick(index * PERIOD_NS)
-    arm.playback.control.change(measured=np.array([-0.3, -0.3]))
+    arm.playback.control.change(measured=np.array([-0.3, 0.5]))
     arm.playback.listen(contract.commands[:1])
     return arm
 

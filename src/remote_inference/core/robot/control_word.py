@@ -25,6 +25,7 @@ class ControlWord:
     wants_home: bool = False  # with halted: go home first
     forgets: int = 0  # rises when another may have moved the robot: the next step begins where it is measured
     measured: NDArray[np.float64] | None = None  # joint positions `[action_dim]`, None when not fresh
+    measured_ns: int | None = None  # when, on the monotonic clock; None: now
 
 
 class ControlPanel:

@@ -78,6 +78,8 @@ class Engine:
         self.episode_id = 0
         self.handshake = Handshake(contract, config, client, robot_namespace, seed)
         self._measured: Float64Array | None = None
+        self._measured_ns = 0
+        self._told_astray: tuple[str, ...] = ()
         self._episode_start = True
         self._fed = False  # true once a chunk has been merged in this episode
         self._reset_deadline_ns: int | None = None
@@ -96,6 +98,9 @@ class Engine:
         """
         self.cycle.see(arrivals)
         self._measured = measured
+        self._measured_ns = min(
+            (arrivals.get(topic, 0) for topic in self._contract.measured_topics), default=0
+        )
         return self.tick(now_ns)
 
     def take_status_reply(self, server: str, reply: StatusReply | None, now_ns: int) -> list[Effect]:
@@ -177,7 +182,10 @@ class Engine:
         self._fed = True
         self._wanted_since_ns = None
         self.playback.starved = ""
-        effects = self._apply(Event.CHUNK_MERGED, f"chunk {chunk.seq_id} merged")
+        effects: list[Effect] = []
+        # A chunk leads an arm nowhere that does not follow.
+        if not (self.playback.astray and self.machine.state is State.STALLED):
+            effects += self._apply(Event.CHUNK_MERGED, f"chunk {chunk.seq_id} merged")
         latency_s = self.cycle.latency.quantile_s(0.95)
         if self.counters.chunks_merged == LATENCY_KNOWN_AFTER and latency_s is not None:
             effects += self.handshake.take_latency(latency_s)
@@ -303,7 +311,7 @@ class Engine:
         silent = self.cycle.look_for_stale_sources(now_ns)
         stale = set(self.cycle.stale_sources)
         fresh = not stale & set(self._contract.measured_topics)
-        self.control.change(measured=self._measured if fresh else None)
+        self.control.change(measured=self._measured if fresh else None, measured_ns=self._measured_ns)
         return [
             Warn(f"{topic}: nothing new for {self._config.max_sensor_age_s:g} s, requests wait for it")
             for topic in silent
@@ -345,7 +353,17 @@ class Engine:
         expected = not self._fed or self._config.request_mode == "blocking"
         if starved and not len(self.queue) and (late or not expected):
             effects += self._apply(Event.STARVED, starved)
-        return effects
+        return effects + self._check_following()
+
+    def _check_following(self) -> list[Effect]:
+        """Check whether a joint does not follow its commands: the fallback runs, whatever is queued."""
+        astray = self.playback.astray
+        news = astray and astray != self._told_astray
+        self._told_astray = astray
+        if not astray:
+            return []
+        cause = f"{', '.join(astray)}: farther from the last command than max_following_error"
+        return [*([Warn(cause)] if news else []), *self._apply(Event.STARVED, cause)]
 
     def _apply(self, event: Event, cause: str) -> list[Effect]:
         transition = self.machine.apply(event, cause)

@@ -21,9 +21,10 @@ NON_FINITE = "non_finite"  # NaN or infinity; a chunk with one is rejected whole
 SHAPE = "shape"  # chunk with another number of rows than the session agreed on
 DIMENSION = "dimension"  # chunk with another number of columns than the contract's actions
 SENSOR_AGE = "sensor_age"  # a source fell silent, or no fresh position to step from
+FOLLOWING_ERROR = "following_error"  # a joint does not follow its commands
 JOINT_LIMIT = "joint_limit"
 VELOCITY_LIMIT = "velocity_limit"
-RULES = (AGE, NON_FINITE, SHAPE, DIMENSION, SENSOR_AGE, JOINT_LIMIT, VELOCITY_LIMIT)
+RULES = (AGE, NON_FINITE, SHAPE, DIMENSION, SENSOR_AGE, FOLLOWING_ERROR, JOINT_LIMIT, VELOCITY_LIMIT)
 ROUNDING = 1e-6  # a float32 action at a limit may lie this far beyond it; corrected, but no intervention
 
 

@@ -12,7 +12,8 @@ from remote_inference.core.contract import CommandSink, Contract
 from remote_inference.core.robot.action_queue import ActionQueue
 from remote_inference.core.robot.control_word import ControlPanel, ControlWord
 from remote_inference.core.robot.fallbacks import FALLBACKS
-from remote_inference.core.robot.guard import AGE, SENSOR_AGE, Float64Array, Foreseen, Guard
+from remote_inference.core.robot.following import FollowingWatch
+from remote_inference.core.robot.guard import AGE, FOLLOWING_ERROR, SENSOR_AGE, Float64Array, Foreseen, Guard
 from remote_inference.core.robot.homing import Homing
 from remote_inference.core.robot.step_reference import StepReference
 from remote_inference.core.robot.tick import CommandSource, Tick
@@ -39,6 +40,7 @@ class Playback:
         self._fallback = FALLBACKS.get(fallback)()
         self._max_action_age_ns = max_action_age_ns
         self._reference = StepReference(contract.action_dim, is_position=guard.needs_position)
+        self._following = FollowingWatch(contract.actions, contract.period_s)
         self._horizon: Foreseen | None = None  # of the last tick, for trajectory controllers ...
         self._horizon_ns = 0  # ... when ...
         self._horizon_episode = 0  # ... and of which episode
@@ -49,6 +51,7 @@ class Playback:
         self._stop_ticks = 0  # stops still to command once there is nothing to execute
         self._word = ControlWord()  # of the tick in progress, or of the last one
         self.control = ControlPanel(self._word)
+        self.astray: tuple[str, ...] = ()  # joints that do not follow their commands
         self.starved = ""  # why the last tick had no action to execute; empty when it had one
 
     @property
@@ -74,22 +77,42 @@ class Playback:
         self._reference.lose(self._unheard)
         if self._word.forgets != before.forgets:
             self._reference.forget()
+            self._following.forget()
         if now_ns - self._commanded_ns > self._max_action_age_ns:  # another node may have moved the robot
             self._reference.forget()
             self._reference.lose(np.ones_like(self._unheard))
-        tick = self._decide(now_ns)
+        led_on = self._look_for_astray_joints(now_ns)
+        tick = self._decide(now_ns, led_on)
         if tick.command is not None:
             self._commanded_ns = now_ns
         return tick
 
-    def _decide(self, now_ns: int) -> Tick:
+    def _look_for_astray_joints(self, now_ns: int) -> bool:
+        """Return whether every joint follows its commands, or is tried again, and may be led on."""
+        word, last = self._word, self._reference.last
+        blocked = np.zeros_like(self._unheard)
+        if word.paused:
+            self._following.forget()
+        elif last is not None and word.measured is not None and self._guard.needs_position:
+            age_s = 0.0 if word.measured_ns is None else max(0, now_ns - word.measured_ns) / 1e9
+            led = self._reference.led
+            lost, blocked = self._following.look(last, word.measured, led, age_s=age_s, now_ns=now_ns)
+            self._reference.lose(lost)
+        self.astray = self._following.astray
+        return not blocked.any()
+
+    def _decide(self, now_ns: int, led_on: bool) -> Tick:
         word = self._word
         if word.halted or word.paused:
             self.starved = ""
             goes_home = word.wants_home and not word.paused and not self._homing_ended
-            return self._go_home(now_ns) if goes_home else self._stop()
+            return self._go_home(now_ns, led_on) if goes_home else self._stop()
         expired = self._queue.drop_captured_before(now_ns - self._max_action_age_ns)
         self._guard.refuse(AGE, expired)
+        if not led_on:
+            self._guard.refuse(FOLLOWING_ERROR)
+            self.starved = f"{', '.join(self.astray)}: the arm does not follow"
+            return self._fall_back((FOLLOWING_ERROR,))
         start = self._reference.start(word.measured)
         if start is None and self._guard.needs_position and len(self._queue):
             self._guard.refuse(SENSOR_AGE)
@@ -198,16 +221,17 @@ class Playback:
         horizon = guarded.action[np.newaxis]
         return Tick(guarded.action, CommandSource.HOLD, interventions=interventions, horizon=horizon)
 
-    def _go_home(self, now_ns: int) -> Tick:
+    def _go_home(self, now_ns: int, led_on: bool) -> Tick:
         """Command the next point of the way home, or stop when there is no home or no controller listens."""
         if self._home is None or self._reference.last is None or self._unheard.any():
             self._homing_ended = True
             return self._stop()
         start = self._reference.start(self._word.measured)
-        if start is None:  # another node moved the robot, and its position is unknown
-            self._guard.refuse(SENSOR_AGE)
+        if start is None or not led_on:  # the robot is nobody knows where, or does not follow
+            rule = SENSOR_AGE if start is None else FOLLOWING_ERROR
+            self._guard.refuse(rule)
             self._homing_ended = True
-            return self._stop((SENSOR_AGE,))
+            return self._stop((rule,))
         if self._homing is None:
             self._homing = Homing(start, self._home, now_ns)
         guarded = self._guard.check(self._homing.target(now_ns), start)

@@ -26,6 +26,11 @@ class StepReference:
         """True when another may have moved the robot since its last command."""
         return self._forgotten or self.last is None
 
+    @property
+    def led(self) -> Joints:
+        """Joints that should be at the last command, or on their way there."""
+        return np.zeros_like(self._astray) if self.forgotten else ~self._astray
+
     def forget(self) -> None:
         """Begin the next step of each joint where it is measured: another may have moved the robot."""
         self._forgotten = True

@@ -1,0 +1,135 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""An arm that does not follow its commands is not led on, is named, and steps on from where it is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from builders import JOINTS, MAX_STEP, PERIOD_NS, contract_document, make_config, ns
+from simulated_server import SimulatedServer
+from simulation import World, streaming
+
+from remote_inference.core.contract import Contract
+from remote_inference.core.document import DocumentError, parse_document
+from remote_inference.core.robot.following import LAG_S, RETRY_NS, FollowingWatch
+from remote_inference.core.robot.guard import FOLLOWING_ERROR
+from remote_inference.core.robot.state_machine import State
+from remote_inference.core.robot.tick import CommandSource
+
+BOUND = 0.3
+BOTH = np.ones(2, bool)
+
+
+def bounded_contract(**limits: float) -> Contract:
+    document = contract_document()
+    for name in JOINTS:
+        document["actions"]["limits"][name] |= limits
+    return parse_document(document, Contract, "test.contract.yaml")
+
+
+def make_watch(**limits: float) -> FollowingWatch:
+    contract = bounded_contract(**limits)
+    return FollowingWatch(contract.actions, contract.period_s)
+
+
+def look(watch: FollowingWatch, command: float, measured: float, **changes: float) -> list[bool]:
+    """Look at an arm whose shoulder is `measured` and whose elbow follows."""
+    now = {"age_s": 0.0, "now_ns": 0} | changes
+    return watch.look(np.array([command, 0.0]), np.array([measured, 0.0]), BOTH, **now)[1].tolist()
+
+
+def test_a_joint_is_astray_beyond_its_bound_alone():
+    watch = make_watch(max_following_error=BOUND)
+    assert look(watch, BOUND - 1e-9, 0.0) == [False, False]
+    assert look(watch, -BOUND - 1e-9, 0.0) == [True, False]
+    assert watch.astray == ("shoulder",)
+
+
+def test_by_default_the_bound_is_the_way_of_a_lag_at_full_speed():
+    bound = LAG_S * MAX_STEP * 1e9 / PERIOD_NS
+    assert look(make_watch(), bound - 1e-9, 0.0) == [False, False]
+    assert look(make_watch(), bound + 1e-9, 0.0) == [True, False]
+
+
+def test_what_a_joint_may_have_moved_since_it_was_measured_is_no_error():
+    watch = make_watch(max_following_error=BOUND)
+    assert look(watch, BOUND + MAX_STEP, 0.0, age_s=1.01 * PERIOD_NS / 1e9) == [False, False]
+
+
+def test_an_astray_joint_that_moves_is_let_go():
+    watch = make_watch(max_following_error=BOUND)
+    look(watch, 2 * BOUND, 0.0)
+    assert look(watch, 2 * BOUND, 0.9 * MAX_STEP) == [True, False]
+    led = np.zeros(2, bool)  # the last command does not hold any more
+    lost, blocked = watch.look(np.full(2, 0.6), np.array([1.1 * MAX_STEP, 0.0]), led, age_s=0.0, now_ns=1)
+    assert blocked.tolist() == [False, False]
+    assert lost.tolist() == [True, False], "the next step begins where it is"
+    assert watch.astray == ()
+
+
+def test_a_joint_that_stands_still_is_tried_again_after_a_pause_and_stays_named():
+    watch = make_watch(max_following_error=BOUND)
+    look(watch, 2 * BOUND, 0.0)
+    assert look(watch, 0.0, 0.0, now_ns=RETRY_NS - 1) == [True, False]
+    assert look(watch, 0.0, 0.0, now_ns=RETRY_NS) == [False, False]
+    assert watch.astray == ("shoulder",)
+
+
+@pytest.mark.parametrize("kind", ["velocity", "effort"])
+def test_only_positions_can_have_a_following_error(kind: str):
+    document = contract_document(kind)
+    document["actions"]["limits"]["elbow"]["max_following_error"] = 0.1
+    with pytest.raises(DocumentError, match=r"limits\.elbow: found max_following_error with"):
+        parse_document(document, Contract, "test.contract.yaml")
+
+
+class Climbing(SimulatedServer):
+    """Its policy leads both joints away from wherever they are."""
+
+    def rows(self, request):
+        rows = super().rows(request)
+        return np.tile(np.linspace(0.05, 1.0, len(rows), dtype=np.float32)[:, None], (1, 2))
+
+
+def drives_off(fallback: str) -> World:
+    world = World(make_config(fallback=fallback), [Climbing("/server_a")])
+    streaming(world)
+    world.push(np.array([-0.5, -0.5]))
+    world.reset()
+    world.driven = False
+    return world.run_until(lambda: world.state is State.STALLED, limit_s=10)
+
+
+@pytest.mark.parametrize("fallback", ["hold", "repeat_last"])
+def test_drives_that_are_off_stop_the_commands_and_the_joints_are_named(fallback: str):
+    world = drives_off(fallback)
+    assert "shoulder, elbow" in world.engine.machine.cause
+    assert "shoulder, elbow: farther" in world.warnings()
+    assert world.engine.guard.counts[FOLLOWING_ERROR] > 0
+    assert world.ticks[-1][1].interventions == (FOLLOWING_ERROR,)
+    assert world.ticks[-1][1].source in {CommandSource.NONE, CommandSource.REPEAT_LAST}
+    world.run(5)
+    assert world.state is State.STALLED, "chunks lead nowhere"
+    assert world.warnings().count("farther") == 1
+    since = [tick for at_ns, tick in world.ticks if at_ns > world.now_ns - ns(4)]
+    offered = [tick.command for tick in since if tick.command is not None]
+    assert np.abs(np.stack(offered) - world.position).max() <= MAX_STEP + 1e-9, "one step at a time"
+
+
+@pytest.mark.parametrize("held", [False, True])
+@pytest.mark.parametrize("fallback", ["hold", "repeat_last"])
+def test_drives_that_come_back_let_the_arm_step_on_from_where_it_is(fallback: str, held: bool):
+    """Whether the controller goes to its old target, or holds where the arm is until it is commanded."""
+    world = drives_off(fallback)
+    world.run(3)
+    merged = world.engine.counters.chunks_merged
+    if held:
+        world.driven = True
+    else:
+        world.drive()
+    world.run_until(
+        lambda: world.state is State.STREAMING and world.engine.counters.chunks_merged > merged, limit_s=5
+    )
+    assert world.engine.playback.astray == ()
+    assert (world.run(1).position > 0).all()
