@@ -24,6 +24,12 @@ ROUTED = ("robot", "server")
 @dataclass
 class LaunchContext:
     configurations: dict[str, str] = field(default_factory=dict)
+    is_shutdown: bool = False
+
+
+@dataclass
+class ProcessExited:
+    returncode: int
 
 
 @dataclass
@@ -70,14 +76,16 @@ class Node:
     parameters: list[Any]
     additional_env: dict[str, str]
     output: str
-    on_exit: Shutdown | None
+    on_exit: Any
 
 
 class Log:
-    warnings: list[str]
-
     def __init__(self) -> None:
-        self.warnings = []
+        self.warnings: list[str] = []
+        self.errors: list[str] = []
+
+    def error(self, text: str) -> None:
+        self.errors.append(text)
 
     def warning(self, text: str) -> None:
         self.warnings.append(text)
@@ -161,6 +169,32 @@ def test_a_router_without_a_protocol_starts_nothing(name: str, log: Log) -> None
 def test_a_bag_that_exists_starts_nothing(log: Log, tmp_path: Path) -> None:
     with pytest.raises(bringup.DeploymentError, match="exists already"):
         start("robot", record=str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("returncode", "is_shutdown", "said"),
+    [
+        (2, False, ["bag_recorder ended with exit code 2, the rest runs on without it"]),
+        (-9, False, ["bag_recorder ended with exit code -9, the rest runs on without it"]),
+        (0, False, ["bag_recorder ended with exit code 0, the rest runs on without it"]),
+        (-2, True, []),
+    ],
+)
+def test_a_recorder_that_ends_is_said_and_the_robot_runs_on(
+    log: Log, tmp_path: Path, returncode: int, is_shutdown: bool, said: list[str]
+) -> None:
+    nodes = {node.name: node for node in start("robot", namespace="robot_1", record=str(tmp_path / "bag"))}
+    assert isinstance(nodes["remote_inference"].on_exit, Shutdown)
+    nodes["bag_recorder"].on_exit(ProcessExited(returncode), LaunchContext(is_shutdown=is_shutdown))
+    assert log.errors == said
+
+
+def test_topics_are_recorded_under_a_namespace_without_its_slash(log: Log, tmp_path: Path) -> None:
+    nodes = {node.name: node for node in start("robot", namespace="robot_1", record=str(tmp_path / "bag"))}
+    assert {node.namespace for node in nodes.values()} == {"/robot_1"}
+    topics = nodes["bag_recorder"].parameters[-1]["topics"]
+    assert topics
+    assert all(topic.startswith("/robot_1/") for topic in topics)
 
 
 def test_the_demo_runs_on_the_middleware_in_force(log: Log) -> None:

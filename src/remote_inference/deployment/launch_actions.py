@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import launch.logging
@@ -51,7 +51,22 @@ def node_actions(processes: Iterable[bringup.Process]) -> list[Any]:
             parameters=[*map(str, process.parameter_files), dict(process.parameters)],
             additional_env=dict(process.environment),
             output="both",
-            on_exit=Shutdown(reason=f"{process.name} ended") if process.required else None,
+            on_exit=Shutdown(reason=f"{process.name} ended") if process.required else _report(process.name),
         )
         for process in processes
     ]
+
+
+def _report(name: str) -> Callable[[Any, Any], None]:
+    """Return what says that a process has ended which the robot can do without, such as its recorder.
+
+    It takes launch's event ProcessExited and the LaunchContext.
+    """
+
+    def report(event: Any, context: Any) -> None:
+        if not context.is_shutdown:
+            launch.logging.get_logger("remote_inference").error(
+                f"{name} ended with exit code {event.returncode}, the rest runs on without it"
+            )
+
+    return report
