@@ -125,6 +125,15 @@ def command(**values: Any) -> Change:
     return lambda d: d["commands"][0].update(values)
 
 
+def stop(**values: Any) -> Change:
+    given = {"topic": "estop", "type": "std_msgs/msg/Bool", "stop_when": True, **values}
+    return lambda d: d.update(stops={"button": {k: v for k, v in given.items() if v is not None}})
+
+
+def takeover(**values: Any) -> Change:
+    return lambda d: d.update(takeover={"topic": "teleop", "type": "sensor_msgs/msg/JointState", **values})
+
+
 BAD: list[tuple[Change, str, list[str]]] = [
     (lambda d: d.pop("robot_type"), "robot_type", ["missing"]),
     (lambda d: d.pop("actions"), "actions", ["missing"]),
@@ -181,6 +190,26 @@ BAD: list[tuple[Change, str, list[str]]] = [
         "home.positions.1",
         ["nan"],
     ),
+    (stop(stop_when=None), "stops.button.stop_when", ["missing", "the value that stops"]),
+    (stop(stop_when=1), "stops.button.stop_when", ["1", "true or false", "'silent'"]),
+    (stop(stop_when="silent"), "stops.button", ["silent_s", "missing"]),
+    (stop(silent_s=0), "stops.button.silent_s", ["0", "more than 0"]),
+    (stop(type="sensor_msgs/msg/Joy"), "stops.button", ["sensor_msgs/msg/Joy", "std_msgs/msg/Bool"]),
+    (stop(type="Bool"), "stops.button.type", ["'Bool'", "'std_msgs/msg/Bool'"]),
+    (stop(topic="e stop"), "stops.button.topic", ["' '"]),
+    (stop(topic="commands"), "", ["stops.button", "commands", "command"]),
+    (
+        stop(topic="joint_states"),
+        "",
+        ["stops.button.type", "std_msgs/msg/Bool", "sensor_msgs/msg/JointState"],
+    ),
+    (
+        takeover(type="trajectory_msgs/msg/JointTrajectory"),
+        "takeover.type",
+        ["JointTrajectory", "JointState"],
+    ),
+    (takeover(topic="commands"), "", ["takeover", "commands", "command"]),
+    (takeover(silent_s=-1), "takeover.silent_s", ["-1", "more than 0"]),
 ]
 
 
@@ -261,3 +290,14 @@ def test_a_topic_that_ros_refuses_is_refused_with_its_key(key: str):
     place[last] = "/joint-states"
     with pytest.raises(DocumentError, match=f"f: {key}: found '-' in '/joint-states', expected letters"):
         parse_document(document, Contract, "f")
+
+
+def test_stops_and_a_takeover_are_the_operators_inputs():
+    document = contract_document()
+    stop(stop_when="silent", type="sensor_msgs/msg/JointState", topic="joint_states", silent_s=0.3)(document)
+    takeover()(document)
+    inputs = parse_document(document, Contract, "f").operator_inputs
+    assert [(where, source.topic) for where, source in inputs.items()] == [
+        ("stops.button", "joint_states"),
+        ("takeover", "teleop"),
+    ]

@@ -53,6 +53,16 @@ def test_the_recorder_takes_the_exchange_the_joints_and_the_commands(tmp_path: P
     assert recorder.parameters["contract"] == str(CONTRACT)
 
 
+def test_the_recorder_takes_what_people_told_the_robot(tmp_path: Path) -> None:
+    stop = {"topic": "/estop", "type": "std_msgs/msg/Bool", "stop_when": True}
+    takeover = {"topic": "teleop", "type": "sensor_msgs/msg/JointState"}
+    content = yaml.safe_load(CONTRACT.read_text()) | {"stops": {"button": stop}, "takeover": takeover}
+    contract = tmp_path / "arm.contract.yaml"
+    contract.write_text(yaml.safe_dump(content))
+    topics = bringup.recorder(tmp_path / "bag", contract, namespace="/robot_1").parameters["topics"]
+    assert {"/estop:std_msgs/msg/Bool", "/robot_1/teleop:sensor_msgs/msg/JointState"} <= set(topics)
+
+
 @pytest.mark.parametrize("namespace", ["robot_1", "/robot_1", "/robot_1/"])
 def test_topics_are_recorded_whether_or_not_the_namespace_has_its_slash(
     tmp_path: Path, namespace: str

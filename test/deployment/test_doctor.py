@@ -15,6 +15,7 @@ from linters import ROOT
 from remote_inference.core.contract import load_contract
 from remote_inference.deployment import doctor
 from remote_inference.deployment.doctor import Finding, Level, TopicFacts
+from remote_inference.deployment.doctor_inputs import judge_inputs
 from remote_inference.deployment.zenoh_config import RMW, EndpointError
 from remote_inference.msg import ClientState, ServerStatus
 
@@ -59,6 +60,57 @@ def test_healthy_topics_are_ok() -> None:
     findings = list(doctor.judge_contract(CONTRACT, "/arm", HEALTHY))
     assert len(findings) == 4
     assert {finding.level for finding in findings} == {Level.OK}
+
+
+STOP = {"topic": "estop", "type": "std_msgs/msg/Bool", "stop_when": True}
+BEAT = {"topic": "beat", "type": "std_msgs/msg/Header", "stop_when": "silent", "silent_s": 0.5}
+TAKEOVER = {"topic": "teleop", "type": "sensor_msgs/msg/JointState"}
+HEARD = {
+    "/arm/estop": TopicFacts(("std_msgs/msg/Bool",), ("/panel",), (), (), 0.0),  # on change alone
+    "/arm/beat": TopicFacts(("std_msgs/msg/Header",), ("/panel",), (), (), 10.0),
+    "/arm/teleop": TopicFacts(("sensor_msgs/msg/JointState",), ("/leader",), (), (), 50.0),
+}
+
+
+@pytest.mark.parametrize(
+    ("topic", "changes", "level", "words"),
+    [
+        ("estop", {}, Level.OK, "0.0 Hz from /panel"),
+        (
+            "estop",
+            {"publishers": ()},
+            Level.ERROR,
+            "no publisher, expected std_msgs/msg/Bool; the robot does",
+        ),
+        ("estop", {"types": ("std_msgs/msg/Empty",)}, Level.ERROR, "published as std_msgs/msg/Empty"),
+        ("beat", {}, Level.OK, "10.0 Hz"),
+        (
+            "beat",
+            {"rate_hz": 1.0},
+            Level.ERROR,
+            "expected a message every 0.5 s; its silence counts as a stop",
+        ),
+        ("teleop", {}, Level.OK, "50.0 Hz from /leader"),
+        ("teleop", {"publishers": ()}, Level.WARNING, "a takeover would run the fallback"),
+        ("teleop", {"rate_hz": math.nan}, Level.WARNING, "a takeover would run the fallback"),
+    ],
+)
+def test_the_operator_s_inputs_are_judged(topic: str, changes: dict, level: Level, words: str) -> None:
+    contract = CONTRACT.model_validate(
+        {**CONTRACT.model_dump(), "stops": {"button": STOP, "watcher": BEAT}, "takeover": TAKEOVER}
+    )
+    facts = {**HEARD, f"/arm/{topic}": replace(HEARD[f"/arm/{topic}"], **changes)}
+    finding = about(list(judge_inputs(contract, "/arm", facts)), f"/arm/{topic}")
+    assert finding.level == level
+    assert words in finding.text
+
+
+def test_a_stopped_robot_is_told_the_way_back() -> None:
+    stopped = changed(STATE, stop="button: estop says true", paused=True)
+    (finding,) = doctor.judge_robots({"/arm": stopped})
+    assert finding.level == Level.ERROR
+    assert "stopped by button: estop says true" in finding.text
+    assert "remote-inference clear-stop arm" in finding.text
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,9 @@ ROBOT, SERVER = "rig/remote_inference: policy control", "policy_server: policy s
         ("STREAMING", {"paused": True}, WARN, "paused; STREAMING"),
         ("STALLED", {"paused": True}, WARN, "paused; STALLED"),
         ("DEAD", {"paused": True}, ERROR, "DEAD"),
+        ("STREAMING", {"stop": "button: estop says true", "paused": True}, ERROR, "stopped by button: estop"),
+        ("STREAMING", {"taken_over": True}, WARN, "taken over by a person; STREAMING"),
+        ("STREAMING", {"shadow": True}, OK, "shadow mode; STREAMING"),
     ],
 )
 def test_a_robot_is_judged_by_its_safety_state(state: str, changes: dict, level: bytes, words: str) -> None:
@@ -53,10 +56,14 @@ def test_a_robot_shows_its_cause_latency_guard_and_late_ticks() -> None:
         guard_names=["age", "velocity_limit"],
         guard_counts=[0, 7],
         late_ticks=3,
+        shadow_names=["elbow"],
+        shadow_error_mean=[0.125],
+        shadow_error_max=[0.5],
         stale_sources=["a", "b"],
     )
     values = {value.key: value.value for value in robot_diagnostic(message, "/rig").values}
     assert (values["latency_p50_ms"], values["latency_p95_ms"], values["late_ticks"]) == ("", "12.3", "3")
+    assert values["shadow_error_elbow"] == "mean 0.1250, max 0.5000"
     assert (values["guard_age"], values["guard_velocity_limit"]) == ("0", "7")
     assert values["stale_sources"] == "a, b"
 

@@ -8,6 +8,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -19,9 +20,10 @@ from remote_inference.core.contract import Contract
 from remote_inference.core.exchange import in_namespace
 from remote_inference.deployment import doctor, zenoh_config
 from remote_inference.deployment.doctor import Finding, Level, TopicFacts
+from remote_inference.deployment.doctor_inputs import judge_inputs
 from remote_inference.nodes.graph import full_name
 from remote_inference.nodes.operator_client import OperatorClient, OperatorError
-from remote_inference.nodes.robot.sensor_hub import MESSAGE_TYPES
+from remote_inference.wire import WireError, message_class
 from remote_inference.wire.qos import SENSOR_QOS
 
 OWN_NAME = "doctor_verb"
@@ -49,6 +51,7 @@ def examine(timeout_s: float, contract: Contract | None, namespace: str) -> Iter
             unused = doctor.find_unused_topics(contract, watch.servers)
             topics = _observe_topics(ros, contract, namespace)
             yield from doctor.judge_contract(contract, namespace, topics, unused)
+            yield from judge_inputs(contract, namespace, topics)
 
 
 def _look_for_router(variables: dict[str, str]) -> Iterator[Finding]:
@@ -78,11 +81,13 @@ def _examine_graph(ros: OperatorClient, watch: FleetWatch) -> Iterator[Finding]:
 
 def _observe_topics(ros: OperatorClient, contract: Contract, namespace: str) -> dict[str, TopicFacts]:
     arrivals: dict[str, list[float]] = {}
-    for topic, type_name in contract.sensor_types.items():
+    listened = {source.topic: source.type for source in contract.operator_inputs.values()}
+    for topic, type_name in (listened | contract.sensor_types).items():
         name = in_namespace(namespace, topic)
         arrivals[name] = []
         take = partial(_keep_arrival, arrivals[name])
-        ros.node.create_subscription(MESSAGE_TYPES[type_name], name, take, SENSOR_QOS, raw=True)
+        with suppress(WireError):  # a type that is not installed is heard by nobody
+            ros.node.create_subscription(message_class(type_name), name, take, SENSOR_QOS, raw=True)
     ros.spin(1.0)  # until the publishers know the subscriptions
     begun_s = time.monotonic()
     ros.spin(LISTEN_S)

@@ -65,7 +65,7 @@ def trigger(arguments: argparse.Namespace) -> int:
     """Call the service of the verb's name; return the exit code."""
     from std_srvs.srv import Trigger  # noqa: PLC0415
 
-    return call(arguments, Trigger, arguments.verb, Trigger.Request())
+    return call(arguments, Trigger, arguments.verb.replace("-", "_"), Trigger.Request())
 
 
 def call(arguments: argparse.Namespace, kind: Any, service: str, request: Any, *fields: str) -> int:

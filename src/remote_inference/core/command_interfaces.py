@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The message types that command controllers: one writer in `wire.commands` and one line for each."""
+"""The message types of commands: one writer or reader in `wire.commands` and one line for each."""
 
 from __future__ import annotations
 
@@ -36,3 +36,8 @@ COMMAND_INTERFACES.add(
 COMMAND_INTERFACES.add(
     "sensor_msgs/msg/JointState", CommandInterface(f"{_WRITERS}.joint_state:JointStateWriter")
 )
+
+# By message type, "module:class" of the wire.commands.CommandReader of a person's commands.
+TAKEOVER_INTERFACES = Registry[type]("takeover type")
+TAKEOVER_INTERFACES.add("sensor_msgs/msg/JointState", f"{_WRITERS}.joint_state:JointStateReader")
+TAKEOVER_INTERFACES.add("std_msgs/msg/Float64MultiArray", f"{_WRITERS}.multi_array:ArrayReader")

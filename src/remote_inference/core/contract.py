@@ -8,34 +8,20 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from remote_inference.core.command_interfaces import COMMAND_INTERFACES, CommandInterface
+from remote_inference.core.contract_fields import Finite, Name, Names, Positive, Topic
 from remote_inference.core.controller_switch import ControllerSwitch
 from remote_inference.core.document import Document, NameIn, load_document, parse_document, parse_yaml
 from remote_inference.core.exchange import ImageFeature
 from remote_inference.core.limits import MAX_TASK_LENGTH
-from remote_inference.core.names import find_topic_name_problem
+from remote_inference.core.operator_inputs import StopInput, TakeoverInput
 
 JOINT_STATE = "sensor_msgs/msg/JointState"
 IMAGE = "sensor_msgs/msg/Image"
 COMPRESSED_IMAGE = "sensor_msgs/msg/CompressedImage"
 UNITS = {"position": "rad", "velocity": "rad/s", "effort": "Nm"}  # by the kind of the actions
-
-
-def _require_topic_name(name: str) -> str:
-    if problem := find_topic_name_problem(name):
-        raise ValueError(problem)
-    return name
-
-
-Name = Annotated[str, Field(min_length=1)]
-Names = Annotated[tuple[Name, ...], Field(min_length=1)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Finite = Annotated[float, Field(allow_inf_nan=False)]
-Topic = Annotated[
-    str, AfterValidator(_require_topic_name), Field(description="topic, relative to the robot's namespace")
-]
 
 
 class StateSource(Document):
@@ -205,6 +191,14 @@ class Contract(Document):
             "controllers; left out: nothing"
         ),
     ] = None
+    stops: Annotated[
+        Mapping[str, StopInput],
+        Field(description="inputs that stop the robot, by the name that its state gives each"),
+    ] = {}
+    takeover: Annotated[
+        TakeoverInput | None,
+        Field(description="a person's commands, executed between `takeover` and `release`"),
+    ] = None
 
     @model_validator(mode="after")
     def _consistent(self) -> Contract:
@@ -212,6 +206,7 @@ class Contract(Document):
         self._check_topics()
         self._check_measured()
         self._check_home()
+        self._check_operator_inputs()
         return self
 
     def _check_topics(self) -> None:
@@ -268,6 +263,28 @@ class Contract(Document):
                 raise ValueError(
                     f"home.positions: found {position} for {name}, expected {limit.min} to {limit.max}"
                 )
+
+    def _check_operator_inputs(self) -> None:
+        known = self.sensor_types | {sink.topic: sink.type for sink in self.commands}
+        commanded = {sink.topic for sink in self.commands}
+        for where, source in self.operator_inputs.items():
+            if source.topic in commanded:
+                raise ValueError(
+                    f"{where}: found the topic of a command, {source.topic}, expected one that others publish"
+                )
+            other = known.setdefault(source.topic, source.type)
+            if other != source.type:
+                raise ValueError(
+                    f"{where}.type: found {source.type} for {source.topic}, expected {other} as elsewhere"
+                )
+
+    @property
+    def operator_inputs(self) -> dict[str, StopInput | TakeoverInput]:
+        """The stop inputs and the takeover topic, by their place in the contract."""
+        inputs: dict[str, StopInput | TakeoverInput] = {
+            f"stops.{name}": stop for name, stop in self.stops.items()
+        }
+        return inputs | ({"takeover": self.takeover} if self.takeover else {})
 
     @property
     def period_s(self) -> float:

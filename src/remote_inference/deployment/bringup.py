@@ -225,7 +225,7 @@ def recorder(
     rmw: str = "",
     router: str = "",
 ) -> Process:
-    """Describe the recorder of one robot: the package's topics, its joints and its commands.
+    """Describe the recorder of one robot: the package's topics, joints, commands, stops and takeover.
 
     It is not required: a full disk must not end control.
 
@@ -240,6 +240,7 @@ def recorder(
     types = {**RECORDED_TOPICS, **(extra_topics or {})}
     types |= {source.topic: source.type for source in wiring.joint_sources}
     types |= {sink.topic: sink.type for sink in wiring.commands}
+    types |= {source.topic: source.type for source in wiring.operator_inputs.values()}
     topics = [f"{in_namespace(namespace, topic)}:{type_name}" for topic, type_name in types.items()]
     return Process(
         "bag_recorder",

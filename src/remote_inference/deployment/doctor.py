@@ -217,6 +217,9 @@ def _judge_robot(name: str, state: Any) -> Iterator[Finding]:
         yield Finding(Level.ERROR, subject, found, "STREAMING", "mend the cause and start its node again")
     elif not state.session_id:
         yield Finding(Level.ERROR, subject, f"no session, {found}", "a session", "look at servers above")
+    elif state.stop:
+        advice = f"make it good, then 'remote-inference clear-stop {name.strip('/')}' and resume"
+        yield Finding(Level.ERROR, subject, f"stopped by {state.stop}", "no stop", advice)
     elif state.paused:
         advice = f"'remote-inference resume {name.strip('/')}' lets it move"
         yield Finding(Level.WARNING, subject, f"paused, {found}", "resumed", advice)

@@ -93,7 +93,8 @@ ROBOT_LEVELS: Mapping[int, bytes] = {
 def robot_diagnostic(state: ClientState, hardware_id: str) -> DiagnosticStatus:
     """Return the robot's status by its safety state: at least WARN when it is paused or lacks a sensor.
 
-    A robot that an operator has paused is an ERROR only when DEAD, for the pause is intended.
+    A robot that an operator has paused is an ERROR only when DEAD, for the pause is intended. One that a stop
+    input stopped is an ERROR.
     """
     level, message = ROBOT_LEVELS[state.state], f"{state.state_name}: {state.cause}"
     if state.state == ClientState.RECONNECTING and state.queue_length:
@@ -101,13 +102,22 @@ def robot_diagnostic(state: ClientState, hardware_id: str) -> DiagnosticStatus:
     if state.stale_sources:
         level = max(level, DiagnosticStatus.WARN)
         message += f"; waits for {', '.join(state.stale_sources)}"
-    if state.paused and state.state != ClientState.DEAD:
+    if state.taken_over:
+        level, message = max(level, DiagnosticStatus.WARN), f"taken over by a person; {message}"
+    if state.shadow:
+        message = f"shadow mode; {message}"
+    if state.stop:
+        level, message = DiagnosticStatus.ERROR, f"stopped by {state.stop}; {message}"
+    elif state.paused and state.state != ClientState.DEAD:
         level, message = DiagnosticStatus.WARN, f"paused; {message}"
     guard_counts = zip(state.guard_names, state.guard_counts, strict=True)
     values = {
         "state": state.state_name,
         "cause": state.cause,
         "paused": str(state.paused).lower(),
+        "stop": state.stop,
+        "taken_over": str(state.taken_over).lower(),
+        "shadow": str(state.shadow).lower(),
         "server": state.server,
         "session_id": state.session_id,
         "policy_version": state.policy_version,
@@ -122,6 +132,12 @@ def robot_diagnostic(state: ClientState, hardware_id: str) -> DiagnosticStatus:
         "control_ticks": str(state.control_ticks),
         "late_ticks": str(state.late_ticks),
         **{f"guard_{name}": str(count) for name, count in guard_counts},
+        **{
+            f"shadow_error_{name}": f"mean {mean:.4f}, max {largest:.4f}"
+            for name, mean, largest in zip(
+                state.shadow_names, state.shadow_error_mean, state.shadow_error_max, strict=True
+            )
+        },
     }
     return _status(level, message, hardware_id, values)
 

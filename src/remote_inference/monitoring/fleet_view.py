@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from remote_inference.monitoring.tables import Table
@@ -18,7 +18,7 @@ ROBOT_FIELDS = (
     *("state_name", "cause", "paused", "server", "session_id", "session_epoch", "episode_id", "task"),
     *("policy_version", "queue_length", "playback_left_s", "latency_p50_ms", "latency_p95_ms", "delay_steps"),
     *("stale_sources", "requests", "chunks_merged", "chunks_dropped", "chunks_rejected", "request_timeouts"),
-    *("reconnects", "control_ticks", "late_ticks"),
+    *("reconnects", "control_ticks", "late_ticks", "stop", "taken_over", "shadow", "shadow_ticks"),
 )
 SERVER_FIELDS = (
     *("instance_id", "lifecycle_state", "accepting", "policy_name", "policy_revision", "policy_fingerprint"),
@@ -32,7 +32,14 @@ def robot_as_json(namespace: str, state: Any | None) -> dict[str, Any]:
     if state is None:
         return {"robot": namespace}
     guard = dict(zip(state.guard_names, map(int, state.guard_counts), strict=True))
-    return {"robot": namespace, **_plain(state, ROBOT_FIELDS), "guard": guard}
+    return {
+        "robot": namespace,
+        **_plain(state, ROBOT_FIELDS),
+        "guard": guard,
+        "shadow_error": {
+            name: {"mean": mean, "max": largest} for name, mean, largest in _shadow_errors(state)
+        },
+    }
 
 
 def server_as_json(name: str, status: Any | None) -> dict[str, Any]:
@@ -73,12 +80,28 @@ def describe_robot(namespace: str, state: Any) -> Table:
         "guard": ", ".join(guard) or "no intervention",
         "control": f"{state.control_ticks} ticks, {state.late_ticks} late",
     }
+    if state.stop:
+        rows["stopped by"] = state.stop
+    if state.shadow:
+        errors = (f"{name} {mean:.4f} (max {largest:.4f})" for name, mean, largest in _shadow_errors(state))
+        rows["shadow"] = f"{state.shadow_ticks} ticks, mean distance from the arm: {', '.join(errors)}"
     return Table("", ("", " "), list(rows.items()))
 
 
 def state_of(state: Any) -> str:
-    """Return the state's name, and whether the robot is paused."""
-    return f"{state.state_name}, paused" if state.paused else str(state.state_name)
+    """Return the state's name, and what the operator must know beside it: stopped, paused, who commands."""
+    marks = {
+        "shadow": state.shadow,
+        "taken over": state.taken_over,
+        "stopped": state.stop,
+        "paused": state.paused and not state.stop,
+    }
+    return ", ".join([str(state.state_name), *(mark for mark, is_set in marks.items() if is_set)])
+
+
+def _shadow_errors(state: Any) -> Iterator[tuple[str, float, float]]:
+    """Yield joint, mean and largest distance of its would-be commands."""
+    return zip(state.shadow_names, state.shadow_error_mean, state.shadow_error_max, strict=True)
 
 
 def _robot_row(name: str, state: Any | None) -> tuple[str, ...]:

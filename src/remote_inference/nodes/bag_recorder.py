@@ -13,7 +13,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,6 +27,7 @@ from remote_inference.nodes.parameters import declare_parameters
 from remote_inference.nodes.runtime import STEADY_CLOCK, StartupError, run_node
 from remote_inference.recording.background_writer import BackgroundWriter
 from remote_inference.recording.bag import BagError, BagTopic, BagWriter
+from remote_inference.wire import WireError, message_types
 from remote_inference.wire.qos import EXCHANGE_QOS, EXECUTED_QOS, LATCHED_QOS
 
 GRAPH_POLL_S = 0.5  # how often the graph is searched for topics named without a type
@@ -96,13 +96,10 @@ def parse_topics(entries: Iterable[str]) -> dict[str, str]:
 
 def message_class(msgtype: str) -> Any:
     """Return the Python class of `package/msg/Name`. Raises RecorderError when it is not installed."""
-    package, _, name = msgtype.partition("/msg/")
     try:
-        return getattr(import_module(f"{package}.msg"), name)
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise RecorderError(
-            f"message type {msgtype!r} is not installed; expected 'package/msg/Name'"
-        ) from error
+        return message_types.message_class(msgtype)
+    except WireError as error:
+        raise RecorderError(str(error)) from error
 
 
 def contract_text(path: str) -> str:

@@ -16,7 +16,12 @@ from remote_inference.wire.arrays import (
     unpack_extras,
 )
 from remote_inference.wire.chunk import chunk_from_bytes, chunk_from_message, chunk_to_message
-from remote_inference.wire.commands import CommandWriter, make_command_writer
+from remote_inference.wire.commands import (
+    CommandReader,
+    CommandWriter,
+    make_command_reader,
+    make_command_writer,
+)
 from remote_inference.wire.images import (
     ImageError,
     decode_jpeg,
@@ -27,6 +32,7 @@ from remote_inference.wire.images import (
     image_to_message,
 )
 from remote_inference.wire.jpeg import JPEG_LIBRARIES
+from remote_inference.wire.message_types import message_class
 from remote_inference.wire.observation import (
     observation_from_message,
     observation_to_message,
@@ -44,6 +50,7 @@ from remote_inference.wire.session import (
 __all__ = [
     "JPEG_LIBRARIES",
     "CameraReader",
+    "CommandReader",
     "CommandWriter",
     "ImageError",
     "JointReader",
@@ -62,7 +69,9 @@ __all__ = [
     "from_float32_field",
     "image_from_message",
     "image_to_message",
+    "make_command_reader",
     "make_command_writer",
+    "message_class",
     "observation_from_message",
     "observation_to_message",
     "offer_from_request",

@@ -34,6 +34,8 @@ EXECUTED_QOS = QoSProfile(
 )
 # Sensors: only the newest message counts, and best effort matches every publisher.
 SENSOR_QOS = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+# Stops by value: none may be lost, and they may come in quick succession.
+STOP_QOS = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=10, reliability=ReliabilityPolicy.RELIABLE)
 COMMAND_QOS = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=1, reliability=ReliabilityPolicy.RELIABLE)
 # Two processes of one name share the topic: a beat of one must not replace the last one of the other.
 HEARTBEAT_QOS = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=10, reliability=ReliabilityPolicy.RELIABLE)

@@ -73,6 +73,7 @@ class World:
         self.now_ns = ns(100)
         self.start_ns = self.now_ns
         self.position = np.zeros(2)  # the arm follows its commands at once
+        self.follows = True  # False: in shadow mode, nobody hears the commands
         self.sensors = dict.fromkeys(self.contract.topics, True)  # which of them deliver
         self.stamps: dict[str, Callable[[int], int]] = {}  # of a topic's messages by the robot's clock
         self._clocks = {topic: ContentClock() for topic in self.contract.topics}
@@ -186,12 +187,13 @@ class World:
         assert not self.engine.dead or tick.source is CommandSource.HOMING, "nothing but the way home"
         assert not self.engine.paused, "a paused robot is not commanded"
         assert (np.abs(tick.command) <= LIMIT).all()
-        self._check_step(tick.command)
+        if self.follows:
+            self._check_step(tick.command)
         if tick.source is CommandSource.CHUNK:
             assert tick.queued is not None
             assert self.now_ns - tick.queued.source.capture_ns <= ns(self.config.max_action_age_s)
             assert tick.queued.source.episode_id == self.engine.episode_id
-        if self.heard and self.driven:
+        if self.heard and self.driven and self.follows:
             self.position = tick.command
         self._last_command = tick.command
 
@@ -330,6 +332,22 @@ class World:
 
     def resume(self) -> None:
         self.carry_out(self.engine.resume(self.now_ns))
+
+    def clear_stop(self) -> str:
+        problem, effects = self.engine.clear_stop(self.now_ns)
+        self.carry_out(effects)
+        return problem
+
+    def take_over(self) -> str:
+        self._open_request = None
+        problem, effects = self.engine.take_over(self.now_ns)
+        self.carry_out(effects)
+        return problem
+
+    def release(self) -> str:
+        problem, effects = self.engine.release(self.now_ns)
+        self.carry_out(effects)
+        return problem
 
     def reset(self, task: str = "") -> None:
         self.carry_out(self.engine.reset(task, self.now_ns))

@@ -14,7 +14,10 @@ EXAMPLES = ("remote-inference status", "remote-inference status robot_1 --json")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_robot(parser)
-    shape = '{"robot", "guard": {rule: count}} and the fields of ClientState'
+    shape = (
+        '{"robot", "guard": {rule: count}, "shadow_error": {joint: {"mean", "max"}}} and the fields '
+        "of ClientState"
+    )
     add_output_arguments(parser, json_shape=shape, quiet="")
 
 

@@ -24,6 +24,10 @@ class RobotConfig(Document):
         Field(min_length=1, description="fully qualified names of policy servers, in order of preference"),
     ] = ("/policy_server",)
     autostart: Annotated[bool, Field(description="start requesting and commanding without `resume`")] = False
+    command_mode: Annotated[
+        Literal["live", "shadow"],
+        Field(description="shadow: run everything and command nothing; `executed` says what would be sent"),
+    ] = "live"
     request_mode: Annotated[
         Literal["overlap", "blocking"],
         Field(description="overlap: request while the robot moves; blocking: only when the queue is empty"),

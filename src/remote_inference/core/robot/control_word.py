@@ -23,6 +23,7 @@ class ControlWord:
     paused: bool = True
     halted: bool = False  # true when DEAD or at the node's end: no action is executed any more
     wants_home: bool = False  # with halted: go home first
+    taken_over: bool = False  # a person commands, not the queue
     forgets: int = 0  # rises when another may have moved the robot: the next step begins where it is measured
     measured: NDArray[np.float64] | None = None  # joint positions `[action_dim]`, None when not fresh
     measured_ns: int | None = None  # when, on the monotonic clock; None: now

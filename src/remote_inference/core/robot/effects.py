@@ -68,6 +68,13 @@ class Report:
 
 
 @dataclass(frozen=True)
+class StopLatched:
+    """Publish ClientState and log that a stop input has stopped the robot."""
+
+    cause: str
+
+
+@dataclass(frozen=True)
 class Warn:
     """Log a warning."""
 
@@ -96,6 +103,7 @@ Effect = (
     | ResetEnded
     | SendRequest
     | Report
+    | StopLatched
     | Warn
     | Inform
     | Stop

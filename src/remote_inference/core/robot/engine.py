@@ -18,18 +18,23 @@ from remote_inference.core.robot.action_queue import ActionQueue, DelayPolicy
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.effects import (
     Effect,
+    Inform,
     Report,
     ResetEnded,
     ResetSession,
     SendRequest,
     Stop,
+    StopLatched,
     Warn,
 )
 from remote_inference.core.robot.guard import SHAPE, Float64Array, Guard
 from remote_inference.core.robot.handshake import Handshake
+from remote_inference.core.robot.human_commands import HumanCommands
 from remote_inference.core.robot.playback import Playback
 from remote_inference.core.robot.request_cycle import Rejection, RequestCycle
+from remote_inference.core.robot.shadow import ShadowComparison
 from remote_inference.core.robot.state_machine import Event, State, StateMachine
+from remote_inference.core.robot.stop_inputs import StopInputs
 
 LATENCY_KNOWN_AFTER = 20  # chunks
 
@@ -62,21 +67,29 @@ class Engine:
         self._config = config
         self.queue = ActionQueue(DelayPolicy(config.delay_policy))
         self.guard = Guard(contract.actions, contract.period_s)
+        self.stops = StopInputs(contract.stops)
+        self.human = HumanCommands(contract.takeover.silent_s) if contract.takeover else None
+        self.shadow = ShadowComparison(contract.action_dim) if config.command_mode == "shadow" else None
         self.playback = Playback(
             self.queue,
             self.guard,
             contract,
             fallback=config.fallback,
             max_action_age_ns=_ns(config.max_action_age_s),
+            stops=self.stops,
+            human=self.human,
+            shadow=self.shadow,
         )
         self.control = self.playback.control
-        self.control.change(paused=not config.autostart)
+        self._starts_when_safe = config.autostart and bool(contract.stops)
+        self.control.change(paused=not config.autostart or self._starts_when_safe)
         self.cycle = RequestCycle(contract, config, self.queue, self.guard)
         self.machine = StateMachine()
         self.counters = Counters()
         self.task = contract.task
         self.episode_id = 0
         self.handshake = Handshake(contract, config, client, robot_namespace, seed)
+        self._stopped_by = ""  # the latched stop that has been carried out
         self._measured: Float64Array | None = None
         self._measured_ns = 0
         self._told_astray: tuple[str, ...] = ()
@@ -211,13 +224,20 @@ class Engine:
 
     def pause(self) -> list[Effect]:
         """Stop requests and commands, keep the queue."""
+        self._starts_when_safe = False
         self.control.change(paused=True)
         self.cycle.abandon()
         self._wanted_since_ns = None
         return []
 
     def resume(self, now_ns: int) -> list[Effect]:
-        """Request and command again; the next tick drops actions that have aged out meanwhile."""
+        """Request and command again; the next tick drops actions that have aged out meanwhile.
+
+        Refused with a warning while `stops.find_obstacle` finds one.
+        """
+        if problem := self.stops.find_obstacle(now_ns):
+            return [Warn(f"not resumed: {problem}")]
+        self._starts_when_safe = False
         self.control.change(forget=True, paused=False)
         self._failures_in_a_row = 0
         return self.tick(now_ns)
@@ -225,12 +245,7 @@ class Engine:
     def reset(self, task: str, now_ns: int) -> list[Effect]:
         """Begin a new episode: empty queue, next episode_id, latency kept. An empty task keeps the old."""
         effects = self._end_reset("overtaken by the next reset")
-        self.queue.clear()
-        self.control.change(forget=True)
-        self.cycle.abandon()
-        self.cycle.forget_seen(now_ns)
-        self._wanted_since_ns = None
-        self._fed = False
+        self._drop_plan(now_ns)
         self.episode_id += 1
         self._episode_start = True
         self.task = task or self.task
@@ -243,6 +258,53 @@ class Engine:
             ResetSession(self.handshake.server, session.session_id, self.episode_id, session.session_token),
         ]
 
+    def clear_stop(self, now_ns: int) -> tuple[str, list[Effect]]:
+        """Release a latched stop; the robot stays paused. Return why it is not released, or ''."""
+        effects = self._look_at_stops(now_ns)  # paused before it may be released
+        if problem := self.stops.clear(now_ns):
+            return problem, effects
+        cleared, self._stopped_by = self._stopped_by, ""
+        return "", [*effects, Inform(f"stop cleared: {cleared}")]
+
+    def take_over(self, now_ns: int) -> tuple[str, list[Effect]]:
+        """Let a person command instead of the policy, which is asked nothing. Return why not, or ''."""
+        if self.human is None:
+            return "the contract names no takeover topic", []
+        if self.shadow is not None:
+            return "command_mode is shadow: this node commands nothing", []
+        self.control.change(taken_over=True)
+        self._drop_plan(now_ns)
+        return "", [Inform("taken over by a person")]
+
+    def release(self, now_ns: int) -> tuple[str, list[Effect]]:
+        """Let the policy go on from where the arm is, in the same episode. Return why not, or ''."""
+        if not self.taken_over:
+            return "not taken over", []
+        self._drop_plan(now_ns)
+        self.control.change(taken_over=False, forget=True)
+        return "", [Inform("released to the policy"), *self.tick(now_ns)]
+
+    def _drop_plan(self, now_ns: int) -> None:
+        """Empty the queue, and use no observation from before now: the next chunk begins a plan anew."""
+        self.queue.clear()
+        self.control.change(forget=True)
+        self.cycle.abandon()
+        self.cycle.forget_seen(now_ns)
+        self._wanted_since_ns = None
+        self._fed = False
+
+    def _look_at_stops(self, now_ns: int) -> list[Effect]:
+        """Pause for a latched stop, once. The control thread has stopped commanding by itself."""
+        stop = self.stops.look(now_ns)
+        if self._starts_when_safe and not self.stops.find_obstacle(now_ns):
+            return self.resume(now_ns)
+        if not stop or stop == self._stopped_by:
+            return []
+        self._stopped_by = stop
+        effects = self.pause()
+        self._drop_plan(now_ns)
+        return [*effects, StopLatched(stop)]
+
     def _end_reset(self, outcome: str, *, acknowledged: bool = False) -> list[Effect]:
         if self._reset_deadline_ns is None:
             return []
@@ -253,9 +315,10 @@ class Engine:
 
     def tick(self, now_ns: int) -> list[Effect]:
         """Return the effects that are due. Called at every event and at least every 20 ms."""
+        effects = self._look_at_stops(now_ns)
         if self.dead:
-            return []
-        effects = self._look_at_sources(now_ns)
+            return effects
+        effects += self._look_at_sources(now_ns)
         effects += self._advance_handshake(now_ns)
         effects += self._check_deadlines(now_ns)
         effects += self._check_flow(now_ns)
@@ -270,13 +333,24 @@ class Engine:
 
     def awaits_observation(self, now_ns: int) -> bool:
         """Return whether the next complete observation will be requested."""
-        may_request = self.handshake.open and not self.paused and not self.dead
+        may_request = self.handshake.open and not self._idle and not self.dead
         return may_request and self.cycle.awaits_observation(now_ns)
 
     @property
     def paused(self) -> bool:
         """True while the robot requests and commands nothing."""
         return self.control.word.paused
+
+    @property
+    def taken_over(self) -> bool:
+        """True while a person commands."""
+        return self.control.word.taken_over
+
+    @property
+    def _idle(self) -> bool:
+        """True while the robot needs no chunk."""
+        word = self.control.word
+        return word.paused or word.taken_over
 
     @property
     def dead(self) -> bool:
@@ -328,8 +402,10 @@ class Engine:
             if self._failures_in_a_row >= self._config.max_timeouts:
                 effects += self._lose_session(f"{self._failures_in_a_row} request timeouts in a row", now_ns)
         # With a session, a robot that is paused or lacks a sensor asks for no chunk that could end this time.
-        asks = not (self.paused or self.cycle.stale_sources)
-        if self._offline_since_ns is not None and self.handshake.open and not asks:
+        asks = not (self._idle or self.cycle.stale_sources)
+        # A person drives without a server, too.
+        may_wait = self.taken_over or (self.handshake.open and not asks)
+        if self._offline_since_ns is not None and may_wait:
             self._offline_since_ns = now_ns
         max_offline_ns = _ns(self._config.max_offline_s)
         if self._offline_since_ns is not None and now_ns - self._offline_since_ns >= max_offline_ns:
@@ -338,7 +414,7 @@ class Engine:
 
     def _check_flow(self, now_ns: int) -> list[Effect]:
         """Check whether a wanted chunk is late, and whether there is an action to execute."""
-        if self.paused or not self.cycle.wants_chunk(now_ns):
+        if self._idle or not self.cycle.wants_chunk(now_ns):
             self._wanted_since_ns = None
         elif self._wanted_since_ns is None:
             self._wanted_since_ns = now_ns
@@ -346,7 +422,7 @@ class Engine:
             self._config.degraded_after_s
         )
         effects: list[Effect] = []
-        starved = self.playback.starved
+        starved = self.playback.starved if not self.taken_over else ""
         if late:
             effects += self._apply(Event.CHUNKS_LATE, f"no chunk for {self._config.degraded_after_s:g} s")
         # The queue is normally empty after a reset, and in blocking mode before each request.
@@ -370,14 +446,14 @@ class Engine:
         return [Report(transition)] if transition else []
 
     def _die(self, event: Event, cause: str, *, homing: bool = True) -> list[Effect]:
-        self.control.change(halted=True, wants_home=homing)
+        self.control.change(halted=True, wants_home=homing and not self.taken_over)
         self.cycle.abandon()
         return [*self._end_reset(f"stopped: {cause}"), *self._apply(event, cause), Stop(cause)]
 
     # -- requests ------------------------------------------------------------------------------------------
 
     def _request(self, now_ns: int) -> list[Effect]:
-        if not self.handshake.open or self.handshake.session is None or self.paused:
+        if not self.handshake.open or self.handshake.session is None or self._idle:
             return []
         if not self.cycle.is_ready(now_ns):
             return []

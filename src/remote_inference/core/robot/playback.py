@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,7 +16,10 @@ from remote_inference.core.robot.fallbacks import FALLBACKS
 from remote_inference.core.robot.following import FollowingWatch
 from remote_inference.core.robot.guard import AGE, FOLLOWING_ERROR, SENSOR_AGE, Float64Array, Foreseen, Guard
 from remote_inference.core.robot.homing import Homing
+from remote_inference.core.robot.human_commands import HumanCommands
+from remote_inference.core.robot.shadow import ShadowComparison
 from remote_inference.core.robot.step_reference import StepReference
+from remote_inference.core.robot.stop_inputs import StopInputs
 from remote_inference.core.robot.tick import CommandSource, Tick
 
 EARLY_TICK = 0.1  # fraction of a period by which a tick may come too early
@@ -26,8 +30,21 @@ class Playback:
     """Pops, guards and falls back. The control thread calls `tick` and `listen`; others change `control`."""
 
     def __init__(
-        self, queue: ActionQueue, guard: Guard, contract: Contract, *, fallback: str, max_action_age_ns: int
+        self,
+        queue: ActionQueue,
+        guard: Guard,
+        contract: Contract,
+        *,
+        fallback: str,
+        max_action_age_ns: int,
+        stops: StopInputs | None = None,
+        human: HumanCommands | None = None,
+        shadow: ShadowComparison | None = None,
     ) -> None:
+        """Build it. stops: end the commands at once. human: for takeovers. shadow: nothing is published."""
+        self._stops = stops or StopInputs({})
+        self._human = human
+        self._shadow = shadow
         self._queue = queue
         self._guard = guard
         self._period_ns = round(contract.period_s * 1e9)
@@ -85,13 +102,13 @@ class Playback:
         tick = self._decide(now_ns, led_on)
         if tick.command is not None:
             self._commanded_ns = now_ns
-        return tick
+        return tick if self._shadow is None else self._compare(tick, self._shadow)
 
     def _look_for_astray_joints(self, now_ns: int) -> bool:
         """Return whether every joint follows its commands, or is tried again, and may be led on."""
         word, last = self._word, self._reference.last
         blocked = np.zeros_like(self._unheard)
-        if word.paused:
+        if word.paused or self._shadow is not None:  # in shadow mode the arm follows another
             self._following.forget()
         elif last is not None and word.measured is not None and self._guard.needs_position:
             age_s = 0.0 if word.measured_ns is None else max(0, now_ns - word.measured_ns) / 1e9
@@ -103,16 +120,17 @@ class Playback:
 
     def _decide(self, now_ns: int, led_on: bool) -> Tick:
         word = self._word
-        if word.halted or word.paused:
+        stopped = self._stops.look(now_ns)  # not by the word: a stop waits for nobody who swaps it
+        if word.halted or word.paused or stopped:
             self.starved = ""
-            goes_home = word.wants_home and not word.paused and not self._homing_ended
+            goes_home = word.wants_home and not (word.paused or stopped or self._homing_ended)
             return self._go_home(now_ns, led_on) if goes_home else self._stop()
+        if word.taken_over:
+            return self._follow_person(now_ns, led_on)
         expired = self._queue.drop_captured_before(now_ns - self._max_action_age_ns)
         self._guard.refuse(AGE, expired)
         if not led_on:
-            self._guard.refuse(FOLLOWING_ERROR)
-            self.starved = f"{', '.join(self.astray)}: the arm does not follow"
-            return self._fall_back((FOLLOWING_ERROR,))
+            return self._refuse_astray()
         start = self._reference.start(word.measured)
         if start is None and self._guard.needs_position and len(self._queue):
             self._guard.refuse(SENSOR_AGE)
@@ -136,6 +154,36 @@ class Playback:
         self._reference.take(guarded.action, self._unheard)
         age_s = (now_ns - queued.source.capture_ns) / 1e9
         return Tick(guarded.action, CommandSource.CHUNK, queued, age_s, guarded.interventions, horizon)
+
+    def _follow_person(self, now_ns: int, led_on: bool) -> Tick:
+        """Command what a person says, within the guard's limits; a silent person means the fallback."""
+        action = self._human.newest(now_ns) if self._human is not None else None
+        if action is None:
+            self.starved = "takeover topic silent"
+            return self._fall_back(())
+        if not led_on:
+            return self._refuse_astray()
+        self.starved = ""
+        guarded = self._guard.check(action, self._reference.start(self._word.measured))
+        if guarded.action is None:
+            return self._fall_back(guarded.interventions)
+        self._stop_ticks = STOP_TICKS
+        self._reference.take(guarded.action, self._unheard)
+        horizon = guarded.action[np.newaxis]
+        return Tick(guarded.action, CommandSource.HUMAN, interventions=guarded.interventions, horizon=horizon)
+
+    def _refuse_astray(self) -> Tick:
+        """Lead no arm on that does not follow."""
+        self._guard.refuse(FOLLOWING_ERROR)
+        self.starved = f"{', '.join(self.astray)}: the arm does not follow"
+        return self._fall_back((FOLLOWING_ERROR,))
+
+    def _compare(self, tick: Tick, shadow: ShadowComparison) -> Tick:
+        """Mark a tick as one of shadow mode, and compare its action with the arm."""
+        measured = self._word.measured
+        if tick.command is not None and tick.queued is not None and measured is not None:
+            shadow.add(tick.command, measured, tick.queued.source.episode_id)
+        return replace(tick, shadow=True)
 
     # -- trajectory controllers ----------------------------------------------------------------------------
 

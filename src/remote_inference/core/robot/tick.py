@@ -21,6 +21,7 @@ class CommandSource(IntEnum):
     ZERO = 3
     HOMING = 4
     HOLD = 5  # the last command, for trajectory controllers only: ends the horizon they execute
+    HUMAN = 6  # a person's command, after a takeover
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Tick:
     age_s: float = math.nan
     interventions: tuple[str, ...] = ()
     horizon: Float64Array | None = None
+    shadow: bool = False  # nothing is published: this is what would have been commanded
 
     @property
     def is_for_horizons_alone(self) -> bool:

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The operator's services: `~/reset`, `~/pause`, `~/resume` and `~/start_episode`."""
+"""The operator's services: pause and resume, episodes, stops, and a person's takeover."""
 
 from __future__ import annotations
 
@@ -37,6 +37,9 @@ class OperatorServices:
         node.create_service(Trigger, "~/reset", self._reset, callback_group=group)
         node.create_service(Trigger, "~/pause", self._pause, callback_group=group)
         node.create_service(Trigger, "~/resume", self._resume, callback_group=group)
+        node.create_service(Trigger, "~/clear_stop", self._clear_stop, callback_group=group)
+        node.create_service(Trigger, "~/takeover", self._take_over, callback_group=group)
+        node.create_service(Trigger, "~/release", self._release, callback_group=group)
         node.create_service(StartEpisode, "~/start_episode", self._start_episode, callback_group=group)
 
     def end_reset(self, ended: ResetEnded) -> None:
@@ -66,9 +69,31 @@ class OperatorServices:
         return response
 
     def _resume(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        problem = self._refusal() or self._operate(lambda: self._engine.resume(time.monotonic_ns()))
-        response.success, response.message = not problem, problem or "resumed"
-        return response
+        problem = self._refusal() or self._attempt(self._try_to_resume)
+        return _answer(response, problem, "resumed")
+
+    def _try_to_resume(self, now_ns: int) -> tuple[str, list[Effect]]:
+        if problem := self._engine.stops.find_obstacle(now_ns):
+            return problem, []
+        return "", self._engine.resume(now_ns)
+
+    def _clear_stop(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        stop = self._engine.stops.latched
+        problem = self._refusal() or self._attempt(self._engine.clear_stop)
+        return _answer(response, problem, f"cleared {stop}; paused" if stop else "no stop was latched")
+
+    def _take_over(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        problem = self._refusal() or self._attempt(self._engine.take_over)
+        human, state = self._engine.human, "taken over"
+        if human is not None and human.newest(time.monotonic_ns()) is None:
+            state += "; no command has arrived lately, the fallback runs until one does"
+        if self._engine.paused:
+            state += "; paused, resume lets it move"
+        return _answer(response, problem, state)
+
+    def _release(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        problem = self._refusal() or self._attempt(self._engine.release)
+        return _answer(response, problem, "released to the policy")
 
     async def _begin_episode(self, task: str) -> tuple[bool, str, int]:
         """Reset, await the server's answer (the engine sets the deadline) and return the episode."""
@@ -88,6 +113,17 @@ class OperatorServices:
 
     def _refusal(self) -> str:
         return f"stopped: {self._engine.machine.cause}" if self._engine.dead else ""
+
+    def _attempt(self, command: Callable[[int], tuple[str, list[Effect]]]) -> str:
+        """Let the worker carry out a command that may be refused; return the reason, or an empty string."""
+        refusals: list[str] = []
+
+        def work() -> list[Effect]:
+            refusal, effects = command(time.monotonic_ns())
+            refusals.append(refusal)
+            return effects
+
+        return self._operate(work) or "".join(refusals)
 
     def _operate(self, command: Work) -> str:
         """Let the worker carry out a command; return why the command failed, or an empty string."""
@@ -109,3 +145,8 @@ class OperatorServices:
         with turn:
             abandoned.set()
         return "" if done.is_set() else f"not done within {TIMEOUT_S:g} s"
+
+
+def _answer(response: Trigger.Response, problem: str, done: str) -> Trigger.Response:
+    response.success, response.message = not problem, problem or done
+    return response

@@ -35,6 +35,7 @@ from remote_inference.core.robot.effects import (
     ResetSession,
     SendRequest,
     Stop,
+    StopLatched,
     Warn,
 )
 from remote_inference.core.robot.engine import Engine
@@ -46,6 +47,7 @@ from remote_inference.nodes.parameters import declare_parameters
 from remote_inference.nodes.robot.control_loop import ControlLoop
 from remote_inference.nodes.robot.heart import Heart
 from remote_inference.nodes.robot.operator_services import OperatorServices, Work
+from remote_inference.nodes.robot.operator_topics import OperatorTopics
 from remote_inference.nodes.robot.presence import Presence
 from remote_inference.nodes.robot.sensor_hub import SensorHub, Snapshot
 from remote_inference.nodes.robot.server_client import ServerClient
@@ -123,10 +125,11 @@ class RemoteInference(Node):
         self._state_publisher = self.create_publisher(ClientState, STATE_TOPIC, LATCHED_QOS)
         self._diagnostics = Diagnostics(self, "policy control")
         self._executed_publisher = self.create_publisher(ExecutedAction, EXECUTED_TOPIC, EXECUTED_QOS)
-        writers = [make_command_writer(sink, self._contract) for sink in self._contract.commands]
+        sinks = self._contract.commands if self._config.command_mode == "live" else ()
+        writers = [make_command_writer(sink, self._contract) for sink in sinks]
         self._commands: list[tuple[Publisher, CommandWriter]] = [
             (self.create_publisher(writer.message_type, sink.topic, COMMAND_QOS), writer)
-            for sink, writer in zip(self._contract.commands, writers, strict=True)
+            for sink, writer in zip(sinks, writers, strict=True)
         ]
         self.create_subscription(ActionChunk, CHUNK_TOPIC, self._on_chunk, EXCHANGE_QOS, raw=True)
         self._sensors = SensorHub(self, self._contract, self._wake.set)
@@ -135,6 +138,7 @@ class RemoteInference(Node):
         )
         self._presence = Presence(self)
         self._topics = TopicWatch(self, self._contract)
+        OperatorTopics(self, self._contract, self._engine.stops, self._engine.human, self._wake.set)
         self._operator = OperatorServices(self, self._engine, self._operate)
         beats = Heartbeat(self._contract.period_s, self._config.watchdog_timeout_s)
         self._heart = Heart(self, beats, self._pause_after_a_stop)
@@ -236,12 +240,27 @@ class RemoteInference(Node):
         self._topics.look_at_sensors(self._sent_snapshot.arrivals, self._engine.cycle.sources)
         unheard = {sink.topic for sink in self._unheard}
         self._topics.look_at_controllers(unheard, driving=handshake.open and not paused)
+        self._topics.look_at_inputs(self._missing_inputs())
         self._tell_how_to_resume()
         if not handshake.established:
             self._carry_out(self._engine.take_rival(self._presence.has_rival(), time.monotonic_ns()))
         if handshake.session is not None:
             matched = self._presence.check(handshake.server)
             self._carry_out(self._engine.take_presence(matched, time.monotonic_ns()))
+
+    def _missing_inputs(self) -> dict[str, str]:
+        """Return the contract's inputs that should be heard and are not, with what follows."""
+        engine = self._engine
+        missing = {
+            f"stops.{name}": "the robot does not resume before it is heard" for name in engine.stops.unheard
+        }
+        if (
+            engine.taken_over
+            and engine.human is not None
+            and engine.human.newest(time.monotonic_ns()) is None
+        ):
+            missing["takeover"] = "the fallback runs"
+        return missing
 
     def _tell_how_to_resume(self) -> None:
         """Log once how the operator resumes a robot that starts paused."""
@@ -303,6 +322,9 @@ class RemoteInference(Node):
                 if not acknowledged:
                     self.get_logger().warning(f"reset of episode {episode_id}: {outcome}")
                 self._operator.end_reset(effect)
+            case StopLatched(cause):
+                self.get_logger().error(f"stopped by {cause}; clear_stop, then resume let it move again")
+                self._report_state()
             case Warn(text):
                 self.get_logger().warning(text)
             case Inform(text):
@@ -330,7 +352,7 @@ class RemoteInference(Node):
         tick: Tick = self._engine.playback.tick(now_ns)
         stamp_ns = time.time_ns()
         commanding = False
-        if tick.horizon is not None:
+        if tick.horizon is not None and not tick.shadow:
             stamp = time_message(stamp_ns)
             for publisher, writer in self._commands:
                 if writer.takes_horizon or not tick.is_for_horizons_alone:
@@ -344,7 +366,8 @@ class RemoteInference(Node):
         # In each tick: the first command that a controller hears must be the start of the next tick's step.
         unheard = [
             sink
-            for sink, (publisher, _) in zip(self._contract.commands, self._commands, strict=True)
+            # In shadow mode, no command has a publisher.
+            for sink, (publisher, _) in zip(self._contract.commands, self._commands, strict=False)
             if not publisher.get_subscription_count()
         ]
         if unheard != self._unheard:

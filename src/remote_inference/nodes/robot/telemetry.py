@@ -40,6 +40,7 @@ def executed_message(executed: ExecutedTick, joint_names: Sequence[str]) -> Exec
         episode_id=executed.episode_id,
         action_age_s=tick.age_s,
         interventions=list(tick.interventions),
+        shadow=tick.shadow,
     )
     if tick.command is not None:
         message.action = float64_field(tick.command)
@@ -56,7 +57,7 @@ def state_message(engine: Engine, control: ControlLoop, stamp: Time, now_ns: int
     """Return the engine's state and counters at a monotonic instant as a message."""
     session, latency, counters = engine.handshake.session, engine.cycle.latency, engine.counters
     guard_counts = dict(engine.guard.counts)
-    return ClientState(
+    state = ClientState(
         header=Header(stamp=stamp),
         state=int(engine.machine.state),
         state_name=engine.machine.state.name,
@@ -84,7 +85,16 @@ def state_message(engine: Engine, control: ControlLoop, stamp: Time, now_ns: int
         guard_counts=array("Q", guard_counts.values()),
         control_ticks=control.ticks,
         late_ticks=control.late_ticks,
+        stop=engine.stops.latched,
+        taken_over=engine.taken_over,
+        shadow=engine.shadow is not None,
     )
+    if engine.shadow is not None and (error := engine.shadow.error).ticks:
+        state.shadow_ticks = error.ticks
+        state.shadow_names = list(engine.handshake.offer.action_names)
+        state.shadow_error_mean = float64_field(error.mean)
+        state.shadow_error_max = float64_field(error.largest)
+    return state
 
 
 def _milliseconds(duration_s: float | None) -> float:

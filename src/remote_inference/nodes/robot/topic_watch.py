@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,6 +14,7 @@ from rclpy.node import Node
 from rclpy.qos import QoSCompatibility, QoSProfile, qos_check_compatible
 
 from remote_inference.core.contract import Contract
+from remote_inference.nodes.robot.operator_topics import input_qos
 from remote_inference.wire.qos import COMMAND_QOS, SENSOR_QOS
 
 PATIENCE_S = 2.0  # discovery takes a moment, and so does a driver
@@ -27,6 +28,7 @@ class TopicWatch:
         self._node = node
         self._logger = node.get_logger()
         self._sensors = contract.sensor_types
+        self._inputs = contract.operator_inputs
         self._sinks = {sink.topic: sink.type for sink in contract.commands}
         self._since_s: dict[str, float] = {}  # time at which a topic was first seen silent or unheard
         self._told: dict[str, tuple[str, float]] = {}  # cause and time of the last warning by topic
@@ -39,7 +41,18 @@ class TopicWatch:
             elif topic not in wanted:
                 self._end(topic, "the policy does not use it")
             else:
-                self._persist(topic, partial(self._why_silent, topic, kind))
+                why = partial(self._why_silent, topic, kind, SENSOR_QOS, "requests wait for it")
+                self._persist(topic, why)
+
+    def look_at_inputs(self, missing: Mapping[str, str]) -> None:
+        """Warn of the contract's stop inputs and takeover that are missed: by place, with what follows."""
+        for place, source in self._inputs.items():
+            subject = f"{place}: {source.topic}"
+            if place in missing:
+                why = partial(self._why_silent, source.topic, source.type, input_qos(source), missing[place])
+                self._persist(subject, why)
+            else:
+                self._end(subject, "delivers now")
 
     def look_at_controllers(self, unheard: Collection[str], *, driving: bool) -> None:
         """Warn of commands that no controller takes. driving: the robot is meant to move."""
@@ -66,14 +79,14 @@ class TopicWatch:
         if self._told.pop(topic, None):
             self._logger.info(f"{topic}: {news}")
 
-    def _why_silent(self, topic: str, kind: str) -> str:
+    def _why_silent(self, topic: str, kind: str, qos: QoSProfile, consequence: str) -> str:
         publishers = self._node.get_publishers_info_by_topic(self._node.resolve_topic_name(topic))
         if not publishers:
-            return "no publisher, requests wait for it"
+            return f"no publisher, {consequence}"
         problem = find_mismatch(
-            publishers, kind, lambda offered: qos_check_compatible(offered, SENSOR_QOS), PUBLISHED
+            publishers, kind, lambda offered: qos_check_compatible(offered, qos), PUBLISHED
         )
-        return problem or "a publisher is there, but nothing has arrived; requests wait for it"
+        return problem or f"a publisher is there, but nothing has arrived; {consequence}"
 
     def _why_unheard(self, topic: str, kind: str) -> str:
         subscribers = self._node.get_subscriptions_info_by_topic(self._node.resolve_topic_name(topic))

@@ -10,8 +10,11 @@ from numpy.typing import NDArray
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Header
 
+from remote_inference.core.contract import Contract, StateSource
 from remote_inference.wire.arrays import float64_field
+from remote_inference.wire.commands.reader import CommandReader
 from remote_inference.wire.commands.writer import CommandWriter
+from remote_inference.wire.sensors import JointReader
 
 
 class JointStateWriter(CommandWriter):
@@ -23,3 +26,21 @@ class JointStateWriter(CommandWriter):
         message = JointState(header=Header(stamp=stamp), name=list(self._sink.names))
         setattr(message, self._kind, float64_field(rows[0]))
         return message
+
+
+class JointStateReader(CommandReader):
+    """A leader arm or a teleoperation node: joints by the names of the actions, others are ignored."""
+
+    message_type = JointState
+
+    def __init__(self, topic: str, contract: Contract) -> None:
+        super().__init__(topic, contract)
+        actions = contract.actions
+        self._joints = JointReader(
+            StateSource(
+                topic=topic, type="sensor_msgs/msg/JointState", field=actions.kind, names=actions.names
+            )
+        )
+
+    def read(self, message: JointState) -> NDArray[np.float64]:
+        return self._joints.read(message)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from std_msgs.msg import Float64MultiArray
 
 from remote_inference.wire.arrays import float64_field
+from remote_inference.wire.commands.reader import CommandReader
 from remote_inference.wire.commands.writer import CommandWriter
 
 
@@ -20,3 +21,19 @@ class ArrayWriter(CommandWriter):
 
     def _write(self, rows: NDArray[np.float64], stamp: Time) -> Float64MultiArray:  # noqa: ARG002
         return Float64MultiArray(data=float64_field(rows[0]))
+
+
+class ArrayReader(CommandReader):
+    """One value for each action, in the contract's order."""
+
+    message_type = Float64MultiArray
+
+    def read(self, message: Float64MultiArray) -> NDArray[np.float64]:
+        names = self._actions.names
+        if len(message.data) != len(names):
+            raise self._error(f"found {len(message.data)} values, expected {len(names)}: {', '.join(names)}")
+        values: NDArray[np.float64] = np.frombuffer(message.data, np.float64)
+        if not np.isfinite(values).all():
+            odd = int(np.argmin(np.isfinite(values)))
+            raise self._error(f"found {names[odd]} = {values[odd]}, expected finite values")
+        return values

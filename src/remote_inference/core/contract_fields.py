@@ -1,0 +1,26 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Kinds of values that several sections of a contract hold."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from remote_inference.core.names import find_topic_name_problem
+
+
+def _require_topic_name(name: str) -> str:
+    if problem := find_topic_name_problem(name):
+        raise ValueError(problem)
+    return name
+
+
+Name = Annotated[str, Field(min_length=1)]
+Names = Annotated[tuple[Name, ...], Field(min_length=1)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Topic = Annotated[
+    str, AfterValidator(_require_topic_name), Field(description="topic, relative to the robot's namespace")
+]

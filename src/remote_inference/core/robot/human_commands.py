@@ -1,0 +1,27 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A person's commands during a takeover: the newest one, while it is young."""
+
+from __future__ import annotations
+
+from remote_inference.core.robot.guard import Float64Array
+
+
+class HumanCommands:
+    """One thread deposits, the control thread reads: the newest command is swapped whole."""
+
+    def __init__(self, silent_s: float) -> None:
+        """silent_s: a command is not executed for longer than this."""
+        self._silent_ns = int(silent_s * 1e9)
+        self._newest: tuple[Float64Array, int] | None = None
+
+    def deposit(self, action: Float64Array, now_ns: int) -> None:
+        """Take a command `[action_dim]` and the monotonic time of its arrival [ns]."""
+        self._newest = (action, now_ns)
+
+    def newest(self, now_ns: int) -> Float64Array | None:
+        """Return the command `[action_dim]` to execute now, None when the topic is silent."""
+        newest = self._newest
+        if newest is None or now_ns - newest[1] > self._silent_ns:
+            return None
+        return newest[0]

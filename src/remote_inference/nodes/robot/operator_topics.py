@@ -1,0 +1,90 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The contract's stop inputs and takeover topic: callbacks deposit, for the control thread's next tick."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from rclpy.event_handler import SubscriptionEventCallbacks
+from rclpy.node import Node
+from rclpy.qos import QoSProfile
+from std_msgs.msg import Bool
+
+from remote_inference.core.contract import Contract
+from remote_inference.core.operator_inputs import SILENT, StopInput, TakeoverInput
+from remote_inference.core.robot.human_commands import HumanCommands
+from remote_inference.core.robot.stop_inputs import StopInputs
+from remote_inference.nodes.runtime import StartupError
+from remote_inference.wire import SensorError, WireError, make_command_reader, message_class
+from remote_inference.wire.qos import LATCHED_QOS, SENSOR_QOS, STOP_QOS
+
+WARNING_PERIOD_S = 1.0  # at most one warning of commands that do not fit in this time
+
+
+def input_qos(source: StopInput | TakeoverInput) -> QoSProfile:
+    """Return the QoS with which an input is heard. Only a stop by its value must not miss a message."""
+    by_value = isinstance(source, StopInput) and source.stop_when != SILENT
+    return STOP_QOS if by_value else SENSOR_QOS
+
+
+class OperatorTopics:
+    """Subscribes to the inputs. Raises StartupError when a message type is not installed."""
+
+    def __init__(
+        self,
+        node: Node,
+        contract: Contract,
+        stops: StopInputs,
+        human: HumanCommands | None,
+        notify: Callable[[], None],
+    ) -> None:
+        """notify: called on the executor's thread when a stop was heard."""
+        self._stops = stops
+        self._notify = notify
+        self._logger = node.get_logger()
+        for name, source in contract.stops.items():
+            self._listen_to_stop(node, name, source)
+        if contract.takeover is not None and human is not None:
+            self._human = human
+            self._reader = make_command_reader(contract.takeover, contract)
+            node.create_subscription(
+                self._reader.message_type, contract.takeover.topic, self._take_command, SENSOR_QOS
+            )
+
+    def _listen_to_stop(self, node: Node, name: str, source: StopInput) -> None:
+        try:
+            kind = message_class(source.type)
+        except WireError as error:
+            raise StartupError(f"contract: stops.{name}.type: {error}") from error
+        if source.stop_when == SILENT:
+            beat = partial(self._hear, name, stops=False)
+            node.create_subscription(kind, source.topic, lambda _: beat(), input_qos(source), raw=True)
+            return
+        # A publisher that keeps its last value tells it to a subscription that asks for it, and no other
+        # publisher is heard by that one. A value that arrives twice changes nothing. One of the two matching
+        # no publisher is no news: TopicWatch tells when neither does.
+        quiet = SubscriptionEventCallbacks(use_default_callbacks=False)
+        take = partial(self._take_value, name, source)
+        for qos in (input_qos(source), LATCHED_QOS):
+            node.create_subscription(kind, source.topic, take, qos, event_callbacks=quiet)
+
+    def _take_value(self, name: str, source: StopInput, message: Bool) -> None:
+        self._hear(name, stops=message.data == source.stop_when)
+
+    def _hear(self, name: str, *, stops: bool) -> None:
+        self._stops.hear(name, stops=stops, now_ns=time.monotonic_ns())
+        if self._stops.latched:
+            self._notify()
+
+    def _take_command(self, message: Any) -> None:
+        try:
+            action = self._reader.read(message)
+        except SensorError as error:
+            problem = f"takeover: command dropped: {error}"
+            self._logger.warning(problem, throttle_duration_sec=WARNING_PERIOD_S)
+            return
+        self._human.deposit(action, time.monotonic_ns())

@@ -1,0 +1,221 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Stop inputs in the engine: the commands end at once, and only a person lets the robot move again."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from builders import JOINT_TRAJECTORY, PERIOD_NS, contract_document, make_config, ns
+from interruption import interrupt
+from simulation import World, streaming
+
+from remote_inference.core.contract import Contract
+from remote_inference.core.document import parse_document
+from remote_inference.core.robot.effects import StopLatched
+from remote_inference.core.robot.state_machine import Event, State
+from remote_inference.core.robot.tick import CommandSource
+
+BUTTON = {"topic": "estop", "type": "std_msgs/msg/Bool", "stop_when": True}
+BEAT = {"topic": "beat", "type": "std_msgs/msg/Header", "stop_when": "silent", "silent_s": 0.5}
+
+
+def stoppable(kind: str = "position", command: str = "", **changes: Any) -> World:
+    """Return a world whose robot has a button and a heartbeat, both unheard."""
+    document = contract_document(kind) | {"stops": {"button": BUTTON, "beat": BEAT}}
+    if command:
+        document["commands"][0]["type"] = command
+    fallback = "zero" if kind == "velocity" else "hold"
+    contract = parse_document(document, Contract, "f")
+    world = World(make_config(fallback=fallback, **changes), contract=contract)
+    world.beats = True
+    world.follows = kind == "position"
+    world._every(ns(0.1), lambda: world.beats and hear(world, "beat", stops=False))
+    return world
+
+
+def hear(world: World, name: str, *, stops: bool) -> None:
+    world.engine.stops.hear(name, stops=stops, now_ns=world.now_ns)
+
+
+def driving(**options: Any) -> World:
+    world = stoppable(**options)
+    world.run(0.1)
+    hear(world, "button", stops=False)
+    return streaming(world).run(0.5)
+
+
+def calm() -> World:
+    """Return a robot that has heard its inputs and begins to drive; cheaper than `driving`."""
+    world = stoppable()
+    world.run(0.1)
+    hear(world, "button", stops=False)
+    return world.run(0.3)
+
+
+def next_tick(world: World) -> Any:
+    """Run the control thread alone, as if the worker were busy."""
+    world.now_ns += PERIOD_NS
+    return world.engine.playback.tick(world.now_ns)
+
+
+def test_the_next_tick_stops_without_the_worker():
+    world = driving()
+    assert next_tick(world).command is not None
+    hear(world, "button", stops=True)
+    assert next_tick(world).source is CommandSource.NONE
+    assert not world.engine.paused  # the worker has not seen it
+
+
+def test_a_velocity_robot_is_sent_zeros_at_once():
+    world = driving(kind="velocity")
+    hear(world, "button", stops=True)
+    ticks = [next_tick(world) for _ in range(12)]
+    assert {tick.source for tick in ticks[:10]} == {CommandSource.ZERO}
+    assert all((tick.command == 0.0).all() for tick in ticks[:10])
+    assert {tick.source for tick in ticks[10:]} == {CommandSource.NONE}
+
+
+def test_the_horizon_of_a_trajectory_controller_ends_at_once():
+    world = driving(command=JOINT_TRAJECTORY)
+    last = world.ticks[-1][1]
+    assert len(last.horizon) > 1
+    hear(world, "button", stops=True)
+    tick = next_tick(world)
+    assert tick.source is CommandSource.HOLD
+    assert len(tick.horizon) == 1
+
+
+def test_a_stop_pauses_drops_the_queue_and_is_told_once():
+    world = driving()
+    hear(world, "button", stops=True)
+    stopped_ns = world.now_ns
+    sent = len(world.sent)
+    world.run(2)
+    assert world.engine.paused
+    assert len(world.engine.queue) == 0
+    assert len(world.sent) == sent
+    assert world.commands_since(stopped_ns) == []
+    assert world.all(StopLatched) == [StopLatched("button: estop says true")]
+    assert world.state is State.STREAMING
+
+
+def test_a_silent_heartbeat_stops_within_its_time_and_a_period():
+    world = driving()
+    world.beats = False
+    silent_ns = world.now_ns
+    world.run(2)
+    last_ns = max(at_ns for at_ns, tick in world.ticks if tick.command is not None)
+    assert last_ns - silent_ns <= ns(0.5) + PERIOD_NS
+    assert "beat: beat is silent" in world.engine.stops.latched
+
+
+def test_a_flapping_input_stays_latched_and_resume_is_refused():
+    world = driving()
+    for _ in range(20):
+        hear(world, "button", stops=True)
+        world.run(0.003)
+        hear(world, "button", stops=False)
+        world.run(0.003)
+    flapped_ns = world.now_ns
+    world.resume()
+    world.run(1)
+    assert world.commands_since(flapped_ns) == []
+    assert "not resumed: stopped by button: estop says true" in world.warnings()
+    assert len(world.all(StopLatched)) == 1
+
+
+def test_the_way_back_is_a_good_input_then_clear_then_resume():
+    world = driving()
+    hear(world, "button", stops=True)
+    world.run(0.5)
+    assert world.clear_stop() == "stop input button: estop says true"
+    hear(world, "button", stops=False)
+    world.position = np.array([0.9, -0.9])  # moved by hand; the world checks the steps against this
+    world.run(0.5)
+    assert world.clear_stop() == ""
+    cleared_ns = world.now_ns
+    world.run(1)
+    assert world.commands_since(cleared_ns) == []  # cleared is not resumed
+    world.resume()
+    world.run(2)
+    assert world.commands_since(cleared_ns)[0].source is CommandSource.CHUNK
+    assert world.states() == [State.STREAMING]
+
+
+def test_a_stop_that_is_cleared_before_the_worker_saw_it_still_pauses():
+    world = driving()
+    hear(world, "button", stops=True)
+    hear(world, "button", stops=False)
+    assert world.clear_stop() == ""
+    cleared_ns = world.now_ns
+    world.run(1)
+    assert world.engine.paused
+    assert world.commands_since(cleared_ns) == []
+    assert len(world.all(StopLatched)) == 1
+
+
+@pytest.mark.parametrize("autostart", [True, False])
+def test_a_stop_that_was_never_heard_keeps_the_robot_where_it_is(autostart: bool):
+    world = stoppable(autostart=autostart)
+    world.run(3)
+    world.resume()
+    world.run(1)
+    assert world.commands_since(0) == []
+    assert "nothing was ever heard of stop input button (estop, std_msgs/msg/Bool)" in world.warnings()
+    hear(world, "button", stops=False)
+    if not autostart:
+        world.resume()
+    streaming(world)
+
+
+def test_autostart_is_over_once_a_stop_came_or_an_operator_paused():
+    for interfere in (lambda w: hear(w, "button", stops=True), lambda w: w.pause()):
+        world = stoppable()
+        world.run(1)
+        interfere(world)
+        hear(world, "button", stops=False)
+        world.run(2)
+        assert world.engine.paused
+
+
+def test_a_stop_ends_the_way_home():
+    document = contract_document() | {
+        "stops": {"button": BUTTON},
+        "home": {"positions": [0.9, 0.9], "duration_s": 5.0},
+    }
+    world = World(contract=parse_document(document, Contract, "f"))
+    hear(world, "button", stops=False)
+    streaming(world)
+    world.carry_out(world.engine._die(Event.CONTRACT_VIOLATED, "another policy"))
+    world.run(1)
+    assert world.ticks[-1][1].source is CommandSource.HOMING
+    hear(world, "button", stops=True)
+    stopped_ns = world.now_ns
+    world.run(1)
+    assert world.commands_since(stopped_ns) == []
+    assert world.engine.playback.finished
+
+
+@pytest.mark.parametrize("act", ["clear", "resume"])
+def test_a_stop_between_any_two_lines_of_the_operator_s_command_is_not_lost(act: str):
+    for line in range(120):
+        world = calm()
+        hear(world, "button", stops=True)
+        world.run(0.05)
+        hear(world, "button", stops=False)
+        if act == "resume":
+            world.clear_stop()
+        work = world.clear_stop if act == "clear" else world.resume
+        press = threading.Thread(target=hear, args=(world, "button"), kwargs={"stops": True})
+        if not interrupt(work, line, lambda t=press: (t.start(), t.join(0.02))):
+            break
+        press.join()  # it waited where the line before held the lock
+        assert next_tick(world).command is None, line
+        world.resume()
+        world.run(0.05)
+        assert world.engine.paused, line
+    assert line > 20
