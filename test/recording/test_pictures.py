@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from PIL import Image
 from synthetic_run import NS, Recording, whole_run
 
 from remote_inference.core.contract import JointLimit
+from remote_inference.msg import ClientState, ExecutedAction
 from remote_inference.recording.episodes import find_episodes
 from remote_inference.recording.frames import FramesError, draw_film_strip
 from remote_inference.recording.report import ReportError, default_window, draw_report
@@ -74,6 +76,32 @@ def test_a_run_without_motion_is_still_drawn(tmp_path: Path) -> None:
     assert (pixels(tmp_path / "report.png") < 255).any()
     with pytest.raises(FramesError, match=r"/arm: camera 0 has no JPEG image .* bag: none"):
         draw_film_strip(timeline, tmp_path / "frames.png")
+
+
+def test_a_person_s_commands_and_would_be_ones_look_different(tmp_path: Path) -> None:
+    def draw(name: str, **fields: Any) -> tuple[float, float]:
+        """Return the shares of blue and purple in a report of commands with these fields."""
+        recording = Recording()
+        recording.state(0, ClientState.STREAMING)
+        recording.observation(5, 1, cameras=0)
+        recording.chunk(6, 1)
+        for tick in range(60):
+            recording.executed(10 + 33 * tick, tick, [0.1 * (tick // 5 % 5)] * 6, **fields)
+        draw_report(
+            load_timeline(recording.write(tmp_path / name), NS), tmp_path / f"{name}.png", "Who commands"
+        )
+        image = pixels(tmp_path / f"{name}.png")
+        upper = image[: image.shape[0] // 2]
+        return share_of((0, 114, 178), upper), share_of((0xAA, 0x44, 0x99), upper)
+
+    live, human, shadow = (
+        draw("live"),
+        draw("human", source=ExecutedAction.HUMAN),
+        draw("shadow", shadow=True),
+    )
+    assert live[1] == shadow[1] == 0.0
+    assert human[1] > 0.001
+    assert 0.0 < shadow[0] < 0.8 * live[0]  # dashed
 
 
 VERMILLION, TROUBLE = (0xD5, 0x5E, 0x00), (0xFA, 0xDB, 0xD0)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,7 +14,9 @@ from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpecFromSubplotSpec, SubplotSpec
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from numpy.typing import NDArray
 
+from remote_inference.core.robot.tick import CommandSource
 from remote_inference.recording.episodes import Episode
 from remote_inference.recording.joints import Joint
 from remote_inference.recording.report_style import (
@@ -22,6 +25,7 @@ from remote_inference.recording.report_style import (
     LIGHT,
     NORMAL,
     ORANGE,
+    PURPLE,
     SMALL,
     TIME_LABEL,
     TROUBLE,
@@ -32,11 +36,18 @@ from remote_inference.recording.report_style import (
     shade,
     style,
 )
-from remote_inference.recording.timeline import Timeline
+from remote_inference.recording.timeline import Executed, Timeline
 
 COLUMNS = 2
 _MAX_MARKED_BOUNDARIES = 150  # in a panel; more would run together
 _MARGIN_S = 0.5  # drawn beyond the window, so that lines run to its edges
+# Of the lines of commands: by the node alone, by a person through it, in shadow mode.
+_LABELS = ("commanded", "commanded by a person", "would be commanded (shadow)")
+_LOOKS: tuple[dict[str, Any], ...] = (
+    {"color": BLUE, "linewidth": 1.0},
+    {"color": PURPLE, "linewidth": 1.4},
+    {"color": BLUE, "linewidth": 1.0, "linestyle": "--"},
+)
 _NEAR = 0.15  # share of the range of values within which a limit beyond the range is shown
 
 
@@ -73,9 +84,10 @@ def draw_joints(
                 boundaries, 0, 1, color=GREY, linewidth=0.5, alpha=0.7, transform=axes.get_xaxis_transform()
             )
         _draw_measured(axes, joint, begin, end)
-        axes.step(
-            executed.t_s[ticks], executed.action[ticks, i], where="post", color=BLUE, linewidth=1.0, zorder=3
-        )
+        for mask, look in zip(_kinds(executed), _LOOKS, strict=True):
+            shown = _until_next(mask)[ticks]
+            values = np.where(shown, executed.action[ticks, i], np.nan)
+            axes.step(executed.t_s[ticks], values, where="post", zorder=3, **look)
         axes.set_xlim(begin, end)
         style(axes, joint.unit)
         axes.grid(visible=False)
@@ -91,15 +103,35 @@ def draw_joints(
         axes = figure.add_subplot(grid[0, :])
         axes.set_axis_off()
         say(axes, "no joint is named in the bag: nothing was commanded, and no joint state recorded")
-    return _handles(len(boundaries), marked, bool(held), bool(troubled), named)
+    kinds = [bool((mask & executed.commanded)[ticks].any()) for mask in _kinds(executed)]
+    return [*_lines(kinds), *_handles(len(boundaries), marked, bool(held), bool(troubled), named)]
+
+
+def _kinds(executed: Executed) -> tuple[NDArray[np.bool_], ...]:
+    """Return the ticks [n] of each of _LOOKS."""
+    human = executed.source == CommandSource.HUMAN
+    return ~human & ~executed.shadow, human & ~executed.shadow, executed.shadow
+
+
+def _until_next(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return the mask with the sample after each run, to which the run's last step is drawn."""
+    return np.asarray(mask | np.concatenate([[False], mask[:-1]]), bool)
+
+
+def _lines(kinds: Sequence[bool]) -> list[Handle]:
+    """Return the entries of the lines: of the kinds of commands in view, and of the measurements."""
+    seen = kinds if any(kinds) else (True, False, False)
+    lines: list[Handle] = [
+        Line2D([], [], label=label, **{**look, "linewidth": 1.2})
+        for is_seen, label, look in zip(seen, _LABELS, _LOOKS, strict=True)
+        if is_seen
+    ]
+    return [*lines, Line2D([], [], color=ORANGE, linewidth=2.2, label="measured")]
 
 
 def _handles(boundaries: int, marked: bool, held: bool, troubled: bool, limits: bool) -> list[Handle]:
     chunks = "a new chunk begins" if marked else f"{boundaries} chunks begin, too many to mark"
-    handles: list[Handle] = [
-        Line2D([], [], color=BLUE, linewidth=1.2, label="commanded"),
-        Line2D([], [], color=ORANGE, linewidth=2.2, label="measured"),
-    ]
+    handles: list[Handle] = []
     if boundaries:
         handles.append(Line2D([], [], color=GREY, linewidth=0.8 if marked else 0.0, label=chunks))
     if limits:

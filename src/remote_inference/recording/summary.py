@@ -21,7 +21,7 @@ def summarise(timeline: Timeline) -> dict[str, Any]:
 
     `seams` compares the largest joint steps between commands at chunk boundaries with those within chunks, by
     unit, "unknown" without a contract. A hold in between is part of the seam; a change of episode is not a
-    seam.
+    seam. `shadow` compares would-be commands of shadow mode with the newest measurement of each joint.
     """
     executed, states = timeline.executed, timeline.states
     until = np.append(states.t_s[1:], timeline.duration_s)[: len(states.t_s)]
@@ -41,6 +41,7 @@ def summarise(timeline: Timeline) -> dict[str, Any]:
         "actions": {source.name.lower(): sources[source] for source in CommandSource},
         "states": [{"state": name, "seconds": seconds} for name, seconds in state_s.items()],
         "paused_s": float((until - states.t_s)[states.paused].sum()),
+        "shadow": _shadow(timeline),
         "interventions": dict(Counter(name for names in executed.interventions for name in names)),
         "chunks": {
             "received": len(timeline.chunks.t_s),
@@ -57,6 +58,20 @@ def _statistics(values: FloatArray, **percentiles: float) -> dict[str, Any]:
     if not len(values):
         return {**dict.fromkeys(percentiles), "n": 0}
     return {**{name: float(np.percentile(values, p)) for name, p in percentiles.items()}, "n": len(values)}
+
+
+def _shadow(timeline: Timeline) -> dict[str, Any]:
+    """Return the distances of would-be commands from the measured joints, by joint."""
+    executed = timeline.executed
+    rows = np.flatnonzero(executed.shadow & executed.commanded)
+    distances = {}
+    for column, joint in enumerate(timeline.joints):
+        newest = np.searchsorted(joint.t_s, executed.t_s[rows], side="right") - 1
+        compared = newest >= 0
+        commands = executed.action[rows[compared], column]
+        difference = np.abs(commands - joint.value[newest[compared]])
+        distances[joint.name] = _statistics(difference, median=50, p95=95, max=100)
+    return {"ticks": len(rows), "distance": distances}
 
 
 def _steps(executed: Executed, columns: list[int]) -> tuple[FloatArray, FloatArray]:

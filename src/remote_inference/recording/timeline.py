@@ -47,17 +47,20 @@ class Executed:
 
     t_s: FloatArray
     tick: IntArray
-    action: FloatArray  # [n, action_dim] as published; NaN in a row without a command
+    action: (
+        FloatArray  # [n, action_dim] as published, or as it would have been; NaN in a row without a command
+    )
     source: IntArray  # values of CommandSource
     request: tuple[tuple[str, int], ...]  # session_id and seq_id behind the action
     step_index: IntArray  # row of the source chunk
     age_s: FloatArray  # NaN without a source chunk
     episode_id: IntArray
     interventions: tuple[tuple[str, ...], ...]
+    shadow: NDArray[np.bool_]  # shadow mode: nothing was published
 
     @property
     def commanded(self) -> NDArray[np.bool_]:
-        """[n] whether the tick published an action."""
+        """[n] whether the tick published an action, or would have in shadow mode."""
         return np.asarray(~np.isnan(self.action).all(axis=1), bool)
 
     def boundaries_s(self) -> FloatArray:
@@ -252,6 +255,7 @@ def _executed(rows: list[tuple[float, Any]], names: Sequence[str]) -> Executed:
         age_s=_floats(m.action_age_s for _, m in rows),
         episode_id=_ints(m.episode_id for _, m in rows),
         interventions=tuple(tuple(m.interventions) for _, m in rows),
+        shadow=np.array([getattr(m, "shadow", False) for _, m in rows], bool),  # older bags lack it
     )
 
 

@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--contract", type=Path, help="the robot's contract (default: the one in the bag)")
     shape = (
         '{"picture", "duration_s", "requests", "requests_unanswered", "latency_ms", "actions", "states", '
-        '"paused_s", "interventions", "chunks", "seams"}, of the whole run'
+        '"paused_s", "shadow", "interventions", "chunks", "seams"}, of the whole run'
     )
     add_output_arguments(parser, json_shape=shape)
 
