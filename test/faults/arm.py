@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import time
 from array import array
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ PARAMETERS: dict[str, Any] = {
 POLICY: dict[str, Any] = {"state_names": list(NAMES), "action_names": list(NAMES), "chunk_size": 90}
 
 
-def write_arm_contract(folder: Path) -> Path:
+def write_arm_contract(folder: Path, **changes: Any) -> Path:
     limits = {
         joint: {
             "min": lower,
@@ -68,6 +69,7 @@ def write_arm_contract(folder: Path) -> Path:
         state=[{**CONTRACT["state"][0], "names": list(NAMES)}],
         actions={"kind": "position", "names": list(NAMES), "limits": limits},
         commands=[{**CONTRACT["commands"][0], "names": list(reversed(NAMES))}],
+        **changes,
     )
 
 
@@ -94,11 +96,17 @@ class Arm(Rig):
         """Start a real server whose policy answers with the measured state."""
         self.start_server(write_manifest(self.folder, policy={**POLICY, **policy}), name=name)
 
-    def start_arm(self, **changes: Any) -> None:
-        """Start the robot's node and wait until it streams."""
-        self.start_robot(write_arm_contract(self.folder), **{**PARAMETERS, **changes})
-        self.wait_for_state("STREAMING")
+    def start_arm(self, contract: Mapping[str, Any] | None = None, **changes: Any) -> None:
+        """Start the robot's node and wait until it streams. contract: other sections of it."""
+        self.start_unmoved(contract, **changes)
+        self.wait_for_state("STREAMING", max(0, len(self.states) - 1))
         self.wait_for_commands(10)
+
+    def start_unmoved(self, contract: Mapping[str, Any] | None = None, **changes: Any) -> None:
+        """Start the robot's node and wait until it has a session."""
+        first = len(self.states)
+        self.start_robot(write_arm_contract(self.folder, **(contract or {})), **{**PARAMETERS, **changes})
+        self.wait_for(lambda: any(state.session_id for state in self.states[first:]), "a session")
 
     def wait_until_held(self) -> None:
         """Wait until the commands have stopped, longer than for a late tick."""
@@ -106,15 +114,16 @@ class Arm(Rig):
 
     def reset(self) -> str:
         """Begin an episode; return the node's answer."""
-        return self._operate("reset")
+        return self.operate("reset")
 
     def pause(self) -> None:
-        self._operate("pause")
+        self.operate("pause")
 
     def resume(self) -> None:
-        self._operate("resume")
+        self.operate("resume")
 
-    def _operate(self, name: str) -> str:
+    def operate(self, name: str) -> str:
+        """Call one of the operator's services, which must succeed; return the node's answer."""
         if name == "reset":
             self.episode += 1
         called_ns, next_capture = now_ns(), len(self.record.captures)

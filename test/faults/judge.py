@@ -50,7 +50,7 @@ class Command:
 class OperatorCall:
     """One call of an operator's service."""
 
-    name: str  # reset, pause or resume
+    name: str  # reset, pause, resume, takeover or release
     called_ns: int
     returned_ns: int
     next_capture: int  # number of the first capture published after the call
@@ -190,7 +190,7 @@ def _may_have_forgotten(record: Record, before: Command, command: Command) -> bo
     """Return whether a call or a long silence may have made the measured position the node's reference."""
     silence_s = (command.time_ns - before.time_ns) / 1e9
     return silence_s > MAX_ACTION_AGE_S - TRANSPORT_S or any(
-        call.name in {"reset", "resume"}
+        call.name in {"reset", "resume", "takeover", "release"}
         and before.time_ns <= call.returned_ns + UNDER_WAY_S * 1e9
         and command.time_ns >= call.called_ns
         for call in record.calls
