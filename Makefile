@@ -28,7 +28,7 @@ REQUIREMENTS := requirements/$(DISTRO).txt requirements/build.txt requirements/r
 SOURCES := $(shell find src msg srv scripts launch config -type f -not -name '*.pyc') CMakeLists.txt package.xml \
 	pyproject.toml tools/ros_wheels.cmake
 
-.PHONY: help setup demo test test-nodes test-lerobot fuzz soak sbom lint format docs status-picture fault-table bench \
+.PHONY: help setup demo test test-nodes test-lerobot fuzz soak soak-nodes sbom lint format docs status-picture fault-table bench \
 	bench-control bench-capacity bench-peers train-demo study clean
 
 help:  ## show this list
@@ -59,6 +59,9 @@ sbom: setup  ## write a bill of materials (CycloneDX) of what is installed to bu
 
 soak: $(WHEELS)  ## play 100000 random worlds of the robot's engine against its judge (ARGS="--worlds 19000": a day of robot time)
 	@$(RUN) PYTHONPATH=src python tools/soak.py $(ARGS)
+
+soak-nodes: setup  ## let real nodes run for an hour under random faults, judged and with flat memory (ARGS="--minutes 2")
+	@$(RUN) python tools/soak_nodes.py $(ARGS)
 
 # test/conftest.py needs ROS 2, which this environment lacks. The import comes first: a test would skip itself.
 test-lerobot: $(LEROBOT)/.packages  ## compare the action queue with LeRobot's own, which needs Python 3.12
