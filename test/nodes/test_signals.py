@@ -26,6 +26,7 @@ def start(executable: str, folder: Path) -> subprocess.Popen[str]:
     parameters = {
         "policy_server": {"manifest": str(write_manifest(folder)), "autostart": True},
         "remote_inference": {"contract": str(write_contract(folder))},
+        "command_watchdog": {"contract": str(write_contract(folder))},
         "belt_arm": {},
         "bag_recorder": {"path": str(folder / "bag"), "topics": ["/joint_states"]},
     }[executable]
