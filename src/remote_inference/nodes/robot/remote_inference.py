@@ -51,7 +51,13 @@ from remote_inference.nodes.robot.operator_topics import OperatorTopics
 from remote_inference.nodes.robot.presence import Presence
 from remote_inference.nodes.robot.sensor_hub import SensorHub, Snapshot
 from remote_inference.nodes.robot.server_client import ServerClient
-from remote_inference.nodes.robot.telemetry import ExecutedTick, executed_message, state_message, time_message
+from remote_inference.nodes.robot.telemetry import (
+    ExecutedBacklog,
+    ExecutedTick,
+    executed_message,
+    state_message,
+    time_message,
+)
 from remote_inference.nodes.robot.topic_watch import TopicWatch
 from remote_inference.nodes.runtime import StartupError, run_node
 from remote_inference.wire import (
@@ -109,7 +115,8 @@ class RemoteInference(Node):
         self._inbox: deque[Work] = deque()
         self._wake = threading.Event()
         self._stop = threading.Event()
-        self._executed: deque[ExecutedTick] = deque(maxlen=EXECUTED_BUFFER)
+        self._clock_of_stamps = self.get_clock()
+        self._executed = ExecutedBacklog(EXECUTED_BUFFER)
         self._sent_snapshot = Snapshot({}, {})
         self._unheard: list[CommandSink] = []  # commands that no controller subscribes to
         self._told_to_resume = False
@@ -290,9 +297,10 @@ class RemoteInference(Node):
         return []
 
     def _publish_executed(self) -> None:
-        while self._executed:
-            executed = self._executed.popleft()
+        for executed in self._executed.take():
             self._executed_publisher.publish(executed_message(executed, self._contract.actions.names))
+        if news := self._executed.take_news():
+            self.get_logger().warning(news)
 
     # -- effects -------------------------------------------------------------------------------------------
 
@@ -350,7 +358,7 @@ class RemoteInference(Node):
         self._look_for_controllers()
         self._heart.look_back(now_ns)
         tick: Tick = self._engine.playback.tick(now_ns)
-        stamp_ns = time.time_ns()
+        stamp_ns = self._clock_of_stamps.now().nanoseconds  # simulated time where the node uses it
         commanding = False
         if tick.horizon is not None and not tick.shadow:
             stamp = time_message(stamp_ns)

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from builtin_interfaces.msg import Time
@@ -24,9 +25,39 @@ class ExecutedTick:
     """One control tick on its way from the control thread to the topic."""
 
     index: int
-    stamp_ns: int  # wall clock
+    stamp_ns: int  # of the node's clock
     episode_id: int
     tick: Tick
+
+
+class ExecutedBacklog:
+    """Ticks on their way from the control thread to the worker; those that find no place are counted."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._ticks: deque[ExecutedTick] = deque()
+        self._told = 0
+        self.dropped = 0
+
+    def append(self, tick: ExecutedTick) -> None:
+        """Keep a tick, or count it as dropped. The control thread calls it."""
+        if len(self._ticks) < self._size:
+            self._ticks.append(tick)
+        else:
+            self.dropped += 1
+
+    def take(self) -> Iterator[ExecutedTick]:
+        """Take the ticks kept, oldest first."""
+        while self._ticks:
+            yield self._ticks.popleft()
+
+    def take_news(self) -> str:
+        """Return how many ticks were dropped, or an empty string when none were since the last call."""
+        dropped = self.dropped
+        if dropped == self._told:
+            return ""
+        new, self._told = dropped - self._told, dropped
+        return f"{new} control ticks are missing on remote_inference/executed, {dropped} since the start"
 
 
 def executed_message(executed: ExecutedTick, joint_names: Sequence[str]) -> ExecutedAction:
