@@ -25,6 +25,7 @@ class ControlWord:
     wants_home: bool = False  # with halted: go home first
     taken_over: bool = False  # a person commands, not the queue
     forgets: int = 0  # rises when another may have moved the robot: the next step begins where it is measured
+    blend_ins: int = 0  # rises when the next action must begin gently
     measured: NDArray[np.float64] | None = None  # joint positions `[action_dim]`, None when not fresh
     measured_ns: int | None = None  # when, on the monotonic clock; None: now
 
@@ -41,7 +42,12 @@ class ControlPanel:
         """The word now in force. Read it once for all decisions that belong together."""
         return self._word
 
-    def change(self, *, forget: bool = False, **fields: Any) -> None:
-        """Swap the word for one with other fields. forget: let the next tick forget the last command."""
+    def change(self, *, forget: bool = False, blend_in: bool = False, **fields: Any) -> None:
+        """Swap the word for one with other fields.
+
+        forget: let the next tick forget the last command. blend_in: let the next action begin gently.
+        """
         with self._lock:
-            self._word = replace(self._word, forgets=self._word.forgets + forget, **fields)
+            word = self._word
+            forgets, blend_ins = word.forgets + forget, word.blend_ins + blend_in
+            self._word = replace(word, forgets=forgets, blend_ins=blend_ins, **fields)

@@ -15,6 +15,7 @@ from remote_inference.core.admission import NAME_REJECTION, FatalMismatch
 from remote_inference.core.contract import Contract
 from remote_inference.core.exchange import Chunk, ChunkStatus, SessionReply, StatusReply
 from remote_inference.core.robot.action_queue import ActionQueue, DelayPolicy
+from remote_inference.core.robot.blend_in import BlendIn
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.effects import (
     Effect,
@@ -79,6 +80,7 @@ class Engine:
             stops=self.stops,
             human=self.human,
             shadow=self.shadow,
+            blend_in=BlendIn(config.resume_velocity_scale, _ns(config.resume_ramp_s)),
         )
         self.control = self.playback.control
         self._starts_when_safe = config.autostart and bool(contract.stops)
@@ -196,6 +198,8 @@ class Engine:
         self._wanted_since_ns = None
         self.playback.starved = ""
         effects: list[Effect] = []
+        if self.machine.state is State.RECONNECTING:
+            self.control.change(blend_in=True)
         # A chunk leads an arm nowhere that does not follow.
         if not (self.playback.astray and self.machine.state is State.STALLED):
             effects += self._apply(Event.CHUNK_MERGED, f"chunk {chunk.seq_id} merged")
@@ -238,7 +242,7 @@ class Engine:
         if problem := self.stops.find_obstacle(now_ns):
             return [Warn(f"not resumed: {problem}")]
         self._starts_when_safe = False
-        self.control.change(forget=True, paused=False)
+        self.control.change(forget=True, blend_in=True, paused=False)
         self._failures_in_a_row = 0
         return self.tick(now_ns)
 

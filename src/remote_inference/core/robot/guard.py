@@ -78,18 +78,23 @@ class Guard:
                 return f"{space}[{row}, {column}]: found {rows[row, column]}, expected finite values"
         return ""
 
-    def check(self, action: Float64Array, reference: Float64Array | None) -> Guarded:
+    def check(
+        self, action: Float64Array, reference: Float64Array | None, *, velocity_scale: float = 1.0
+    ) -> Guarded:
         """Check one action `[action_dim]` and count the interventions.
 
         reference: the last command, or the measured position before the first; None when neither is known.
         A position may differ from it by `max_velocity * period` and is refused without one. An effort is
         bounded in the same way, from zero before the first. A velocity is bounded by `max_velocity` itself.
+        velocity_scale: fraction of `max_velocity` that is allowed now.
         """
-        guarded = self._limit(action, reference)
+        guarded = self._limit(action, reference, velocity_scale)
         self.counts.update(guarded.interventions)
         return guarded
 
-    def foresee(self, actions: Float64Array, reference: Float64Array) -> Foreseen:
+    def foresee(
+        self, actions: Float64Array, reference: Float64Array, *, velocity_scale: float = 1.0
+    ) -> Foreseen:
         """Return actions `[rows, action_dim]` as `check` will pass them, one after another; nothing counts.
 
         Ends before the first row that it will refuse.
@@ -99,11 +104,11 @@ class Guard:
             actions = actions[: int(np.argmin(finite))]
         safe = np.clip(actions, self._min, self._max)
         steps = np.abs(np.diff(safe, axis=0, prepend=reference[np.newaxis]))
-        if (steps <= self._max_step).all() and (np.abs(safe - actions) <= ROUNDING).all():
+        if (steps <= velocity_scale * self._max_step).all() and (np.abs(safe - actions) <= ROUNDING).all():
             return Foreseen(safe, ((),) * len(safe))
         interventions = []
         for row, action in enumerate(actions):
-            limited = self._limit(action, reference)
+            limited = self._limit(action, reference, velocity_scale)
             assert limited.action is not None, "rows that are not finite are cut off above"
             safe[row] = reference = limited.action
             interventions.append(limited.interventions)
@@ -117,7 +122,7 @@ class Guard:
         """Count the actions that a rule outside of `check` refused."""
         self.counts[rule] += refused
 
-    def _limit(self, action: Float64Array, reference: Float64Array | None) -> Guarded:
+    def _limit(self, action: Float64Array, reference: Float64Array | None, velocity_scale: float) -> Guarded:
         if not np.isfinite(action).all() or (reference is not None and not np.isfinite(reference).all()):
             return Guarded(None, (NON_FINITE,))
         if reference is None and self.needs_position:
@@ -126,12 +131,17 @@ class Guard:
         safe = np.clip(action, self._min, self._max)
         if (np.abs(safe - action) > ROUNDING).any():
             interventions.append(JOINT_LIMIT)
-        slow = self._limit_step(safe, np.zeros_like(safe) if reference is None else reference)
+        start = np.zeros_like(safe) if reference is None else reference
+        slow = self._limit_step(safe, start, velocity_scale)
         if (np.abs(slow - safe) > ROUNDING).any():
             interventions.append(VELOCITY_LIMIT)
         return Guarded(slow, tuple(interventions))
 
-    def _limit_step(self, action: Float64Array, reference: Float64Array) -> Float64Array:
+    def _limit_step(
+        self, action: Float64Array, reference: Float64Array, velocity_scale: float
+    ) -> Float64Array:
         if self._kind == "velocity":
-            return np.clip(action, -self._max_velocity, self._max_velocity)
-        return np.clip(action, reference - self._max_step, reference + self._max_step)
+            bound = velocity_scale * self._max_velocity
+            return np.clip(action, -bound, bound)
+        max_step = velocity_scale * self._max_step
+        return np.clip(action, reference - max_step, reference + max_step)

@@ -11,6 +11,7 @@ import numpy as np
 
 from remote_inference.core.contract import CommandSink, Contract
 from remote_inference.core.robot.action_queue import ActionQueue
+from remote_inference.core.robot.blend_in import BlendIn
 from remote_inference.core.robot.control_word import ControlPanel, ControlWord
 from remote_inference.core.robot.fallbacks import FALLBACKS
 from remote_inference.core.robot.following import FollowingWatch
@@ -40,6 +41,7 @@ class Playback:
         stops: StopInputs | None = None,
         human: HumanCommands | None = None,
         shadow: ShadowComparison | None = None,
+        blend_in: BlendIn | None = None,
     ) -> None:
         """Build it. stops: end the commands at once. human: for takeovers. shadow: nothing is published."""
         self._stops = stops or StopInputs({})
@@ -57,6 +59,7 @@ class Playback:
         self._fallback = FALLBACKS.get(fallback)()
         self._max_action_age_ns = max_action_age_ns
         self._reference = StepReference(contract.action_dim, is_position=guard.needs_position)
+        self._blend_in = blend_in or BlendIn(1.0, 0)
         self._following = FollowingWatch(contract.actions, contract.period_s)
         self._horizon: Foreseen | None = None  # of the last tick, for trajectory controllers ...
         self._horizon_ns = 0  # ... when ...
@@ -98,6 +101,8 @@ class Playback:
         if now_ns - self._commanded_ns > self._max_action_age_ns:  # another node may have moved the robot
             self._reference.forget()
             self._reference.lose(np.ones_like(self._unheard))
+        if self._word.blend_ins != before.blend_ins:
+            self._blend_in.begin()
         led_on = self._look_for_astray_joints(now_ns)
         tick = self._decide(now_ns, led_on)
         if tick.command is not None:
@@ -145,11 +150,12 @@ class Playback:
             self.starved = "actions older than max_action_age_s" if expired else self.starved or "queue empty"
             return self._fall_back((AGE,) if expired else ())
         self.starved = ""
-        guarded = self._guard.check(queued.robot.astype(np.float64), start)
+        scale = self._blend_in.scale(now_ns)
+        guarded = self._guard.check(queued.robot.astype(np.float64), start, velocity_scale=scale)
         if guarded.action is None:
             return self._fall_back(guarded.interventions)
         self._stop_ticks = STOP_TICKS
-        horizon = self._hand_over(guarded.action, now_ns)
+        horizon = self._hand_over(guarded.action, now_ns, scale)
         self._horizon_episode = queued.source.episode_id
         self._reference.take(guarded.action, self._unheard)
         age_s = (now_ns - queued.source.capture_ns) / 1e9
@@ -187,7 +193,7 @@ class Playback:
 
     # -- trajectory controllers ----------------------------------------------------------------------------
 
-    def _hand_over(self, command: Float64Array, now_ns: int) -> Float64Array:
+    def _hand_over(self, command: Float64Array, now_ns: int, scale: float) -> Float64Array:
         """Return the rows that a trajectory controller may execute by itself if ticks fail to come."""
         if not self._handed_over.any():
             return command[np.newaxis]
@@ -197,7 +203,9 @@ class Playback:
             if at_ns - queued.source.capture_ns > self._max_action_age_ns:
                 break
             rows.append(queued.robot.astype(np.float64))
-        self._horizon = self._guard.foresee(np.stack(rows[1:]), command) if len(rows) > 1 else Foreseen.none()
+        self._horizon = Foreseen.none()
+        if len(rows) > 1:
+            self._horizon = self._guard.foresee(np.stack(rows[1:]), command, velocity_scale=scale)
         self._horizon_ns = now_ns
         return np.concatenate([command[np.newaxis], self._horizon.actions.reshape(-1, len(command))])
 

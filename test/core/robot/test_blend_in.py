@@ -1,0 +1,59 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""After a stop the arm begins gently, if it is asked to."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from builders import MAX_STEP, make_config, ns
+from simulation import World, streaming
+
+from remote_inference.core.robot.blend_in import BlendIn
+from remote_inference.core.robot.state_machine import State
+
+
+def test_the_ramp_rises_from_the_first_action_on():
+    blend_in = BlendIn(0.2, ns(1))
+    assert blend_in.scale(ns(5)) == 1.0
+    blend_in.begin()
+    scales = [blend_in.scale(ns(at_s)) for at_s in (10, 10.25, 10.5, 11, 12)]
+    assert scales == pytest.approx([0.2, 0.4, 0.6, 1.0, 1.0])
+
+
+def test_without_a_time_there_is_no_ramp():
+    blend_in = BlendIn(0.2, 0)
+    blend_in.begin()
+    assert blend_in.scale(ns(10)) == 1.0
+
+
+def steps(world: World, begin_ns: int) -> list[float]:
+    """Return the largest step of each command since an instant."""
+    commands = [tick.command for tick in world.commands_since(begin_ns)]
+    return [float(np.abs(step).max()) for step in np.diff(np.stack(commands), axis=0)]
+
+
+def gentle_world() -> World:
+    world = streaming(World(make_config(resume_ramp_s=1.0, resume_velocity_scale=0.2)))
+    world.server.rows = lambda request: np.tile(np.float32([0.9, -0.9]) * (-1) ** request.seq_id, (20, 1))
+    return world.run(3)
+
+
+def test_after_resume_the_first_steps_are_small_and_grow():
+    world = gentle_world()
+    world.pause()
+    world.run(0.5)
+    begin_ns = world.now_ns
+    world.resume()
+    found = steps(world.run(3), begin_ns)
+    assert max(found[:3]) <= 0.5 * MAX_STEP
+    assert max(found[20:]) == pytest.approx(MAX_STEP)
+
+
+def test_after_a_reconnect_the_first_steps_are_small():
+    world = gentle_world()
+    world.server.restart()
+    world.run_until(lambda: world.state is State.RECONNECTING)
+    world.run_until(lambda: world.state is State.STREAMING)
+    begin_ns = world.now_ns
+    assert max(steps(world.run(0.3), begin_ns)) <= 0.6 * MAX_STEP
