@@ -198,7 +198,7 @@ class Rig:
         target = len(self.commands) + count
         self.wait_for(lambda: len(self.commands) >= target, f"{count} commands")
 
-    def call(self, kind: Any, name: str, **request: Any) -> Any:
+    def call(self, kind: Any, name: str, /, **request: Any) -> Any:
         """Call a service as a plain rclpy script would; relative names are in the robot's namespace.
 
         A server just discovered may answer before it knows the client, into nothing. What only reads is asked

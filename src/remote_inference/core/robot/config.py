@@ -89,6 +89,9 @@ class RobotConfig(Document):
     accept_new_policy: Annotated[
         bool, Field(description="reconnect even to a server whose policy differs from the first session's")
     ] = False
+    allow_fault_injection: Annotated[
+        bool, Field(description="serve `inject_fault`, for drills: whoever calls it disturbs this robot")
+    ] = False
 
     @model_validator(mode="after")
     def _consistent(self) -> RobotConfig:

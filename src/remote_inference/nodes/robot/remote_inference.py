@@ -39,12 +39,14 @@ from remote_inference.core.robot.effects import (
     Warn,
 )
 from remote_inference.core.robot.engine import Engine
+from remote_inference.core.robot.fault_injection import FaultInjection, Target
 from remote_inference.core.robot.heartbeat import Heartbeat
 from remote_inference.core.robot.tick import Tick
 from remote_inference.monitoring.diagnostics import Diagnostics, robot_diagnostic
 from remote_inference.msg import ActionChunk, ClientState, ExecutedAction, Observation
 from remote_inference.nodes.parameters import declare_parameters
 from remote_inference.nodes.robot.control_loop import ControlLoop
+from remote_inference.nodes.robot.drills import Drills
 from remote_inference.nodes.robot.heart import Heart
 from remote_inference.nodes.robot.operator_services import OperatorServices, Work
 from remote_inference.nodes.robot.operator_topics import OperatorTopics
@@ -149,6 +151,9 @@ class RemoteInference(Node):
         self._operator = OperatorServices(self, self._engine, self._operate)
         beats = Heartbeat(self._contract.period_s, self._config.watchdog_timeout_s)
         self._heart = Heart(self, beats, self._pause_after_a_stop)
+        self._injection = FaultInjection()
+        allowed = self._config.allow_fault_injection
+        self._drills = Drills(self, self._injection, self._submit, self._report_state, allowed=allowed)
 
     def close(self) -> None:
         """Stop commanding, end the session and wait a moment for the server to receive the call."""
@@ -198,7 +203,7 @@ class RemoteInference(Node):
 
     def _on_chunk(self, data: bytes) -> None:
         now_ns = time.monotonic_ns()
-        self._submit(lambda: self._take_chunk(data, now_ns))
+        self._submit(lambda: self._receive_chunk(data, now_ns))
 
     # -- worker thread -------------------------------------------------------------------------------------
 
@@ -210,6 +215,7 @@ class RemoteInference(Node):
                 self._wake.clear()
                 while self._inbox:
                     self._carry_out(self._inbox.popleft()())
+                self._pass_on_what_was_held()
                 if not self._closing:
                     self._look_at_sensors()
                 now_s = time.monotonic()
@@ -234,7 +240,10 @@ class RemoteInference(Node):
             self._operator.close()
 
     def _look_at_sensors(self) -> None:
-        snapshot = self._sensors.snapshot()
+        *_, snapshot = (
+            self._sent_snapshot,
+            *self._injection.pass_on(Target.SENSORS, self._sensors.snapshot(), time.monotonic_ns()),
+        )
         measured = self._sensors.measured_positions(snapshot)
         self._sent_snapshot = snapshot
         self._carry_out(self._engine.take_sensors(snapshot.arrivals, measured, time.monotonic_ns()))
@@ -282,6 +291,19 @@ class RemoteInference(Node):
                 f"or remote-inference resume {self.get_namespace()}"
             )
 
+    def _pass_on_what_was_held(self) -> None:
+        """End an injected fault whose time is over, and pass on the messages that are late enough."""
+        self._drills.end_if_over()
+        now_ns = time.monotonic_ns()
+        for data in self._injection.take_due(Target.CHUNKS, now_ns):
+            self._carry_out(self._take_chunk(data, now_ns))
+        for message in self._injection.take_due(Target.OBSERVATIONS, now_ns):
+            self._observation_publisher.publish(message)
+
+    def _receive_chunk(self, data: bytes, now_ns: int) -> list[Effect]:
+        passed = self._injection.pass_on(Target.CHUNKS, data, now_ns)
+        return [effect for chunk in passed for effect in self._take_chunk(chunk, now_ns)]
+
     def _take_chunk(self, data: bytes, now_ns: int) -> list[Effect]:
         try:
             chunk = chunk_from_bytes(data)
@@ -292,6 +314,7 @@ class RemoteInference(Node):
     def _report_state(self) -> list[Effect]:
         stamp = self.get_clock().now().to_msg()
         state = state_message(self._engine, self._control, stamp, time.monotonic_ns())
+        state.injected_fault = self._drills.in_progress
         self._state_publisher.publish(state)
         self._diagnostics.report(robot_diagnostic(state, self.get_namespace()))
         return []
@@ -350,7 +373,9 @@ class RemoteInference(Node):
             self._engine.take_back_request()
             return
         stamp = self.get_clock().now().to_msg()
-        self._observation_publisher.publish(observation_to_message(effect.request, state, images, stamp))
+        message = observation_to_message(effect.request, state, images, stamp)
+        for passed in self._injection.pass_on(Target.OBSERVATIONS, message, time.monotonic_ns()):
+            self._observation_publisher.publish(passed)
 
     # -- control thread ------------------------------------------------------------------------------------
 
