@@ -38,6 +38,7 @@ ROBOT, SERVER = "rig/remote_inference: policy control", "policy_server: policy s
         ("DEAD", {"paused": True}, ERROR, "DEAD"),
         ("STREAMING", {"stop": "button: estop says true", "paused": True}, ERROR, "stopped by button: estop"),
         ("STREAMING", {"taken_over": True}, WARN, "taken over by a person; STREAMING"),
+        ("STREAMING", {"injected_fault": "freeze"}, WARN, "drill (freeze); STREAMING"),
         ("STREAMING", {"shadow": True}, OK, "shadow mode; STREAMING"),
     ],
 )

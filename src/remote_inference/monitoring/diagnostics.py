@@ -104,6 +104,8 @@ def robot_diagnostic(state: ClientState, hardware_id: str) -> DiagnosticStatus:
         message += f"; waits for {', '.join(state.stale_sources)}"
     if state.taken_over:
         level, message = max(level, DiagnosticStatus.WARN), f"taken over by a person; {message}"
+    if state.injected_fault:
+        level, message = max(level, DiagnosticStatus.WARN), f"drill ({state.injected_fault}); {message}"
     if state.shadow:
         message = f"shadow mode; {message}"
     if state.stop:
@@ -118,6 +120,7 @@ def robot_diagnostic(state: ClientState, hardware_id: str) -> DiagnosticStatus:
         "stop": state.stop,
         "taken_over": str(state.taken_over).lower(),
         "shadow": str(state.shadow).lower(),
+        "injected_fault": state.injected_fault,
         "server": state.server,
         "session_id": state.session_id,
         "policy_version": state.policy_version,

@@ -19,6 +19,7 @@ ROBOT_FIELDS = (
     *("policy_version", "queue_length", "playback_left_s", "latency_p50_ms", "latency_p95_ms", "delay_steps"),
     *("stale_sources", "requests", "chunks_merged", "chunks_dropped", "chunks_rejected", "request_timeouts"),
     *("reconnects", "control_ticks", "late_ticks", "stop", "taken_over", "shadow", "shadow_ticks"),
+    "injected_fault",
 )
 SERVER_FIELDS = (
     *("instance_id", "lifecycle_state", "accepting", "policy_name", "policy_revision", "policy_fingerprint"),
@@ -82,6 +83,8 @@ def describe_robot(namespace: str, state: Any) -> Table:
     }
     if state.stop:
         rows["stopped by"] = state.stop
+    if state.injected_fault:
+        rows["drill"] = state.injected_fault
     if state.shadow:
         errors = (f"{name} {mean:.4f} (max {largest:.4f})" for name, mean, largest in _shadow_errors(state))
         rows["shadow"] = f"{state.shadow_ticks} ticks, mean distance from the arm: {', '.join(errors)}"
@@ -91,6 +94,7 @@ def describe_robot(namespace: str, state: Any) -> Table:
 def state_of(state: Any) -> str:
     """Return the state's name, and what the operator must know beside it: stopped, paused, who commands."""
     marks = {
+        "drill": state.injected_fault,
         "shadow": state.shadow,
         "taken over": state.taken_over,
         "stopped": state.stop,
