@@ -8,8 +8,8 @@ DISTRO ?= jazzy
 PYTHON ?= python3
 PYTHON312 ?= python3.12
 ARGS ?=
-# Test processes at a time: the machine's cores, at most 8, because each starts several nodes.
-JOBS ?= $(shell cores=$$(nproc); echo $$((cores < 8 ? cores : 8)))
+# Test processes at a time: they often wait, hence half as many again as cores; at most 8, as each starts several nodes.
+JOBS ?= $(shell jobs=$$(($$(nproc) * 3 / 2)); echo $$((jobs < 8 ? jobs : 8)))
 
 VENV := .venv/$(DISTRO)
 BIN := $(CURDIR)/$(VENV)/bin
@@ -40,7 +40,7 @@ setup: $(PACKAGE) $(RENDERING)  ## install everything into .venv/<distro> and bu
 demo: setup  ## watch the simulated arm pick cubes, driven by a policy server (ARGS="--latency-ms 300")
 	@$(RUN) remote-inference demo $(ARGS)
 
-test: setup $(CHROMIUM)  ## run every test, as many at a time as there are cores (JOBS=0: one by one; ARGS="-k queue" selects)
+test: setup $(CHROMIUM)  ## run every test, three at a time on two cores (JOBS=0: one by one; ARGS="-k queue" selects)
 	@$(RUN) python -m pytest -n $(JOBS) $(ARGS)
 
 test-nodes: setup $(CHROMIUM)  ## run only the tests that start ROS nodes
