@@ -192,7 +192,7 @@ class World:
         if tick.source is CommandSource.CHUNK:
             assert tick.queued is not None
             assert self.now_ns - tick.queued.source.capture_ns <= ns(self.config.max_action_age_s)
-            assert tick.queued.source.episode_id == self.engine.episode_id
+            assert tick.queued.source.episode_id == self.engine.episode.id
         if self.heard and self.driven and self.follows:
             self.position = tick.command
         self._last_command = tick.command
@@ -280,7 +280,7 @@ class World:
         effects = self.engine.take_chunk(chunk, self.now_ns)
         if counters.chunks_merged + counters.chunks_rejected != ended:
             assert (chunk.session_id, chunk.session_epoch) == (latest.session_id, latest.session_epoch)
-            assert (chunk.seq_id, chunk.episode_id) == (latest.seq_id, self.engine.episode_id)
+            assert (chunk.seq_id, chunk.episode_id) == (latest.seq_id, self.engine.episode.id)
             self._open_request = None
         if counters.chunks_merged != merged:
             assert counters.chunks_merged == merged + 1

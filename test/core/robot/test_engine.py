@@ -251,7 +251,7 @@ def test_an_episode_still_begins_when_its_first_observation_could_not_be_sent(re
     starts = [request.episode_start for request in world.sent[sent:]]
     assert starts[0]
     assert not starts[-1]
-    assert world.sent[sent].episode_id == world.engine.episode_id
+    assert world.sent[sent].episode_id == world.engine.episode.id
 
 
 def test_it_awaits_an_observation_only_while_nothing_else_is_missing_for_a_request():

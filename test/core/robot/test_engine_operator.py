@@ -83,7 +83,7 @@ def test_reset_begins_an_episode_with_an_empty_queue_and_keeps_the_latency():
     sent = len(world.sent)
     world.reset()
     assert len(world.engine.queue) == 0
-    assert world.engine.episode_id == 1
+    assert world.engine.episode.id == 1
     assert delay is not None
     assert world.engine.cycle.latency.quantile_s(1.0) == delay
     (call,) = world.all(ResetSession)

@@ -116,7 +116,7 @@ def test_on_release_the_policy_goes_on_from_where_the_arm_is_in_the_same_episode
     assert np.abs(first.command - [0.9, -0.9]).max() <= MAX_STEP + 1e-9
     assert world.capture_ns[sent] > released_ns  # no observation of the time before
     assert not world.sent[sent].episode_start
-    assert world.engine.episode_id == 0
+    assert world.engine.episode.id == 0
     assert CommandSource.HUMAN not in {tick.source for tick in since(world, released_ns)}
     assert world.states() == [State.STREAMING]
 

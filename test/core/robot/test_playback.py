@@ -290,9 +290,9 @@ def test_a_command_that_is_forgotten_in_the_middle_of_a_tick_is_forgotten():
     """The reset comes from another thread, between the tick's look at the reference and its end."""
 
     class InterruptedGuard(Guard):
-        def check(self, action, reference):
+        def check(self, *arguments, **keywords):
             arm.playback.control.change(forget=True)
-            return super().check(action, reference)
+            return super().check(*arguments, **keywords)
 
     arm = Arm()
     arm.feed(np.zeros((3, 2), np.float32))

@@ -21,16 +21,17 @@ from remote_inference.core.robot.effects import (
     Effect,
     Inform,
     Report,
-    ResetEnded,
-    ResetSession,
     SendRequest,
     Stop,
     StopLatched,
     Warn,
 )
+from remote_inference.core.robot.episodes import Episodes
+from remote_inference.core.robot.flow_watch import FlowWatch
 from remote_inference.core.robot.guard import SHAPE, Float64Array, Guard
 from remote_inference.core.robot.handshake import Handshake
 from remote_inference.core.robot.human_commands import HumanCommands
+from remote_inference.core.robot.outage import Outage
 from remote_inference.core.robot.playback import Playback
 from remote_inference.core.robot.request_cycle import Rejection, RequestCycle
 from remote_inference.core.robot.shadow import ShadowComparison
@@ -88,19 +89,13 @@ class Engine:
         self.cycle = RequestCycle(contract, config, self.queue, self.guard)
         self.machine = StateMachine()
         self.counters = Counters()
-        self.task = contract.task
-        self.episode_id = 0
+        self.episode = Episodes(contract.task, _ns(config.reset_timeout_s))
         self.handshake = Handshake(contract, config, client, robot_namespace, seed)
         self._stopped_by = ""  # the latched stop that has been carried out
         self._measured: Float64Array | None = None
         self._measured_ns = 0
-        self._told_astray: tuple[str, ...] = ()
-        self._episode_start = True
-        self._fed = False  # true once a chunk has been merged in this episode
-        self._reset_deadline_ns: int | None = None
-        self._failures_in_a_row = 0
-        self._wanted_since_ns: int | None = None
-        self._offline_since_ns: int | None = None
+        self._flow = FlowWatch(config.degraded_after_s)
+        self._outage = Outage(config.max_timeouts, _ns(config.max_offline_s))
 
     # -- what the node tells -------------------------------------------------------------------------------
 
@@ -120,7 +115,7 @@ class Engine:
 
     def take_status_reply(self, server: str, reply: StatusReply | None, now_ns: int) -> list[Effect]:
         """Take the answer to GetStatus; None when the server is silent."""
-        return [] if self.dead else self.handshake.take_status_reply(server, reply, self.task, now_ns)
+        return [] if self.dead else self.handshake.take_status_reply(server, reply, self.episode.task, now_ns)
 
     def take_session_reply(
         self, server: str, epoch: int, reply: SessionReply | None, now_ns: int
@@ -166,11 +161,7 @@ class Engine:
 
     def take_reset_reply(self, episode_id: int, acknowledged: bool, message: str) -> list[Effect]:
         """Take the server's answer to ResetSession."""
-        if episode_id != self.episode_id or self._reset_deadline_ns is None:
-            return []
-        if acknowledged:
-            return self._end_reset(f"acknowledged by {self.handshake.server}", acknowledged=True)
-        return self._end_reset(f"refused by {self.handshake.server}: {message}")
+        return self.episode.take_reset_reply(episode_id, acknowledged, message, self.handshake.server)
 
     def take_chunk(self, chunk: Chunk, now_ns: int) -> list[Effect]:
         """Take a chunk; only the answer to the outstanding request counts."""
@@ -179,23 +170,21 @@ class Engine:
             self.counters.chunks_dropped += 1
             self.cycle.take_late(chunk, now_ns)
             return []
-        self._episode_start = False  # the server has seen its first request
+        self.episode.announced = True
         rejection = self.cycle.finish(chunk, session, now_ns)
         effects = self._reject(chunk, rejection) if rejection else self._note_merge(chunk)
         if chunk.status is ChunkStatus.DRAINING:
             effects += self._lose_session("server is draining", now_ns, move_on=True)
-        elif rejection and self._failures_in_a_row >= self._config.max_timeouts:
-            cause = f"{self._failures_in_a_row} requests in a row without a chunk in time"
+        elif rejection and self._outage.loses_session:
+            cause = f"{self._outage.failures} requests in a row without a chunk in time"
             effects += self._lose_session(f"{cause}: {rejection.problem}", now_ns, move_on=True)
         return effects + self.tick(now_ns)
 
     def _note_merge(self, chunk: Chunk) -> list[Effect]:
-        self._failures_in_a_row = 0
         self.counters.chunks_merged += 1
         self.handshake.take_delivery()
-        self._offline_since_ns = None
-        self._fed = True
-        self._wanted_since_ns = None
+        self._outage.end()
+        self._flow.note_merge()
         self.playback.starved = ""
         effects: list[Effect] = []
         if self.machine.state is State.RECONNECTING:
@@ -209,7 +198,7 @@ class Engine:
         return effects
 
     def _reject(self, chunk: Chunk, rejection: Rejection) -> list[Effect]:
-        self._failures_in_a_row = self._failures_in_a_row + 1 if rejection.is_failure else 0
+        self._outage.failures = self._outage.failures + 1 if rejection.is_failure else 0
         self.counters.chunks_rejected += 1
         return [Warn(f"chunk {chunk.seq_id} rejected: {rejection.problem}")]
 
@@ -231,7 +220,7 @@ class Engine:
         self._starts_when_safe = False
         self.control.change(paused=True)
         self.cycle.abandon()
-        self._wanted_since_ns = None
+        self._flow.want_nothing()
         return []
 
     def resume(self, now_ns: int) -> list[Effect]:
@@ -243,24 +232,13 @@ class Engine:
             return [Warn(f"not resumed: {problem}")]
         self._starts_when_safe = False
         self.control.change(forget=True, blend_in=True, paused=False)
-        self._failures_in_a_row = 0
+        self._outage.failures = 0
         return self.tick(now_ns)
 
     def reset(self, task: str, now_ns: int) -> list[Effect]:
         """Begin a new episode: empty queue, next episode_id, latency kept. An empty task keeps the old."""
-        effects = self._end_reset("overtaken by the next reset")
         self._drop_plan(now_ns)
-        self.episode_id += 1
-        self._episode_start = True
-        self.task = task or self.task
-        session = self.handshake.session
-        if session is None:
-            return [*effects, ResetEnded(self.episode_id, False, "no server is in use")]
-        self._reset_deadline_ns = now_ns + _ns(self._config.reset_timeout_s)
-        return [
-            *effects,
-            ResetSession(self.handshake.server, session.session_id, self.episode_id, session.session_token),
-        ]
+        return self.episode.begin(task, self.handshake, now_ns)
 
     def clear_stop(self, now_ns: int) -> tuple[str, list[Effect]]:
         """Release a latched stop; the robot stays paused. Return why it is not released, or ''."""
@@ -294,8 +272,7 @@ class Engine:
         self.control.change(forget=True)
         self.cycle.abandon()
         self.cycle.forget_seen(now_ns)
-        self._wanted_since_ns = None
-        self._fed = False
+        self._flow.begin_plan()
 
     def _look_at_stops(self, now_ns: int) -> list[Effect]:
         """Pause for a latched stop, once. The control thread has stopped commanding by itself."""
@@ -308,12 +285,6 @@ class Engine:
         effects = self.pause()
         self._drop_plan(now_ns)
         return [*effects, StopLatched(stop)]
-
-    def _end_reset(self, outcome: str, *, acknowledged: bool = False) -> list[Effect]:
-        if self._reset_deadline_ns is None:
-            return []
-        self._reset_deadline_ns = None
-        return [ResetEnded(self.episode_id, acknowledged, outcome)]
 
     # -- time ----------------------------------------------------------------------------------------------
 
@@ -371,7 +342,7 @@ class Engine:
         was_open = self.handshake.open
         effects = self.handshake.advance(now_ns)
         if self.handshake.open and not was_open:
-            self._failures_in_a_row = 0
+            self._outage.failures = 0
             self.cycle.skip_next_latency()
         return effects
 
@@ -379,8 +350,7 @@ class Engine:
         effects = self.handshake.lose(now_ns, move_on=move_on)
         self.counters.reconnects += 1
         self.cycle.abandon()
-        if self._offline_since_ns is None:  # the time offline ends with a chunk only
-            self._offline_since_ns = now_ns
+        self._outage.begin(now_ns)
         return effects + self._apply(Event.SESSION_LOST, cause)
 
     # -- watchdogs -----------------------------------------------------------------------------------------
@@ -396,54 +366,36 @@ class Engine:
         ]
 
     def _check_deadlines(self, now_ns: int) -> list[Effect]:
-        effects: list[Effect] = []
-        if self._reset_deadline_ns is not None and now_ns >= self._reset_deadline_ns:
-            effects += self._end_reset(f"no acknowledgement within {self._config.reset_timeout_s:g} s")
+        effects = self.episode.check_deadline(now_ns)
         if request := self.cycle.timed_out(now_ns):
             self.counters.request_timeouts += 1
-            self._failures_in_a_row += 1
+            self._outage.failures += 1
             effects.append(Warn(f"request {request.seq_id} was not answered"))
-            if self._failures_in_a_row >= self._config.max_timeouts:
-                effects += self._lose_session(f"{self._failures_in_a_row} request timeouts in a row", now_ns)
+            if self._outage.loses_session:
+                effects += self._lose_session(f"{self._outage.failures} request timeouts in a row", now_ns)
         # With a session, a robot that is paused or lacks a sensor asks for no chunk that could end this time.
         asks = not (self._idle or self.cycle.stale_sources)
         # A person drives without a server, too.
-        may_wait = self.taken_over or (self.handshake.open and not asks)
-        if self._offline_since_ns is not None and may_wait:
-            self._offline_since_ns = now_ns
-        max_offline_ns = _ns(self._config.max_offline_s)
-        if self._offline_since_ns is not None and now_ns - self._offline_since_ns >= max_offline_ns:
+        if self.taken_over or (self.handshake.open and not asks):
+            self._outage.hold(now_ns)
+        if self._outage.is_too_long(now_ns):
             effects += self._die(Event.OFFLINE_TOO_LONG, f"no server for {self._config.max_offline_s:g} s")
         return effects
 
     def _check_flow(self, now_ns: int) -> list[Effect]:
-        """Check whether a wanted chunk is late, and whether there is an action to execute."""
-        if self._idle or not self.cycle.wants_chunk(now_ns):
-            self._wanted_since_ns = None
-        elif self._wanted_since_ns is None:
-            self._wanted_since_ns = now_ns
-        late = self._wanted_since_ns is not None and now_ns - self._wanted_since_ns >= _ns(
-            self._config.degraded_after_s
+        """Check whether chunks and actions come as they should, and whether the joints follow them."""
+        findings = self._flow.look(
+            now_ns,
+            wants_chunk=not self._idle and self.cycle.wants_chunk(now_ns),
+            starved="" if self.taken_over else self.playback.starved,
+            queue_empty=not len(self.queue),
+            may_be_empty=self._config.request_mode == "blocking",
         )
-        effects: list[Effect] = []
-        starved = self.playback.starved if not self.taken_over else ""
-        if late:
-            effects += self._apply(Event.CHUNKS_LATE, f"no chunk for {self._config.degraded_after_s:g} s")
-        # The queue is normally empty after a reset, and in blocking mode before each request.
-        expected = not self._fed or self._config.request_mode == "blocking"
-        if starved and not len(self.queue) and (late or not expected):
-            effects += self._apply(Event.STARVED, starved)
-        return effects + self._check_following()
-
-    def _check_following(self) -> list[Effect]:
-        """Check whether a joint does not follow its commands: the fallback runs, whatever is queued."""
-        astray = self.playback.astray
-        news = astray and astray != self._told_astray
-        self._told_astray = astray
-        if not astray:
-            return []
-        cause = f"{', '.join(astray)}: farther from the last command than max_following_error"
-        return [*([Warn(cause)] if news else []), *self._apply(Event.STARVED, cause)]
+        effects = [effect for event, cause in findings for effect in self._apply(event, cause)]
+        cause, is_news = self._flow.look_at_joints(self.playback.astray)
+        if is_news:
+            effects.append(Warn(cause))
+        return effects + (self._apply(Event.STARVED, cause) if cause else [])
 
     def _apply(self, event: Event, cause: str) -> list[Effect]:
         transition = self.machine.apply(event, cause)
@@ -452,7 +404,7 @@ class Engine:
     def _die(self, event: Event, cause: str, *, homing: bool = True) -> list[Effect]:
         self.control.change(halted=True, wants_home=homing and not self.taken_over)
         self.cycle.abandon()
-        return [*self._end_reset(f"stopped: {cause}"), *self._apply(event, cause), Stop(cause)]
+        return [*self.episode.end_reset(f"stopped: {cause}"), *self._apply(event, cause), Stop(cause)]
 
     # -- requests ------------------------------------------------------------------------------------------
 
@@ -465,9 +417,9 @@ class Engine:
             self.handshake.session,
             now_ns,
             epoch=self.handshake.epoch,
-            episode_id=self.episode_id,
-            episode_start=self._episode_start,
-            task=self.task,
+            episode_id=self.episode.id,
+            episode_start=not self.episode.announced,
+            task=self.episode.task,
         )
         self.counters.requests += 1
         return [SendRequest(request)]

@@ -102,13 +102,13 @@ class OperatorServices:
 
         def reset() -> list[Effect]:
             effects = self._engine.reset(task, time.monotonic_ns())
-            episode.append(self._engine.episode_id)
+            episode.append(self._engine.episode.id)
             self._resets[episode[0]] = outcome
             return effects
 
         too_long = find_length_problem("task", task, MAX_TASK_LENGTH)
         if problem := self._refusal() or too_long or self._operate(reset):
-            return False, problem, self._engine.episode_id
+            return False, problem, self._engine.episode.id
         return True, f"episode {episode[0]} began; {await outcome}", episode[0]
 
     def _refusal(self) -> str:

@@ -392,7 +392,7 @@ class RemoteInference(Node):
                     publisher.publish(writer.message(tick.horizon, stamp))
                     commanding = True
         self._heart.beat(now_ns, index, commanding=commanding)
-        episode_id = tick.queued.source.episode_id if tick.queued else self._engine.episode_id
+        episode_id = tick.queued.source.episode_id if tick.queued else self._engine.episode.id
         self._executed.append(ExecutedTick(index, stamp_ns, episode_id, tick))
 
     def _look_for_controllers(self) -> None:
