@@ -218,3 +218,18 @@ def test_live_ticks_are_not_marked():
     world = streaming(World())
     assert {tick.shadow for _, tick in world.ticks} == {False}
     assert world.engine.shadow is None
+
+
+def test_after_a_release_the_policy_begins_gently():
+    world, person = shared(resume_ramp_s=1.0, resume_velocity_scale=0.2)
+    world.server.rows = lambda request: np.full((20, 2), 0.9, np.float32)
+    streaming(world)
+    person.target = np.array([-0.9, -0.9])
+    world.take_over()
+    world.run(3)
+    released_ns = world.now_ns
+    world.release()
+    world.run(1)
+    commands = np.stack([tick.command for tick in since(world, released_ns) if tick.command is not None])
+    steps = np.abs(np.diff(commands, axis=0)).max(axis=1)
+    assert steps[:3].max() <= 0.5 * MAX_STEP

@@ -62,11 +62,24 @@ class RobotConfig(Document):
     ] = 3.0
     resume_ramp_s: Annotated[
         float,
-        _seconds(0.0, 60.0, "time after resume or a reconnect in which the velocity limits rise; 0: at once"),
+        _seconds(
+            0.0, 60.0, "time after resume, release or a reconnect in which velocity limits rise; 0: at once"
+        ),
     ] = 0.0
     resume_velocity_scale: Annotated[
         float, Field(gt=0.0, le=1.0, description="fraction of the velocity limits at the begin of that time")
     ] = 0.25
+    max_clamped_ratio: Annotated[
+        float,
+        Field(
+            ge=0.0,
+            lt=1.0,
+            description="stop when the guard changed more than this fraction of the last commands; 0: never",
+        ),
+    ] = 0.0
+    clamped_window: Annotated[
+        int, Field(ge=1, le=10_000, description="number of last commands for max_clamped_ratio")
+    ] = 100
     max_sensor_age_s: Annotated[float, _seconds(0.02, 60.0, "an older source blocks the request")] = 0.5
     request_timeout_s: Annotated[float, _seconds(0.05, 60.0, "give a request up after this time")] = 5.0
     error_pause_s: Annotated[

@@ -31,6 +31,7 @@ from remote_inference.core.robot.flow_watch import FlowWatch
 from remote_inference.core.robot.guard import SHAPE, Float64Array, Guard
 from remote_inference.core.robot.handshake import Handshake
 from remote_inference.core.robot.human_commands import HumanCommands
+from remote_inference.core.robot.intervention_latch import InterventionLatch
 from remote_inference.core.robot.outage import Outage
 from remote_inference.core.robot.playback import Playback
 from remote_inference.core.robot.request_cycle import Rejection, RequestCycle
@@ -82,6 +83,7 @@ class Engine:
             human=self.human,
             shadow=self.shadow,
             blend_in=BlendIn(config.resume_velocity_scale, _ns(config.resume_ramp_s)),
+            latch=InterventionLatch(config.max_clamped_ratio, config.clamped_window),
         )
         self.control = self.playback.control
         self._starts_when_safe = config.autostart and bool(contract.stops)
@@ -263,7 +265,7 @@ class Engine:
         if not self.taken_over:
             return "not taken over", []
         self._drop_plan(now_ns)
-        self.control.change(taken_over=False, forget=True)
+        self.control.change(taken_over=False, forget=True, blend_in=True)
         return "", [Inform("released to the policy"), *self.tick(now_ns)]
 
     def _drop_plan(self, now_ns: int) -> None:

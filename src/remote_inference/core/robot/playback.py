@@ -18,6 +18,7 @@ from remote_inference.core.robot.following import FollowingWatch
 from remote_inference.core.robot.guard import AGE, FOLLOWING_ERROR, SENSOR_AGE, Float64Array, Foreseen, Guard
 from remote_inference.core.robot.homing import Homing
 from remote_inference.core.robot.human_commands import HumanCommands
+from remote_inference.core.robot.intervention_latch import InterventionLatch
 from remote_inference.core.robot.shadow import ShadowComparison
 from remote_inference.core.robot.step_reference import StepReference
 from remote_inference.core.robot.stop_inputs import StopInputs
@@ -42,6 +43,7 @@ class Playback:
         human: HumanCommands | None = None,
         shadow: ShadowComparison | None = None,
         blend_in: BlendIn | None = None,
+        latch: InterventionLatch | None = None,
     ) -> None:
         """Build it. stops: end the commands at once. human: for takeovers. shadow: nothing is published."""
         self._stops = stops or StopInputs({})
@@ -60,6 +62,7 @@ class Playback:
         self._max_action_age_ns = max_action_age_ns
         self._reference = StepReference(contract.action_dim, is_position=guard.needs_position)
         self._blend_in = blend_in or BlendIn(1.0, 0)
+        self._latch = latch or InterventionLatch(0.0, 1)
         self._following = FollowingWatch(contract.actions, contract.period_s)
         self._horizon: Foreseen | None = None  # of the last tick, for trajectory controllers ...
         self._horizon_ns = 0  # ... when ...
@@ -98,6 +101,7 @@ class Playback:
         if self._word.forgets != before.forgets:
             self._reference.forget()
             self._following.forget()
+            self._latch.forget()
         if now_ns - self._commanded_ns > self._max_action_age_ns:  # another node may have moved the robot
             self._reference.forget()
             self._reference.lose(np.ones_like(self._unheard))
@@ -152,6 +156,8 @@ class Playback:
         self.starved = ""
         scale = self._blend_in.scale(now_ns)
         guarded = self._guard.check(queued.robot.astype(np.float64), start, velocity_scale=scale)
+        if scale == 1.0 and (reason := self._latch.take(guarded.interventions)):
+            self._stops.latch(reason)  # from the next tick on
         if guarded.action is None:
             return self._fall_back(guarded.interventions)
         self._stop_ticks = STOP_TICKS

@@ -45,7 +45,7 @@ class StopInputs:
 
     @property
     def latched(self) -> str:
-        """The input that stopped the robot, and why; empty when none did since the last clear."""
+        """What stopped the robot, and why; empty when nothing did since the last clear."""
         return self._latched
 
     @property
@@ -62,10 +62,15 @@ class StopInputs:
             heard.at_ns, heard.stops = now_ns, stops
             self._latch(now_ns)
 
+    def latch(self, reason: str) -> None:
+        """Stop the robot for a reason of this node's own, unless it is stopped already."""
+        with self._lock:
+            self._latched = self._latched or reason
+
     def look(self, now_ns: int) -> str:
         """Latch the first input that stops the robot; return what is latched, or an empty string."""
         if not self._heard:
-            return ""
+            return self._latched
         with self._lock:
             self._latch(now_ns)
             return self._latched
