@@ -4,6 +4,7 @@
 
 import fcntl
 import os
+import signal
 import sys
 import tempfile
 from contextlib import suppress
@@ -24,6 +25,8 @@ def _claim_domain() -> tuple[int, IO[str]]:
 _domain, _claim = _claim_domain()
 os.environ["ROS_DOMAIN_ID"] = str(_domain)
 os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # of a shell's background job, and its children
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("AMENT_PREFIX_PATH", sys.prefix)  # for the wheels; a sourced workspace has set it
 
 import time  # noqa: E402
