@@ -27,6 +27,7 @@ from judge import (
     Capture,
     Command,
     OperatorCall,
+    Outage,
     Record,
     number_by_arrival,
 )
@@ -52,25 +53,24 @@ PARAMETERS: dict[str, Any] = {
 POLICY: dict[str, Any] = {"state_names": list(NAMES), "action_names": list(NAMES), "chunk_size": 90}
 
 
-def write_arm_contract(folder: Path, **changes: Any) -> Path:
+def write_arm_contract(folder: Path, max_following_error: float, **changes: Any) -> Path:
     limits = {
         joint: {
             "min": lower,
             "max": upper,
             "max_velocity": MAX_VELOCITY[joint],
-            "max_following_error": 10.0,  # the measured joints jump, whatever they are commanded
+            "max_following_error": max_following_error,
         }
         for joint, (lower, upper) in LIMITS.items()
     }
     limits |= {marker: {"min": -1.0, "max": COUNT_MAX, "max_velocity": 1e9} for marker in MARKERS}
-    return write_contract(
-        folder,
-        fps=FPS,
-        state=[{**CONTRACT["state"][0], "names": list(NAMES)}],
-        actions={"kind": "position", "names": list(NAMES), "limits": limits},
-        commands=[{**CONTRACT["commands"][0], "names": list(reversed(NAMES))}],
-        **changes,
-    )
+    sections = {
+        "fps": FPS,
+        "state": [{**CONTRACT["state"][0], "names": list(NAMES)}],
+        "actions": {"kind": "position", "names": list(NAMES), "limits": limits},
+        "commands": [{**CONTRACT["commands"][0], "names": list(reversed(NAMES))}],
+    }
+    return write_contract(folder, **{**sections, **changes})
 
 
 def measured(number: int) -> tuple[float, ...]:
@@ -105,7 +105,8 @@ class Arm(Rig):
     def start_unmoved(self, contract: Mapping[str, Any] | None = None, **changes: Any) -> None:
         """Start the robot's node and wait until it has a session."""
         first = len(self.states)
-        self.start_robot(write_arm_contract(self.folder, **(contract or {})), **{**PARAMETERS, **changes})
+        path = write_arm_contract(self.folder, self.record.max_following_error, **(contract or {}))
+        self.start_robot(path, **{**PARAMETERS, **changes})
         self.wait_for(lambda: any(state.session_id for state in self.states[first:]), "a session")
 
     def wait_until_held(self) -> None:
@@ -134,12 +135,24 @@ class Arm(Rig):
 
     def stop_controller(self) -> None:
         """End the subscription to the commands; return when the robot's node has noticed."""
-        self._executor.create_task(lambda: self.node.destroy_subscription(self._controller))
+        self._executor.create_task(self._end_controller)
         log = self.folder / "logs" / "remote_inference.log"
         self.wait_for(lambda: "no controller subscribes" in log.read_text(), "the node's warning")
 
     def start_controller(self) -> None:
-        self._executor.create_task(self._start_controller)
+        self._executor.create_task(self._return_controller)
+
+    def _end_controller(self) -> None:
+        self.node.destroy_subscription(self._controller)
+        self.record.outages.append(Outage("controller", now_ns()))
+
+    def _return_controller(self) -> None:
+        self.record.end_outage(now_ns())
+        self._start_controller()
+
+    def measured(self, number: int) -> tuple[float, ...]:
+        """Return the joint positions of a capture."""
+        return measured(number)
 
     def wait_for_exit(self, code: int) -> None:
         """Wait until the robot's process gives up by itself."""
@@ -180,7 +193,7 @@ class Arm(Rig):
 
     def _publish_joints(self, stamp: Any) -> None:
         number = len(self.record.captures)
-        capture = Capture(now_ns(), measured(number), self.episode)
+        capture = Capture(now_ns(), self.measured(number), self.episode)
         values = dict(zip(NAMES, (*capture.positions, float(number), float(capture.episode)), strict=True))
         values["gripper"] = 9.0
         joints = JointState(name=list(self.joint_names), position=[values[name] for name in self.joint_names])

@@ -55,8 +55,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture
-def arm(tmp_path: Path) -> Iterator[Arm]:
-    made = Arm(tmp_path)
+def arm(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Arm]:
+    """The arm of every fault; an indirect parameter makes another one in the test's folder."""
+    made = getattr(request, "param", Arm)(tmp_path)
     try:
         yield made
         ended = made.robot.poll()

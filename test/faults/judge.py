@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 FPS = 30.0
 PERIOD_S = 1.0 / FPS
@@ -22,6 +22,7 @@ MAX_ACTION_AGE_S = 1.5
 TRANSPORT_S = 0.5  # capture to the node plus command to the arm, on a loaded machine
 UNDER_WAY_S = 0.1  # a command may be on its way while an operator's service answers
 JITTER_S = 0.5  # two arrivals may be closer together than their ticks by this
+SENSED_S = 0.2  # maximum age of the measurement by which a node finds that a joint does not follow
 FRESH_S = 1.0  # maximum age of the measured position from which a node steps after a reset
 ROUNDING = 1e-5
 
@@ -56,6 +57,15 @@ class OperatorCall:
     next_capture: int  # number of the first capture published after the call
 
 
+@dataclass(frozen=True)
+class Outage:
+    """A time in which no command moved the arm: its drives were off, or its controller was gone."""
+
+    what: str  # drives or controller
+    began_ns: int
+    ended_ns: int | None = None  # None: not yet
+
+
 @dataclass
 class Record:
     """Everything that happened to one arm, in order."""
@@ -63,6 +73,13 @@ class Record:
     captures: list[Capture] = field(default_factory=list)
     commands: list[Command] = field(default_factory=list)
     calls: list[OperatorCall] = field(default_factory=list)
+    outages: list[Outage] = field(default_factory=list)
+    # A joint farther from its command [rad] does not follow it. The default lets one jump between its limits.
+    max_following_error: float = 10.0
+
+    def end_outage(self, time_ns: int) -> None:
+        """Note that the last outage is over."""
+        self.outages[-1] = replace(self.outages[-1], ended_ns=time_ns)
 
 
 def number_by_arrival(commands: Sequence[Command], time_ns: int) -> int:
@@ -117,22 +134,68 @@ def _limits(record: Record) -> Iterator[str]:
 
 
 def _steps(record: Record) -> Iterator[str]:
-    """Two commands are at most one period's way apart; after a reset the measured position counts instead."""
+    """Each joint is sent at most one period's way from its last command, if it heard and followed that one.
+
+    After a controller's absence or a call such as reset, and while the drives are off, that counts from where
+    it is measured. It holds for every source of commands: for what a fallback repeats and for a person, too.
+    """
     before: Command | None = None
     for command in record.commands:
-        references = [] if before is None else [before.positions]
         # Commands before the first received one had no subscriber: an arm is discovered late.
         periods = max(1, command.number - (before.number if before else 0))
-        if before is None or _may_have_forgotten(record, before, command):
-            oldest_ns = command.time_ns - round((FRESH_S + periods * PERIOD_S) * 1e9)
-            references += [
-                capture.positions
-                for capture in record.captures
-                if oldest_ns <= capture.time_ns <= command.time_ns
-            ]
-        if not any(_is_reachable(command.positions, reference, periods) for reference in references):
-            yield f"{command} is more than {periods} steps away from {before}"
+        unheard = before is not None and _absence_between(record, before, command)
+        if unheard:
+            # Those that nobody heard began where the arm was measured; the node may know of the
+            # controller a little before the first command comes through.
+            since_s = (command.time_ns - unheard.ended_ns) / 1e9 if unheard.ended_ns else 0.0
+            periods = min(periods, 1 + math.ceil(max(0.0, since_s) / PERIOD_S))
+        for index, joint in enumerate(LIMITS):
+            references = _find_references(record, None if unheard else before, command, index, periods)
+            way = MAX_VELOCITY[joint] * PERIOD_S * periods + ROUNDING
+            if not any(abs(command.positions[index] - reference) <= way for reference in references):
+                yield f"{command}: {joint} is more than {periods} steps away from {before}"
         before = command
+
+
+def _find_references(
+    record: Record, before: Command | None, command: Command, index: int, periods: int
+) -> list[float]:
+    """Return where a joint's step to a command may begin. before: the one that it heard last, if any."""
+    oldest_ns = command.time_ns - round((FRESH_S + periods * PERIOD_S) * 1e9)
+    measured = [
+        capture.positions[index]
+        for capture in record.captures
+        if oldest_ns <= capture.time_ns <= command.time_ns
+    ]
+    if before is None:
+        return measured
+    last = before.positions[index]
+    bound = record.max_following_error + SENSED_S * list(MAX_VELOCITY.values())[index]
+    follows = any(abs(last - position) <= bound for position in measured)
+    may_be_measured = _may_have_forgotten(record, before, command) or _lacks_drives(record, command)
+    return [*(measured if may_be_measured else []), *([last] if follows or not measured else [])]
+
+
+def _absence_between(record: Record, before: Command, command: Command) -> Outage | None:
+    """Return the controller's last absence between two commands."""
+    return next(
+        (
+            outage
+            for outage in reversed(record.outages)
+            if outage.what == "controller" and before.time_ns <= outage.began_ns <= command.time_ns
+        ),
+        None,
+    )
+
+
+def _lacks_drives(record: Record, command: Command) -> bool:
+    """Return whether the drives are off, or were until so lately that the node may not know better."""
+    return any(
+        outage.what == "drives"
+        and outage.began_ns <= command.time_ns
+        and (outage.ended_ns is None or command.time_ns - outage.ended_ns <= FRESH_S * 1e9)
+        for outage in record.outages
+    )
 
 
 def _pace(record: Record) -> Iterator[str]:
@@ -194,11 +257,4 @@ def _may_have_forgotten(record: Record, before: Command, command: Command) -> bo
         and before.time_ns <= call.returned_ns + UNDER_WAY_S * 1e9
         and command.time_ns >= call.called_ns
         for call in record.calls
-    )
-
-
-def _is_reachable(positions: tuple[float, ...], reference: tuple[float, ...], periods: int) -> bool:
-    return all(
-        abs(position - start) <= velocity * PERIOD_S * periods + ROUNDING
-        for position, start, velocity in zip(positions, reference, MAX_VELOCITY.values(), strict=True)
     )

@@ -9,7 +9,16 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from judge import PERIOD_S, Capture, Command, OperatorCall, Record, find_violations, number_by_arrival
+from judge import (
+    PERIOD_S,
+    Capture,
+    Command,
+    OperatorCall,
+    Outage,
+    Record,
+    find_violations,
+    number_by_arrival,
+)
 
 PERIOD_NS = round(PERIOD_S * 1e9)
 DELAY_S = 0.1  # of each command behind its capture in a good run
@@ -233,3 +242,54 @@ def test_one_command_may_be_under_way_while_the_reset_answers() -> None:
     del record.commands[81:95]
     record.calls.append(OperatorCall("reset", at(record, 80) - 2, at(record, 80) - 1, 95))
     assert find_violations(record) == []
+
+
+def without_controller(record: Record, first: int, last: int) -> None:
+    """Let the controller be absent from before command `first` until `last`."""
+    record.outages.append(Outage("controller", at(record, first) - 1, at(record, last) - 2 * PERIOD_NS))
+    del record.commands[first:last]
+
+
+def stand_still(record: Record, first: int, position: float) -> None:
+    """Let the shoulder be measured at a position from capture `first` on."""
+    for index in range(first, COUNT):
+        record.captures[index] = replace(record.captures[index], positions=(position, -0.5))
+
+
+def test_after_a_controller_s_absence_the_first_command_begins_where_the_arm_is_measured() -> None:
+    record = good_run()
+    stand_still(record, 25, 1.2)
+    without_controller(record, 20, 60)
+    for index in range(20, len(record.commands)):
+        change(record, index, positions=(1.2 + STEP, -0.5))
+    assert find_violations(record) == []
+
+
+def test_a_command_that_the_controller_did_not_hear_is_no_begin_after_its_absence() -> None:
+    record = good_run()
+    stand_still(record, 20, 1.8)
+    without_controller(record, 20, 60)
+    hold(record, 20, 20)
+    assert "steps" in rules(record)
+
+
+@pytest.mark.parametrize(("error", "expected"), [(0.3, {"steps"}), (10.0, set())])
+def test_an_arm_that_does_not_follow_is_not_led_on(error: float, expected: set[str]) -> None:
+    record = good_run()
+    record.max_following_error = error
+    stand_still(record, 0, 0.0)
+    record.outages.append(Outage("drives", 0))
+    assert rules(record) == expected
+
+
+def test_an_arm_whose_drives_are_off_is_offered_single_steps_from_where_it_is_measured() -> None:
+    record = good_run()
+    record.max_following_error = 0.3
+    stand_still(record, 10, record.captures[10].positions[0])
+    record.outages.append(Outage("drives", record.captures[10].time_ns))
+    still = record.captures[10].positions[0]
+    for index in range(16, COUNT):
+        change(record, index, positions=(still + STEP * (-1) ** index, -0.5))
+    assert find_violations(record) == []
+    record.outages.clear()
+    assert "steps" in rules(record), "with drives, commands continue each other"
