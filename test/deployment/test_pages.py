@@ -16,7 +16,8 @@ from linters import ROOT
 
 from remote_inference import cli
 from remote_inference.core.admission import FATAL_REJECTIONS, INTERNAL_REJECTION, RULES, judge
-from remote_inference.core.contract import Actions, CommandSink, Contract, StateSource
+from remote_inference.core.contract import Contract
+from remote_inference.core.contract_sections import Actions, CommandSink, JointLimit, StateSource
 from remote_inference.core.document import allowed_names
 from remote_inference.core.robot import guard
 from remote_inference.core.robot.config import RobotConfig
@@ -78,7 +79,7 @@ def metric_names() -> set[str]:
 
 def known_names() -> set[str]:
     """Return every name that a user of the package can meet."""
-    documents = (RobotConfig, Manifest, Contract, Actions, StateSource, CommandSink)
+    documents = (RobotConfig, Manifest, Contract, Actions, JointLimit, StateSource, CommandSink)
     messages = (ActionChunk, ClientState, ExecutedAction, Observation, ServerStatus)
     values = {
         word

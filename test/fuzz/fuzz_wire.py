@@ -14,7 +14,7 @@ from mutation import spoil_bytes, spoil_message
 from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import CompressedImage, Image, JointState
 
-from remote_inference.core.contract import COMPRESSED_IMAGE, IMAGE, ImageSource, StateSource
+from remote_inference.core.contract_sections import COMPRESSED_IMAGE, IMAGE, ImageSource, StateSource
 from remote_inference.core.exchange import SCHEMA_VERSION_MAX, ImageFeature, SessionReply
 from remote_inference.core.server.manifest import Manifest, ModelSource
 from remote_inference.msg import ActionChunk, Observation, ServerStatus

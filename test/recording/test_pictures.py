@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 from synthetic_run import NS, Recording, whole_run
 
-from remote_inference.core.contract import JointLimit
+from remote_inference.core.contract_sections import JointLimit
 from remote_inference.msg import ClientState, ExecutedAction
 from remote_inference.recording.episodes import find_episodes
 from remote_inference.recording.frames import FramesError, draw_film_strip

@@ -14,7 +14,13 @@ from hypothesis import strategies as st
 from PIL import Image as PillowImage
 from sensor_msgs.msg import CompressedImage, Image, JointState
 
-from remote_inference.core.contract import COMPRESSED_IMAGE, IMAGE, JOINT_STATE, ImageSource, StateSource
+from remote_inference.core.contract_sections import (
+    COMPRESSED_IMAGE,
+    IMAGE,
+    JOINT_STATE,
+    ImageSource,
+    StateSource,
+)
 from remote_inference.core.exchange import ImageFeature
 from remote_inference.wire import (
     CameraReader,

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Kinds of values that several sections of a contract hold."""
+"""Kinds of values that several sections of a contract hold, and what is required of them."""
 
 from __future__ import annotations
 
@@ -24,3 +24,9 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 Topic = Annotated[
     str, AfterValidator(_require_topic_name), Field(description="topic, relative to the robot's namespace")
 ]
+
+
+def require_unique(names: tuple[str, ...] | list[str], what: str) -> None:
+    """Raise ValueError, naming `what`, when a name stands twice."""
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"{what}: {', '.join(twice)} found more than once, expected unique names")

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from remote_inference.core.contract import CommandSink, Contract
+from remote_inference.core.contract import Contract
+from remote_inference.core.contract_sections import CommandSink
 
 
 @dataclass(frozen=True)

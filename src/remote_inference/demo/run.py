@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 
-from remote_inference.core.contract import COMPRESSED_IMAGE
+from remote_inference.core.contract_sections import COMPRESSED_IMAGE
 from remote_inference.demo.operator import Operator
 from remote_inference.demo.options import POLICIES, DemoOptions
 from remote_inference.deployment import bringup

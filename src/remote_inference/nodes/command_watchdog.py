@@ -21,7 +21,8 @@ from rclpy.node import Node
 from rclpy.publisher import Publisher
 from std_msgs.msg import Header
 
-from remote_inference.core.contract import CommandSink, load_contract
+from remote_inference.core.contract import load_contract
+from remote_inference.core.contract_sections import CommandSink
 from remote_inference.core.controller_stop import ControllerStop, stop_controller
 from remote_inference.core.document import Document
 from remote_inference.core.watchdog import Watchdog, WatchdogState

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
-from remote_inference.core.contract import COMPRESSED_IMAGE
+from remote_inference.core.contract_sections import COMPRESSED_IMAGE
 from remote_inference.recording.bag import BagTopic
 
 

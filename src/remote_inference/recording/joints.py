@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from remote_inference.core.contract import JOINT_STATE, Contract, JointLimit
+from remote_inference.core.contract import Contract
+from remote_inference.core.contract_sections import JOINT_STATE, JointLimit
 from remote_inference.core.exchange import in_namespace
 from remote_inference.recording.bag import BagTopic
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sensor_msgs.msg import CompressedImage, Image, JointState
 
-from remote_inference.core.contract import COMPRESSED_IMAGE, ImageSource, StateSource
+from remote_inference.core.contract_sections import COMPRESSED_IMAGE, ImageSource, StateSource
 from remote_inference.core.exchange import ImageFeature
 from remote_inference.errors import cut_lines
 from remote_inference.wire.arrays import bytes_field

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from simulation import World, stopped, streaming
 
-from remote_inference.core.contract import Contract, Home
+from remote_inference.core.contract import Contract
+from remote_inference.core.contract_sections import Home
 from remote_inference.core.document import parse_document
 from remote_inference.core.robot.guard import SENSOR_AGE
 from remote_inference.core.robot.homing import Homing

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from remote_inference.core.contract import Actions
+from remote_inference.core.contract_sections import Actions
 from remote_inference.core.robot.guard import Float64Array
 from remote_inference.core.robot.step_reference import Joints
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from remote_inference.core.contract import Actions
+from remote_inference.core.contract_sections import Actions
 from remote_inference.core.policy import Float32Array
 
 Float64Array = NDArray[np.float64]

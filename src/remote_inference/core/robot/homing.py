@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from remote_inference.core.contract import Home
+from remote_inference.core.contract_sections import Home
 from remote_inference.core.robot.guard import Float64Array
 
 

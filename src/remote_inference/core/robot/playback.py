@@ -9,7 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from remote_inference.core.contract import CommandSink, Contract
+from remote_inference.core.contract import Contract
+from remote_inference.core.contract_sections import CommandSink
 from remote_inference.core.robot.action_queue import ActionQueue
 from remote_inference.core.robot.blend_in import BlendIn
 from remote_inference.core.robot.control_word import ControlPanel, ControlWord

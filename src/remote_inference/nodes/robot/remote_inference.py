@@ -22,7 +22,8 @@ from rclpy.duration import Duration
 from rclpy.node import Node
 from rclpy.publisher import Publisher
 
-from remote_inference.core.contract import CommandSink, load_contract
+from remote_inference.core.contract import load_contract
+from remote_inference.core.contract_sections import CommandSink
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.effects import (
     CloseSession,

@@ -7,7 +7,8 @@ from __future__ import annotations
 import pkgutil
 
 from remote_inference.core.command_interfaces import TAKEOVER_INTERFACES
-from remote_inference.core.contract import CommandSink, Contract
+from remote_inference.core.contract import Contract
+from remote_inference.core.contract_sections import CommandSink
 from remote_inference.core.operator_inputs import TakeoverInput
 from remote_inference.wire.commands.reader import CommandReader
 from remote_inference.wire.commands.writer import CommandWriter

@@ -1,0 +1,147 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The contract's sections about sensors, actions and controllers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from remote_inference.core.command_interfaces import COMMAND_INTERFACES, CommandInterface
+from remote_inference.core.contract_fields import Finite, Name, Names, Positive, Topic, require_unique
+from remote_inference.core.document import Document, NameIn
+
+JOINT_STATE = "sensor_msgs/msg/JointState"
+IMAGE = "sensor_msgs/msg/Image"
+COMPRESSED_IMAGE = "sensor_msgs/msg/CompressedImage"
+UNITS = {"position": "rad", "velocity": "rad/s", "effort": "Nm"}  # by the kind of the actions
+
+
+class StateSource(Document):
+    """Joints picked by name from one topic; sources are concatenated in the contract's order."""
+
+    topic: Topic
+    type: Annotated[Literal["sensor_msgs/msg/JointState"], Field(description="message type of the topic")]
+    field: Annotated[
+        Literal["position", "velocity", "effort"], Field(description="which array of the message is read")
+    ]
+    names: Annotated[Names, Field(description="joints to pick from the message, in the policy's order")]
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """State entries: the joint's own name for a position, else `joint.velocity` or `joint.effort`."""
+        if self.field == "position":
+            return self.names
+        return tuple(f"{name}.{self.field}" for name in self.names)
+
+
+class ImageSource(Document):
+    """One camera. `jpeg_quality` 0: its images travel unencoded. JPEG images are passed through."""
+
+    topic: Topic
+    type: Annotated[
+        Literal["sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage"],
+        Field(description="message type of the topic; a CompressedImage that is JPEG is passed through"),
+    ]
+    colour: Annotated[
+        Literal["rgb", "depth"], Field(description="depth: 16 bit, travels as PNG, without loss")
+    ] = "rgb"
+    jpeg_quality: Annotated[
+        int,
+        Field(ge=0, le=100, description="quality of the robot's JPEG encoder; 0: an Image travels unencoded"),
+    ] = 90
+
+    @property
+    def encoding(self) -> str:
+        """Encoding in which the image travels: "jpeg", "png" (16-bit depth) or "raw"."""
+        if self.type == IMAGE and self.jpeg_quality == 0:
+            return "raw"
+        return "png" if self.colour == "depth" else "jpeg"
+
+
+class JointLimit(Document):
+    """Bounds of one action. `unit` is set where the unit is not that of the kind."""
+
+    min: Annotated[Finite, Field(description="lowest command [unit of the action]")]
+    max: Annotated[Finite, Field(description="highest command, above min [unit of the action]")]
+    max_velocity: Annotated[Positive, Field(description="bound on the change of the command [unit/s]")]
+    max_following_error: Annotated[
+        Positive | None,
+        Field(
+            description="position actions: distance from its command beyond which a joint does not follow it "
+            "[unit]; left out: its way in 0.25 s at max_velocity"
+        ),
+    ] = None
+    unit: Annotated[
+        Name | None, Field(description="unit of the action; left out: rad, rad/s or Nm, by the kind")
+    ] = None
+
+    @model_validator(mode="after")
+    def _ordered(self) -> JointLimit:
+        if self.min >= self.max:
+            raise ValueError(f"found min {self.min} and max {self.max}, expected min < max")
+        return self
+
+
+class Actions(Document):
+    """The action vector: `[action_dim]` in the order of `names`, which must equal the policy's."""
+
+    kind: Annotated[Literal["position", "velocity", "effort"], Field(description="what an action commands")]
+    names: Annotated[Names, Field(description="action vector; equal to the policy's, order included")]
+    limits: Annotated[
+        Mapping[str, JointLimit], Field(description="bounds by action; one entry for each of names")
+    ]
+
+    @model_validator(mode="after")
+    def _limits_cover_names(self) -> Actions:
+        require_unique(self.names, "names")
+        if missing := [name for name in self.names if name not in self.limits]:
+            raise ValueError(f"limits has no entry for {', '.join(missing)}, expected one for each of names")
+        for name, limit in self.limits.items():
+            if self.kind != "position" and not limit.min <= 0.0 <= limit.max:
+                raise ValueError(
+                    f"limits.{name}: found {limit.min} to {limit.max} for {self.kind} actions, "
+                    "expected a range with 0, which stops the joint"
+                )
+            if self.kind != "position" and limit.max_following_error is not None:
+                raise ValueError(
+                    f"limits.{name}: found max_following_error with {self.kind} actions, "
+                    "expected it with position actions only"
+                )
+        if unknown := [name for name in self.limits if name not in self.names]:
+            raise ValueError(f"limits names {', '.join(unknown)}, expected only names of actions.names")
+        return self
+
+    def unit(self, name: str) -> str:
+        """Return the unit of one action, for people to read."""
+        return self.limits[name].unit or UNITS[self.kind]
+
+
+class CommandSink(Document):
+    """A controller's command topic and the actions it takes, in its own order."""
+
+    topic: Topic
+    type: Annotated[
+        str,
+        NameIn(COMMAND_INTERFACES),
+        Field(description="what the controller takes; JointTrajectory for position actions only"),
+    ]
+    names: Annotated[Names, Field(description="actions that the controller takes, in its own order")]
+
+    @property
+    def interface(self) -> CommandInterface:
+        return COMMAND_INTERFACES.get(self.type)
+
+
+class Home(Document):
+    """Joint targets `[action_dim]`, order of the actions, and the time in which to reach them when DEAD."""
+
+    positions: Annotated[
+        tuple[Finite, ...],
+        Field(description="one target for each action, within its limits [unit of the action]"),
+    ]
+    duration_s: Annotated[
+        Positive, Field(description="time in which to reach home, unless the guard needs longer [s]")
+    ]
