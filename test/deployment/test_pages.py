@@ -224,9 +224,9 @@ def test_executables_that_are_run_are_installed() -> None:
 
 
 def test_services_and_topics_have_the_names_and_types_that_are_called() -> None:
-    nodes = {"remote_inference": "robot/operator_services.py", "belt_arm": "belt_arm.py"}
+    nodes = {"remote_inference": "robot/*.py", "belt_arm": "belt_arm.py"}
     for node, service, type_name in of(r"ros2 service call /\w+/(\w+)/(\w+) (\S+)"):
-        source = (SOURCE / "nodes" / nodes[node]).read_text()
+        source = "".join(path.read_text() for path in (SOURCE / "nodes").glob(nodes[node]))
         assert f'({type_name.rsplit("/", 1)[1]}, "~/{service}"' in source, service
     qos = (SOURCE / "wire" / "qos.py").read_text()
     for (topic,) in of(r"ros2 topic echo --once /(\S+)"):
