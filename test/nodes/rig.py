@@ -23,6 +23,7 @@ from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
+from rclpy.subscription import Subscription
 from sensor_msgs.msg import Image, JointState
 from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
@@ -156,6 +157,10 @@ class Rig:
             self._notify()
 
         self.node.create_subscription(kind, topic, receive, qos)
+
+    def destroy_subscription(self, subscription: Subscription) -> None:
+        """Destroy a subscription on the executor's thread: on another, the wait set may just take it."""
+        self._executor.create_task(self.node.destroy_subscription, subscription)
 
     def wait_for(self, condition: Callable[[], Any], what: str, deadline_s: float = DEADLINE_S) -> None:
         end_s = time.monotonic() + deadline_s

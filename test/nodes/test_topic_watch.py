@@ -77,7 +77,7 @@ def test_a_controller_that_takes_another_type_is_told_and_one_that_comes_too(
     rig.start_robot(write_contract(tmp_path, commands=[sink]))
     found = "unheard: subscribed as sensor_msgs/msg/JointState, expected std_msgs/msg/Float64MultiArray"
     rig.wait_for(lambda: found in log(), "the type")
-    rig.node.destroy_subscription(wrong)
+    rig.destroy_subscription(wrong)
     rig.wait_for(lambda: "unheard: no controller subscribes, the arm does not follow" in log(), "nobody")
     rig.node.create_subscription(Float64MultiArray, "unheard", print, COMMAND_QOS)
     rig.wait_for(lambda: "unheard: a controller subscribes now" in log(), "a controller")
