@@ -237,7 +237,7 @@ def test_a_newcomer_with_the_robot_s_name_disturbs_nothing(streaming: Arm, fault
     fault.begins()
     newcomer = streaming.group.start(
         bringup.robot(
-            write_arm_contract(streaming.folder),
+            write_arm_contract(streaming.folder, streaming.record.max_following_error),
             namespace=streaming.namespace,
             parameters={**PARAMETERS, "autostart": True},
         )
