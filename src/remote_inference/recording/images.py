@@ -61,7 +61,7 @@ def recorded_images(t_s: float, image: Any) -> Iterator[ObservedImage]:
     try:
         with Image.open(io.BytesIO(jpeg), formats=["JPEG"]):
             yield ObservedImage(t_s, image.header.frame_id, jpeg)
-    except (UnidentifiedImageError, OSError):
+    except (UnidentifiedImageError, OSError, Image.DecompressionBombError):
         return
 
 
