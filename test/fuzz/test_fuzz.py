@@ -60,6 +60,12 @@ def test_a_broken_promise_is_found(run, words: str):
     assert words in try_input(target, b"x").problem
 
 
+def test_memory_is_found_in_a_process_that_once_took_more():
+    len(bytearray(600 << 20))
+    target = Target("t", lambda data: len(bytearray(300 << 20)), lambda: [b"seed"], spoil_bytes, ())
+    assert "MiB" in try_input(target, b"x").problem
+
+
 def test_an_input_that_keeps_every_promise_is_no_finding():
     target = Target("t", lambda data: _raise(ValueError("no")), lambda: [b"seed"], spoil_bytes, (ValueError,))
     outcome = try_input(target, b"x")
