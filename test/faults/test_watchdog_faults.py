@@ -36,6 +36,15 @@ def watched(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[WatchedA
         made.close()
 
 
+def each_controller(fault: str) -> pytest.MarkDecorator:
+    """Return a mark that repeats a test of a fault with each controller that goes on without commands."""
+    controllers = [
+        pytest.param(kind, marks=pytest.mark.fault(f"{fault}, with a {kind} controller"))
+        for kind in ("velocity", "trajectory")
+    ]
+    return pytest.mark.parametrize("watched", controllers, indirect=True)
+
+
 def wait_for_stop(arm: WatchedArm, begin_ns: int) -> str:
     """Wait until the watchdog has stopped the arm, and judge the stop; return what happened."""
     arm.wait_for(lambda: arm.first_stop_since(begin_ns), "the stop")
@@ -73,18 +82,7 @@ def go_on_after_resume(arm: WatchedArm) -> None:
     arm.wait_for_watchdog("ARMED")
 
 
-@pytest.mark.parametrize(
-    "watched",
-    [
-        pytest.param(
-            "velocity", marks=pytest.mark.fault("the robot's node is killed, with a velocity controller")
-        ),
-        pytest.param(
-            "trajectory", marks=pytest.mark.fault("the robot's node is killed, with a trajectory controller")
-        ),
-    ],
-    indirect=True,
-)
+@each_controller("the robot's node is killed")
 def test_a_killed_node_is_stopped_and_its_successor_waits_for_the_operator(
     watched: WatchedArm, note: Note
 ) -> None:
@@ -96,18 +94,7 @@ def test_a_killed_node_is_stopped_and_its_successor_waits_for_the_operator(
     note(f"{stopped}; a new node stays paused", "-, `resume`")
 
 
-@pytest.mark.parametrize(
-    "watched",
-    [
-        pytest.param(
-            "velocity", marks=pytest.mark.fault("the robot's node is frozen, with a velocity controller")
-        ),
-        pytest.param(
-            "trajectory", marks=pytest.mark.fault("the robot's node is frozen, with a trajectory controller")
-        ),
-    ],
-    indirect=True,
-)
+@each_controller("the robot's node is frozen")
 def test_a_frozen_node_is_stopped_and_comes_back_paused(watched: WatchedArm, note: Note) -> None:
     watched.start()
     begin_ns = begin(watched, lambda: watched.robot.send_signal(signal.SIGSTOP))
@@ -120,18 +107,7 @@ def test_a_frozen_node_is_stopped_and_comes_back_paused(watched: WatchedArm, not
     note(f"{stopped}; paused when it came back", "-, `resume`")
 
 
-@pytest.mark.parametrize(
-    "watched",
-    [
-        pytest.param(
-            "velocity", marks=pytest.mark.fault("the control thread hangs, with a velocity controller")
-        ),
-        pytest.param(
-            "trajectory", marks=pytest.mark.fault("the control thread hangs, with a trajectory controller")
-        ),
-    ],
-    indirect=True,
-)
+@each_controller("the control thread hangs")
 def test_a_hung_control_thread_in_a_live_node_is_stopped_and_comes_back_paused(
     watched: WatchedArm, note: Note
 ) -> None:
@@ -190,7 +166,10 @@ def test_the_watchdog_says_which_scheduling_it_really_has(watched: WatchedArm) -
     assert (os.sched_getscheduler(watchdog.pid) == os.SCHED_FIFO) is (priority > 0)
 
 
-@pytest.mark.skipif(find_spec("controller_manager_msgs") is not None, reason="needs a machine without them")
+@pytest.mark.skipif(
+    find_spec("controller_manager_msgs") is not None,
+    reason="the refusal shows only where controller_manager_msgs is absent",
+)
 def test_a_switch_without_the_messages_for_it_is_refused_at_the_start(tmp_path: Path) -> None:
     contract = write_contract(tmp_path, watchdog_switch={"activate": ["hold_controller"]})
     process = bringup.command_watchdog(contract, namespace="/rig")
@@ -200,11 +179,8 @@ def test_a_switch_without_the_messages_for_it_is_refused_at_the_start(tmp_path: 
     assert "Traceback" not in ended.stderr
 
 
-@pytest.mark.parametrize(
-    "watched",
-    [pytest.param("velocity", marks=pytest.mark.fault("the command watchdog is killed"))],
-    indirect=True,
-)
+@pytest.mark.fault("the command watchdog is killed")
+@pytest.mark.parametrize("watched", ["velocity"], indirect=True)
 def test_without_its_watchdog_the_robot_is_stopped_and_everything_ends(
     watched: WatchedArm, note: Note, tmp_path: Path
 ) -> None:

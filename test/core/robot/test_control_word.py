@@ -56,7 +56,8 @@ class Robot:
             reached = command
 
 
-OPERATOR: dict[str, Callable[[Robot], Any]] = {
+Action = Callable[[Robot], Any]
+OPERATOR: dict[str, Action] = {
     "resume": lambda robot: robot.engine.resume(robot.now_ns),
     "resume and reset": lambda r: (r.engine.resume(r.now_ns), r.engine.reset("", r.now_ns)),
     "reset and resume": lambda r: (r.engine.reset("", r.now_ns), r.engine.resume(r.now_ns)),
@@ -70,36 +71,30 @@ each_command = pytest.mark.parametrize("command", OPERATOR.values(), ids=OPERATO
 each_fallback = pytest.mark.parametrize("fallback", CONFIGS)
 
 
-@each_fallback
-@each_command
-def test_an_operator_who_comes_in_the_middle_of_a_tick_causes_no_jump(
-    command: Callable[[Robot], Any], fallback: str
-):
-    for line in count():
+def lines_interrupted(fallback: str, action: Action, other: Action) -> int:
+    """Run `other` at each line of `action` in turn, check the commands, and return the number of lines."""
+
+    def comes(line: int) -> bool:
         robot = Robot(fallback)
-        came = interrupt(robot.tick, line, lambda r=robot: command(r))
+        came = interrupt(lambda: action(robot), line, lambda: other(robot))
         robot.tick()
         robot.tick()
         robot.check_steps()
-        if not came:
-            break
-    assert line > 5, "a tick has more lines"
+        return came
+
+    return next(line for line in count() if not comes(line))
 
 
 @each_fallback
 @each_command
-def test_a_tick_in_the_middle_of_an_operator_s_command_causes_no_jump(
-    command: Callable[[Robot], Any], fallback: str
-):
-    for line in count():
-        robot = Robot(fallback)
-        came = interrupt(lambda r=robot: command(r), line, robot.tick)
-        robot.tick()
-        robot.tick()
-        robot.check_steps()
-        if not came:
-            break
-    assert line > 5, "an operator's command has more lines"
+def test_an_operator_who_comes_in_the_middle_of_a_tick_causes_no_jump(command: Action, fallback: str):
+    assert lines_interrupted(fallback, Robot.tick, command) > 5, "a tick has more lines"
+
+
+@each_fallback
+@each_command
+def test_a_tick_in_the_middle_of_an_operator_s_command_causes_no_jump(command: Action, fallback: str):
+    assert lines_interrupted(fallback, command, Robot.tick) > 5, "an operator's command has more lines"
 
 
 def test_changes_of_several_threads_keep_each_other():
