@@ -14,7 +14,6 @@ from remote_inference.core.contract_fields import Positive, Topic
 from remote_inference.core.document import Document, NameIn
 
 BOOL = "std_msgs/msg/Bool"
-SILENT = "silent"
 _MESSAGE_TYPE = re.compile(r"[A-Za-z]\w*/msg/[A-Z]\w*", re.ASCII)
 
 
@@ -42,11 +41,16 @@ class StopInput(Document):
         Field(description="silence that stops, too [s]; required for silent, left out: silence is no stop"),
     ] = None
 
+    @property
+    def by_value(self) -> bool:
+        """Whether a value stops, not silence alone."""
+        return self.stop_when != "silent"
+
     @model_validator(mode="after")
     def _consistent(self) -> StopInput:
-        if self.stop_when == SILENT and self.silent_s is None:
+        if not self.by_value and self.silent_s is None:
             raise ValueError("silent_s: missing, expected the silence that stops [s]")
-        if self.stop_when != SILENT and self.type != BOOL:
+        if self.by_value and self.type != BOOL:
             raise ValueError(f"type: found {self.type} for a stop by value, expected {BOOL}")
         return self
 

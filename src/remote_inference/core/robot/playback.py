@@ -182,8 +182,7 @@ class Playback:
             return self._fall_back(guarded.interventions)
         self._stop_ticks = STOP_TICKS
         self._reference.take(guarded.action, self._unheard)
-        horizon = guarded.action[np.newaxis]
-        return Tick(guarded.action, CommandSource.HUMAN, interventions=guarded.interventions, horizon=horizon)
+        return _alone(guarded.action, CommandSource.HUMAN, guarded.interventions)
 
     def _refuse_astray(self) -> Tick:
         """Lead no arm on that does not follow."""
@@ -267,8 +266,7 @@ class Playback:
                 return Tick(None, CommandSource.NONE, interventions=interventions)
             command = guarded.action
         self._reference.take(command, self._unheard)
-        horizon = command[np.newaxis]
-        return Tick(command, self._fallback.source, interventions=interventions, horizon=horizon)
+        return _alone(command, self._fallback.source, interventions)
 
     def _hold(self, interventions: tuple[str, ...]) -> Tick:
         """End the horizon that trajectory controllers execute, where their joints are by now."""
@@ -281,8 +279,7 @@ class Playback:
         if guarded.action is None:
             return Tick(None, CommandSource.NONE, interventions=interventions)
         self._reference.last = guarded.action
-        horizon = guarded.action[np.newaxis]
-        return Tick(guarded.action, CommandSource.HOLD, interventions=interventions, horizon=horizon)
+        return _alone(guarded.action, CommandSource.HOLD, interventions)
 
     def _go_home(self, now_ns: int, led_on: bool) -> Tick:
         """Command the next point of the way home, or stop when there is no home or no controller listens."""
@@ -304,10 +301,12 @@ class Playback:
         self._reference.take(guarded.action, self._unheard)
         self._home_ticks += self._homing.reached(guarded.action)
         self._homing_ended = self._home_ticks >= STOP_TICKS
-        horizon = guarded.action[np.newaxis]
-        return Tick(
-            guarded.action, CommandSource.HOMING, interventions=guarded.interventions, horizon=horizon
-        )
+        return _alone(guarded.action, CommandSource.HOMING, guarded.interventions)
+
+
+def _alone(command: Float64Array, source: CommandSource, interventions: tuple[str, ...]) -> Tick:
+    """Return a tick whose command no other follows, also for trajectory controllers."""
+    return Tick(command, source, interventions=interventions, horizon=command[np.newaxis])
 
 
 def _taken_by(contract: Contract, sinks: Iterable[CommandSink]) -> np.ndarray:

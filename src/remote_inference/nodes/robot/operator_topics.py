@@ -15,7 +15,7 @@ from rclpy.qos import QoSProfile
 from std_msgs.msg import Bool
 
 from remote_inference.core.contract import Contract
-from remote_inference.core.operator_inputs import SILENT, StopInput, TakeoverInput
+from remote_inference.core.operator_inputs import StopInput, TakeoverInput
 from remote_inference.core.robot.human_commands import HumanCommands
 from remote_inference.core.robot.stop_inputs import StopInputs
 from remote_inference.nodes.runtime import StartupError
@@ -27,8 +27,7 @@ WARNING_PERIOD_S = 1.0  # at most one warning of commands that do not fit in thi
 
 def input_qos(source: StopInput | TakeoverInput) -> QoSProfile:
     """Return the QoS with which an input is heard. Only a stop by its value must not miss a message."""
-    by_value = isinstance(source, StopInput) and source.stop_when != SILENT
-    return STOP_QOS if by_value else SENSOR_QOS
+    return STOP_QOS if isinstance(source, StopInput) and source.by_value else SENSOR_QOS
 
 
 class OperatorTopics:
@@ -60,7 +59,7 @@ class OperatorTopics:
             kind = message_class(source.type)
         except WireError as error:
             raise StartupError(f"contract: stops.{name}.type: {error}") from error
-        if source.stop_when == SILENT:
+        if not source.by_value:
             beat = partial(self._hear, name, stops=False)
             node.create_subscription(kind, source.topic, lambda _: beat(), input_qos(source), raw=True)
             return

@@ -33,7 +33,10 @@ class CommandWriter:
         self._index = np.array([names.index(name) for name in sink.names], np.intp)
 
     def message(self, horizon: NDArray[np.float64], stamp: Time) -> Any:
-        """Write a horizon `[rows, action_dim]`, rows >= 1. stamp: wall clock. Raises WireError for others."""
+        """Write a horizon `[rows, action_dim]`, rows >= 1. stamp: of the node's clock.
+
+        Raises WireError for other shapes.
+        """
         if horizon.ndim != 2 or not len(horizon) or horizon.shape[1] != self._action_dim:
             raise WireError(
                 f"{self._sink.topic}: found an action {list(horizon.shape)}, "
