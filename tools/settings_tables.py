@@ -22,7 +22,7 @@ from remote_inference.policies.hold import HoldConfig
 
 # How `ros2 param` and YAML name a type.
 ROS_TYPES = {bool: "bool", int: "integer", float: "double", str: "string"}
-YAML_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string"}
+YAML_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", Any: "anything"}
 UNIONS = {Union, UnionType}
 UNIT = re.compile(r" \[([^\]]+)\]")
 

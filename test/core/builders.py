@@ -15,7 +15,13 @@ from remote_inference.core.admission import ServerTerms
 from remote_inference.core.contract import Contract
 from remote_inference.core.document import parse_document
 from remote_inference.core.exchange import Chunk, Request, SessionOffer
-from remote_inference.core.policy import Float32Array, PolicyError, PolicyObservation, PolicySpec
+from remote_inference.core.policy import (
+    Continuation,
+    Float32Array,
+    PolicyError,
+    PolicyObservation,
+    PolicySpec,
+)
 from remote_inference.core.robot.action_queue import ChunkSource
 from remote_inference.core.robot.config import RobotConfig
 
@@ -75,7 +81,7 @@ def make_spec(**changes: Any) -> PolicySpec:
         image_shapes={CAMERA: (48, 64, 3)},
         chunk_size=CHUNK_SIZE,
         trained_fps=FPS,
-        supports_rtc=True,
+        continuation=Continuation.GUIDANCE,
     )
     return replace(spec, **changes)
 

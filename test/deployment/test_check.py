@@ -134,8 +134,8 @@ import numpy as np
 from remote_inference.policies.hold import HoldPolicy
 
 class Mine(HoldPolicy):
-    def __init__(self, path, device, dtype):
-        super().__init__(path)
+    def __init__(self, source):
+        super().__init__(source.path)
         self.calls = 0
         {load}
 

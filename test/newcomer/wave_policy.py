@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from remote_inference.core.policy import Float32Array, PolicyObservation, PolicySpec
+from remote_inference.core.server.manifest import ModelSource
 
 JOINTS = ("base", "shoulder", "elbow", "wrist_1", "wrist_2", "wrist_3", "gripper")
 CHUNK_SIZE = 50
@@ -61,6 +62,6 @@ class WavePolicy:
         """Do nothing: there is no device."""
 
 
-def load(path: str, device: str, dtype: str) -> WavePolicy:
+def load(source: ModelSource) -> WavePolicy:
     """Return the policy that a manifest names as `wave_policy:load`; it has no files and needs no device."""
     return WavePolicy()

@@ -16,7 +16,7 @@ from rig import DEADLINE_S, JOINTS, write_manifest
 
 from remote_inference.core.admission import ServerTerms, judge
 from remote_inference.core.exchange import Chunk, Request, SessionOffer
-from remote_inference.core.policy import Float32Array, PolicyError, PolicySpec
+from remote_inference.core.policy import Continuation, Float32Array, PolicyError, PolicySpec
 from remote_inference.core.server.manifest import Manifest, ModelSource, load_manifest
 from remote_inference.core.server.session import Session, SessionRegistry
 from remote_inference.monitoring.snapshot import EXECUTOR_DEADLINE_S
@@ -189,7 +189,7 @@ def test_the_warm_up_serves_what_a_robot_would_send(supports_rtc: bool) -> None:
         image_shapes={"rgb": (48, 64, 3), "depth": (32, 24, 1)},
         chunk_size=20,
         trained_fps=30.0,
-        supports_rtc=supports_rtc,
+        continuation=Continuation.GUIDANCE if supports_rtc else Continuation.NONE,
     )
     manifest = Manifest(model=ModelSource(backend="hold", path="x"), default_task="wave")
     decoder = RequestDecoder(manifest, spec.image_shapes)

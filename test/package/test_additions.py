@@ -92,9 +92,9 @@ def test_a_policy_back_end_is_added(add: Add, tmp_path: Path):
         from builders import SteadyPolicy
 
         class StillPolicy(SteadyPolicy):
-            def __init__(self, path, device, dtype):
-                super().__init__(name=f"still {device} {dtype}")
-                self.path = path
+            def __init__(self, source):
+                super().__init__(name=f"still {source.device} {source.dtype}")
+                self.path = source.path
         """,
     )
     policy: Any = load_policy(load_manifest(path).model)

@@ -57,7 +57,7 @@ def test_a_policy_of_ones_own_is_loaded_from_where_the_manifest_says(
 ) -> None:
     (tmp_path / "my_policies.py").write_text(
         "from remote_inference.policies.hold import HoldPolicy\n\n\n"
-        "def load(path, device, dtype):\n    return HoldPolicy(path)\n"
+        "def load(source):\n    return HoldPolicy(source.path)\n"
     )
     (tmp_path / "policy.json").write_text(HOLD)
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -36,12 +36,21 @@ class ServingMode(str, Enum):
     EXCLUSIVE = "exclusive"
 
 
+class Continuation(str, Enum):
+    """How a policy's chunk continues the rows that the robot executes while the chunk is on its way."""
+
+    NONE = "none"  # the policy does not look at them
+    GUIDANCE = "guidance"  # real-time chunking at inference, for policies that were trained without it
+    TRAINED = "trained"  # the policy was trained with them and with the delay as inputs
+
+
 @dataclass(frozen=True)
 class PolicySpec:
     """What a policy expects and produces; robots are admitted against it.
 
     `image_shapes` maps each image feature to its training `(height, width, channels)`. `fingerprint` is a
-    hash over weights and processors: equal fingerprints give equal chunks for equal observations.
+    hash over weights, processors, options and precision: equal fingerprints give equal chunks for equal
+    observations. `observation_steps` is the number of control ticks that one observation shows.
     """
 
     name: str
@@ -52,9 +61,15 @@ class PolicySpec:
     image_shapes: Mapping[str, tuple[int, int, int]]
     chunk_size: int
     trained_fps: float
-    supports_rtc: bool = False
+    continuation: Continuation = Continuation.NONE
+    observation_steps: int = 1
     serving_mode: ServingMode = ServingMode.SHARED
     max_batch: int = 1
+
+    @property
+    def supports_rtc(self) -> bool:
+        """Whether a chunk continues the rows that are being executed, and so may replace them."""
+        return self.continuation is not Continuation.NONE
 
     @property
     def action_dim(self) -> int:
@@ -90,8 +105,8 @@ class PolicyObservation:
     state: float32 `[state_dim]`, contract order. images: uint8 RGB `[height, width, 3]` (or uint16
     `[height, width]` for depth) by feature, at the camera's own resolution. prefixes: float32
     `[rows, action_dim]`, row k for the k-th control tick after capture as in a chunk, or None when the
-    robot's queue is drained. inference_delay_steps: prefix rows that the robot will have executed when the
-    chunk arrives.
+    robot's queue is drained. inference_delay_steps: control ticks from capture until the chunk arrives. seed:
+    of everything random in the answer, so that equal requests get equal chunks.
     """
 
     state: Float32Array
@@ -100,6 +115,18 @@ class PolicyObservation:
     inference_delay_steps: int = 0
     prefix_model: Float32Array | None = None
     prefix_robot: Float32Array | None = None
+    seed: int = 0
+
+    @property
+    def executed_steps(self) -> int:
+        """Prefix rows that the robot will have executed when the chunk arrives."""
+        rows = 0 if self.prefix_robot is None else len(self.prefix_robot)
+        return min(self.inference_delay_steps, rows)
+
+    @property
+    def standing_steps(self) -> int:
+        """Control ticks without an action until the chunk arrives: the robot has nothing left to execute."""
+        return self.inference_delay_steps - self.executed_steps
 
 
 class Processors(Protocol):

@@ -21,7 +21,7 @@ def load_policy(model: ModelSource) -> Policy:
         back_end = BACK_ENDS.get(model.backend)
     except (ImportError, AttributeError) as error:
         raise PolicyError(f"model.backend: {model.backend!r} cannot be imported: {error}") from error
-    policy = back_end(model.path, model.device, model.dtype)
+    policy = back_end(model)
     if model.revision and policy.spec.revision != model.revision:
         found = policy.spec.revision
         policy.close()

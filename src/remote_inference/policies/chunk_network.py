@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
+from remote_inference.core.policy import Continuation
 from remote_inference.policies.model_input import ModelInput
 
 HIDDEN_UNITS = 256
@@ -60,7 +61,7 @@ class ObservationNetwork(nn.Module):
     The normalisation of state and actions is stored in buffers, so one weights file holds everything.
     """
 
-    continues_prefixes = False
+    continuation = Continuation.NONE
     state_mean: torch.Tensor
     state_std: torch.Tensor
     action_mean: torch.Tensor

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from remote_inference.core.policy import Float32Array
+from remote_inference.core.policy import Continuation, Float32Array
 from remote_inference.core.rtc import guidance_weight, prefix_weights
 from remote_inference.policies.chunk_network import CHANNELS, HIDDEN_UNITS, ObservationNetwork
 from remote_inference.policies.model_input import ModelInput
@@ -27,7 +27,7 @@ class FlowNetwork(ObservationNetwork):
     function of the observation, so equal requests give equal chunks.
     """
 
-    continues_prefixes = True
+    continuation = Continuation.GUIDANCE
 
     def __init__(
         self,

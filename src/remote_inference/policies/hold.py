@@ -14,8 +14,13 @@ from pydantic import Field
 
 from remote_inference.core.document import Document, load_document
 from remote_inference.core.policy import Float32Array, PolicyError, PolicyObservation, PolicySpec
+from remote_inference.core.server.manifest import ModelSource
 
 CONFIG_FILE = "policy.json"
+
+
+class HoldOptions(Document):
+    """Keys of `model.options`: none."""
 
 
 class HoldConfig(Document):
@@ -37,6 +42,12 @@ class HoldConfig(Document):
     ] = {}
     chunk_size: Annotated[int, Field(ge=1, description="rows of a chunk")]
     trained_fps: Annotated[float, Field(gt=0, description="control rate of the robots [Hz]")]
+
+
+def load(source: ModelSource) -> HoldPolicy:
+    """Load the policy of a manifest. Nothing is computed: whatever device and dtype are named will do."""
+    source.read_options(HoldOptions)
+    return HoldPolicy(source.path)
 
 
 class HoldProcessors:
@@ -61,12 +72,10 @@ class HoldProcessors:
 class HoldPolicy:
     """Answers with the measured positions, `chunk_size` times; `path` is a folder or its `policy.json`.
 
-    Nothing is computed: whatever device and dtype are named will do.
-
     Raises DocumentError when the configuration is invalid, PolicyError when an action is not in the state.
     """
 
-    def __init__(self, path: str | Path, device: str = "cpu", dtype: str = "float32") -> None:  # noqa: ARG002
+    def __init__(self, path: str | Path) -> None:
         file = Path(path) if Path(path).is_file() else Path(path) / CONFIG_FILE
         config = load_document(file, HoldConfig)
         if missing := [name for name in config.action_names if name not in config.state_names]:

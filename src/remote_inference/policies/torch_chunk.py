@@ -20,6 +20,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
+from remote_inference.core.document import Document
 from remote_inference.core.policy import (
     DeviceError,
     DeviceLostError,
@@ -28,6 +29,7 @@ from remote_inference.core.policy import (
     PolicySpec,
     ServingMode,
 )
+from remote_inference.core.server.manifest import ModelSource
 from remote_inference.policies.chunk_config import ChunkPolicyConfig
 from remote_inference.policies.chunk_network import ObservationNetwork
 from remote_inference.policies.model_input import ModelInput
@@ -39,6 +41,16 @@ CONFIG_FILE = "policy.json"
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _MAX_BATCH = 16
 _DEVICE_ERROR = "CUDA error:"  # torch begins errors of the driver with this
+
+
+class ChunkNetworkOptions(Document):
+    """Keys of `model.options`: none yet."""
+
+
+def load(source: ModelSource) -> TorchChunkPolicy:
+    """Load the policy of a manifest. Raises what TorchChunkPolicy raises, DocumentError also for options."""
+    source.read_options(ChunkNetworkOptions)
+    return TorchChunkPolicy(source.path, source.device, source.dtype)
 
 
 class TorchChunkPolicy:
@@ -80,7 +92,7 @@ class TorchChunkPolicy:
             image_shapes=self.config.image_features,
             chunk_size=self.config.chunk_size,
             trained_fps=self.config.trained_fps,
-            supports_rtc=network.continues_prefixes,
+            continuation=network.continuation,
             serving_mode=ServingMode.SHARED,
             max_batch=_MAX_BATCH,
         )

@@ -19,7 +19,7 @@ from simulated_server import SimulatedServer
 from simulation import World
 
 from remote_inference.core.exchange import Chunk, ChunkStatus, Request
-from remote_inference.core.policy import Float32Array
+from remote_inference.core.policy import Continuation, Float32Array
 from remote_inference.core.robot.state_machine import State
 
 TWO = ("/server_a", "/server_b")
@@ -67,7 +67,9 @@ def make_world(rng: random.Random, seed: int) -> World:
     """Return a robot and its servers with random parameters, as far as they can work together."""
     fps = rng.choice([20.0, 20.0, 10.0, 50.0])
     spec = make_spec(
-        chunk_size=rng.choice([1, 2, 5, 20, 20, 60, 100]), supports_rtc=rng.random() < 0.7, trained_fps=fps
+        chunk_size=rng.choice([1, 2, 5, 20, 20, 60, 100]),
+        continuation=Continuation.GUIDANCE if rng.random() < 0.7 else Continuation.NONE,
+        trained_fps=fps,
     )
     servers = TWO[: rng.choice([1, 2])]
     world = World(

@@ -4,12 +4,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from builders import CHUNK_SIZE, JOINTS, PERIOD_NS, TOPICS, make_config, make_contract, ns
 from simulated_server import SimulatedServer
 from simulation import SENSOR_NS, World, streaming
 
+from remote_inference.core.policy import Continuation
 from remote_inference.core.robot.effects import (
     CloseSession,
     GetStatus,
@@ -125,7 +128,8 @@ def test_the_rows_executed_meanwhile_are_skipped():
 @pytest.mark.parametrize(("rtc", "longest"), [(True, CHUNK_SIZE), (False, CHUNK_SIZE + 10)])
 def test_auto_merge_replaces_only_when_the_policy_continues_prefixes(rtc: bool, longest: int):
     world = World(servers=[SimulatedServer("/server_a")])
-    world.server.spec = type(world.server.spec)(**{**vars(world.server.spec), "supports_rtc": rtc})
+    continuation = Continuation.GUIDANCE if rtc else Continuation.NONE
+    world.server.spec = replace(world.server.spec, continuation=continuation)
     lengths = []
     for _ in range(400):
         world.run(0.01)

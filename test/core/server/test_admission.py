@@ -12,7 +12,7 @@ from builders import CAMERA, ShiftProcessors, make_offer, make_spec, make_terms
 
 from remote_inference.core.admission import FatalMismatch, check_reply, judge
 from remote_inference.core.exchange import ImageFeature, SessionReply
-from remote_inference.core.policy import ServingMode
+from remote_inference.core.policy import Continuation, ServingMode
 from remote_inference.core.server.session import Session, SessionRegistry
 
 DEPTH = ImageFeature("observation.images.depth", "png")
@@ -141,7 +141,7 @@ def test_another_aspect_ratio_is_a_warning(height: int, width: int, warned: bool
 
 
 def test_rtc_is_downgraded_with_a_warning():
-    registry, spec = SessionRegistry("i1"), make_spec(supports_rtc=False)
+    registry, spec = SessionRegistry("i1"), make_spec(continuation=Continuation.NONE)
     reply = registry.reply(make_offer(wants_rtc=True), spec, make_terms())
     assert reply.accepted
     assert not reply.rtc

@@ -4,24 +4,27 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from remote_inference.core.policy import Policy
 from remote_inference.core.registry import Registry
 
+if TYPE_CHECKING:
+    from remote_inference.core.server.manifest import ModelSource
+
 
 class BackEnd(Protocol):
-    """Loads a policy. A back end is mostly the policy's own class."""
+    """Loads a policy."""
 
-    def __call__(self, path: str, device: str, dtype: str) -> Policy:
-        """Load the policy at `path`, a folder or a file, on a device as torch names it.
+    def __call__(self, source: ModelSource) -> Policy:
+        """Load the policy that the manifest's section `model` describes.
 
-        Raises PolicyError or DocumentError naming the file and the key; DeviceError, a PolicyError, when this
-        machine cannot use the device.
+        `source.read_options` validates the section's options. Raises PolicyError or DocumentError naming the
+        file and the key; DeviceError, a PolicyError, when this machine cannot use the device.
         """
 
 
 # Your own policy needs no line here: `backend: my_package.my_module:load` names it.
 BACK_ENDS = Registry[BackEnd]("policy back end", takes_places=True)
-BACK_ENDS.add("chunk_network", "remote_inference.policies.torch_chunk:TorchChunkPolicy")
-BACK_ENDS.add("hold", "remote_inference.policies.hold:HoldPolicy")
+BACK_ENDS.add("chunk_network", "remote_inference.policies.torch_chunk:load")
+BACK_ENDS.add("hold", "remote_inference.policies.hold:load")

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field
 
@@ -20,6 +20,8 @@ from remote_inference.core.document import (
 )
 from remote_inference.core.server.backends import BACK_ENDS
 from remote_inference.core.server.schedulers import SCHEDULERS
+
+Options = TypeVar("Options", bound=Document)
 
 ENVIRONMENT_PREFIX = "REMOTE_INFERENCE_MANIFEST_"
 
@@ -48,6 +50,13 @@ class ModelSource(Document):
     dtype: Annotated[
         Literal["float32", "bfloat16", "float16"], Field(description="precision of the weights")
     ] = "float32"
+    options: Annotated[
+        Mapping[str, Any], Field(description="what the back end asks for besides, with keys of its own")
+    ] = {}
+
+    def read_options(self, model: type[Options]) -> Options:
+        """Return the options as the back end's own document. Raises DocumentError naming the key."""
+        return parse_document(dict(self.options), model, "model.options")
 
 
 class Manifest(Document):
