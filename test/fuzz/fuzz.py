@@ -19,8 +19,10 @@ import resource
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from random import Random
 from typing import Any
@@ -41,6 +43,7 @@ FINDINGS_MAX = 5  # of one process, which ends then
 TRIES_TO_SHRINK = 500
 SHRINK_S = 20.0
 REPORT_PERIOD_S = 0.5
+PROGRESS_S = 30.0  # between two lines that say how far a run is
 
 
 @dataclass(frozen=True)
@@ -161,18 +164,37 @@ def _work(task: Task, slot: _Slot, results: Connection) -> None:
     results.send(fuzz(task, slot.show))
 
 
-def run(tasks: Sequence[Task], jobs: int) -> dict[str, Result]:
-    """Run the tasks, `jobs` at a time. A process that dies or hangs is a finding, too."""
+def run(
+    tasks: Sequence[Task], jobs: int, results: dict[str, Result], show: Callable[[str], object] = print
+) -> None:
+    """Run the tasks, `jobs` at a time, and add to the results. A process that dies or hangs is a finding, too.
+
+    show: takes a line of progress now and then.
+    """
     context = multiprocessing.get_context("forkserver")  # imports everything once, and forks without threads
     context.set_forkserver_preload([module.__name__ for module in (fuzz_wire, fuzz_documents, fuzz_files)])
     waiting, running = list(tasks), []
-    results = {task.target: Result() for task in tasks}
-    while waiting or running:
-        while waiting and len(running) < jobs:
-            running.append(_start(context, waiting.pop(0)))
-        wait([worker.results for worker in running], REPORT_PERIOD_S)
-        running = [worker for worker in running if not _is_done(worker, results[worker.task.target])]
-    return results
+    results |= {task.target: Result() for task in tasks}
+    next_s = time.monotonic() + PROGRESS_S
+    try:
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                running.append(_start(context, waiting.pop(0)))
+            wait([worker.results for worker in running], REPORT_PERIOD_S)
+            running = [worker for worker in running if not _is_done(worker, results[worker.task.target])]
+            if time.monotonic() >= next_s:
+                next_s += PROGRESS_S
+                show(_progress(tasks, results, running))
+    finally:
+        for worker in running:
+            worker.process.kill()
+            worker.process.join()
+
+
+def _progress(tasks: Sequence[Task], results: dict[str, Result], running: Sequence[_Worker]) -> str:
+    done = sum(result.inputs for result in results.values()) + sum(w.slot.count.value for w in running)
+    found = sum(len(result.findings) for result in results.values())
+    return f"{done} of {sum(task.inputs for task in tasks)} inputs, {found} findings"
 
 
 def _start(context: Any, task: Task) -> _Worker:
@@ -265,9 +287,13 @@ def main() -> int:
     print(f"{len(names)} targets, seed {arguments.seed}, {arguments.jobs} processes", flush=True)
     begin_s = time.monotonic()
     tasks = plan(names, arguments.inputs, arguments.seed)
-    with tempfile.TemporaryDirectory(prefix="fuzz_") as folder:  # forked processes leave theirs behind
+    results: dict[str, Result] = {}
+    with (
+        suppress(KeyboardInterrupt),
+        tempfile.TemporaryDirectory(prefix="fuzz_") as folder,
+    ):  # forked processes leave theirs behind
         os.environ["TMPDIR"] = folder
-        results = run(tasks, arguments.jobs)
+        run(tasks, arguments.jobs, results, partial(print, flush=True))
     print(table(results))
     print(f"{time.monotonic() - begin_s:.0f} s")
     broken = 0
@@ -275,7 +301,12 @@ def main() -> int:
         for problem, data in result.findings:
             broken += 1
             print(f"{name}: {problem}: kept as {keep(name, data)}")
-    return 1 if broken else 0
+    if broken:
+        return 1
+    if sum(result.inputs for result in results.values()) < sum(task.inputs for task in tasks):
+        print("interrupted before every input was tried")
+        return 130
+    return 0
 
 
 if __name__ == "__main__":
