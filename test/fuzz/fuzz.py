@@ -167,7 +167,7 @@ def _work(task: Task, slot: _Slot, results: Connection) -> None:
 def run(
     tasks: Sequence[Task], jobs: int, results: dict[str, Result], show: Callable[[str], object] = print
 ) -> None:
-    """Run the tasks, `jobs` at a time, and add to the results. A process that dies or hangs is a finding, too.
+    """Run the tasks, `jobs` at a time, and add to the results; a process that dies or hangs is a finding.
 
     show: takes a line of progress now and then.
     """
@@ -186,9 +186,11 @@ def run(
                 next_s += PROGRESS_S
                 show(_progress(tasks, results, running))
     finally:
-        for worker in running:
+        for worker in running:  # interrupted: what they have tried counts
             worker.process.kill()
             worker.process.join()
+            wall_s = time.monotonic() - worker.begun_s
+            results[worker.task.target].add(Result(worker.slot.count.value, wall_s))
 
 
 def _progress(tasks: Sequence[Task], results: dict[str, Result], running: Sequence[_Worker]) -> str:
