@@ -17,27 +17,19 @@ from remote_inference.core.exchange import Chunk, ChunkStatus, SessionReply, Sta
 from remote_inference.core.robot.action_queue import ActionQueue, DelayPolicy
 from remote_inference.core.robot.blend_in import BlendIn
 from remote_inference.core.robot.config import RobotConfig
-from remote_inference.core.robot.effects import (
-    Effect,
-    Inform,
-    Report,
-    SendRequest,
-    Stop,
-    StopLatched,
-    Warn,
-)
+from remote_inference.core.robot.effects import Effect, SendRequest, Stop, Warn
 from remote_inference.core.robot.episodes import Episodes
-from remote_inference.core.robot.flow_watch import FlowWatch
 from remote_inference.core.robot.guard import SHAPE, Float64Array, Guard
 from remote_inference.core.robot.handshake import Handshake
 from remote_inference.core.robot.human_commands import HumanCommands
 from remote_inference.core.robot.intervention_latch import InterventionLatch
-from remote_inference.core.robot.outage import Outage
+from remote_inference.core.robot.operating_mode import OperatingMode
 from remote_inference.core.robot.playback import Playback
 from remote_inference.core.robot.request_cycle import Rejection, RequestCycle
 from remote_inference.core.robot.shadow import ShadowComparison
-from remote_inference.core.robot.state_machine import Event, State, StateMachine
+from remote_inference.core.robot.state_machine import Event, State
 from remote_inference.core.robot.stop_inputs import StopInputs
+from remote_inference.core.robot.supervisor import Supervisor
 
 LATENCY_KNOWN_AFTER = 20  # chunks
 
@@ -86,18 +78,23 @@ class Engine:
             latch=InterventionLatch(config.max_clamped_ratio, config.clamped_window),
         )
         self.control = self.playback.control
-        self._starts_when_safe = config.autostart and bool(contract.stops)
-        self.control.change(paused=not config.autostart or self._starts_when_safe)
         self.cycle = RequestCycle(contract, config, self.queue, self.guard)
-        self.machine = StateMachine()
+        self._supervisor = Supervisor(config)
+        self.machine = self._supervisor.machine
+        self._mode = OperatingMode(
+            self.control,
+            self.stops,
+            self.cycle,
+            self._supervisor,
+            autostart=config.autostart,
+            waits_for_stops=bool(contract.stops),
+            takeover_problem=_find_takeover_problem(contract, config),
+        )
         self.counters = Counters()
         self.episode = Episodes(contract.task, _ns(config.reset_timeout_s))
         self.handshake = Handshake(contract, config, client, robot_namespace, seed)
-        self._stopped_by = ""  # the latched stop that has been carried out
         self._measured: Float64Array | None = None
         self._measured_ns = 0
-        self._flow = FlowWatch(config.degraded_after_s)
-        self._outage = Outage(config.max_timeouts, _ns(config.max_offline_s))
 
     # -- what the node tells -------------------------------------------------------------------------------
 
@@ -177,31 +174,29 @@ class Engine:
         effects = self._reject(chunk, rejection) if rejection else self._note_merge(chunk)
         if chunk.status is ChunkStatus.DRAINING:
             effects += self._lose_session("server is draining", now_ns, move_on=True)
-        elif rejection and self._outage.loses_session:
-            cause = f"{self._outage.failures} requests in a row without a chunk in time"
+        elif rejection and self._supervisor.loses_session:
+            cause = f"{self._supervisor.failures} requests in a row without a chunk in time"
             effects += self._lose_session(f"{cause}: {rejection.problem}", now_ns, move_on=True)
         return effects + self.tick(now_ns)
 
     def _note_merge(self, chunk: Chunk) -> list[Effect]:
         self.counters.chunks_merged += 1
         self.handshake.take_delivery()
-        self._outage.end()
-        self._flow.note_merge()
         self.playback.starved = ""
-        effects: list[Effect] = []
         if self.machine.state is State.RECONNECTING:
             self.control.change(blend_in=True)
-        # A chunk leads an arm nowhere that does not follow.
-        if not (self.playback.astray and self.machine.state is State.STALLED):
-            effects += self._apply(Event.CHUNK_MERGED, f"chunk {chunk.seq_id} merged")
+        effects = self._supervisor.take_merge(chunk.seq_id, astray=bool(self.playback.astray))
         latency_s = self.cycle.latency.quantile_s(0.95)
         if self.counters.chunks_merged == LATENCY_KNOWN_AFTER and latency_s is not None:
             effects += self.handshake.take_latency(latency_s)
         return effects
 
     def _reject(self, chunk: Chunk, rejection: Rejection) -> list[Effect]:
-        self._outage.failures = self._outage.failures + 1 if rejection.is_failure else 0
         self.counters.chunks_rejected += 1
+        if rejection.is_failure:
+            self._supervisor.take_failure()
+        else:
+            self._supervisor.forgive()
         return [Warn(f"chunk {chunk.seq_id} rejected: {rejection.problem}")]
 
     def take_back_request(self) -> None:
@@ -219,10 +214,7 @@ class Engine:
 
     def pause(self) -> list[Effect]:
         """Stop requests and commands, keep the queue."""
-        self._starts_when_safe = False
-        self.control.change(paused=True)
-        self.cycle.abandon()
-        self._flow.want_nothing()
+        self._mode.pause()
         return []
 
     def resume(self, now_ns: int) -> list[Effect]:
@@ -230,75 +222,45 @@ class Engine:
 
         Refused with a warning while `stops.find_obstacle` finds one.
         """
-        if problem := self.stops.find_obstacle(now_ns):
+        if problem := self._mode.resume(now_ns):
             return [Warn(f"not resumed: {problem}")]
-        self._starts_when_safe = False
-        self.control.change(forget=True, blend_in=True, paused=False)
-        self._outage.failures = 0
         return self.tick(now_ns)
 
     def reset(self, task: str, now_ns: int) -> list[Effect]:
         """Begin a new episode: empty queue, next episode_id, latency kept. An empty task keeps the old."""
-        self._drop_plan(now_ns)
+        self._mode.drop_plan(now_ns)
         return self.episode.begin(task, self.handshake, now_ns)
 
     def clear_stop(self, now_ns: int) -> tuple[str, list[Effect]]:
         """Release a latched stop; the robot stays paused. Return why it is not released, or ''."""
-        effects = self._look_at_stops(now_ns)  # paused before it may be released
-        if problem := self.stops.clear(now_ns):
-            return problem, effects
-        cleared, self._stopped_by = self._stopped_by, ""
-        return "", [*effects, Inform(f"stop cleared: {cleared}")]
+        return self._mode.clear_stop(now_ns)
 
     def take_over(self, now_ns: int) -> tuple[str, list[Effect]]:
         """Let a person command instead of the policy, which is asked nothing. Return why not, or ''."""
-        if self.human is None:
-            return "the contract names no takeover topic", []
-        if self.shadow is not None:
-            return "command_mode is shadow: this node commands nothing", []
-        self.control.change(taken_over=True)
-        self._drop_plan(now_ns)
-        return "", [Inform("taken over by a person")]
+        return self._mode.take_over(now_ns)
 
     def release(self, now_ns: int) -> tuple[str, list[Effect]]:
         """Let the policy go on from where the arm is, in the same episode. Return why not, or ''."""
-        if not self.taken_over:
-            return "not taken over", []
-        self._drop_plan(now_ns)
-        self.control.change(taken_over=False, forget=True, blend_in=True)
-        return "", [Inform("released to the policy"), *self.tick(now_ns)]
-
-    def _drop_plan(self, now_ns: int) -> None:
-        """Empty the queue, and use no observation from before now: the next chunk begins a plan anew."""
-        self.queue.clear()
-        self.control.change(forget=True)
-        self.cycle.abandon()
-        self.cycle.forget_seen(now_ns)
-        self._flow.begin_plan()
-
-    def _look_at_stops(self, now_ns: int) -> list[Effect]:
-        """Pause for a latched stop, once. The control thread has stopped commanding by itself."""
-        stop = self.stops.look(now_ns)
-        if self._starts_when_safe and not self.stops.find_obstacle(now_ns):
-            return self.resume(now_ns)
-        if not stop or stop == self._stopped_by:
-            return []
-        self._stopped_by = stop
-        effects = self.pause()
-        self._drop_plan(now_ns)
-        return [*effects, StopLatched(stop)]
+        problem, effects = self._mode.release(now_ns)
+        return problem, effects if problem else [*effects, *self.tick(now_ns)]
 
     # -- time ----------------------------------------------------------------------------------------------
 
     def tick(self, now_ns: int) -> list[Effect]:
         """Return the effects that are due. Called at every event and at least every 20 ms."""
-        effects = self._look_at_stops(now_ns)
+        effects = self._mode.look_at_stops(now_ns)
         if self.dead:
             return effects
         effects += self._look_at_sources(now_ns)
         effects += self._advance_handshake(now_ns)
         effects += self._check_deadlines(now_ns)
-        effects += self._check_flow(now_ns)
+        effects += self._supervisor.look(
+            now_ns,
+            wants_chunk=not self._mode.idle and self.cycle.wants_chunk(now_ns),
+            starved="" if self.taken_over else self.playback.starved,
+            queue_empty=not len(self.queue),
+            astray=self.playback.astray,
+        )
         if not self.dead:
             effects += self._request(now_ns)
         return effects
@@ -310,24 +272,18 @@ class Engine:
 
     def awaits_observation(self, now_ns: int) -> bool:
         """Return whether the next complete observation will be requested."""
-        may_request = self.handshake.open and not self._idle and not self.dead
+        may_request = self.handshake.open and not self._mode.idle and not self.dead
         return may_request and self.cycle.awaits_observation(now_ns)
 
     @property
     def paused(self) -> bool:
         """True while the robot requests and commands nothing."""
-        return self.control.word.paused
+        return self._mode.paused
 
     @property
     def taken_over(self) -> bool:
         """True while a person commands."""
-        return self.control.word.taken_over
-
-    @property
-    def _idle(self) -> bool:
-        """True while the robot needs no chunk."""
-        word = self.control.word
-        return word.paused or word.taken_over
+        return self._mode.taken_over
 
     @property
     def dead(self) -> bool:
@@ -344,7 +300,7 @@ class Engine:
         was_open = self.handshake.open
         effects = self.handshake.advance(now_ns)
         if self.handshake.open and not was_open:
-            self._outage.failures = 0
+            self._supervisor.forgive()
             self.cycle.skip_next_latency()
         return effects
 
@@ -352,8 +308,7 @@ class Engine:
         effects = self.handshake.lose(now_ns, move_on=move_on)
         self.counters.reconnects += 1
         self.cycle.abandon()
-        self._outage.begin(now_ns)
-        return effects + self._apply(Event.SESSION_LOST, cause)
+        return effects + self._supervisor.lose_session(cause, now_ns)
 
     # -- watchdogs -----------------------------------------------------------------------------------------
 
@@ -371,47 +326,30 @@ class Engine:
         effects = self.episode.check_deadline(now_ns)
         if request := self.cycle.timed_out(now_ns):
             self.counters.request_timeouts += 1
-            self._outage.failures += 1
+            self._supervisor.take_failure()
             effects.append(Warn(f"request {request.seq_id} was not answered"))
-            if self._outage.loses_session:
-                effects += self._lose_session(f"{self._outage.failures} request timeouts in a row", now_ns)
+            if self._supervisor.loses_session:
+                cause = f"{self._supervisor.failures} request timeouts in a row"
+                effects += self._lose_session(cause, now_ns)
         # With a session, a robot that is paused or lacks a sensor asks for no chunk that could end this time.
-        asks = not (self._idle or self.cycle.stale_sources)
+        asks = not (self._mode.idle or self.cycle.stale_sources)
         # A person drives without a server, too.
         if self.taken_over or (self.handshake.open and not asks):
-            self._outage.hold(now_ns)
-        if self._outage.is_too_long(now_ns):
+            self._supervisor.need_no_server(now_ns)
+        if self._supervisor.is_offline_too_long(now_ns):
             effects += self._die(Event.OFFLINE_TOO_LONG, f"no server for {self._config.max_offline_s:g} s")
         return effects
-
-    def _check_flow(self, now_ns: int) -> list[Effect]:
-        """Check whether chunks and actions come as they should, and whether the joints follow them."""
-        findings = self._flow.look(
-            now_ns,
-            wants_chunk=not self._idle and self.cycle.wants_chunk(now_ns),
-            starved="" if self.taken_over else self.playback.starved,
-            queue_empty=not len(self.queue),
-            may_be_empty=self._config.request_mode == "blocking",
-        )
-        effects = [effect for event, cause in findings for effect in self._apply(event, cause)]
-        cause, is_news = self._flow.look_at_joints(self.playback.astray)
-        if is_news:
-            effects.append(Warn(cause))
-        return effects + (self._apply(Event.STARVED, cause) if cause else [])
-
-    def _apply(self, event: Event, cause: str) -> list[Effect]:
-        transition = self.machine.apply(event, cause)
-        return [Report(transition)] if transition else []
 
     def _die(self, event: Event, cause: str, *, homing: bool = True) -> list[Effect]:
         self.control.change(halted=True, wants_home=homing and not self.taken_over)
         self.cycle.abandon()
-        return [*self.episode.end_reset(f"stopped: {cause}"), *self._apply(event, cause), Stop(cause)]
+        ended = self.episode.end_reset(f"stopped: {cause}")
+        return [*ended, *self._supervisor.apply(event, cause), Stop(cause)]
 
     # -- requests ------------------------------------------------------------------------------------------
 
     def _request(self, now_ns: int) -> list[Effect]:
-        if not self.handshake.open or self.handshake.session is None or self._idle:
+        if not self.handshake.open or self.handshake.session is None or self._mode.idle:
             return []
         if not self.cycle.is_ready(now_ns):
             return []
@@ -429,3 +367,10 @@ class Engine:
 
 def _ns(duration_s: float) -> int:
     return int(duration_s * 1e9)
+
+
+def _find_takeover_problem(contract: Contract, config: RobotConfig) -> str:
+    """Return why a person can never take this robot over, or an empty string."""
+    if contract.takeover is None:
+        return "the contract names no takeover topic"
+    return "command_mode is shadow: this node commands nothing" if config.command_mode == "shadow" else ""

@@ -110,8 +110,10 @@ class RequestCycle:
         self._guard.refuse(SENSOR_AGE, len(silent))
         return silent
 
-    def forget_seen(self, now_ns: int) -> None:
-        """Keep messages that arrived before now out of requests: they belong to the episode that ended."""
+    def drop_plan(self, now_ns: int) -> None:
+        """Empty the queue and forget the request in flight; use no message that arrived before now."""
+        self._queue.clear()
+        self.abandon()
         self._sent_arrivals = dict.fromkeys(self._contract.topics, now_ns)
 
     def wants_chunk(self, now_ns: int) -> bool:

@@ -1,0 +1,117 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Who moves the robot: the policy, a person after a takeover, or nobody while it is paused or stopped."""
+
+from __future__ import annotations
+
+from remote_inference.core.robot.control_word import ControlPanel
+from remote_inference.core.robot.effects import Effect, Inform, StopLatched
+from remote_inference.core.robot.request_cycle import RequestCycle
+from remote_inference.core.robot.stop_inputs import StopInputs
+from remote_inference.core.robot.supervisor import Supervisor
+
+
+class OperatingMode:
+    """Changes the mode for an operator, a stop input or the start. For the engine's thread.
+
+    The mode itself stands in the control word, which the control thread reads. Times are monotonic [ns].
+    """
+
+    def __init__(
+        self,
+        control: ControlPanel,
+        stops: StopInputs,
+        cycle: RequestCycle,
+        supervisor: Supervisor,
+        *,
+        autostart: bool,
+        waits_for_stops: bool,
+        takeover_problem: str,
+    ) -> None:
+        """Begin paused, or with `autostart` driven by the policy.
+
+        waits_for_stops: a robot that starts by itself waits until `stops.find_obstacle` finds none.
+        takeover_problem: why a person can never take over, or an empty string.
+        """
+        self._control = control
+        self._stops = stops
+        self._cycle = cycle
+        self._supervisor = supervisor
+        self._takeover_problem = takeover_problem
+        self._starts_when_safe = autostart and waits_for_stops
+        self._stopped_by = ""  # the latched stop that has been carried out
+        control.change(paused=not autostart or waits_for_stops)
+
+    @property
+    def paused(self) -> bool:
+        """True while the robot requests and commands nothing."""
+        return self._control.word.paused
+
+    @property
+    def taken_over(self) -> bool:
+        """True while a person commands."""
+        return self._control.word.taken_over
+
+    @property
+    def idle(self) -> bool:
+        """True while the robot needs no chunk."""
+        word = self._control.word
+        return word.paused or word.taken_over
+
+    def pause(self) -> None:
+        """Stop requests and commands, keep the queue."""
+        self._starts_when_safe = False
+        self._control.change(paused=True)
+        self._cycle.abandon()
+        self._supervisor.want_nothing()
+
+    def resume(self, now_ns: int) -> str:
+        """Request and command again; return why not, or an empty string."""
+        if problem := self._stops.find_obstacle(now_ns):
+            return problem
+        self._starts_when_safe = False
+        self._control.change(forget=True, blend_in=True, paused=False)
+        self._supervisor.forgive()
+        return ""
+
+    def look_at_stops(self, now_ns: int) -> list[Effect]:
+        """Pause for a latched stop, once. The control thread has stopped commanding by itself."""
+        stop = self._stops.look(now_ns)
+        if self._starts_when_safe and not self.resume(now_ns):
+            return []
+        if not stop or stop == self._stopped_by:
+            return []
+        self._stopped_by = stop
+        self.pause()
+        self.drop_plan(now_ns)
+        return [StopLatched(stop)]
+
+    def clear_stop(self, now_ns: int) -> tuple[str, list[Effect]]:
+        """Release a latched stop; the robot stays paused. Return why it is not released, or ''."""
+        effects = self.look_at_stops(now_ns)  # paused before it may be released
+        if problem := self._stops.clear(now_ns):
+            return problem, effects
+        cleared, self._stopped_by = self._stopped_by, ""
+        return "", [*effects, Inform(f"stop cleared: {cleared}")]
+
+    def take_over(self, now_ns: int) -> tuple[str, list[Effect]]:
+        """Let a person command instead of the policy, which is asked nothing. Return why not, or ''."""
+        if self._takeover_problem:
+            return self._takeover_problem, []
+        self._control.change(taken_over=True)
+        self.drop_plan(now_ns)
+        return "", [Inform("taken over by a person")]
+
+    def release(self, now_ns: int) -> tuple[str, list[Effect]]:
+        """Let the policy go on from where the arm is, in the same episode. Return why not, or ''."""
+        if not self.taken_over:
+            return "not taken over", []
+        self.drop_plan(now_ns)
+        self._control.change(taken_over=False, forget=True, blend_in=True)
+        return "", [Inform("released to the policy")]
+
+    def drop_plan(self, now_ns: int) -> None:
+        """Empty the queue, and use no observation from before now: the next chunk begins a plan anew."""
+        self._cycle.drop_plan(now_ns)
+        self._control.change(forget=True)
+        self._supervisor.begin_plan()
