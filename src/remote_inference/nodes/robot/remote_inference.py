@@ -13,17 +13,14 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from contextlib import suppress
 from dataclasses import replace
 from typing import Annotated
 
 from pydantic import Field
 from rclpy.duration import Duration
 from rclpy.node import Node
-from rclpy.publisher import Publisher
 
 from remote_inference.core.contract import load_contract
-from remote_inference.core.contract_sections import CommandSink
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.effects import (
     CloseSession,
@@ -41,42 +38,22 @@ from remote_inference.core.robot.effects import (
 )
 from remote_inference.core.robot.engine import Engine
 from remote_inference.core.robot.fault_injection import FaultInjection, Target
-from remote_inference.core.robot.heartbeat import Heartbeat
-from remote_inference.core.robot.tick import Tick
 from remote_inference.monitoring.diagnostics import Diagnostics, robot_diagnostic
-from remote_inference.msg import ActionChunk, ClientState, ExecutedAction, Observation
+from remote_inference.msg import ActionChunk, ClientState, Observation
 from remote_inference.nodes.parameters import declare_parameters
-from remote_inference.nodes.robot.control_loop import ControlLoop
+from remote_inference.nodes.robot.actuation import Actuation
 from remote_inference.nodes.robot.drills import Drills
-from remote_inference.nodes.robot.heart import Heart
+from remote_inference.nodes.robot.graph_watch import GraphWatch
 from remote_inference.nodes.robot.operator_services import OperatorServices, Work
 from remote_inference.nodes.robot.operator_topics import OperatorTopics
-from remote_inference.nodes.robot.presence import Presence
 from remote_inference.nodes.robot.sensor_hub import SensorHub, Snapshot
 from remote_inference.nodes.robot.server_client import ServerClient
-from remote_inference.nodes.robot.telemetry import (
-    ExecutedBacklog,
-    ExecutedTick,
-    executed_message,
-    state_message,
-    time_message,
-)
-from remote_inference.nodes.robot.topic_watch import TopicWatch
+from remote_inference.nodes.robot.telemetry import state_message
 from remote_inference.nodes.runtime import StartupError, run_node
-from remote_inference.wire import (
-    CommandWriter,
-    SensorError,
-    WireError,
-    chunk_from_bytes,
-    make_command_writer,
-    observation_to_message,
-)
+from remote_inference.wire import SensorError, WireError, chunk_from_bytes, observation_to_message
 from remote_inference.wire.qos import (
     CHUNK_TOPIC,
-    COMMAND_QOS,
     EXCHANGE_QOS,
-    EXECUTED_QOS,
-    EXECUTED_TOPIC,
     LATCHED_QOS,
     OBSERVATION_TOPIC,
     STATE_TOPIC,
@@ -89,7 +66,6 @@ WARNING_PERIOD_S = 1.0  # at most one warning of a kind in this time
 CLOSE_TIMEOUT_S = 1.0
 ACKNOWLEDGE_TIMEOUT_S = 0.5  # of the last message of a topic
 ANSWER_SPINS = 5  # of the executor, in which it answers the operator's waiting calls
-EXECUTED_BUFFER = 1_000  # ticks that may wait for the worker to publish them
 
 
 class RobotParameters(RobotConfig):
@@ -118,40 +94,28 @@ class RemoteInference(Node):
         self._inbox: deque[Work] = deque()
         self._wake = threading.Event()
         self._stop = threading.Event()
-        self._clock_of_stamps = self.get_clock()
-        self._executed = ExecutedBacklog(EXECUTED_BUFFER)
         self._sent_snapshot = Snapshot({}, {})
-        self._unheard: list[CommandSink] = []  # commands that no controller subscribes to
-        self._told_to_resume = False
         self._closing = False  # true: the executor no longer spins, so every sensor seems to fall silent
         self._create_entities()
         self._worker = threading.Thread(target=self._run_worker, name="requests", daemon=True)
-        self._control = ControlLoop(self._contract.period_s, self._tick)
         self._worker.start()
-        self._control.start()
+        self._actuation.start()
 
     def _create_entities(self) -> None:
         self._observation_publisher = self.create_publisher(Observation, OBSERVATION_TOPIC, EXCHANGE_QOS)
         self._state_publisher = self.create_publisher(ClientState, STATE_TOPIC, LATCHED_QOS)
         self._diagnostics = Diagnostics(self, "policy control")
-        self._executed_publisher = self.create_publisher(ExecutedAction, EXECUTED_TOPIC, EXECUTED_QOS)
-        sinks = self._contract.commands if self._config.command_mode == "live" else ()
-        writers = [make_command_writer(sink, self._contract) for sink in sinks]
-        self._commands: list[tuple[Publisher, CommandWriter]] = [
-            (self.create_publisher(writer.message_type, sink.topic, COMMAND_QOS), writer)
-            for sink, writer in zip(sinks, writers, strict=True)
-        ]
+        self._actuation = Actuation(
+            self, self._contract, self._config, self._engine, self._pause_after_a_stop
+        )
         self.create_subscription(ActionChunk, CHUNK_TOPIC, self._on_chunk, EXCHANGE_QOS, raw=True)
         self._sensors = SensorHub(self, self._contract, self._wake.set)
         self._servers = ServerClient(
             self, self._engine, self._config.servers, self._config.service_timeout_s, self._submit
         )
-        self._presence = Presence(self)
-        self._topics = TopicWatch(self, self._contract)
+        self._graph = GraphWatch(self, self._contract, self._engine)
         OperatorTopics(self, self._contract, self._engine.stops, self._engine.human, self._wake.set)
         self._operator = OperatorServices(self, self._engine, self._operate)
-        beats = Heartbeat(self._contract.period_s, self._config.watchdog_timeout_s)
-        self._heart = Heart(self, beats, self._pause_after_a_stop)
         self._injection = FaultInjection()
         allowed = self._config.allow_fault_injection
         self._drills = Drills(self, self._injection, self._submit, self._report_state, allowed=allowed)
@@ -160,17 +124,11 @@ class RemoteInference(Node):
         """Stop commanding, end the session and wait a moment for the server to receive the call."""
         self._closing = True
         self._engine.control.change(halted=True, wants_home=False)
-        deadline_s = time.monotonic() + CLOSE_TIMEOUT_S
-        while not self._engine.playback.finished and time.monotonic() < deadline_s:
-            if self._control.error is not None:  # the thread that would report the error has ended
-                with suppress(Exception):
-                    self._tick(time.monotonic_ns(), self._control.ticks)
-            time.sleep(self._contract.period_s)  # for stop commands: silence may not stop the robot
-        self._heart.end(stopped=self._control.stop() and self._engine.playback.finished)
+        self._actuation.halt(CLOSE_TIMEOUT_S)
         self._stop.set()
         self._wake.set()
         self._worker.join(CLOSE_TIMEOUT_S)
-        self._publish_executed()  # of the last ticks
+        self._actuation.publish_executed()  # of the last ticks
         self._carry_out(self._engine.close())
         assert self.executor is not None, "run_node spins this node until it closes it"
         deadline_s = time.monotonic() + CLOSE_TIMEOUT_S
@@ -182,7 +140,7 @@ class RemoteInference(Node):
 
     def _wait_until_heard(self) -> None:
         """Wait until the last commands and the last state have left: they are lost with their publisher."""
-        for publisher in (*(publisher for publisher, _ in self._commands), self._state_publisher):
+        for publisher in (*self._actuation.publishers, self._state_publisher):
             if not publisher.wait_for_all_acked(Duration(seconds=ACKNOWLEDGE_TIMEOUT_S)):
                 self.get_logger().warning(f"{publisher.topic_name}: the last message is not acknowledged")
 
@@ -222,13 +180,14 @@ class RemoteInference(Node):
                 now_s = time.monotonic()
                 if now_s >= next_presence_s and not self._closing:
                     next_presence_s = now_s + PRESENCE_PERIOD_S
-                    self._look_around()
-                self._publish_executed()
+                    delivering, unheard = self._sent_snapshot.arrivals, self._actuation.unheard_topics
+                    self._carry_out(self._graph.look(delivering, unheard))
+                self._actuation.publish_executed()
                 if now_s >= next_state_s:
                     next_state_s = now_s + STATE_PERIOD_S
                     self._report_state()
-                if self._control.error is not None:
-                    raise self._control.error
+                if self._actuation.loop.error is not None:
+                    raise self._actuation.loop.error
                 if self._engine.dead and self._engine.playback.finished:
                     self._report_state()
                     self.exit_code = 1
@@ -250,47 +209,6 @@ class RemoteInference(Node):
         self._carry_out(self._engine.take_sensors(snapshot.arrivals, measured, time.monotonic_ns()))
         if self._engine.awaits_observation(time.monotonic_ns()):
             self._sensors.prepare_images(snapshot, self._engine.image_features)
-
-    def _look_around(self) -> None:
-        """Search the graph for controllers, a second node of our name, and the server in use."""
-        handshake, paused = self._engine.handshake, self._engine.paused
-        self._topics.look_at_sensors(self._sent_snapshot.arrivals, self._engine.cycle.sources)
-        unheard = {sink.topic for sink in self._unheard}
-        self._topics.look_at_controllers(unheard, driving=handshake.open and not paused)
-        self._topics.look_at_inputs(self._missing_inputs())
-        self._tell_how_to_resume()
-        if not handshake.established:
-            self._carry_out(self._engine.take_rival(self._presence.has_rival(), time.monotonic_ns()))
-        if handshake.session is not None:
-            matched = self._presence.check(handshake.server)
-            self._carry_out(self._engine.take_presence(matched, time.monotonic_ns()))
-
-    def _missing_inputs(self) -> dict[str, str]:
-        """Return the contract's inputs that should be heard and are not, with what follows."""
-        engine = self._engine
-        missing = {
-            f"stops.{name}": "the robot does not resume before it is heard" for name in engine.stops.unheard
-        }
-        if (
-            engine.taken_over
-            and engine.human is not None
-            and engine.human.newest(time.monotonic_ns()) is None
-        ):
-            missing["takeover"] = "the fallback runs"
-        return missing
-
-    def _tell_how_to_resume(self) -> None:
-        """Log once how the operator resumes a robot that starts paused."""
-        if not self._engine.handshake.open or self._told_to_resume:
-            return
-        self._told_to_resume = True
-        if self._engine.paused:
-            service = f"{self.get_fully_qualified_name()}/resume"
-            self.get_logger().info(
-                f"session granted by {self._engine.handshake.server}, paused; to begin: "
-                f"ros2 service call {service} std_srvs/srv/Trigger, "
-                f"or remote-inference resume {self.get_namespace()}"
-            )
 
     def _pass_on_what_was_held(self) -> None:
         """End an injected fault whose time is over, and pass on the messages that are late enough."""
@@ -314,17 +232,11 @@ class RemoteInference(Node):
 
     def _report_state(self) -> list[Effect]:
         stamp = self.get_clock().now().to_msg()
-        state = state_message(self._engine, self._control, stamp, time.monotonic_ns())
+        state = state_message(self._engine, self._actuation.loop, stamp, time.monotonic_ns())
         state.injected_fault = self._drills.in_progress
         self._state_publisher.publish(state)
         self._diagnostics.report(robot_diagnostic(state, self.get_namespace()))
         return []
-
-    def _publish_executed(self) -> None:
-        for executed in self._executed.take():
-            self._executed_publisher.publish(executed_message(executed, self._contract.actions.names))
-        if news := self._executed.take_news():
-            self.get_logger().warning(news)
 
     # -- effects -------------------------------------------------------------------------------------------
 
@@ -339,7 +251,7 @@ class RemoteInference(Node):
             case GetStatus(server):
                 self._servers.get_status(server)
             case OpenSession(server, offer):
-                self._presence.expect()
+                self._graph.expect_server()
                 self._servers.open_session(
                     server, replace(offer, images=self._sensors.add_sizes(offer.images))
                 )
@@ -377,36 +289,6 @@ class RemoteInference(Node):
         message = observation_to_message(effect.request, state, images, stamp)
         for passed in self._injection.pass_on(Target.OBSERVATIONS, message, time.monotonic_ns()):
             self._observation_publisher.publish(passed)
-
-    # -- control thread ------------------------------------------------------------------------------------
-
-    def _tick(self, now_ns: int, index: int) -> None:
-        self._look_for_controllers()
-        self._heart.look_back(now_ns)
-        tick: Tick = self._engine.playback.tick(now_ns)
-        stamp_ns = self._clock_of_stamps.now().nanoseconds  # simulated time where the node uses it
-        commanding = False
-        if tick.horizon is not None and not tick.shadow:
-            stamp = time_message(stamp_ns)
-            for publisher, writer in self._commands:
-                if writer.takes_horizon or not tick.is_for_horizons_alone:
-                    publisher.publish(writer.message(tick.horizon, stamp))
-                    commanding = True
-        self._heart.beat(now_ns, index, commanding=commanding)
-        episode_id = tick.queued.source.episode_id if tick.queued else self._engine.episode.id
-        self._executed.append(ExecutedTick(index, stamp_ns, episode_id, tick))
-
-    def _look_for_controllers(self) -> None:
-        # In each tick: the first command that a controller hears must be the start of the next tick's step.
-        unheard = [
-            sink
-            # In shadow mode, no command has a publisher.
-            for sink, (publisher, _) in zip(self._contract.commands, self._commands, strict=False)
-            if not publisher.get_subscription_count()
-        ]
-        if unheard != self._unheard:
-            self._engine.playback.listen(unheard)
-            self._unheard = unheard
 
 
 def main(args: list[str] | None = None) -> int:

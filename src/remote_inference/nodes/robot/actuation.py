@@ -1,0 +1,130 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The control thread's work: publishes what playback commands in each tick, and the heartbeat of it.
+
+The executed actions are kept for another thread to publish: telemetry must not delay a command.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from rclpy.node import Node
+from rclpy.publisher import Publisher
+
+from remote_inference.core.contract import Contract
+from remote_inference.core.contract_sections import CommandSink
+from remote_inference.core.robot.config import RobotConfig
+from remote_inference.core.robot.engine import Engine
+from remote_inference.core.robot.heartbeat import Heartbeat
+from remote_inference.core.robot.tick import Tick
+from remote_inference.msg import ExecutedAction
+from remote_inference.nodes.robot.control_loop import ControlLoop
+from remote_inference.nodes.robot.heart import Heart
+from remote_inference.nodes.robot.telemetry import (
+    ExecutedBacklog,
+    ExecutedTick,
+    executed_message,
+    time_message,
+)
+from remote_inference.wire import CommandWriter, make_command_writer
+from remote_inference.wire.qos import COMMAND_QOS, EXECUTED_QOS, EXECUTED_TOPIC
+
+EXECUTED_BUFFER = 1_000  # ticks that may wait to be published
+
+
+class Actuation:
+    """Owns the control loop and the publishers of commands, heartbeat and executed actions."""
+
+    def __init__(
+        self,
+        node: Node,
+        contract: Contract,
+        config: RobotConfig,
+        engine: Engine,
+        pause: Callable[[str], None],
+    ) -> None:
+        """pause: pauses the robot at once, on the thread that calls it, and says the cause."""
+        self._logger = node.get_logger()
+        self._clock_of_stamps = node.get_clock()
+        self._contract = contract
+        self._engine = engine
+        self._executed = ExecutedBacklog(EXECUTED_BUFFER)
+        self._executed_publisher = node.create_publisher(ExecutedAction, EXECUTED_TOPIC, EXECUTED_QOS)
+        sinks = contract.commands if config.command_mode == "live" else ()
+        writers = [make_command_writer(sink, contract) for sink in sinks]
+        self._commands: list[tuple[CommandSink, Publisher, CommandWriter]] = [
+            (sink, node.create_publisher(writer.message_type, sink.topic, COMMAND_QOS), writer)
+            for sink, writer in zip(sinks, writers, strict=True)
+        ]
+        self._unheard: list[CommandSink] = []  # commands that no controller subscribes to
+        self._heart = Heart(node, Heartbeat(contract.period_s, config.watchdog_timeout_s), pause)
+        self.loop = ControlLoop(contract.period_s, self._tick)
+
+    @property
+    def publishers(self) -> list[Publisher]:
+        """The publishers of commands."""
+        return [publisher for _, publisher, _ in self._commands]
+
+    @property
+    def unheard_topics(self) -> set[str]:
+        """Topics of the commands that no controller subscribes to."""
+        return {sink.topic for sink in self._unheard}
+
+    def start(self) -> None:
+        """Start the control thread."""
+        self.loop.start()
+
+    def halt(self, timeout_s: float) -> None:
+        """Wait until a halted robot has got its stop commands, end the control thread and tell the watchdog.
+
+        timeout_s: longest time [s] for the stop commands.
+        """
+        playback = self._engine.playback
+        deadline_s = time.monotonic() + timeout_s
+        while not playback.finished and time.monotonic() < deadline_s:
+            if self.loop.error is not None:  # the thread that would report the error has ended
+                with suppress(Exception):
+                    self._tick(time.monotonic_ns(), self.loop.ticks)
+            time.sleep(self._contract.period_s)  # for stop commands: silence may not stop the robot
+        self._heart.end(stopped=self.loop.stop() and playback.finished)
+
+    def publish_executed(self) -> None:
+        """Publish the ticks since the last call. Not for the control thread."""
+        for executed in self._executed.take():
+            self._executed_publisher.publish(executed_message(executed, self._contract.actions.names))
+        if news := self._executed.take_news():
+            self._logger.warning(news)
+
+    # -- control thread ------------------------------------------------------------------------------------
+
+    def _tick(self, now_ns: int, index: int) -> None:
+        self._look_for_controllers()
+        self._heart.look_back(now_ns)
+        tick: Tick = self._engine.playback.tick(now_ns)
+        stamp_ns = self._clock_of_stamps.now().nanoseconds  # simulated time where the node uses it
+        commanding = self._publish(tick, stamp_ns)
+        self._heart.beat(now_ns, index, commanding=commanding)
+        episode_id = tick.queued.source.episode_id if tick.queued else self._engine.episode.id
+        self._executed.append(ExecutedTick(index, stamp_ns, episode_id, tick))
+
+    def _publish(self, tick: Tick, stamp_ns: int) -> bool:
+        """Publish a tick's command to the controllers that take it; return whether one does."""
+        if tick.horizon is None or tick.shadow:
+            return False
+        commanding = False
+        stamp = time_message(stamp_ns)
+        for _, publisher, writer in self._commands:
+            if writer.takes_horizon or not tick.is_for_horizons_alone:
+                publisher.publish(writer.message(tick.horizon, stamp))
+                commanding = True
+        return commanding
+
+    def _look_for_controllers(self) -> None:
+        # In each tick: the first command that a controller hears must be the start of the next tick's step.
+        unheard = [sink for sink, publisher, _ in self._commands if not publisher.get_subscription_count()]
+        if unheard != self._unheard:
+            self._engine.playback.listen(unheard)
+            self._unheard = unheard

@@ -1,0 +1,75 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What the ROS graph tells the robot: its topics, a second node of its name, and the server in use."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+
+from rclpy.node import Node
+
+from remote_inference.core.contract import Contract
+from remote_inference.core.robot.effects import Effect
+from remote_inference.core.robot.engine import Engine
+from remote_inference.nodes.robot.presence import Presence
+from remote_inference.nodes.robot.topic_watch import TopicWatch
+
+
+class GraphWatch:
+    """Tells the engine of servers and rivals, the operator of what is missing. For the worker's thread."""
+
+    def __init__(self, node: Node, contract: Contract, engine: Engine) -> None:
+        self._node = node
+        self._engine = engine
+        self._presence = Presence(node)
+        self._topics = TopicWatch(node, contract)
+        self._told_to_resume = False
+
+    def expect_server(self) -> None:
+        """Count only endpoints of a server that appear after this call."""
+        self._presence.expect()
+
+    def look(self, delivering: Collection[str], unheard: Collection[str]) -> list[Effect]:
+        """Look at the graph once; return the engine's effects.
+
+        delivering: sensor topics that have delivered. unheard: command topics without a controller.
+        """
+        engine, handshake = self._engine, self._engine.handshake
+        self._topics.look_at_sensors(delivering, engine.cycle.sources)
+        self._topics.look_at_controllers(unheard, driving=handshake.open and not engine.paused)
+        self._topics.look_at_inputs(self._missing_inputs())
+        self._tell_how_to_resume()
+        effects: list[Effect] = []
+        if not handshake.established:
+            effects += engine.take_rival(self._presence.has_rival(), time.monotonic_ns())
+        if handshake.session is not None:
+            effects += engine.take_presence(self._presence.check(handshake.server), time.monotonic_ns())
+        return effects
+
+    def _missing_inputs(self) -> dict[str, str]:
+        """Return the contract's inputs that should be heard and are not, with what follows."""
+        engine = self._engine
+        missing = {
+            f"stops.{name}": "the robot does not resume before it is heard" for name in engine.stops.unheard
+        }
+        if (
+            engine.taken_over
+            and engine.human is not None
+            and engine.human.newest(time.monotonic_ns()) is None
+        ):
+            missing["takeover"] = "the fallback runs"
+        return missing
+
+    def _tell_how_to_resume(self) -> None:
+        """Log once how the operator resumes a robot that starts paused."""
+        if not self._engine.handshake.open or self._told_to_resume:
+            return
+        self._told_to_resume = True
+        if self._engine.paused:
+            service = f"{self._node.get_fully_qualified_name()}/resume"
+            self._node.get_logger().info(
+                f"session granted by {self._engine.handshake.server}, paused; to begin: "
+                f"ros2 service call {service} std_srvs/srv/Trigger, "
+                f"or remote-inference resume {self._node.get_namespace()}"
+            )
