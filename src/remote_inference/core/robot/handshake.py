@@ -21,6 +21,7 @@ from remote_inference.core.exchange import SessionReply, StatusReply
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.effects import CloseSession, Effect, GetStatus, Inform, OpenSession, Warn
 from remote_inference.core.robot.invitations import Invitations
+from remote_inference.core.robot.namesakes import Namesakes
 from remote_inference.core.robot.server_list import ServerList
 from remote_inference.core.robot.timing import Timing, find_timing_problem, find_timing_warnings
 
@@ -57,6 +58,7 @@ class Handshake:
         """Build the handshake of the node `client`. `seed` fixes the backoff's jitter."""
         self._rng = rng = random.Random(seed)
         self._invitations = Invitations()
+        self._namesakes = Namesakes()
         self._contract = contract
         self._config = config
         self._timeout_ns = int(config.service_timeout_s * 1e9)  # of each step
@@ -78,9 +80,6 @@ class Handshake:
         self._first_fingerprint: str | None = None
         self._rival = False
         self._next_warning_ns = 0
-        self._instances: dict[str, list[str]] = {}  # senders of statuses by server, the last sender last
-        self._namesakes: dict[str, frozenset[str]] = {}  # instances that are alive at once
-        self._next_namesake_warning_ns = 0
         self._quiet_until_ns = 0  # set by the first attempt
         self._told: dict[str, set[Effect]] = {}  # remarks that were made, by instance of the server
         self.phase = Phase.WAITING
@@ -179,7 +178,7 @@ class Handshake:
         if self.session is None or not self.open or server != self.server:
             return ""
         if instance_id != self.session.server_instance_id:
-            return "" if instance_id in self._namesakes.get(server, ()) else "server restarted"
+            return "" if self._namesakes.include(server, instance_id) else "server restarted"
         if self.session.session_id in sessions:
             self._listed_session = self.session.session_id
             self._unlisted = 0
@@ -194,20 +193,7 @@ class Handshake:
 
         Two servers of one name send in turn. Their statuses then no longer end a session.
         """
-        heard = self._instances.setdefault(server, [])
-        if heard and instance_id == heard[-1]:
-            return []
-        if instance_id not in heard:
-            heard.append(instance_id)
-            return []
-        others = heard[heard.index(instance_id) :]
-        heard.remove(instance_id)
-        heard.append(instance_id)
-        self._namesakes[server] = frozenset(others)
-        if now_ns < self._next_namesake_warning_ns:
-            return []
-        self._next_namesake_warning_ns = now_ns + RIVAL_WARNING_NS
-        return [Warn(f"servers of one name, {server}: instances {' and '.join(others)}; end all but one")]
+        return self._namesakes.hear(server, instance_id, now_ns)
 
     def take_delivery(self) -> None:
         """Note a chunk: when a session that has delivered is lost, the next attempt needs no pause."""
