@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from remote_inference.deployment import bringup, zenoh_config
+from remote_inference.deployment import bringup, middleware, zenoh_config
 from remote_inference.deployment.zenoh_config import EndpointError, parse_endpoint
 from remote_inference.errors import MAX_LINE
 from remote_inference.paths import share_path
@@ -116,17 +116,17 @@ def test_every_process_of_a_robot_and_its_server_get_the_router(tmp_path: Path) 
 
 
 def test_another_middleware_than_zenoh_is_named_in_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bringup, "get_package_prefix", lambda _: "/opt/ros")
-    assert bringup.middleware_warnings(zenoh_config.RMW, "tls/host:7447") == []
-    in_use, unused = bringup.middleware_warnings("rmw_cyclonedds_cpp", "tls/host:7447")
+    monkeypatch.setattr(middleware, "get_package_prefix", lambda _: "/opt/ros")
+    assert middleware.middleware_warnings(zenoh_config.RMW, "tls/host:7447") == []
+    in_use, unused = middleware.middleware_warnings("rmw_cyclonedds_cpp", "tls/host:7447")
     assert "in use is rmw_cyclonedds_cpp, not rmw_zenoh_cpp" in in_use
     assert unused == "router:=tls/host:7447 has no effect with rmw_cyclonedds_cpp"
-    monkeypatch.setattr(bringup, "_is_installed", lambda _: True)
-    assert "default of this ROS 2 distribution" in bringup.middleware_warnings("")[0]
-    monkeypatch.setattr(bringup, "_is_installed", lambda _: False)
-    assert bringup.middleware_warnings("") == []  # there is no choice
+    monkeypatch.setattr(middleware, "_is_installed", lambda _: True)
+    assert "default of this ROS 2 distribution" in middleware.middleware_warnings("")[0]
+    monkeypatch.setattr(middleware, "_is_installed", lambda _: False)
+    assert middleware.middleware_warnings("") == []  # there is no choice
 
 
 def test_a_middleware_that_is_not_installed_is_said_with_those_that_are() -> None:
-    with pytest.raises(bringup.MiddlewareError, match=r"rmw:=rmw_none_cpp is not installed, found .*rmw_"):
-        bringup.middleware_warnings("rmw_none_cpp")
+    with pytest.raises(middleware.MiddlewareError, match=r"rmw:=rmw_none_cpp is not installed, found .*rmw_"):
+        middleware.middleware_warnings("rmw_none_cpp")

@@ -14,14 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ament_index_python.packages import PackageNotFoundError, get_package_prefix
-
 from remote_inference.core.contract import load_contract
 from remote_inference.core.document import DocumentError
 from remote_inference.core.exchange import in_namespace
 from remote_inference.core.names import find_topic_name_problem
 from remote_inference.deployment import zenoh_config
-from remote_inference.deployment.middleware import debian_package, describe_missing, installed_middlewares
 from remote_inference.errors import UserError
 from remote_inference.paths import share_path
 
@@ -43,10 +40,6 @@ RECORDED_TOPICS = {
 
 class DeploymentError(UserError):
     """A deployment cannot be started; the message says why."""
-
-
-class MiddlewareError(DeploymentError):
-    """The chosen middleware is not installed."""
 
 
 @dataclass(frozen=True)
@@ -110,45 +103,6 @@ def environment(
     if rmw:
         variables["RMW_IMPLEMENTATION"] = rmw
     return variables
-
-
-def middleware_warnings(rmw: str, router: str = "") -> list[str]:
-    """Return the warnings for a user whose middleware is not Zenoh.
-
-    rmw: RMW_IMPLEMENTATION, empty for the distribution's default. router: as given to `environment`. Raises
-    MiddlewareError when `rmw` is not installed.
-    """
-    if rmw:
-        _require_middleware(rmw)
-    if rmw == zenoh_config.RMW:
-        return []
-    if not router and not _is_installed(zenoh_config.RMW):  # the wheels: there is no choice
-        return []
-    in_use = rmw or "the default of this ROS 2 distribution"
-    warnings = [
-        f"the middleware in use is {in_use}, not {zenoh_config.RMW}: this package is made for Zenoh, and "
-        "robots and servers meet only when all use the same one"
-    ]
-    if router:
-        warnings.append(f"router:={router} has no effect with {in_use}")
-    return warnings
-
-
-def _is_installed(rmw: str) -> bool:
-    try:
-        get_package_prefix(rmw)
-    except PackageNotFoundError:
-        return False
-    return True
-
-
-def _require_middleware(rmw: str) -> None:
-    if _is_installed(rmw):
-        return
-    raise MiddlewareError(
-        f"rmw:={describe_missing(rmw, installed_middlewares())}; "
-        f"install {debian_package(rmw, os.environ)}, or choose another with rmw:="
-    )
 
 
 def server(

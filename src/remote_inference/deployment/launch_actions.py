@@ -13,6 +13,7 @@ from launch.substitutions import EnvironmentVariable
 from launch_ros.actions import Node
 
 from remote_inference.deployment import bringup, zenoh_config
+from remote_inference.deployment.middleware import middleware_warnings
 
 
 def middleware_arguments() -> list[Any]:
@@ -35,8 +36,8 @@ def middleware_arguments() -> list[Any]:
 
 
 def warn_of_middleware(rmw: str, router: str) -> None:
-    """Log what `bringup.middleware_warnings` returns, and raise what it raises."""
-    for warning in bringup.middleware_warnings(rmw, router):
+    """Log what `middleware_warnings` returns, and raise what it raises."""
+    for warning in middleware_warnings(rmw, router):
         launch.logging.get_logger("remote_inference").warning(warning)
 
 

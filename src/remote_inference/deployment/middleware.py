@@ -1,16 +1,25 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Which middlewares this machine has, read from ament's index: rcl ends a process that asks for another."""
+"""Which middlewares this machine has, and what a user should know of the one in use.
+
+They are read from ament's index: rcl ends a process that asks for another.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
 
+from ament_index_python.packages import PackageNotFoundError, get_package_prefix
 from ament_index_python.resources import get_resources
 
+from remote_inference.deployment import zenoh_config
 from remote_inference.errors import UserError
 from remote_inference.paths import share_path
+
+
+class MiddlewareError(UserError):
+    """The chosen middleware is not installed."""
 
 
 def installed_middlewares() -> list[str]:
@@ -30,10 +39,49 @@ def describe_missing(rmw: str, installed: Sequence[str]) -> str:
 
 
 def require_middleware() -> None:
-    """Raise UserError when RMW_IMPLEMENTATION names a middleware that is not installed."""
+    """Raise MiddlewareError when RMW_IMPLEMENTATION names a middleware that is not installed."""
     wanted = os.environ.get("RMW_IMPLEMENTATION", "")
     installed = installed_middlewares()
     if wanted and wanted not in installed:
-        raise UserError(
+        raise MiddlewareError(
             f"middleware: {describe_missing(wanted, installed)}; install {debian_package(wanted, os.environ)}"
         )
+
+
+def middleware_warnings(rmw: str, router: str = "") -> list[str]:
+    """Return the warnings for a user whose middleware is not Zenoh.
+
+    rmw: RMW_IMPLEMENTATION, empty for the distribution's default. router: as given to `bringup.environment`.
+    Raises MiddlewareError when `rmw` is not installed.
+    """
+    if rmw:
+        _require_installed(rmw)
+    if rmw == zenoh_config.RMW:
+        return []
+    if not router and not _is_installed(zenoh_config.RMW):  # the wheels: there is no choice
+        return []
+    in_use = rmw or "the default of this ROS 2 distribution"
+    warnings = [
+        f"the middleware in use is {in_use}, not {zenoh_config.RMW}: this package is made for Zenoh, and "
+        "robots and servers meet only when all use the same one"
+    ]
+    if router:
+        warnings.append(f"router:={router} has no effect with {in_use}")
+    return warnings
+
+
+def _is_installed(rmw: str) -> bool:
+    try:
+        get_package_prefix(rmw)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+def _require_installed(rmw: str) -> None:
+    if _is_installed(rmw):
+        return
+    raise MiddlewareError(
+        f"rmw:={describe_missing(rmw, installed_middlewares())}; "
+        f"install {debian_package(rmw, os.environ)}, or choose another with rmw:="
+    )
