@@ -15,7 +15,8 @@ from remote_inference.core.contract import parse_contract
 from remote_inference.core.document import DocumentError
 from remote_inference.msg import ExecutedAction
 from remote_inference.recording.bag import BagError
-from remote_inference.recording.timeline import Timeline, load_timeline
+from remote_inference.recording.timeline import Timeline
+from remote_inference.recording.timeline_reader import load_timeline
 
 STATE = "sensor_msgs/msg/JointState"
 OWN = {topic: kind for topic, kind in TOPICS.items() if "/remote_inference/" in topic}

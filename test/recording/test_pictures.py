@@ -19,7 +19,8 @@ from remote_inference.recording.episodes import find_episodes
 from remote_inference.recording.frames import FramesError, draw_film_strip
 from remote_inference.recording.report import ReportError, default_window, draw_report
 from remote_inference.recording.report_run import guard_events
-from remote_inference.recording.timeline import Timeline, load_timeline
+from remote_inference.recording.timeline import Timeline
+from remote_inference.recording.timeline_reader import load_timeline
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,8 @@ from remote_inference.demo.run import NAMESPACE, Episode
 from remote_inference.recording.frames import draw_film_strip
 from remote_inference.recording.report import draw_report
 from remote_inference.recording.summary import summarise
-from remote_inference.recording.timeline import Timeline, load_timeline
+from remote_inference.recording.timeline import Timeline
+from remote_inference.recording.timeline_reader import load_timeline
 
 LIBRARIES = ("mujoco", "numpy", "rosbags", "torch")
 

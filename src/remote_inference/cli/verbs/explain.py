@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     from remote_inference.core.contract import load_contract  # noqa: PLC0415  the rest needs matplotlib
     from remote_inference.recording.report import draw_report  # noqa: PLC0415
     from remote_inference.recording.summary import summarise  # noqa: PLC0415
-    from remote_inference.recording.timeline import load_timeline  # noqa: PLC0415
+    from remote_inference.recording.timeline_reader import load_timeline  # noqa: PLC0415
 
     contract = load_contract(arguments.contract) if arguments.contract else None
     timeline = load_timeline(arguments.bag, arguments.namespace, contract, with_frames=False)
