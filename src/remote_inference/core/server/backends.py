@@ -4,21 +4,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Any, Protocol
 
 from remote_inference.core.policy import Policy
 from remote_inference.core.registry import Registry
-
-if TYPE_CHECKING:
-    from remote_inference.core.server.manifest import ModelSource
 
 
 class BackEnd(Protocol):
     """Loads a policy."""
 
-    def __call__(self, source: ModelSource) -> Policy:
+    def __call__(self, source: Any) -> Policy:
         """Load the policy that the manifest's section `model` describes.
 
+        source: a `ModelSource`, untyped because the manifest imports the names of the back ends from here.
         `source.read_options` validates the section's options. Raises PolicyError or DocumentError naming the
         file and the key; DeviceError, a PolicyError, when this machine cannot use the device.
         """
