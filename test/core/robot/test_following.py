@@ -133,3 +133,21 @@ def test_drives_that_come_back_let_the_arm_step_on_from_where_it_is(fallback: st
     )
     assert world.engine.playback.astray == ()
     assert (world.run(1).position > 0).all()
+
+
+@pytest.mark.parametrize("silent_after_s", [0.5, 2.0])  # before and after the joints are tried again
+@pytest.mark.parametrize("fallback", ["hold", "repeat_last"])
+def test_an_arm_that_did_not_follow_is_not_led_on_while_nobody_measures_it(
+    fallback: str, silent_after_s: float
+):
+    """Its driver may have ended with the drives: the queue would lead on from where it was measured last."""
+    world = drives_off(fallback)
+    world.run(silent_after_s)
+    world.sensors["joint_states"] = False
+    silent_ns = world.now_ns
+    world.run(4)
+    offered = [tick.command for tick in world.commands_since(silent_ns)]
+    assert all(np.abs(command - world.position).max() <= MAX_STEP + 1e-9 for command in offered)
+    world.sensors["joint_states"] = True
+    world.drive()
+    world.run_until(lambda: world.state is State.STREAMING, limit_s=10)

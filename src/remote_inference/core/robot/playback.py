@@ -126,6 +126,8 @@ class Playback:
             lost, blocked = self._following.look(last, word.measured, led, age_s=age_s, now_ns=now_ns)
             self._reference.lose(lost)
         self.astray = self._following.astray
+        if word.measured is None:  # whether a joint that did not follow has moved, nobody knows
+            return not self.astray
         return not blocked.any()
 
     def _decide(self, now_ns: int, led_on: bool) -> Tick:
