@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import JOINT_TRAJECTORY, LIMIT, MAX_STEP, contract_document, make_config, ns
+from builders import JOINT_TRAJECTORY, LIMIT, MAX_STEP, contract_document, make_config, make_contract, ns
 from simulation import World, streaming
 
 from remote_inference.core.contract import Contract
@@ -212,6 +212,14 @@ def test_shadow_mode_marks_every_tick_and_measures_the_distance_to_the_arm():
     world.reset()
     world.run(0.6)
     assert 0 < world.engine.shadow.error.ticks < 20
+
+
+@pytest.mark.parametrize("kind", ["velocity", "effort"])
+def test_only_positions_are_compared_with_the_measured_joints(kind: str):
+    world = World(make_config(command_mode="shadow", fallback="zero"), contract=make_contract(kind))
+    world.follows = False
+    streaming(world).run(1)
+    assert world.engine.shadow.error.ticks == 0
 
 
 def test_live_ticks_are_not_marked():

@@ -193,8 +193,8 @@ class Playback:
         return self._fall_back((FOLLOWING_ERROR,))
 
     def _compare(self, tick: Tick, shadow: ShadowComparison) -> Tick:
-        """Mark a tick as one of shadow mode, and compare its action with the arm."""
-        measured = self._word.measured
+        """Mark a tick as one of shadow mode, and compare its position with the arm's."""
+        measured = self._word.measured if self._guard.needs_position else None
         if tick.command is not None and tick.queued is not None and measured is not None:
             shadow.add(tick.command, measured, tick.queued.source.episode_id)
         return replace(tick, shadow=True)
