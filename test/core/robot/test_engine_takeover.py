@@ -183,6 +183,17 @@ def test_what_cannot_be_is_refused_with_its_reason():
     assert "shadow" in world.take_over()
 
 
+def test_a_person_s_commands_do_not_count_as_the_policy_s():
+    world, person = shared(max_clamped_ratio=0.2, clamped_window=10)
+    world.server.rows = lambda request: np.zeros((20, 2), np.float32)
+    streaming(world)
+    person.target = np.array([5.0, -5.0])
+    world.take_over()
+    world.run(3)
+    assert world.engine.guard.counts["joint_limit"] > 50
+    assert not world.engine.paused
+
+
 def test_a_command_that_is_not_finite_is_refused():
     world, person = shared()
     streaming(world)
