@@ -183,6 +183,47 @@ def test_what_cannot_be_is_refused_with_its_reason():
     assert "shadow" in world.take_over()
 
 
+def test_a_newcomer_is_not_taken_over_while_another_node_of_its_name_is_alive():
+    """The services of both nodes answer to one name: an operator's call reaches the two."""
+    world, person = shared(autostart=False)
+    person.target = np.array([0.5, 0.5])
+    world.carry_out(world.engine.take_rival(True, world.now_ns))
+    assert "another node is called /robot_1/client" in world.take_over()
+    world.resume()
+    world.run(2)
+    assert world.commands_since(0) == []
+    world.carry_out(world.engine.take_rival(False, world.now_ns))
+    assert world.take_over() == ""
+    world.run(1)
+    assert world.commands_since(0)
+
+
+def test_a_newcomer_that_finds_the_other_node_late_ends_its_takeover():
+    world, person = shared()
+    person.target = np.array([0.5, 0.5])
+    world.server.up = False
+    world.run(0.1)
+    world.take_over()
+    world.run(1)
+    found_ns = world.now_ns
+    world.carry_out(world.engine.take_rival(True, world.now_ns))
+    world.run(2)
+    assert not world.engine.taken_over
+    assert world.commands_since(found_ns) == []
+    assert "the takeover ends" in world.warnings()
+
+
+def test_a_robot_that_has_had_a_session_stays_taken_over_when_a_newcomer_appears():
+    world, person = shared()
+    streaming(world)
+    person.target = np.array([0.5, 0.5])
+    world.carry_out(world.engine.take_rival(True, world.now_ns))
+    assert world.take_over() == ""
+    world.carry_out(world.engine.take_rival(True, world.now_ns))
+    world.run(1)
+    assert world.ticks[-1][1].source is CommandSource.HUMAN
+
+
 def test_a_person_s_commands_do_not_count_as_the_policy_s():
     world, person = shared(max_clamped_ratio=0.2, clamped_window=10)
     world.server.rows = lambda request: np.zeros((20, 2), np.float32)

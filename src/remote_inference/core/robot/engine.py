@@ -155,8 +155,13 @@ class Engine:
         return [*warnings, *(self._lose_session(cause, now_ns) if cause else [])]
 
     def take_rival(self, present: bool, now_ns: int) -> list[Effect]:
-        """Take whether another node of this name is alive."""
-        return [] if self.dead else self.handshake.take_rival(present, now_ns)
+        """Take whether another node of this name is alive: a newcomer gives way, also in a takeover."""
+        if self.dead:
+            return []
+        effects = self.handshake.take_rival(present, now_ns)
+        if self.taken_over and (rival := self.handshake.rival):
+            effects += [Warn(f"the takeover ends: {rival}"), *self.release(now_ns)[1]]
+        return effects
 
     def take_reset_reply(self, episode_id: int, acknowledged: bool, message: str) -> list[Effect]:
         """Take the server's answer to ResetSession."""
@@ -237,6 +242,8 @@ class Engine:
 
     def take_over(self, now_ns: int) -> tuple[str, list[Effect]]:
         """Let a person command instead of the policy, which is asked nothing. Return why not, or ''."""
+        if rival := self.handshake.rival:
+            return rival, []
         return self._mode.take_over(now_ns)
 
     def release(self, now_ns: int) -> tuple[str, list[Effect]]:

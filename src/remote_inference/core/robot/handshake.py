@@ -97,6 +97,12 @@ class Handshake:
     def open(self) -> bool:
         return self.phase is Phase.OPEN
 
+    @property
+    def rival(self) -> str:
+        """Who must be gone before this node may do anything; empty when nobody, or once it had a session."""
+        waits = self._rival and not self.established
+        return f"another node is called {self._base_offer.client}" if waits else ""
+
     # -- what the node tells -------------------------------------------------------------------------------
 
     def take_status_reply(
@@ -212,13 +218,13 @@ class Handshake:
         """
         appeared = present and not self._rival
         self._rival = present
-        if self.established or not present or (not appeared and now_ns < self._next_warning_ns):
+        if not self.rival or (not appeared and now_ns < self._next_warning_ns):
             return []
         self._next_warning_ns = now_ns + RIVAL_WARNING_NS
         effects = self.close()
         if appeared:
             self._fail(now_ns)
-        return [*effects, Warn(f"another node is called {self._base_offer.client}: waiting until it is gone")]
+        return [*effects, Warn(f"{self.rival}: waiting until it is gone")]
 
     # -- time ----------------------------------------------------------------------------------------------
 
@@ -229,7 +235,7 @@ class Handshake:
             self._unlisted = 0
             self.established = True
             return []
-        if self.open or now_ns < self._due_ns or (self._rival and not self.established):
+        if self.open or now_ns < self._due_ns or self.rival:
             return []
         if self.phase is Phase.WAITING:
             self._quiet_until_ns = self._quiet_until_ns or now_ns + DISCOVERY_NS
