@@ -10,10 +10,10 @@ from collections import deque
 from functools import partial
 
 from rclpy.node import Node
-from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import JointState
 
 from remote_inference.core.contract import Contract
+from remote_inference.wire import WireError, read_message
 from remote_inference.wire.qos import SENSOR_QOS
 
 MAX_AGE_S = 0.5
@@ -49,7 +49,10 @@ class MeasuredPositions:
             for arrival_s, data in messages:
                 if arrival_s < oldest_s:
                     continue
-                message = deserialize_message(data, JointState)
+                try:
+                    message = read_message(data, JointState, topic)
+                except WireError:  # at a stop, each joint that can be read counts
+                    continue
                 for joint, position in zip(message.name, message.position, strict=False):
                     if joint in actions and math.isfinite(position):
                         positions[actions[joint]] = position

@@ -39,6 +39,7 @@ from remote_inference.wire.observation import (
     request_from_message,
 )
 from remote_inference.wire.sensors import CameraReader, JointReader, SensorError
+from remote_inference.wire.serialized import read_message
 from remote_inference.wire.session import (
     offer_from_request,
     offer_to_request,
@@ -77,6 +78,7 @@ __all__ = [
     "offer_from_request",
     "offer_to_request",
     "pack_extras",
+    "read_message",
     "reply_from_response",
     "reply_to_response",
     "request_from_message",

@@ -1,0 +1,74 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What the command watchdog holds an arm at: nothing that is published may keep it from stopping."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rclpy.serialization import serialize_message
+from rig import CONTRACT, JOINTS, write_contract
+from sensor_msgs.msg import JointState
+
+from remote_inference.core.contract import load_contract
+from remote_inference.nodes import measured_positions
+from remote_inference.nodes.measured_positions import MeasuredPositions
+
+SINK = {**CONTRACT["commands"][0], "type": "trajectory_msgs/msg/JointTrajectory"}
+
+
+class Listener:
+    """Stands for a node: keeps the callback of each subscription."""
+
+    def __init__(self) -> None:
+        self.callbacks: dict[str, Callable[[bytes], None]] = {}
+
+    def create_subscription(self, _kind: type, topic: str, callback: Any, _qos: Any, *, raw: bool) -> None:
+        assert raw
+        self.callbacks[topic] = callback
+
+
+def joints(**positions: float) -> bytes:
+    return serialize_message(JointState(name=list(positions), position=list(positions.values())))
+
+
+@pytest.fixture
+def listener() -> Listener:
+    return Listener()
+
+
+@pytest.fixture
+def positions(listener: Listener, tmp_path: Path) -> MeasuredPositions:
+    contract = load_contract(write_contract(tmp_path, commands=[SINK]))
+    return MeasuredPositions(listener, contract)  # type: ignore[arg-type]
+
+
+def test_several_drivers_may_each_publish_a_part(listener: Listener, positions: MeasuredPositions) -> None:
+    for name, value in zip(JOINTS, (0.25, -0.5), strict=True):
+        listener.callbacks["joint_states"](joints(**{name: value, "another": 9.0}))
+    assert positions.fresh() == {"shoulder": 0.25, "elbow": -0.5}
+
+
+@pytest.mark.parametrize("damaged", [b"", b"\x00", b"\x00\x01\x00\x00" + b"\xff" * 40], ids=len)
+def test_a_message_that_cannot_be_read_hides_no_other(
+    listener: Listener, positions: MeasuredPositions, damaged: bytes
+) -> None:
+    listener.callbacks["joint_states"](joints(shoulder=0.25, elbow=-0.5))
+    listener.callbacks["joint_states"](damaged)
+    assert positions.fresh() == {"shoulder": 0.25, "elbow": -0.5}
+
+
+def test_what_is_not_finite_is_no_position(listener: Listener, positions: MeasuredPositions) -> None:
+    listener.callbacks["joint_states"](joints(shoulder=float("nan"), elbow=float("inf")))
+    assert positions.fresh() == {}
+
+
+def test_old_positions_do_not_count(
+    listener: Listener, positions: MeasuredPositions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listener.callbacks["joint_states"](joints(shoulder=0.25, elbow=-0.5))
+    monkeypatch.setattr(measured_positions, "MAX_AGE_S", -1.0)
+    assert positions.fresh() == {}
