@@ -136,6 +136,7 @@ def test_a_node_that_pauses_or_ends_in_order_is_left_alone(watched: WatchedArm) 
     watched.robot.terminate()
     assert watched.robot.wait(DEADLINE_S) == 0
     watched.wait_for_watchdog("DISARMED")
+    assert not watched.received[-1].moves, "the node has sent zeros"
     ended = len(watched.received)
     reports = len(watched.watchdog_states)
     watched.wait_for(lambda: len(watched.watchdog_states) > reports + 2, "reports of a second")
@@ -155,6 +156,16 @@ def test_a_node_that_ends_without_stopping_its_controllers_is_not_waited_for(wat
     stop = watched.first_stop_since(begin_ns)
     assert stop is not None
     assert (stop.time_ns - begin_ns) / 1e9 < patience_s
+
+
+@pytest.mark.parametrize("watched", ["velocity"], indirect=True)
+def test_a_watchdog_that_is_told_to_end_watches_until_the_node_commands_no_more(watched: WatchedArm) -> None:
+    """A launch file signals both at the same time, and the node may die before it has stopped the arm."""
+    watched.start()
+    watched.watchdog.terminate()
+    begin_ns = begin(watched, watched.robot.kill)
+    watched.wait_for(lambda: watched.first_stop_since(begin_ns), "the stop")
+    assert watched.watchdog.wait(DEADLINE_S) == 0
 
 
 @pytest.mark.parametrize("watched", ["velocity"], indirect=True)
