@@ -21,6 +21,8 @@ from watched_arm import PERIOD_S, TIMEOUT_S, WatchedArm, in_order_of_sink
 
 from remote_inference.deployment import bringup
 from remote_inference.deployment.process_group import ProcessError
+from remote_inference.msg import WatchdogState
+from remote_inference.wire.qos import LATCHED_QOS, WATCHDOG_TOPIC
 
 LATE = 10  # times the time in which the watchdog must act, on a machine as loaded as it may be
 ELSEWHERE = [0.3, -0.4]  # [rad] where the arm is measured when the fault has begun
@@ -166,6 +168,18 @@ def test_a_watchdog_that_is_told_to_end_watches_until_the_node_commands_no_more(
     begin_ns = begin(watched, watched.robot.kill)
     watched.wait_for(lambda: watched.first_stop_since(begin_ns), "the stop")
     assert watched.watchdog.wait(DEADLINE_S) == 0
+
+
+@pytest.mark.parametrize("watched", ["velocity"], indirect=True)
+def test_a_robot_is_not_ended_by_a_state_that_no_watchdog_has(watched: WatchedArm) -> None:
+    watched.start()
+    spoiled = watched.node.create_publisher(WatchdogState, WATCHDOG_TOPIC, LATCHED_QOS)
+    spoiled.publish(WatchdogState(state=9))
+    log = watched.folder / "logs" / "remote_inference.log"
+    watched.wait_for(lambda: "found state 9" in log.read_text(), "the refusal")
+    watched.wait_for_motion()
+    spoiled.publish(WatchdogState(state=WatchdogState.TRIPPED, trips=7))
+    watched.wait_for(lambda: watched.states[-1].paused, "paused by whoever publishes there")
 
 
 @pytest.mark.parametrize("watched", ["velocity"], indirect=True)

@@ -82,3 +82,9 @@ def test_a_new_node_pauses_if_the_stop_of_the_old_one_still_stands(
 ) -> None:
     beats = Heartbeat(PERIOD_S, TIMEOUT_S)
     assert beats.hear_watchdog(state, 3) is pauses
+
+
+def test_a_state_that_no_watchdog_has_is_refused_by_value(watched: Heartbeat) -> None:
+    with pytest.raises(ValueError, match="found state 9, expected one of WatchdogState"):
+        watched.hear_watchdog(9, 1)
+    assert watched.hear_watchdog(WatchdogState.TRIPPED, 1)

@@ -42,9 +42,14 @@ class Heartbeat:
         self._beat_ns, self._phase = now_ns, phase
         return phase
 
-    def hear_watchdog(self, state: WatchdogState, trips: int) -> bool:
-        """Take a watchdog's state; return whether the robot must pause: once for each trip."""
-        latched = state in {WatchdogState.TRIPPED, WatchdogState.RETURNED}
+    def hear_watchdog(self, state_value: int, trips: int) -> bool:
+        """Take a watchdog's state; return whether the robot must pause: once for each trip.
+
+        Raises ValueError for a state that no watchdog has.
+        """
+        if state_value not in list(WatchdogState):
+            raise ValueError(f"found state {state_value}, expected one of WatchdogState.msg")
+        latched = WatchdogState(state_value) in {WatchdogState.TRIPPED, WatchdogState.RETURNED}
         is_new = latched and (not self._watched or trips != self._known_trips)
         self._watched, self._known_trips = True, trips
         return is_new

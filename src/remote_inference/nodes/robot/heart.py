@@ -10,7 +10,7 @@ from collections.abc import Callable
 from rclpy.node import Node
 
 from remote_inference.core.robot.heartbeat import Heartbeat
-from remote_inference.core.watchdog import Phase, WatchdogState
+from remote_inference.core.watchdog import Phase
 from remote_inference.msg import Heartbeat as HeartbeatMessage
 from remote_inference.msg import WatchdogState as WatchdogMessage
 from remote_inference.wire.qos import HEARTBEAT_QOS, HEARTBEAT_TOPIC, LATCHED_QOS, WATCHDOG_TOPIC
@@ -21,6 +21,7 @@ class Heart:
 
     def __init__(self, node: Node, beats: Heartbeat, pause: Callable[[str], None]) -> None:
         """pause: pauses the robot at once, on the thread that calls it, and says the cause."""
+        self._logger = node.get_logger()
         self._beats = beats
         self._pause = pause
         self._instance = random.getrandbits(64)
@@ -55,5 +56,10 @@ class Heart:
         )
 
     def _on_watchdog(self, message: WatchdogMessage) -> None:
-        if self._beats.hear_watchdog(WatchdogState(message.state), message.trips):
+        try:
+            must_pause = self._beats.hear_watchdog(message.state, message.trips)
+        except ValueError as error:
+            self._logger.error(f"{WATCHDOG_TOPIC}: {error}; ignored", throttle_duration_sec=1.0)
+            return
+        if must_pause:
             self._pause(f"the command watchdog has stopped the controllers: {message.cause}")
