@@ -10,12 +10,21 @@ from pathlib import Path
 
 import pytest
 from rclpy.node import Node
+from rclpy.qos import (
+    DurabilityPolicy,
+    QoSCompatibility,
+    QoSProfile,
+    ReliabilityPolicy,
+    qos_check_compatible,
+)
 from rig import Rig, write_contract, write_manifest
 from sensor_msgs.msg import Image, JointState
 from std_msgs.msg import Float64MultiArray
 
 from remote_inference.core.contract import load_contract
+from remote_inference.core.operator_inputs import StopInput
 from remote_inference.nodes.robot import topic_watch
+from remote_inference.nodes.robot.operator_topics import input_qos
 from remote_inference.srv import GetStatus
 from remote_inference.wire.qos import COMMAND_QOS, SENSOR_QOS
 
@@ -98,3 +107,19 @@ def test_a_silent_camera_that_the_policy_does_not_use_is_no_news(
     assert told("joint_states", "camera/image_raw") == [f"{silent}, requests wait for it"]
     assert told("joint_states") == [unused]
     assert told("joint_states") == []
+
+
+@pytest.mark.parametrize("durability", [DurabilityPolicy.VOLATILE, DurabilityPolicy.TRANSIENT_LOCAL])
+@pytest.mark.parametrize("reliability", [ReliabilityPolicy.RELIABLE, ReliabilityPolicy.BEST_EFFORT])
+def test_an_input_is_heard_from_every_publisher_that_the_page_names(
+    reliability: ReliabilityPolicy, durability: DurabilityPolicy
+) -> None:
+    offered = QoSProfile(depth=1, reliability=reliability, durability=durability)
+    heard = {
+        source.by_value: qos_check_compatible(offered, input_qos(source))[0] != QoSCompatibility.ERROR
+        for source in (
+            StopInput(topic="estop", type="std_msgs/msg/Bool", stop_when=True),
+            StopInput(topic="beat", type="std_msgs/msg/Empty", stop_when="silent", silent_s=0.5),
+        )
+    }
+    assert heard == {False: True, True: reliability is ReliabilityPolicy.RELIABLE}

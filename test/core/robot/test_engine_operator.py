@@ -23,6 +23,16 @@ def test_it_starts_paused_without_autostart():
     assert world.state is State.STREAMING
 
 
+def test_a_robot_that_is_paused_at_the_start_stays_connecting_until_it_loses_a_session():
+    world = World(make_config(autostart=False, max_offline_s=5.0)).run(10)
+    assert world.engine.handshake.open
+    assert world.state is State.CONNECTING
+    world.server.up = False
+    world.run_until(lambda: world.state is State.RECONNECTING)
+    world.run(6)
+    assert world.state is State.DEAD
+
+
 def test_pause_stops_requests_and_commands_and_keeps_the_queue():
     world = streaming(World())
     world.pause()

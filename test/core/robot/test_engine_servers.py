@@ -238,6 +238,21 @@ def test_time_offline_is_counted_anew_after_each_recovery():
     assert not world.engine.playback.control.word.halted
 
 
+@pytest.mark.parametrize("obstacle", ["pause", "sensor"])
+def test_time_offline_does_not_count_while_a_robot_with_a_session_must_not_ask(obstacle: str):
+    world = streaming(World(make_config(max_offline_s=5.0)))
+    if obstacle == "pause":
+        world.pause()
+    else:
+        world.sensors["joint_states"] = False
+        world.run(1)
+    world.server.restart()
+    world.run_until(lambda: world.state is State.RECONNECTING)
+    world.run(15)
+    assert world.engine.handshake.open
+    assert world.state is State.RECONNECTING
+
+
 def test_a_robot_may_wait_for_its_first_server():
     world = World(make_config(max_offline_s=5.0))
     kill(world.server)

@@ -113,6 +113,16 @@ def test_a_silent_heartbeat_stops_within_its_time_and_a_period():
     assert "beat: beat is silent" in world.engine.stops.latched
 
 
+def test_a_thread_that_hears_no_more_is_a_stop_by_silence():
+    """Messages reach the node on its executor's thread. The control thread looks at the clock by itself."""
+    world = driving()
+    for _ in range(int(ns(0.5) / PERIOD_NS) - 2):
+        assert next_tick(world).command is not None
+    ticks = [next_tick(world) for _ in range(4)]
+    assert ticks[-1].source is CommandSource.NONE
+    assert "beat is silent" in world.engine.stops.latched
+
+
 def test_a_flapping_input_stays_latched_and_resume_is_refused():
     world = driving()
     for _ in range(20):

@@ -192,6 +192,16 @@ def test_repeat_last_has_nothing_to_repeat_before_the_first_command():
     assert Arm("repeat_last").playback.tick(0).command is None
 
 
+def test_repeat_last_has_nothing_to_repeat_after_a_resume_or_a_reset():
+    """Both forget the last command: somebody may have moved the arm meanwhile."""
+    arm = Arm("repeat_last")
+    arm.feed(np.full((1, 2), 0.05, np.float32))
+    arm.playback.tick(0)
+    assert arm.playback.tick(PERIOD_NS).source is CommandSource.REPEAT_LAST
+    arm.playback.control.change(forget=True)
+    assert arm.playback.tick(2 * PERIOD_NS).command is None
+
+
 @pytest.mark.parametrize("flag", ["paused", "halted"])
 @pytest.mark.parametrize("fallback", ["hold", "repeat_last"])
 def test_paused_and_halted_command_nothing_and_keep_the_queue(flag: str, fallback: str):
