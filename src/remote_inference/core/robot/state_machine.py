@@ -42,7 +42,8 @@ DESCRIPTIONS: Mapping[State | Event, str] = {
     State.DEAD: "given up: no chunk is executed any more, the node exits with code 1",
     Event.CHUNK_MERGED: "a chunk that answers the request in flight has joined the queue",
     Event.CHUNKS_LATE: "the robot has waited `degraded_after_s` for a chunk",
-    Event.STARVED: "the queue is empty, or all it held was older than `max_action_age_s`",
+    Event.STARVED: "the queue is empty, all it held was older than `max_action_age_s`, or the arm does not "
+    "follow",
     Event.SESSION_LOST: "`max_timeouts` requests in a row brought no chunk in time, or the server vanished, "
     "restarted, is draining or failing, or has dropped the session",
     Event.OFFLINE_TOO_LONG: "no chunk for `max_offline_s` since the session was lost",
