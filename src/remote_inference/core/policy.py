@@ -48,9 +48,10 @@ class Continuation(str, Enum):
 class PolicySpec:
     """What a policy expects and produces; robots are admitted against it.
 
-    `image_shapes` maps each image feature to its training `(height, width, channels)`. `fingerprint` is a
-    hash over weights, processors, options and precision: equal fingerprints give equal chunks for equal
-    observations. `observation_steps` is the number of control ticks that one observation shows.
+    `image_shapes` maps each image feature to its training `(height, width, channels)`. `fingerprint` is what
+    `core.fingerprint.make_fingerprint` returns for weights, configuration, processors, options and precision:
+    equal fingerprints give equal chunks for equal observations. `observation_steps` is the number of control
+    ticks that one observation shows.
     """
 
     name: str
@@ -106,7 +107,8 @@ class PolicyObservation:
     `[height, width]` for depth) by feature, at the camera's own resolution. prefixes: float32
     `[rows, action_dim]`, row k for the k-th control tick after capture as in a chunk, or None when the
     robot's queue is drained. inference_delay_steps: control ticks from capture until the chunk arrives. seed:
-    of everything random in the answer, so that equal requests get equal chunks.
+    below 2**63, of everything random in the answer: a hash of the other fields, so that equal requests get
+    equal chunks.
     """
 
     state: Float32Array
@@ -158,7 +160,9 @@ class Policy(Protocol):
 
         `len(batch)` is at most `spec.max_batch`, which is 1 for a policy that cannot batch. All inputs have
         one shape: processors resize the robots' images. A chunk must not depend on the other inputs of the
-        batch. Raises PolicyError when the policy cannot answer, DeviceLostError when it never will again.
+        batch, and what is random in it must depend on the observation's `seed` alone. A policy whose noise
+        cannot be given seeds the global generators of random numbers at each call and has a `max_batch` of 1.
+        Raises PolicyError when the policy cannot answer, DeviceLostError when it never will again.
         """
 
     def reset(self) -> None:

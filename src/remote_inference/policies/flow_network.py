@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Sequence
 
@@ -24,7 +23,7 @@ class FlowNetwork(ObservationNetwork):
     """Maps camera images and joint state to a normalised action chunk, in Euler steps from noise.
 
     The network predicts the clean chunk behind a noisy one, which gives the flow's velocity. The noise is a
-    function of the observation, so equal requests give equal chunks.
+    function of the request's seed, so equal requests give equal chunks.
     """
 
     continuation = Continuation.GUIDANCE
@@ -146,9 +145,5 @@ def _pad(prefix: Float32Array, shape: tuple[int, int]) -> Float32Array:
 
 
 def _noise(sample: ModelInput, shape: tuple[int, int]) -> Float32Array:
-    """Return standard normal noise that depends on the observation alone."""
-    digest = hashlib.blake2b(sample.state.tobytes(), digest_size=16)
-    for image in sample.images:
-        digest.update(image.tobytes())
-    generator = np.random.default_rng(int.from_bytes(digest.digest(), "little"))
-    return generator.standard_normal(shape, np.float32)
+    """Return standard normal noise that depends on the request's seed alone."""
+    return np.random.default_rng(sample.seed).standard_normal(shape, np.float32)

@@ -17,10 +17,11 @@ class ModelInput:
     """One preprocessed observation: uint8 `[3, height, width]` per camera, float32 `[state_dim]`.
 
     prefix: model space `[rows, action_dim]`, no rows when the robot's queue is drained. delay_steps: prefix
-    rows that will be executed before the chunk arrives.
+    rows that will be executed before the chunk arrives. seed: of the noise.
     """
 
     images: tuple[NDArray[np.uint8], ...]
     state: Float32Array
     prefix: Float32Array
     delay_steps: int = 0
+    seed: int = 0

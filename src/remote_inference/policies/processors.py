@@ -39,7 +39,7 @@ class ChunkProcessors:
             for feature, (height, width, _) in self._config.image_features.items()
         )
         prefix = self._prefix(observation.prefix_model)
-        return ModelInput(images, state, prefix, observation.inference_delay_steps)
+        return ModelInput(images, state, prefix, observation.inference_delay_steps, observation.seed)
 
     def post(self, chunk_model: Float32Array) -> Float32Array:
         return chunk_model * self._action_std + self._action_mean

@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import struct
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +17,7 @@ from sensor_msgs.msg import CompressedImage
 
 from remote_inference.core.exchange import ImageFeature, Request, SessionOffer
 from remote_inference.core.policy import PolicyObservation, PolicySpec
+from remote_inference.core.seeds import make_seed
 from remote_inference.core.server.manifest import Manifest
 from remote_inference.msg import Observation
 from remote_inference.wire import (
@@ -33,7 +35,10 @@ JPEG_QUALITY = 90  # the robots' default
 
 
 class RequestDecoder:
-    """Decodes requests for the worker. A request without a task gets the manifest's default task."""
+    """Decodes requests for the worker. A request without a task gets the manifest's default task.
+
+    Every observation gets a seed of its content: equal requests give equal seeds.
+    """
 
     def __init__(self, manifest: Manifest, cameras: Collection[str]) -> None:
         """cameras: those that the policy uses; the images of others are not decoded."""
@@ -51,7 +56,15 @@ class RequestDecoder:
         task = observation.task or self._default_task
         if self._pin_task and task != self._default_task:  # may have changed since admission
             raise WireError(f"task: found {task!r}, expected {self._default_task!r}, which is pinned")
-        return replace(observation, task=task)
+        return replace(observation, task=task, seed=make_seed(_content(message, task)))
+
+
+def _content(message: Observation, task: str) -> Iterator[Any]:
+    """Yield what a request shows and asks, as it travelled: no ids and no clocks, which replays differ in."""
+    yield task.encode()
+    yield struct.pack("<QQ", message.inference_delay_steps, message.prefix_length)
+    yield from (message.state, message.prefix_model, message.prefix_robot)
+    yield from (image.data for image in (*message.images, *message.raw_images))
 
 
 def sample_request(spec: PolicySpec, task: str) -> tuple[bytes, SessionOffer]:

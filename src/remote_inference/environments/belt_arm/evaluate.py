@@ -25,6 +25,7 @@ from remote_inference.core.robot.action_queue import (
     QueuedAction,
 )
 from remote_inference.core.robot.config import RobotConfig
+from remote_inference.core.seeds import make_seed
 from remote_inference.environments.belt_arm import EPISODE_LIMIT_S
 from remote_inference.environments.belt_arm.collect import JPEG_QUALITY, through_jpeg
 from remote_inference.environments.belt_arm.scene import (
@@ -149,12 +150,15 @@ class _Observer:
 
     def chunk(self, prefix_model: Float32Array | None, delay_steps: int) -> _Chunk:
         """Return the policy's chunk for the present."""
+        state = self._arm.joint_positions().astype(np.float32)
+        images = {feature: self._image(camera) for camera, feature in IMAGE_FEATURES.items()}
         observation = PolicyObservation(
-            state=self._arm.joint_positions().astype(np.float32),
-            images={feature: self._image(camera) for camera, feature in IMAGE_FEATURES.items()},
+            state=state,
+            images=images,
             task="",
             inference_delay_steps=delay_steps,
             prefix_model=prefix_model,
+            seed=make_seed([state, *map(np.ascontiguousarray, images.values())]),
         )
         (chunk_model,) = self._policy.predict([self._processors.pre(observation)])
         return chunk_model, self._processors.post(chunk_model)

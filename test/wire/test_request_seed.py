@@ -1,0 +1,67 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The server hands each request a seed of its content."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from builders import make_spec
+from builtin_interfaces.msg import Time
+from rclpy.serialization import serialize_message
+
+from remote_inference.core.policy import Continuation
+from remote_inference.core.server.manifest import Manifest, ModelSource
+from remote_inference.msg import Observation
+from remote_inference.wire.request_decoder import RequestDecoder, sample_request
+from remote_inference.wire.serialized import read_message
+
+SPEC = make_spec(image_shapes={"rgb": (48, 64, 3)}, continuation=Continuation.GUIDANCE)
+
+
+def seed_of(change: Callable[[Observation], Any] = lambda _: None, default_task: str = "") -> int:
+    """Return the seed of a sample request, changed on its way."""
+    data, offer = sample_request(SPEC, "wave")
+    message = read_message(data, Observation, "observation")
+    change(message)
+    manifest = Manifest(model=ModelSource(backend="hold", path="x"), default_task=default_task)
+    decoder = RequestDecoder(manifest, SPEC.image_shapes)
+    _, message = decoder.request(serialize_message(message))
+    return decoder.observation(message, offer).seed
+
+
+def set_ids_and_clocks(message: Observation) -> None:
+    message.session_id, message.session_epoch, message.seq_id = "s7", 3, 99
+    message.episode_id, message.episode_start, message.client_mono_ns = 5, True, 123
+    message.header.stamp = message.images[0].header.stamp = Time(sec=9)
+
+
+def take_another_image(message: Observation) -> None:
+    other, _ = sample_request(make_spec(image_shapes={"rgb": (48, 65, 3)}), "wave")
+    message.images[0].data = read_message(other, Observation, "observation").images[0].data
+
+
+def test_equal_content_has_equal_seeds_whatever_ids_and_clocks_say():
+    assert seed_of(set_ids_and_clocks) == seed_of() != 0
+
+
+def test_a_task_of_the_manifest_counts_as_one_of_the_robot():
+    assert seed_of(lambda message: setattr(message, "task", ""), default_task="wave") == seed_of()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda message: message.state.__setitem__(0, 0.5),
+        lambda message: message.prefix_model.__setitem__(0, 0.5),
+        lambda message: message.prefix_robot.__setitem__(0, 0.5),
+        lambda message: setattr(message, "inference_delay_steps", 2),
+        lambda message: setattr(message, "task", "point"),
+        take_another_image,
+    ],
+    ids=["state", "prefix_model", "prefix_robot", "delay", "task", "image"],
+)
+def test_every_part_of_the_content_counts(change: Callable[[Observation], Any]):
+    assert seed_of(change) != seed_of()
