@@ -111,13 +111,14 @@ def test_the_shipped_policy_is_small_and_has_a_card(policy):
     assert policy.spec.fingerprint in (SHIPPED_POLICY / "README.md").read_text()
 
 
-def test_the_fingerprint_follows_weights_and_configuration(policy, folder):
+def test_the_fingerprint_follows_weights_configuration_and_precision(policy, folder):
     assert TorchChunkPolicy(folder).spec.fingerprint == policy.spec.fingerprint
     edit_config(folder, revision="other")
     renamed = TorchChunkPolicy(folder).spec.fingerprint
     edit_weights(folder, lambda tensors: tensors["head.0.bias"].add_(1e-3))
     retrained = TorchChunkPolicy(folder).spec.fingerprint
-    assert len({policy.spec.fingerprint, renamed, retrained}) == 3
+    coarser = TorchChunkPolicy(folder, dtype="bfloat16").spec.fingerprint
+    assert len({policy.spec.fingerprint, renamed, retrained, coarser}) == 4
     assert len(retrained) == 16
 
 

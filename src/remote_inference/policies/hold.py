@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from remote_inference.core.document import Document, load_document
+from remote_inference.core.fingerprint import make_fingerprint
 from remote_inference.core.policy import Float32Array, PolicyError, PolicyObservation, PolicySpec
 from remote_inference.core.server.manifest import ModelSource
 
@@ -84,7 +84,7 @@ class HoldPolicy:
         self.spec = PolicySpec(
             name=config.name,
             revision=config.revision,
-            fingerprint=hashlib.sha256(file.read_bytes()).hexdigest()[:16],
+            fingerprint=make_fingerprint([file], {}),
             state_names=config.state_names,
             action_names=config.action_names,
             image_shapes=config.image_features,

@@ -10,7 +10,6 @@ normalised actions; robot space is absolute joint targets.
 from __future__ import annotations
 
 import gc
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
 from remote_inference.core.document import Document
+from remote_inference.core.fingerprint import make_fingerprint
 from remote_inference.core.policy import (
     DeviceError,
     DeviceLostError,
@@ -86,7 +86,7 @@ class TorchChunkPolicy:
         self.spec = PolicySpec(
             name=self.config.name,
             revision=self.config.revision,
-            fingerprint=hashlib.sha256(weights + config_text).hexdigest()[:16],
+            fingerprint=make_fingerprint([weights_file, config_file], {"dtype": dtype}),
             state_names=self.config.state_names,
             action_names=self.config.action_names,
             image_shapes=self.config.image_features,

@@ -34,7 +34,8 @@ class ModelSource(Document):
         NameIn(BACK_ENDS),
         Field(
             description="what computes the chunks; hold: every joint stays where it is, for commissioning; "
-            "`module:attribute`: a policy of your own, found on PYTHONPATH"
+            "`module:attribute`: a policy of your own, found on PYTHONPATH; any other name: an entry point "
+            "of an installed distribution (`remote-inference backends` lists them)"
         ),
     ]
     path: Annotated[
@@ -58,6 +59,11 @@ class ModelSource(Document):
         """Return the options as the back end's own document. Raises DocumentError naming the key."""
         return parse_document(dict(self.options), model, "model.options")
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What decides about the chunks besides the files, for `core.fingerprint.make_fingerprint`."""
+        return {"dtype": self.dtype, "options": dict(self.options)}
+
 
 class Manifest(Document):
     """One server process: one policy on one device."""
@@ -69,8 +75,11 @@ class Manifest(Document):
         bool, Field(description="refuse robots whose control rate differs from training, instead of warning")
     ] = False
     serving_mode: Annotated[
-        Literal["auto", "exclusive"],
-        Field(description="auto: many sessions when the probe after warm-up allows it; exclusive: one"),
+        Literal["auto", "shared", "exclusive"],
+        Field(
+            description="auto: many sessions when the probe after warm-up allows it; exclusive: one; shared: "
+            "many, also when the probe finds that answers differ, which is a warning"
+        ),
     ] = "auto"
     max_sessions: Annotated[int, Field(ge=1, le=10_000, description="robots admitted at a time")] = 1
     session_grace_s: Annotated[
