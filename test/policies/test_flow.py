@@ -14,7 +14,7 @@ from remote_inference.core.document import DocumentError
 from remote_inference.core.policy import PolicyError, PolicyObservation, ServingMode
 from remote_inference.core.rtc import prefix_weights
 from remote_inference.core.server.manifest import ModelSource
-from remote_inference.core.server.warmup import find_serving_mode
+from remote_inference.core.server.probe import find_serving_mode
 from remote_inference.environments.belt_arm.evaluate import SHIPPED_FLOW_POLICY, evaluate
 from remote_inference.environments.belt_arm.strategies import RTC, TRIM
 from remote_inference.policies import load_policy
@@ -59,7 +59,9 @@ def policy(folder):
     loaded.close()
 
 
-def observe(seed: int = 0, prefix: np.ndarray | None = None, delay: int = 0) -> PolicyObservation:
+def observe(
+    seed: int = 0, prefix: np.ndarray | None = None, delay: int = 0, noise: int = 0
+) -> PolicyObservation:
     rng = np.random.default_rng(seed)
     return PolicyObservation(
         state=rng.normal(size=2).astype(np.float32),
@@ -67,6 +69,7 @@ def observe(seed: int = 0, prefix: np.ndarray | None = None, delay: int = 0) -> 
         task="",
         inference_delay_steps=delay,
         prefix_model=prefix,
+        seed=noise,
     )
 
 
@@ -81,7 +84,7 @@ def ask(policy: TorchChunkPolicy, *observations: PolicyObservation) -> list[np.n
 
 def test_the_flow_policy_supports_rtc_and_shared_serving(policy):
     assert policy.spec.supports_rtc
-    assert find_serving_mode(policy, "") is ServingMode.SHARED
+    assert find_serving_mode(policy, "").mode is ServingMode.SHARED
 
 
 def test_a_manifest_names_the_flow_policy_like_the_regression(folder):
@@ -94,6 +97,8 @@ def test_equal_requests_give_equal_chunks_and_different_requests_do_not(policy):
     assert (first.shape, first.dtype) == ((SIZE, 2), np.float32)
     assert first.tobytes() == again.tobytes()
     assert np.abs(first - other).max() > 0.01
+    noisier = ask(policy, observe(1, noise=7))[0]
+    assert np.abs(first - noisier).max() > 0.01, "the noise comes from the seed"
     guided = [ask(policy, observe(1, rows(10), 3))[0] for _ in range(2)]
     assert guided[0].tobytes() == guided[1].tobytes()
 
@@ -102,7 +107,7 @@ def test_equal_requests_give_equal_chunks_and_different_requests_do_not(policy):
 @given(st.lists(st.tuples(st.integers(0, 15), st.integers(0, 15)), min_size=2, max_size=6))
 def test_batched_chunks_equal_single_ones_for_any_mix_of_prefixes_and_delays(policy, requests):
     observations = [
-        observe(seed, rows(count, seed) if count else None, delay)
+        observe(seed, rows(count, seed) if count else None, delay, noise=seed)
         for seed, (count, delay) in enumerate(requests)
     ]
     together = ask(policy, *observations)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -155,7 +155,7 @@ def _check_manifest(report: FileReport, manifest: Manifest, *, run: bool) -> Non
         return
     report.lines += _fold(_describe_manifest(report.path, manifest, report.spec))
     report.lines += report.trial.lines() if report.trial else ()
-    report.lines += [f"  warning: {warning}" for warning in report.warnings]
+    report.lines += _wrap(f"  warning: {warning}" for warning in report.warnings)
 
 
 def _sections(content: Any) -> list[dict[str, Any]]:
@@ -208,8 +208,13 @@ def _load_spec(model: ModelSource) -> tuple[PolicySpec, list[str]]:
 
 
 def _fold(lines: Iterator[str]) -> Iterator[str]:
-    """Keep the first line, which names the file, and fold the others at spaces."""
+    """Keep the first line, which names the file, and wrap the others."""
     yield next(lines)
+    yield from _wrap(lines)
+
+
+def _wrap(lines: Iterable[str]) -> Iterator[str]:
+    """Fold lines at spaces."""
     for line in lines:
         yield from textwrap.wrap(
             line, WIDTH, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False

@@ -25,7 +25,7 @@ class Trial:
 
     spec: PolicySpec  # with the serving mode that was found
     speed: Speed
-    warnings: tuple[str, ...]  # promises of the manifest that the policy cannot keep
+    warnings: tuple[str, ...]  # of the preparation, and promises that the policy cannot keep
     chunk: Float32Array  # [chunk_size, action_dim] in robot space
 
     def lines(self) -> Iterator[str]:
@@ -57,7 +57,8 @@ def try_policy(manifest: Manifest) -> Trial:
     with closing(load_policy(manifest.model)) as policy:
         sample = sample_request(policy.spec, manifest.default_task)
         rehearsal = Rehearsal(policy, RequestDecoder(manifest, policy.spec.image_shapes), *sample)
-        speed = find_speed(policy.spec, make_ready(policy, rehearsal, manifest, time.monotonic_ns))
+        readiness = make_ready(policy, rehearsal, manifest, time.monotonic_ns)
+        speed = find_speed(policy.spec, readiness.request_s)
         (chunk,) = rehearsal.run()
-        warnings = find_false_promises(manifest, policy.spec, speed.robots)
-        return Trial(policy.spec, speed, tuple(warnings), chunk)
+        warnings = (*readiness.warnings, *find_false_promises(manifest, policy.spec, speed.robots))
+        return Trial(policy.spec, speed, warnings, chunk)

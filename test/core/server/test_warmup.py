@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from bench import JsonDecoder, serialize
-from builders import CHUNK_SIZE, ShiftProcessors, SteadyPolicy, make_offer, make_request, make_spec
+from builders import CHUNK_SIZE, SteadyPolicy, make_offer, make_request, make_spec
 
 from remote_inference.core.policy import PolicyError, ServingMode
 from remote_inference.core.server.batching import largest_batch
@@ -21,8 +21,6 @@ from remote_inference.core.server.warmup import (
     Rehearsal,
     capacity,
     find_false_promises,
-    find_serving_mode,
-    require_batches_to_agree,
     warm_up,
 )
 
@@ -139,99 +137,6 @@ def test_capacity_never_grows_with_inference_time_rate_or_round_trip():
         assert capacity(2 * inference_s, rate_hz, 50, 1 / 30, rtt_s) <= here
         assert capacity(inference_s, 2 * rate_hz, 50, 1 / 30, rtt_s) <= here
         assert capacity(inference_s, rate_hz, 50, 1 / 30, rtt_s + 0.1) <= here
-
-
-class RememberingPolicy(SteadyPolicy):
-    """Answers with the sum of all states since the last reset, like a policy with an observation queue."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._sum = np.zeros(2, np.float32)
-        self.answer = self._add
-
-    def _add(self, batch: Sequence[Any]) -> list[np.ndarray]:
-        self._sum = self._sum + batch[0]
-        return [np.tile(self._sum, (CHUNK_SIZE, 1))]
-
-    def reset(self) -> None:
-        self._sum = np.zeros(2, np.float32)
-
-
-def test_a_policy_that_remembers_nothing_may_be_shared():
-    """The processors' memory is a session's own and does not count."""
-    assert find_serving_mode(SteadyPolicy(), "wave") is ServingMode.SHARED
-
-
-def test_a_policy_that_remembers_is_found_out_and_served_exclusively():
-    assert find_serving_mode(RememberingPolicy(), "wave") is ServingMode.EXCLUSIVE
-
-
-def test_a_policy_that_draws_random_numbers_is_served_exclusively():
-    policy, rng = SteadyPolicy(), np.random.default_rng(0)
-    policy.answer = lambda batch: [rng.normal(size=(CHUNK_SIZE, 2)).astype(np.float32) for _ in batch]
-    assert find_serving_mode(policy, "wave") is ServingMode.EXCLUSIVE
-
-
-def test_the_probe_leaves_nothing_behind():
-    policy = RememberingPolicy()
-    find_serving_mode(policy, "wave")
-    assert not policy._sum.any()
-
-
-def test_a_policy_whose_probe_is_no_chunk_is_refused_and_not_called_exclusive():
-    policy = SteadyPolicy()
-    policy.answer = lambda batch: [np.full((CHUNK_SIZE, 2), np.nan, np.float32) for _ in batch]
-    with pytest.raises(PolicyError, match="non-finite"):
-        find_serving_mode(policy, "wave")
-
-
-class RoundingPolicy(SteadyPolicy):
-    """Answers in units up to 100, a little differently each time, as kernels on a GPU do."""
-
-    def __init__(self, relative: float) -> None:
-        super().__init__(max_batch=8)
-        self._errors = itertools.cycle([0.0, relative, -relative])
-        self.answer = lambda batch: [
-            np.tile(100.0 * (1.0 + state) * np.float32(1.0 + next(self._errors)), (CHUNK_SIZE, 1))
-            for state in batch
-        ]
-
-
-@pytest.mark.parametrize(
-    ("relative", "mode"),
-    [(1e-4, ServingMode.SHARED), (1e-2, ServingMode.EXCLUSIVE)],
-    ids=["same", "other"],
-)
-def test_answers_are_compared_by_their_magnitude(relative: float, mode: ServingMode):
-    assert find_serving_mode(RoundingPolicy(relative), "wave") is mode
-
-
-def test_each_action_is_compared_with_its_own_magnitude():
-    """Shoulder in rad beside a gripper in per cent."""
-    policy, calls = SteadyPolicy(), itertools.count()
-    policy.make_processors = PlainProcessors  # type: ignore[method-assign, assignment]
-    policy.answer = lambda batch: [np.tile(np.float32([0.01 * next(calls), 100.0]), (CHUNK_SIZE, 1))]
-    assert find_serving_mode(policy, "wave") is ServingMode.EXCLUSIVE
-
-
-class PlainProcessors(ShiftProcessors):
-    """Robot space is model space."""
-
-    def post(self, chunk_model: np.ndarray) -> np.ndarray:
-        return chunk_model
-
-
-def test_batches_that_answer_as_single_requests_do_agree():
-    require_batches_to_agree(SteadyPolicy(max_batch=4), 4, make_manifest(scheduler="micro_batch"))
-    require_batches_to_agree(RoundingPolicy(4e-3), 8, make_manifest(scheduler="micro_batch"))
-
-
-def test_a_policy_that_mixes_its_batch_up_is_refused():
-    policy = SteadyPolicy(max_batch=4)
-    healthy = policy.answer
-    policy.answer = lambda batch: healthy(batch)[::-1]
-    with pytest.raises(PolicyError, match="scheduler: found 'micro_batch', but waver answers differently"):
-        require_batches_to_agree(policy, 4, make_manifest(scheduler="micro_batch"))
 
 
 def test_a_policy_that_cannot_take_the_largest_batch_is_refused():

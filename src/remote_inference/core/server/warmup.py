@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,24 +16,22 @@ from remote_inference.core.policy import (
     Float32Array,
     Policy,
     PolicyError,
-    PolicyObservation,
     PolicySpec,
     Processors,
     ServingMode,
-    find_chunk_problem,
     predict_all,
 )
 from remote_inference.core.server.batching import batches, largest_batch, require_batchable
 from remote_inference.core.server.manifest import Manifest
+from remote_inference.core.server.probe import (
+    choose_serving_mode,
+    find_serving_mode,
+    require_batches_to_agree,
+    require_chunk,
+)
 from remote_inference.core.server.worker import Decoder
 
 TIMED_INFERENCES = 5
-PROBE_STEPS = 3  # requests of each fake session
-# Largest difference of two answers that count as equal, in robot space: absolute in the action's unit, and
-# relative to the action's largest value in the chunk.
-ABSOLUTE_TOLERANCE = 1e-4
-RELATIVE_TOLERANCE = 1e-3
-BATCH_TOLERANCE = 2e-2  # relative, between batches of different sizes: bfloat16 rounds to 4e-3
 
 
 class Rehearsal:
@@ -58,7 +56,7 @@ class Rehearsal:
             answers = []
             for (processors, _), chunk_model in zip(prepared, chunks, strict=True):
                 answers.append(processors.post(chunk_model))
-                _require_chunk(spec, chunk_model, answers[-1])
+                require_chunk(spec, chunk_model, answers[-1])
             return answers
         finally:
             if spec.serving_mode is ServingMode.EXCLUSIVE:
@@ -70,24 +68,31 @@ class Rehearsal:
         return processors, processors.pre(self._decoder.observation(message, self._offer))
 
 
+@dataclass(frozen=True)
+class Readiness:
+    """What was found while a policy was prepared."""
+
+    request_s: float  # time of one request
+    warnings: tuple[str, ...] = ()  # what its author or the manifest's should mend
+
+
 def make_ready(
     policy: Policy, rehearsal: Rehearsal, manifest: Manifest, clock_ns: Callable[[], int]
-) -> float:
-    """Prepare a loaded policy for robots; return the time of one request [s].
+) -> Readiness:
+    """Prepare a loaded policy for robots.
 
     The policy is warmed up, its serving mode is found and set, and its batches are compared. Raises
     PolicyError when it cannot be served as the manifest says.
     """
     request_s = warm_up(policy, rehearsal, manifest.warmup_inferences, clock_ns)
     require_batchable(manifest, policy.spec)
-    mode = find_serving_mode(policy, manifest.default_task)
-    if manifest.serving_mode == "exclusive" or policy.spec.serving_mode is ServingMode.EXCLUSIVE:
-        mode = ServingMode.EXCLUSIVE
+    probe = find_serving_mode(policy, manifest.default_task)
+    mode, warnings = choose_serving_mode(manifest, policy.spec, probe)
     policy.spec = replace(policy.spec, serving_mode=mode)
     if (batch := largest_batch(manifest, policy.spec)) > 1:
         request_s = warm_up(policy, rehearsal, manifest.warmup_inferences, clock_ns, batch)
         require_batches_to_agree(policy, batch, manifest)
-    return request_s
+    return Readiness(request_s, warnings)
 
 
 def warm_up(
@@ -110,84 +115,6 @@ def warm_up(
             f"warm-up of {policy.spec.name}{batch} failed: {type(error).__name__}: {error}"
         ) from error
     return float(np.median(np.diff(times_ns))) / batch_size / 1e9
-
-
-def find_serving_mode(policy: Policy, task: str) -> ServingMode:
-    """Return how many sessions may share a policy, found by trial rather than from its name or author.
-
-    Two fake sessions with different states are served one after the other, then in turn, request by request.
-    A policy that remembers (the diffusion family's observation queues) answers differently the second time. A
-    policy that draws random numbers does so too and is also served exclusively. Raises PolicyError for an
-    invalid chunk.
-    """
-    states = _states(policy.spec, 2)
-    turns = [(who, step) for step in range(PROBE_STEPS) for who in (0, 1)]
-    apart = _answers(policy, sorted(turns), states, task)
-    in_turn = _answers(policy, turns, states, task)
-    same = all(_agree(in_turn[turn], apart[turn], RELATIVE_TOLERANCE) for turn in turns)
-    return ServingMode.SHARED if same else ServingMode.EXCLUSIVE
-
-
-def require_batches_to_agree(policy: Policy, batch_size: int, manifest: Manifest) -> None:
-    """Serve different requests one by one and in one call. Raises PolicyError when the answers differ."""
-    processors = [policy.make_processors() for _ in range(batch_size)]
-    inputs = [
-        processors[who].pre(_observe(policy.spec, manifest.default_task, state, brightness=who % 256))
-        for who, state in enumerate(_states(policy.spec, batch_size))
-    ]
-    alone = [rows for model_input in inputs for rows in policy.predict([model_input])]
-    together = policy.predict(inputs)
-    for who, pair in enumerate(processors):
-        expected, found = pair.post(alone[who]), pair.post(together[who])
-        _require_chunk(policy.spec, together[who], found)
-        if not _agree(found, expected, BATCH_TOLERANCE):
-            difference = float(np.abs(found - expected).max())
-            raise PolicyError(
-                f"scheduler: found {manifest.scheduler!r}, but {policy.spec.name} answers differently in a "
-                f"batch of {batch_size} than alone, by up to {difference:.3g}"
-            )
-
-
-def _states(spec: PolicySpec, count: int) -> list[Float32Array]:
-    """Return `count` states `[state_dim]`, no two of them equal."""
-    ramp = np.linspace(-0.5, 0.5, len(spec.state_names), dtype=np.float32)
-    return [np.float32(scale) * (ramp + 0.1) for scale in np.linspace(1.0, -1.0, count)]
-
-
-def _answers(
-    policy: Policy, turns: Sequence[tuple[int, int]], states: Sequence[Float32Array], task: str
-) -> dict[tuple[int, int], Float32Array]:
-    """Serve (session, step) in this order from a fresh episode; return the robot-space chunks."""
-    policy.reset()
-    processors = [policy.make_processors() for _ in states]
-    answers = {}
-    for who, step in turns:
-        observation = _observe(policy.spec, task, states[who] * (1 + step), brightness=40 * (1 + who + step))
-        (chunk_model,) = policy.predict([processors[who].pre(observation)])
-        answers[who, step] = processors[who].post(chunk_model)
-        _require_chunk(policy.spec, chunk_model, answers[who, step])
-    policy.reset()
-    return answers
-
-
-def _observe(spec: PolicySpec, task: str, state: Float32Array, brightness: int) -> PolicyObservation:
-    """Return an observation of the training shapes."""
-    return PolicyObservation(
-        state=state,
-        images={name: np.full(shape, brightness, np.uint8) for name, shape in spec.image_shapes.items()},
-        task=task,
-    )
-
-
-def _require_chunk(spec: PolicySpec, chunk_model: Float32Array, chunk_robot: Float32Array) -> None:
-    if problem := find_chunk_problem(spec, chunk_model, chunk_robot):
-        raise PolicyError(problem)
-
-
-def _agree(found: Float32Array, expected: Float32Array, relative: float) -> bool:
-    """Compare robot-space chunks `[chunk_size, action_dim]`, each action by its own magnitude."""
-    tolerance = ABSOLUTE_TOLERANCE + relative * np.abs(expected).max(axis=0)
-    return bool((np.abs(found - expected) <= tolerance).all())
 
 
 def capacity(request_s: float, request_rate_hz: float, horizon: int, period_s: float, rtt_s: float) -> int:

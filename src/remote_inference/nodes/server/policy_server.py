@@ -176,7 +176,7 @@ class PolicyServer(LifecycleNode):
             f"{spec.serving_mode.value}, fast enough for {speed.robots} robots at "
             f"{speed.request_rate_hz:.2g} requests/s each"
         )
-        for problem in find_false_promises(manifest, spec, speed.robots):
+        for problem in (*serving.warnings, *find_false_promises(manifest, spec, speed.robots)):
             self.get_logger().warning(problem)
 
     def _unload(self) -> None:

@@ -20,7 +20,7 @@ from remote_inference.core.server.manifest import Manifest
 from remote_inference.core.server.policy_watch import PolicyWatch
 from remote_inference.core.server.request_record import RequestRecord
 from remote_inference.core.server.session import Session, SessionRegistry
-from remote_inference.core.server.warmup import Rehearsal, make_ready
+from remote_inference.core.server.warmup import Readiness, Rehearsal, make_ready
 from remote_inference.core.server.worker import Worker
 from remote_inference.nodes.runtime import StartupError, is_stopping
 from remote_inference.nodes.server.delay_line import DelayLine
@@ -39,7 +39,7 @@ class _Loaded:
     policy: Policy
     worker: Worker
     watch: PolicyWatch
-    request_s: float
+    readiness: Readiness
 
 
 class Serving:
@@ -85,7 +85,8 @@ class Serving:
         self.policy = loaded.policy
         self.worker = loaded.worker
         self.watch = loaded.watch
-        self.request_s = loaded.request_s  # time of one request with its decoding
+        self.request_s = loaded.readiness.request_s  # time of one request with its decoding
+        self.warnings = loaded.readiness.warnings
 
     def deposit(self, session: Session, data: bytes) -> None:
         """Put a serialized observation into its session's mailbox."""
@@ -158,7 +159,7 @@ class Serving:
         manifest = self.manifest
         decoder = RequestDecoder(manifest, policy.spec.image_shapes)
         rehearsal = Rehearsal(policy, decoder, *sample_request(policy.spec, manifest.default_task))
-        request_s = make_ready(policy, rehearsal, manifest, time.monotonic_ns)
+        readiness = make_ready(policy, rehearsal, manifest, time.monotonic_ns)
         watch = PolicyWatch(
             rehearsal.run,
             max_consecutive_failures=manifest.max_consecutive_failures,
@@ -175,7 +176,7 @@ class Serving:
             capture=self._captures.put if self._captures else None,
             on_policy_error=self._on_policy_error,
         )
-        return _Loaded(policy, worker, watch, request_s)
+        return _Loaded(policy, worker, watch, readiness)
 
     def _serve(self, worker: Worker) -> None:
         while not self._stop.is_set():
