@@ -8,10 +8,11 @@ import json
 from pathlib import Path
 
 import pytest
+from entry_point_files import install
 
 from remote_inference.core.document import DocumentError
 from remote_inference.core.policy import PolicyError
-from remote_inference.core.server.manifest import ModelSource
+from remote_inference.core.server.manifest import ModelSource, load_manifest
 from remote_inference.policies import load_policy
 
 HOLD = json.dumps(
@@ -68,3 +69,74 @@ def test_a_policy_of_ones_own_is_loaded_from_where_the_manifest_says(
 def test_a_policy_that_is_not_where_the_manifest_says_is_named(backend: str) -> None:
     with pytest.raises(PolicyError, match=rf"model\.backend: '{backend}' cannot be imported: "):
         load_policy(ModelSource(backend=backend, path="."))
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of the path, to install into."""
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path
+
+
+def test_a_policy_of_an_installed_distribution_is_loaded_by_its_entry_point(site: Path) -> None:
+    install(site, "still-policies", "still = still_policies:load")
+    (site / "still_policies.py").write_text(
+        "from remote_inference.policies.hold import HoldPolicy\n\n\n"
+        "def load(source):\n    return HoldPolicy(source.path)\n"
+    )
+    (site / "policy.json").write_text(HOLD)
+    manifest = site / "manifest.yaml"
+    manifest.write_text("model: {backend: still, path: policy.json}")
+    assert load_policy(load_manifest(manifest).model).spec.name == "hold"
+
+
+@pytest.mark.parametrize(
+    ("module", "code", "reason"),
+    [
+        ("lacking", "import no_such_library", "ModuleNotFoundError: No module named 'no_such_library'"),
+        ("misspelt", "load = 3 +", "SyntaxError: invalid syntax"),
+        ("unlicensed", "raise RuntimeError('no licence\\nhere')", "RuntimeError: no licence here"),
+        ("empty", "", "AttributeError: module 'empty' has no attribute 'load'"),
+    ],
+)
+def test_an_entry_point_that_cannot_be_imported_is_named_with_its_distribution(
+    site: Path, module: str, code: str, reason: str
+) -> None:
+    install(site, "broken-policies", f"broken = {module}:load", version="0.3")
+    (site / f"{module}.py").write_text(code)
+    with pytest.raises(PolicyError) as refusal:
+        load_policy(ModelSource(backend="broken", path="."))
+    assert str(refusal.value).startswith(
+        f"model.backend: 'broken' of broken-policies 0.3 cannot be imported: {reason}"
+    )
+    assert len(str(refusal.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "code", "reason"),
+    [
+        ("constant", "load = 3", "found int, expected a callable"),
+        ("forgetful", "def load(source): pass", "returned NoneType without a PolicySpec as `spec`"),
+    ],
+)
+def test_an_entry_point_that_makes_no_policy_is_named(
+    site: Path, module: str, code: str, reason: str
+) -> None:
+    install(site, "odd-policies", f"odd = {module}:load")
+    (site / f"{module}.py").write_text(code)
+    with pytest.raises(PolicyError) as refusal:
+        load_policy(ModelSource(backend="odd", path="."))
+    assert str(refusal.value).startswith("model.backend: 'odd' of odd-policies 1.0")
+    assert reason in str(refusal.value)
+
+
+def test_two_distributions_with_one_name_are_refused_where_the_manifest_names_it(site: Path) -> None:
+    install(site, "still-policies", "still = still_policies:load")
+    install(site, "other-policies", "still = other_policies:load")
+    manifest = site / "manifest.yaml"
+    manifest.write_text("model: {backend: still, path: policy.json}")
+    with pytest.raises(DocumentError) as refusal:
+        load_manifest(manifest)
+    assert str(refusal.value).startswith(f"{manifest}: model.backend: found 'still', which is declared by ")
+    assert "other-policies 1.0" in str(refusal.value)
+    assert len(str(refusal.value).splitlines()) == 1

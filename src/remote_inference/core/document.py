@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
 from remote_inference.core.document_problems import describe_problems, show_value
-from remote_inference.core.registry import PLACE_PATTERN, Registry
+from remote_inference.core.registry import DECLARED_PATTERN, PLACE_PATTERN, Registry
 from remote_inference.errors import UserError
 
 MERGE_TAG = "tag:yaml.org,2002:merge"  # of the key `<<`
@@ -49,13 +49,15 @@ class NameIn:
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
         names = {"type": "string", "enum": list(self.registry.names)}
-        if not self.registry.takes_places:
+        patterns = [PLACE_PATTERN] if self.registry.takes_places else []
+        patterns += [DECLARED_PATTERN] if self.registry.group else []
+        if not patterns:
             return names
-        return {"anyOf": [names, {"type": "string", "pattern": PLACE_PATTERN}]}
+        return {"anyOf": [names, *({"type": "string", "pattern": pattern} for pattern in patterns)]}
 
 
 def allowed_names(field: FieldInfo) -> tuple[str, ...]:
-    """Return the names that a field accepts; empty for a field without NameIn."""
+    """Return the built-in names that a field accepts; empty for a field without NameIn."""
     return next((mark.registry.names for mark in field.metadata if isinstance(mark, NameIn)), ())
 
 

@@ -22,7 +22,9 @@ class BackEnd(Protocol):
         """
 
 
-# Your own policy needs no line here: `backend: my_package.my_module:load` names it.
-BACK_ENDS = Registry[BackEnd]("policy back end", takes_places=True)
-BACK_ENDS.add("chunk_network", "remote_inference.policies.torch_chunk:load")
+GROUP = "remote_inference.policies"  # of the entry points by which other distributions add back ends
+
+# A policy of your own needs no line here: `backend: my_package.my_module:load` names it, or an entry point.
+BACK_ENDS = Registry[BackEnd]("policy back end", takes_places=True, group=GROUP)
+BACK_ENDS.add("chunk_network", "remote_inference.policies.torch_chunk:load", needs=("torch", "safetensors"))
 BACK_ENDS.add("hold", "remote_inference.policies.hold:load")
