@@ -42,6 +42,7 @@ VERBS = (
     Verb("top", "watch robots and servers in a live table", "top", has_nodes=True),
     Verb("doctor", "look for what keeps robots from moving", "doctor"),
     Verb("check", "validate contracts and manifests, and whether they fit", "check"),
+    Verb("backends", "list what can compute chunks, and what each lacks here", "backends"),
     Verb("explain", "draw what a robot did, from its bag", "explain"),
     Verb("replay-capture", "serve captured requests again and compare the chunks", "replay_capture"),
     Verb("fleet", "keys, certificates and Zenoh configurations of a fleet", "fleet"),

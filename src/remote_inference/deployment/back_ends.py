@@ -1,0 +1,88 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""`remote-inference backends`: what a manifest may name as `model.backend`, and what each lacks here.
+
+Nothing is imported: installed packages are looked up by their metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from importlib.metadata import EntryPoint, PackageNotFoundError, version
+from importlib.util import find_spec
+from typing import Any
+
+from packaging.requirements import InvalidRequirement, Requirement
+
+from remote_inference import __version__
+from remote_inference.core.server.backends import BACK_ENDS
+
+
+@dataclass(frozen=True)
+class BackEndReport:
+    """One back end that this installation knows."""
+
+    name: str
+    distribution: str
+    version: str
+    missing: tuple[str, ...] = ()  # packages, with the version that is found instead
+    problem: str = ""  # why the name is refused
+
+    @property
+    def state(self) -> str:
+        """What a person should know."""
+        if self.problem:
+            return f"refused, {self.problem}"
+        return f"needs {', '.join(self.missing)}" if self.missing else "ready"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report ready for JSON."""
+        return {**asdict(self), "state": self.state}
+
+
+def list_back_ends() -> list[BackEndReport]:
+    """Return the back ends that are built in, then those that installed distributions declare."""
+    return [*map(_report_built_in, BACK_ENDS.names), *map(_report_declared, BACK_ENDS.declared())]
+
+
+def _report_built_in(name: str) -> BackEndReport:
+    missing = tuple(package for package in BACK_ENDS.needs(name) if not find_spec(package))
+    return BackEndReport(name, "remote_inference", __version__, missing, BACK_ENDS.find_conflict(name))
+
+
+def _report_declared(declared: EntryPoint) -> BackEndReport:
+    distribution = declared.dist
+    return BackEndReport(
+        declared.name,
+        distribution.name if distribution else "",
+        distribution.version if distribution else "",
+        tuple(_missing(declared)),
+        BACK_ENDS.find_conflict(declared.name),
+    )
+
+
+def _missing(declared: EntryPoint) -> Iterator[str]:
+    package = declared.module.partition(".")[0]
+    if not find_spec(package):
+        yield f"its own module {package}"
+    extras = ("", *declared.extras)
+    for text in (declared.dist.requires if declared.dist else None) or ():
+        try:
+            requirement = Requirement(text)
+        except InvalidRequirement as error:
+            yield f"{text!r}, which is no requirement ({str(error).splitlines()[0]})"
+            continue
+        marker = requirement.marker
+        if marker is None or any(marker.evaluate({"extra": extra}) for extra in extras):
+            yield from _lacks(requirement)
+
+
+def _lacks(requirement: Requirement) -> Iterator[str]:
+    try:
+        found = version(requirement.name)
+    except PackageNotFoundError:
+        yield f"{requirement.name}{requirement.specifier}"
+        return
+    if not requirement.specifier.contains(found, prereleases=True):
+        yield f"{requirement.name}{requirement.specifier} (found {found})"
