@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from builders import MAX_STEP, make_config, ns
@@ -57,3 +59,19 @@ def test_after_a_reconnect_the_first_steps_are_small():
     world.run_until(lambda: world.state is State.STREAMING)
     begin_ns = world.now_ns
     assert max(steps(world.run(0.3), begin_ns)) <= 0.6 * MAX_STEP
+
+
+def test_a_tick_right_after_the_merge_of_a_reconnect_is_gentle_too():
+    """The control thread may run between any two lines of the worker's, which merges the chunk."""
+    world = gentle_world()
+    world.server.restart()
+    world.run_until(lambda: world.state is State.RECONNECTING)
+    merge, found = world.engine.queue.merge, []
+
+    def merge_and_tick(*arguments: Any, **options: Any) -> None:
+        merge(*arguments, **options)
+        found.append(world.engine.playback.tick(world.now_ns).command - world.position)
+
+    world.engine.queue.merge = merge_and_tick
+    world.run_until(lambda: bool(found))
+    assert 0 < np.abs(found[0]).max() <= 0.2 * MAX_STEP + 1e-6

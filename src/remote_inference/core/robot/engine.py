@@ -175,6 +175,8 @@ class Engine:
             self.cycle.take_late(chunk, now_ns)
             return []
         self.episode.announced = True
+        if self.machine.state is State.RECONNECTING:
+            self.control.change(blend_in=True)  # before the merge: the control thread waits for nobody
         rejection = self.cycle.finish(chunk, session, now_ns)
         effects = self._reject(chunk, rejection) if rejection else self._note_merge(chunk)
         if chunk.status is ChunkStatus.DRAINING:
@@ -188,8 +190,6 @@ class Engine:
         self.counters.chunks_merged += 1
         self.handshake.take_delivery()
         self.playback.starved = ""
-        if self.machine.state is State.RECONNECTING:
-            self.control.change(blend_in=True)
         effects = self._supervisor.take_merge(chunk.seq_id, astray=bool(self.playback.astray))
         latency_s = self.cycle.latency.quantile_s(0.95)
         if self.counters.chunks_merged == LATENCY_KNOWN_AFTER and latency_s is not None:
