@@ -16,8 +16,9 @@ from remote_inference.core.robot.blend_in import BlendIn
 from remote_inference.core.robot.control_word import ControlPanel, ControlWord
 from remote_inference.core.robot.fallbacks import FALLBACKS
 from remote_inference.core.robot.following import FollowingWatch
-from remote_inference.core.robot.guard import AGE, FOLLOWING_ERROR, SENSOR_AGE, Float64Array, Foreseen, Guard
+from remote_inference.core.robot.guard import AGE, FOLLOWING_ERROR, SENSOR_AGE, Float64Array, Guard
 from remote_inference.core.robot.homing import Homing
+from remote_inference.core.robot.horizon import Horizon
 from remote_inference.core.robot.human_commands import HumanCommands
 from remote_inference.core.robot.intervention_latch import InterventionLatch
 from remote_inference.core.robot.shadow import ShadowComparison
@@ -25,7 +26,6 @@ from remote_inference.core.robot.step_reference import StepReference
 from remote_inference.core.robot.stop_inputs import StopInputs
 from remote_inference.core.robot.tick import CommandSource, Tick
 
-EARLY_TICK = 0.1  # fraction of a period by which a tick may come too early
 STOP_TICKS = 10  # a single stop, or the last step of the way home, may be lost on its way to the controller
 
 
@@ -52,11 +52,14 @@ class Playback:
         self._shadow = shadow
         self._queue = queue
         self._guard = guard
-        self._period_ns = round(contract.period_s * 1e9)
         self._home = contract.home
         self._contract = contract
-        self._handed_over = _taken_by(
-            contract, (sink for sink in contract.commands if sink.interface.takes_horizon)
+        self._horizon = Horizon(
+            _taken_by(contract, (sink for sink in contract.commands if sink.interface.takes_horizon)),
+            queue,
+            guard,
+            period_ns=round(contract.period_s * 1e9),
+            max_action_age_ns=max_action_age_ns,
         )
         self._unheard = _taken_by(contract, ())  # actions that no controller listens to
         self._fallback = FALLBACKS.get(fallback)()
@@ -65,9 +68,6 @@ class Playback:
         self._blend_in = blend_in or BlendIn(1.0, 0)
         self._latch = latch or InterventionLatch(0.0, 1)
         self._following = FollowingWatch(contract.actions, contract.period_s)
-        self._horizon: Foreseen | None = None  # of the last tick, for trajectory controllers ...
-        self._horizon_ns = 0  # ... when ...
-        self._horizon_episode = 0  # ... and of which episode
         self._commanded_ns = 0  # time of the last command
         self._homing: Homing | None = None
         self._home_ticks = 0  # ticks that commanded home
@@ -97,7 +97,7 @@ class Playback:
     def tick(self, now_ns: int) -> Tick:
         """Return what one control period commands."""
         before, self._word = self._word, self.control.word
-        self._catch_up(now_ns)
+        self._horizon.catch_up(self._reference, now_ns)
         self._reference.lose(self._unheard)
         if self._word.forgets != before.forgets:
             self._reference.forget()
@@ -164,8 +164,7 @@ class Playback:
         if guarded.action is None:
             return self._fall_back(guarded.interventions)
         self._stop_ticks = STOP_TICKS
-        horizon = self._hand_over(guarded.action, now_ns, scale)
-        self._horizon_episode = queued.source.episode_id
+        horizon = self._horizon.hand_over(guarded.action, now_ns, scale, queued.source.episode_id)
         self._reference.take(guarded.action, self._unheard)
         age_s = (now_ns - queued.source.capture_ns) / 1e9
         return Tick(guarded.action, CommandSource.CHUNK, queued, age_s, guarded.interventions, horizon)
@@ -199,38 +198,6 @@ class Playback:
             shadow.add(tick.command, measured, tick.queued.source.episode_id)
         return replace(tick, shadow=True)
 
-    # -- trajectory controllers ----------------------------------------------------------------------------
-
-    def _hand_over(self, command: Float64Array, now_ns: int, scale: float) -> Float64Array:
-        """Return the rows that a trajectory controller may execute by itself if ticks fail to come."""
-        if not self._handed_over.any():
-            return command[np.newaxis]
-        rows = [command]
-        for ahead, queued in enumerate(self._queue.upcoming(), start=1):
-            at_ns = now_ns + ahead * self._period_ns
-            if at_ns - queued.source.capture_ns > self._max_action_age_ns:
-                break
-            rows.append(queued.robot.astype(np.float64))
-        self._horizon = Foreseen.none()
-        if len(rows) > 1:
-            self._horizon = self._guard.foresee(np.stack(rows[1:]), command, velocity_scale=scale)
-        self._horizon_ns = now_ns
-        return np.concatenate([command[np.newaxis], self._horizon.actions.reshape(-1, len(command))])
-
-    def _catch_up(self, now_ns: int) -> None:
-        """Skip the rows that controllers executed in periods without a tick, and count their clamps."""
-        horizon, self._horizon = self._horizon, None
-        if horizon is None:
-            return
-        # Rounded down: no row counts before the controller has reached it.
-        periods = int((now_ns - self._horizon_ns) / self._period_ns + EARLY_TICK)
-        missed = min(periods - 1, len(horizon.actions))
-        if missed > 0:
-            self._reference.reach(self._handed_over, horizon.actions[missed - 1])
-            for interventions in horizon.interventions[:missed]:
-                self._guard.count(interventions)
-            self._queue.skip(missed, self._horizon_episode)
-
     # -- nothing to execute --------------------------------------------------------------------------------
 
     def _fall_back(self, interventions: tuple[str, ...]) -> Tick:
@@ -252,7 +219,7 @@ class Playback:
             stop = self._fallback.stop(last)
             if stop is not None:
                 return self._stand_in(stop, self._reference.start(self._word.measured), interventions)
-            if self._handed_over.any():
+            if self._horizon.is_used:
                 return self._hold(interventions)
             self._stop_ticks = 0  # a forward position controller keeps its last target
         return Tick(None, CommandSource.NONE, interventions=interventions)

@@ -1,0 +1,77 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The rows ahead that trajectory controllers may execute by themselves if ticks fail to come."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from remote_inference.core.robot.action_queue import ActionQueue
+from remote_inference.core.robot.guard import Float64Array, Foreseen, Guard
+from remote_inference.core.robot.step_reference import StepReference
+
+EARLY_TICK = 0.1  # fraction of a period by which a tick may come too early
+
+
+class Horizon:
+    """Hands rows over in each tick, and skips those that were executed in periods without a tick.
+
+    For the control thread.
+    """
+
+    def __init__(
+        self,
+        joints: np.ndarray,
+        queue: ActionQueue,
+        guard: Guard,
+        *,
+        period_ns: int,
+        max_action_age_ns: int,
+    ) -> None:
+        """joints: mask `[action_dim]` of those whose controllers take rows ahead."""
+        self._joints = joints
+        self._queue = queue
+        self._guard = guard
+        self._period_ns = period_ns
+        self._max_action_age_ns = max_action_age_ns
+        self._given: Foreseen | None = None  # in the last tick ...
+        self._given_ns = 0  # ... when ...
+        self._episode_id = 0  # ... and of which episode
+
+    @property
+    def is_used(self) -> bool:
+        """Whether any controller takes rows ahead."""
+        return bool(self._joints.any())
+
+    def hand_over(self, command: Float64Array, now_ns: int, scale: float, episode_id: int) -> Float64Array:
+        """Return a tick's command and the guarded rows after it `[rows, action_dim]`.
+
+        scale: of the velocity limits.
+        """
+        if not self.is_used:
+            return command[np.newaxis]
+        rows = [command]
+        for ahead, queued in enumerate(self._queue.upcoming(), start=1):
+            at_ns = now_ns + ahead * self._period_ns
+            if at_ns - queued.source.capture_ns > self._max_action_age_ns:
+                break
+            rows.append(queued.robot.astype(np.float64))
+        self._given = Foreseen.none()
+        if len(rows) > 1:
+            self._given = self._guard.foresee(np.stack(rows[1:]), command, velocity_scale=scale)
+        self._given_ns, self._episode_id = now_ns, episode_id
+        return np.concatenate([command[np.newaxis], self._given.actions.reshape(-1, len(command))])
+
+    def catch_up(self, reference: StepReference, now_ns: int) -> None:
+        """Skip the rows that controllers executed since the last tick, and count their clamps."""
+        given, self._given = self._given, None
+        if given is None:
+            return
+        # Rounded down: no row counts before the controller has reached it.
+        periods = int((now_ns - self._given_ns) / self._period_ns + EARLY_TICK)
+        missed = min(periods - 1, len(given.actions))
+        if missed > 0:
+            reference.reach(self._joints, given.actions[missed - 1])
+            for interventions in given.interventions[:missed]:
+                self._guard.count(interventions)
+            self._queue.skip(missed, self._episode_id)
