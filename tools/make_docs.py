@@ -132,6 +132,7 @@ TABLES = {
     "hold": settings_tables.hold_table,
     "chunk_policy": settings_tables.chunk_policy_table,
     "flow_policy": settings_tables.flow_policy_table,
+    "prefix_policy": settings_tables.prefix_policy_table,
     "topics": interface_tables.topics_table,
     "messages": interface_tables.messages,
     "services": interface_tables.services,

@@ -17,7 +17,12 @@ from remote_inference.core.contract import Contract
 from remote_inference.core.document import Document, allowed_names
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.server.manifest import Manifest
-from remote_inference.policies.chunk_config import ChunkPolicyConfig, FlowConfig
+from remote_inference.policies.chunk_config import (
+    ChunkPolicyConfig,
+    FlowConfig,
+    PrefixConfig,
+    PrefixFlowConfig,
+)
 from remote_inference.policies.hold import HoldConfig
 
 # How `ros2 param` and YAML name a type.
@@ -56,6 +61,13 @@ def flow_policy_table() -> str:
     """Return the keys of a flow policy's `policy.json` that the others lack."""
     own = (item for item in _flatten(FlowConfig) if item[0] not in ChunkPolicyConfig.model_fields)
     return _settings_table(own, YAML_TYPES)
+
+
+def prefix_policy_table() -> str:
+    """Return the keys of a prefix policy's `policy.json` that the others lack."""
+    own = {**PrefixConfig.model_fields, **PrefixFlowConfig.model_fields}
+    keys = (item for item in own.items() if item[0] not in ChunkPolicyConfig.model_fields)
+    return _settings_table(keys, YAML_TYPES)
 
 
 def _flatten(model: type[Document], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:

@@ -13,11 +13,12 @@ import pytest
 from remote_inference.core.policy import PolicyObservation, PolicySpec
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.environments.belt_arm import EPISODE_LIMIT_S, study
+from remote_inference.environments.belt_arm.emulated_robot import REQUEST_EVERY_TICKS, Link
 from remote_inference.environments.belt_arm.evaluate import (
-    REQUEST_EVERY_TICKS,
     SHIPPED_FLOW_POLICY,
     SHIPPED_POLICY,
     evaluate,
+    evaluate_expert,
 )
 from remote_inference.environments.belt_arm.model_card import (
     CONDITIONS,
@@ -99,6 +100,7 @@ def test_rtc_sends_the_rows_still_to_execute_in_model_space_and_the_delay():
     # The first chunk came to a standing arm and was not trimmed: ten ticks after asking, six rows are gone.
     np.testing.assert_array_equal(second.prefix_model, policy.answers[0][6:])
     np.testing.assert_array_equal(third.prefix_model, policy.answers[1][10:])
+    np.testing.assert_array_equal(third.prefix_robot, policy.answers[1][10:] / 2)
 
 
 def test_a_robot_that_stops_to_ask_executes_the_rows_of_its_horizon_and_waits_for_the_next():
@@ -142,3 +144,22 @@ def test_the_study_names_the_model_cards_that_it_does_not_find(
 def test_other_strategies_send_no_prefix():
     policy, _ = run(TRIM, 4)
     assert all(asked.prefix_model is None for asked in policy.asked)
+
+
+def test_the_expert_itself_fails_at_a_second_unless_it_plans_for_the_moment_of_arrival():
+    blind, told = (
+        evaluate_expert(range(10), latency_s=1.0, is_told=is_told, chunk_size=70) for is_told in (False, True)
+    )
+    assert blind.successes <= 1
+    assert told.successes == 10
+    assert told.at_seams.mean < 0.5 * blind.at_seams.mean
+
+
+def test_latency_varies_by_its_jitter_and_the_robot_expects_its_upper_end():
+    link = Link(0.3, jitter_s=0.1, seed=1)
+    drawn = [link.draw_ticks() for _ in range(500)]
+    assert (min(drawn), max(drawn)) == (7, 12)  # 200 to 400 ms, a tick being 33
+    assert link.expected_ticks == 12
+    steady = Link(0.3, hint_error_s=-0.1)
+    assert {steady.draw_ticks() for _ in range(5)} == {9}
+    assert steady.expected_ticks == 6

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from remote_inference.environments.belt_arm import expert, kinematics
-from remote_inference.environments.belt_arm.scene import CONTROL_HZ, LIMITS, BeltArm
+from remote_inference.environments.belt_arm.scene import LIMITS, MAX_STEP, BeltArm
 
 UNSEEN_SEEDS = range(700, 710)
-MAX_STEP = np.array(LIMITS.max_velocity) / CONTROL_HZ
 
 
 @pytest.fixture
@@ -48,6 +47,34 @@ def test_a_chunk_played_blind_picks_the_cube(arm):
 def test_a_longer_chunk_begins_with_the_shorter_one(arm):
     arm.reset(4)
     np.testing.assert_array_equal(expert.plan_from(arm, 40)[:10], expert.plan_from(arm, 10))
+
+
+@pytest.mark.parametrize("delay", [0, 8, 20])
+def test_a_plan_for_later_is_the_plan_that_physics_then_leads_to(arm, delay):
+    """Rows of a whole grasp, of which the delay executes none, some or all, and then a wait."""
+    for seed in UNSEEN_SEEDS:
+        for tick in (0, 15, 25):
+            arm.reset(seed)
+            for command in expert.plan_from(arm, tick):
+                arm.step(command)
+            rows = expert.plan_from(arm, 12)
+            foreseen = expert.plan_after(arm, rows, delay, 30)
+            for later in range(delay):
+                arm.step(rows[later] if later < len(rows) else arm.command)
+            then = expert.plan_from(arm, 30)
+            tips = [[kinematics.forward(row.tolist()) for row in plan] for plan in (foreseen, then)]
+            assert np.median(np.abs(np.subtract(*tips))) < 0.005  # m
+
+
+def test_a_chunk_for_later_begins_with_what_is_executed(arm):
+    arm.reset(4)
+    rows = expert.plan_from(arm, 10)
+    chunk = expert.continue_rows(arm, rows, 6, 20)
+    np.testing.assert_array_equal(chunk[:6], rows[:6])
+    np.testing.assert_array_equal(chunk[6:], expert.plan_after(arm, rows[:6], 6, 14))
+    assert (
+        expert.continue_rows(arm, None, 6, 20).tobytes() == expert.plan_after(arm, rows[:0], 6, 20).tobytes()
+    )
 
 
 def test_plans_stay_within_the_joint_limits(arm):

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Training: equal seeds give equal weights, and the flow policy looks through the regression's encoders."""
+"""Training: equal seeds give equal weights, and other policies look through the regression's encoders."""
 
 from __future__ import annotations
 
@@ -9,9 +9,24 @@ import pytest
 import torch
 
 from remote_inference.environments.belt_arm.collect import Dataset
-from remote_inference.environments.belt_arm.scene import IMAGE_FEATURES, JOINT_NAMES
-from remote_inference.environments.belt_arm.train import TrainingConfig, train, train_flow
-from remote_inference.policies.chunk_config import FlowConfig, RegressionConfig
+from remote_inference.environments.belt_arm.collect_delayed import DelayedDataset, collect_delayed
+from remote_inference.environments.belt_arm.scene import IMAGE_FEATURES, JOINT_NAMES, MAX_STEP
+from remote_inference.environments.belt_arm.train import (
+    TrainingConfig,
+    see,
+    train,
+    train_flow,
+    train_prefix,
+    train_prefix_flow,
+)
+from remote_inference.policies.chunk_config import (
+    FlowConfig,
+    PrefixFlowConfig,
+    PrefixRegressionConfig,
+    RegressionConfig,
+)
+from remote_inference.policies.model_input import ModelInput
+from remote_inference.policies.prefix_network import PrefixNetwork, Wait
 
 POLICY = {
     "name": "tiny",
@@ -68,3 +83,71 @@ def test_the_flow_policy_learns_the_chunks(dataset, teacher):
     expected = (torch.from_numpy(chunk[:4].copy()) - flow.action_mean) / flow.action_std
     drawn = flow.sample(features, torch.randn(expected.shape))
     assert (drawn - expected).abs().mean() < 0.2
+
+
+PREFIX = {**POLICY, "max_delay_steps": 4}
+PREFIX_TRAININGS = [(train_prefix, PrefixRegressionConfig), (train_prefix_flow, PrefixFlowConfig)]
+
+
+@pytest.fixture(scope="module")
+def delayed(dataset, teacher) -> DelayedDataset:
+    """Delays at random; after each the arm rises from the newest executed row, or from where it is."""
+    rng = np.random.default_rng(1)
+    frame = np.repeat(np.arange(300), 2)
+    executed = rng.integers(0, 5, 600)
+    rows = rng.normal(size=(600, 4, 6)).astype(np.float32)
+    newest = np.where(executed[:, None] > 0, rows[np.arange(600), executed - 1], dataset.states[frame])
+    rise = np.arange(5)[:, None] * np.ones(6)
+    return DelayedDataset(
+        views=see(teacher, dataset.images, dataset.states),
+        states=dataset.states,
+        frame=frame,
+        rows=rows,
+        executed=executed,
+        ticks=np.minimum(executed + rng.integers(0, 5, 600), 4),
+        plans=(newest[:, None] + rise).astype(np.float32),
+        episodes=1,
+        successes=1,
+    )
+
+
+@pytest.mark.parametrize(("train_it", "document"), PREFIX_TRAININGS)
+def test_equal_seeds_give_equal_weights_of_policies_with_latency(delayed, teacher, train_it, document):
+    first, second = (train_it(delayed, document(**PREFIX), teacher, TRAINING) for _ in range(2))
+    assert same(first, second)
+    assert same(first.encoders, teacher.encoders)
+
+
+@pytest.mark.parametrize(("train_it", "document"), PREFIX_TRAININGS)
+def test_policies_with_latency_learn_to_go_on_from_the_newest_row(delayed, teacher, train_it, document):
+    training = TrainingConfig(steps=500, batch_size=32)
+    network: PrefixNetwork = train_it(delayed, document(**PREFIX), teacher, training)
+    state = torch.from_numpy(delayed.states[:8])
+    rows = (torch.from_numpy(delayed.rows[:16:2]) - network.action_mean) / network.action_std
+    executed = torch.from_numpy(delayed.executed[:16:2])
+    features = torch.cat(
+        [torch.from_numpy(delayed.views[:8]), (state - network.state_mean) / network.state_std], dim=1
+    )
+    with torch.no_grad():
+        inputs, newest = network.encode(features, state, Wait(rows, executed, executed))
+        sample = ModelInput((np.zeros(1, np.uint8),), np.zeros(6, np.float32), np.zeros((0, 6), np.float32))
+        found = newest[:, None] + network.predict_motion(inputs, [sample] * 8)
+    expected = (torch.from_numpy(delayed.plans[:16:2]) - network.action_mean) / network.action_std
+    assert (found - expected).abs().mean() < 0.4
+
+
+def test_frames_are_labelled_for_any_delay_and_plans_go_on_from_what_is_executed():
+    def collect() -> DelayedDataset:
+        return collect_delayed(2, lambda images, _: images.mean((2, 3, 4), np.float32), lambda _: None)
+
+    data, again = collect(), collect()
+    assert len(data.frame) == 4 * len(data.states) > 100
+    for name in ("views", "states", "frame", "rows", "executed", "ticks", "plans"):
+        assert getattr(data, name).tobytes() == getattr(again, name).tobytes()
+    assert data.ticks.min() < 4
+    assert data.ticks.max() > 32
+    assert (data.executed <= data.ticks).all()
+    assert (data.executed < data.ticks).any()
+    some = np.flatnonzero(data.executed)
+    newest = data.rows[some, data.executed[some] - 1]
+    assert np.median(np.abs(data.plans[some, 0] - newest) / MAX_STEP) < 1

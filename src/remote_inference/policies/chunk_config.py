@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from remote_inference.core.document import Document, parse_document, parse_json
 from remote_inference.policies.chunk_network import CHANNELS, HIDDEN_UNITS, ChunkNetwork, ObservationNetwork
 from remote_inference.policies.flow_network import FlowNetwork
+from remote_inference.policies.prefix_network import PrefixChunkNetwork, PrefixFlowNetwork
 
 Positive = Annotated[int, Field(ge=1)]
 Names = Annotated[tuple[str, ...], Field(min_length=1)]
@@ -23,7 +24,7 @@ class ChunkPolicyConfig(Document):
     """The keys of every chunk policy. `image_features` maps each feature to its `(height, width, 3)`."""
 
     architecture: Annotated[
-        Literal["chunk_network", "flow_network"],
+        Literal["chunk_network", "flow_network", "prefix_chunk_network", "prefix_flow_network"],
         Field(description="kind of network that the weights are for"),
     ]
     name: Annotated[str, Field(min_length=1, description="name, for logs and status")]
@@ -109,7 +110,58 @@ class FlowConfig(ChunkPolicyConfig):
         )
 
 
+class PrefixConfig(ChunkPolicyConfig):
+    """`policy.json` of a policy that was trained with the rows executed until its answer arrives."""
+
+    max_delay_steps: Annotated[
+        Positive,
+        Field(description="longest delay of the training, less than chunk_size; a longer one counts as this"),
+    ]
+
+    @model_validator(mode="after")
+    def _consistent(self) -> PrefixConfig:
+        if self.max_delay_steps >= self.chunk_size:
+            raise ValueError(
+                f"max_delay_steps: found {self.max_delay_steps}, "
+                f"expected less than chunk_size, which is {self.chunk_size}"
+            )
+        if missing := [name for name in self.action_names if name not in self.state_names]:
+            raise ValueError(
+                f"action_names: found {missing[0]!r}, expected names of state_names: "
+                "where nothing is executed, the measured position stands for the newest action"
+            )
+        return self
+
+    def _shape(self) -> dict[str, Any]:
+        return {
+            **super()._shape(),
+            "max_delay_steps": self.max_delay_steps,
+            "position_columns": [self.state_names.index(name) for name in self.action_names],
+        }
+
+
+class PrefixRegressionConfig(PrefixConfig):
+    """`policy.json` of a policy that predicts the mean of the rows from the arrival on."""
+
+    architecture: Literal["prefix_chunk_network"] = "prefix_chunk_network"
+
+    def make_network(self) -> PrefixChunkNetwork:
+        return PrefixChunkNetwork(**self._shape())
+
+
+class PrefixFlowConfig(PrefixConfig):
+    """`policy.json` of a policy that draws the rows from the arrival on by flow matching."""
+
+    architecture: Literal["prefix_flow_network"] = "prefix_flow_network"
+    denoising_steps: Annotated[Positive, Field(description="steps from noise to a chunk")] = 10
+
+    def make_network(self) -> PrefixFlowNetwork:
+        return PrefixFlowNetwork(**self._shape(), denoising_steps=self.denoising_steps)
+
+
 _ARCHITECTURES: Mapping[str, type[ChunkPolicyConfig]] = {
     "chunk_network": RegressionConfig,
     "flow_network": FlowConfig,
+    "prefix_chunk_network": PrefixRegressionConfig,
+    "prefix_flow_network": PrefixFlowConfig,
 }

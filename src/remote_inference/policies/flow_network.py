@@ -51,16 +51,7 @@ class FlowNetwork(ObservationNetwork):
         self.denoising_steps = denoising_steps
         self.execution_horizon = execution_horizon
         self.max_guidance_weight = max_guidance_weight
-        inputs = chunk_size * action_dim + self.feature_dim + 2 * _TIME_FREQUENCIES
-        self.head = nn.Sequential(
-            nn.Linear(inputs, hidden_units),
-            nn.SiLU(),
-            nn.Linear(hidden_units, hidden_units),
-            nn.SiLU(),
-            nn.Linear(hidden_units, hidden_units),
-            nn.SiLU(),
-            nn.Linear(hidden_units, chunk_size * action_dim),
-        )
+        self.head = make_flow_head(self.feature_dim, self.chunk_shape, hidden_units)
 
     def forward(self, features: torch.Tensor, noisy: torch.Tensor, time: torch.Tensor) -> torch.Tensor:
         """Return the expected chunk `[batch, chunk_size, action_dim]`.
@@ -68,10 +59,7 @@ class FlowNetwork(ObservationNetwork):
         features: `[batch, feature_dim]` of `observe`. noisy: `time * chunk + (1 - time) * noise`, shaped as
         the chunk. time: `[batch]`, 0 to 1.
         """
-        octaves = 0.5 * math.pi * 2.0 ** torch.arange(_TIME_FREQUENCIES, device=time.device, dtype=time.dtype)
-        angles = time[:, None] * octaves
-        inputs = torch.cat([noisy.flatten(1), features, angles.sin(), angles.cos()], dim=1)
-        chunk: torch.Tensor = self.head(inputs).unflatten(1, self.chunk_shape)
+        chunk: torch.Tensor = self.head(flow_inputs(features, noisy, time)).unflatten(1, self.chunk_shape)
         return chunk
 
     def answer(
@@ -79,7 +67,7 @@ class FlowNetwork(ObservationNetwork):
     ) -> torch.Tensor:
         """Return normalised actions `[batch, chunk_size, action_dim]`, each continuing its own prefix."""
         features = self.observe(images, state)
-        noise = np.stack([_noise(sample, self.chunk_shape) for sample in batch])
+        noise = np.stack([draw_noise(sample, self.chunk_shape) for sample in batch])
         prefix = np.stack([_pad(sample.prefix, self.chunk_shape) for sample in batch])
         weights = np.stack(
             [
@@ -136,6 +124,27 @@ class FlowNetwork(ObservationNetwork):
         return denoised.detach(), correction
 
 
+def make_flow_head(feature_dim: int, chunk_shape: tuple[int, int], hidden_units: int) -> nn.Sequential:
+    """Return the layers from `flow_inputs` to the expected chunk `[batch, chunk_size * action_dim]`."""
+    outputs = chunk_shape[0] * chunk_shape[1]
+    return nn.Sequential(
+        nn.Linear(outputs + feature_dim + 2 * _TIME_FREQUENCIES, hidden_units),
+        nn.SiLU(),
+        nn.Linear(hidden_units, hidden_units),
+        nn.SiLU(),
+        nn.Linear(hidden_units, hidden_units),
+        nn.SiLU(),
+        nn.Linear(hidden_units, outputs),
+    )
+
+
+def flow_inputs(features: torch.Tensor, noisy: torch.Tensor, time: torch.Tensor) -> torch.Tensor:
+    """Return one row for each noisy chunk `[batch, chunk_size, action_dim]` at flow time `[batch]`."""
+    octaves = 0.5 * math.pi * 2.0 ** torch.arange(_TIME_FREQUENCIES, device=time.device, dtype=time.dtype)
+    angles = time[:, None] * octaves
+    return torch.cat([noisy.flatten(1), features, angles.sin(), angles.cos()], dim=1)
+
+
 def _pad(prefix: Float32Array, shape: tuple[int, int]) -> Float32Array:
     """Return the prefix in a chunk's shape: cut, or padded with rows of zeros, which get no weight."""
     padded = np.zeros(shape, np.float32)
@@ -144,6 +153,6 @@ def _pad(prefix: Float32Array, shape: tuple[int, int]) -> Float32Array:
     return padded
 
 
-def _noise(sample: ModelInput, shape: tuple[int, int]) -> Float32Array:
+def draw_noise(sample: ModelInput, shape: tuple[int, int]) -> Float32Array:
     """Return standard normal noise that depends on the request's seed alone."""
     return np.random.default_rng(sample.seed).standard_normal(shape, np.float32)

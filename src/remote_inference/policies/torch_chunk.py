@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Serves a chunk network or a flow network from a folder.
+"""Serves any of the chunk policies from a folder.
 
 The folder holds `model.safetensors` (weights and normalisation) and `policy.json` (names, shapes and
 architecture). To serve another weights file of the folder, give the path of that file. Model space is
@@ -96,6 +96,11 @@ class TorchChunkPolicy:
             serving_mode=ServingMode.SHARED,
             max_batch=_MAX_BATCH,
         )
+
+    @property
+    def network(self) -> ObservationNetwork:
+        """The network in use, whose encoders another may be trained with."""
+        return self._network
 
     def make_processors(self) -> ChunkProcessors:
         return ChunkProcessors(self.config, self._action_mean, self._action_std)

@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Success of a policy in the simulator under a given latency, without ROS or a network.
 
-The chunks go through the robot's own queue. Time is counted in control ticks: the answer to an observation of
-tick k takes effect at tick k + ceil(latency / tick).
+The chunks go through the robot's own queue; see `emulated_robot` for the clock.
 """
 
 from __future__ import annotations
@@ -17,34 +16,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remote_inference.core.policy import Float32Array, Policy, PolicyObservation, Processors
-from remote_inference.core.robot.action_queue import (
-    ActionQueue,
-    ChunkSource,
-    DelayPolicy,
-    MergeMode,
-    QueuedAction,
-)
-from remote_inference.core.robot.config import RobotConfig
+from remote_inference.core.robot.action_queue import QueuedAction
 from remote_inference.core.seeds import make_seed
-from remote_inference.environments.belt_arm import EPISODE_LIMIT_S
-from remote_inference.environments.belt_arm.collect import JPEG_QUALITY, through_jpeg
+from remote_inference.environments.belt_arm import EPISODE_LIMIT_S, expert
+from remote_inference.environments.belt_arm.collect import CHUNK_SIZE, JPEG_QUALITY, through_jpeg
+from remote_inference.environments.belt_arm.emulated_robot import (
+    REQUEST_EVERY_TICKS,
+    Chunk,
+    EmulatedRobot,
+    Link,
+)
 from remote_inference.environments.belt_arm.scene import (
     BELT_SPEED_M_S,
-    CONTROL_HZ,
     IMAGE_FEATURES,
     LIMITS,
+    MAX_STEP,
     BeltArm,
 )
-from remote_inference.environments.belt_arm.strategies import TRIM, Strategy
+from remote_inference.environments.belt_arm.strategies import RTC, TRIM, Strategy
 from remote_inference.paths import share_path
 
 SHIPPED_POLICY = share_path("config", "models", "belt_arm")
 SHIPPED_FLOW_POLICY = share_path("config", "models", "belt_arm_flow")
-REQUEST_EVERY_TICKS = 10
 
-_MAX_STEP = np.array(LIMITS.max_velocity) / CONTROL_HZ
 _REVOLUTE = slice(0, 5)  # the joints that are measured in radians
-_Chunk = tuple[Float32Array, Float32Array]  # model space, robot space: `[horizon, 6]` each
 
 
 @dataclass(frozen=True)
@@ -86,43 +81,81 @@ def evaluate(
     seeds: Iterable[int],
     *,
     latency_s: float = 0.0,
+    jitter_s: float = 0.0,
+    hint_error_s: float = 0.0,
     strategy: Strategy = TRIM,
+    request_every_ticks: int = REQUEST_EVERY_TICKS,
     belt_speed_m_s: float = BELT_SPEED_M_S,
     cameras_black: bool = False,
     jpeg_quality: int | None = JPEG_QUALITY,
 ) -> Evaluation:
-    """Run one episode per seed under the velocity limit of `LIMITS`; `jpeg_quality` None sends raw pixels."""
+    """Run one episode per seed under the velocity limit of `LIMITS`; `jpeg_quality` None sends raw pixels.
+
+    latency_s, jitter_s, hint_error_s: of the `Link` between the robot and the policy.
+    """
     arm = BeltArm(belt_speed_m_s=belt_speed_m_s, render=not cameras_black)
     observer = _Observer(arm, policy, jpeg_quality, cameras_black)
-    latency_ticks = math.ceil(latency_s * CONTROL_HZ - 1e-9)
+
+    def start(seed: int) -> EmulatedRobot:
+        observer.reset()
+        link = Link(latency_s, jitter_s=jitter_s, hint_error_s=hint_error_s, seed=seed)
+        return EmulatedRobot(strategy, link, observer.chunk, request_every_ticks=request_every_ticks)
+
+    try:
+        return _run(arm, seeds, start)
+    finally:
+        arm.close()
+
+
+def evaluate_expert(
+    seeds: Iterable[int], *, latency_s: float, is_told: bool, chunk_size: int = CHUNK_SIZE
+) -> Evaluation:
+    """Let the expert itself answer, who knows the cube's true position, one episode per seed.
+
+    is_told: the plan is for the moment of arrival, after what is executed until then; else it is for the
+    present, as in the labels of policies that are trained without delay.
+    """
+    arm = BeltArm(render=False)
+
+    def ask(_: Float32Array | None, rows: Float32Array | None, delay_steps: int) -> Chunk:
+        if is_told:
+            chunk = expert.continue_rows(arm, rows, delay_steps, chunk_size)
+        else:
+            chunk = expert.plan_from(arm, chunk_size)
+        return chunk, chunk
+
+    try:
+        return _run(arm, seeds, lambda seed: EmulatedRobot(RTC, Link(latency_s, seed=seed), ask))
+    finally:
+        arm.close()
+
+
+def _run(arm: BeltArm, seeds: Iterable[int], start: Callable[[int], EmulatedRobot]) -> Evaluation:
+    """Run one episode per seed. start: returns the robot of a new episode."""
     times_s: list[float] = []
     at_seams: list[float] = []
     within_chunks: list[float] = []
     max_step = np.zeros(len(LIMITS.names))
     episodes = ticks = limited = 0
-    try:
-        for seed in seeds:
-            episodes += 1
-            arm.reset(seed)
-            observer.reset()
-            robot = _Robot(strategy, latency_ticks, observer.chunk)
-            before: QueuedAction | None = None
-            while arm.sim_time_s < EPISODE_LIMIT_S and not arm.success:
-                previous = arm.command
-                action = robot.tick()
-                change = (action.robot.astype(np.float64) if action else previous) - previous
-                if action and before:
-                    step = float(np.abs(change[_REVOLUTE]).max())
-                    (within_chunks if action.source is before.source else at_seams).append(step)
-                before = action or before
-                max_step = np.maximum(max_step, np.abs(change))
-                arm.step(previous + np.clip(change, -_MAX_STEP, _MAX_STEP))
-                ticks += 1
-                limited += bool((np.abs(change) > _MAX_STEP + 1e-9).any())
-            if arm.success:
-                times_s.append(arm.sim_time_s)
-    finally:
-        arm.close()
+    for seed in seeds:
+        episodes += 1
+        arm.reset(seed)
+        robot = start(seed)
+        before: QueuedAction | None = None
+        while arm.sim_time_s < EPISODE_LIMIT_S and not arm.success:
+            previous = arm.command
+            action = robot.tick()
+            change = (action.robot.astype(np.float64) if action else previous) - previous
+            if action and before:
+                step = float(np.abs(change[_REVOLUTE]).max())
+                (within_chunks if action.source is before.source else at_seams).append(step)
+            before = action or before
+            max_step = np.maximum(max_step, np.abs(change))
+            arm.step(previous + np.clip(change, -MAX_STEP, MAX_STEP))
+            ticks += 1
+            limited += bool((np.abs(change) > MAX_STEP + 1e-9).any())
+        if arm.success:
+            times_s.append(arm.sim_time_s)
     mean_time_s = float(np.mean(times_s)) if times_s else math.nan
     return Evaluation(
         episodes,
@@ -148,7 +181,9 @@ class _Observer:
     def reset(self) -> None:
         self._processors.reset()
 
-    def chunk(self, prefix_model: Float32Array | None, delay_steps: int) -> _Chunk:
+    def chunk(
+        self, prefix_model: Float32Array | None, prefix_robot: Float32Array | None, delay_steps: int
+    ) -> Chunk:
         """Return the policy's chunk for the present."""
         state = self._arm.joint_positions().astype(np.float32)
         images = {feature: self._image(camera) for camera, feature in IMAGE_FEATURES.items()}
@@ -158,6 +193,7 @@ class _Observer:
             task="",
             inference_delay_steps=delay_steps,
             prefix_model=prefix_model,
+            prefix_robot=prefix_robot,
             seed=make_seed([state, *map(np.ascontiguousarray, images.values())]),
         )
         (chunk_model,) = self._policy.predict([self._processors.pre(observation)])
@@ -169,70 +205,3 @@ class _Observer:
             return np.zeros((height, width, channels), np.uint8)
         image = self._arm.render(camera)
         return image if self._jpeg_quality is None else through_jpeg(image, self._jpeg_quality)
-
-
-@dataclass(frozen=True)
-class _Answer:
-    """A chunk on its way, and what was true when it was asked for."""
-
-    tick: int
-    executed: int
-    chunk: _Chunk
-
-
-class _Robot:
-    """The robot's queue and its one request in flight, on a clock that counts `tick` calls."""
-
-    def __init__(
-        self, strategy: Strategy, latency_ticks: int, ask: Callable[[Float32Array | None, int], _Chunk]
-    ) -> None:
-        """ask: returns the chunk for the present, of a prefix and a delay [control ticks]."""
-        config = RobotConfig.model_validate(strategy.parameters)
-        self._queue = ActionQueue(DelayPolicy(config.delay_policy))
-        self._merge_mode = MergeMode(config.merge_mode)
-        self._horizon = config.execution_horizon or None
-        self._blocking = config.request_mode == "blocking"
-        self._sends_prefix = strategy.sends_prefix
-        self._latency_ticks = latency_ticks
-        self._ask = ask
-        self._ticks = 0
-        self._requests = 0
-        self._asked_tick = 0
-        self._pending: _Answer | None = None
-
-    def tick(self) -> QueuedAction | None:
-        """Return the action of this control tick, None when there is nothing to execute."""
-        if self._pending is None and self._wants_request():
-            prefix = self._queue.left_over() if self._sends_prefix else None
-            chunk = self._ask(prefix, self._latency_ticks)
-            self._pending = _Answer(self._ticks, self._queue.executed, chunk)
-            self._asked_tick = self._ticks
-        if self._pending is not None and self._ticks - self._pending.tick >= self._latency_ticks:
-            self._merge(self._pending)
-            self._pending = None
-        self._ticks += 1
-        return self._queue.get()
-
-    def _wants_request(self) -> bool:
-        if not len(self._queue):
-            return True
-        return not self._blocking and self._ticks - self._asked_tick >= REQUEST_EVERY_TICKS
-
-    def _merge(self, answer: _Answer) -> None:
-        self._requests += 1
-        source = ChunkSource(
-            capture_ns=round(answer.tick / CONTROL_HZ * 1e9),
-            session_id="",
-            seq_id=self._requests,
-            episode_id=0,
-            policy_version="",
-            task="",
-        )
-        self._queue.merge(
-            source,
-            *answer.chunk,
-            self._merge_mode,
-            latency_steps=self._latency_ticks,
-            executed_before=answer.executed,
-            horizon=self._horizon,
-        )

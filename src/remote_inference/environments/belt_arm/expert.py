@@ -15,7 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remote_inference.environments.belt_arm import kinematics
-from remote_inference.environments.belt_arm.scene import CONTROL_HZ, GRIPPER_OPEN_M, BeltArm
+from remote_inference.environments.belt_arm.scene import (
+    CONTROL_HZ,
+    GRIPPER_OPEN_M,
+    LIMITS,
+    MAX_STEP,
+    BeltArm,
+)
 
 GRASP_HEIGHT_M = 0.012
 
@@ -29,6 +35,7 @@ _AROUND_CUBE_M = 0.022
 _LOW_M = 0.03
 _CLOSING_BELOW_M = 0.75 * GRIPPER_OPEN_M
 _CLOSED_BELOW_M = 0.012
+_RELEASED_ABOVE_M = 0.016
 _ACTUATOR_LAG_S = 2 / CONTROL_HZ + 0.03
 
 
@@ -41,6 +48,38 @@ def is_held(arm: BeltArm) -> bool:
 def plan_from(arm: BeltArm, horizon: int) -> NDArray[np.float32]:
     """Return the expert's chunk `[horizon, 6]` for the present state of `arm`."""
     return plan(arm.command, arm.cube_position, arm.belt_speed_m_s, is_held(arm), horizon)
+
+
+def continue_rows(
+    arm: BeltArm, rows: NDArray[np.float32] | None, delay_ticks: int, horizon: int
+) -> NDArray[np.float32]:
+    """Return the chunk `[horizon, 6]` that begins with the rows executed within the delay, then goes on."""
+    executed = np.empty((0, 6), np.float32) if rows is None else rows[:delay_ticks]
+    return np.concatenate([executed, plan_after(arm, executed, delay_ticks, horizon - len(executed))])
+
+
+def plan_after(
+    arm: BeltArm, rows: NDArray[np.float32], delay_ticks: int, horizon: int
+) -> NDArray[np.float32]:
+    """Return the expert's chunk `[horizon, 6]` for the moment `delay_ticks` from now.
+
+    rows: joint targets `[n, 6]` executed meanwhile, one in each tick; with fewer rows than ticks the arm then
+    stands still. What happens is foreseen without physics: the tip is where it is commanded to be, the cube
+    moves with the belt or, once the gripper is closed on it, with the tip.
+    """
+    command, held = arm.command, is_held(arm)
+    x, y, z = arm.cube_position.tolist()
+    for tick in range(delay_ticks):
+        if tick < len(rows):
+            command = command + np.clip(rows[tick] - command, -MAX_STEP, MAX_STEP)
+            command = np.clip(command, LIMITS.lower, LIMITS.upper)
+        tip, gripper = kinematics.forward(command.tolist()), float(command[5])
+        held = (held and gripper < _RELEASED_ABOVE_M) or _is_closed_on(tip, gripper, x, y)
+        if held:
+            x, y = tip[:2]
+        else:
+            y += arm.belt_speed_m_s / CONTROL_HZ
+    return plan(command, (x, y, z), arm.belt_speed_m_s, held, horizon)
 
 
 def plan(

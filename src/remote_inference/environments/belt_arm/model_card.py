@@ -15,12 +15,8 @@ from remote_inference.environments.belt_arm.collect import (
     POLICY_IMAGE_HEIGHT,
     POLICY_IMAGE_WIDTH,
 )
-from remote_inference.environments.belt_arm.evaluate import (
-    REQUEST_EVERY_TICKS,
-    Evaluation,
-    Steps,
-    evaluate,
-)
+from remote_inference.environments.belt_arm.emulated_robot import REQUEST_EVERY_TICKS
+from remote_inference.environments.belt_arm.evaluate import Evaluation, Steps, evaluate
 from remote_inference.environments.belt_arm.scene import BELT_SPEED_M_S, IMAGE_HEIGHT, IMAGE_WIDTH
 from remote_inference.environments.belt_arm.strategies import BLOCKING, NO_TRIM, RTC, TRIM, Strategy
 

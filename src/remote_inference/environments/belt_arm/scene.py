@@ -29,6 +29,7 @@ __all__ = [
     "IMAGE_WIDTH",
     "JOINT_NAMES",
     "LIMITS",
+    "MAX_STEP",
     "BeltArm",
     "JointLimits",
     "RenderingUnavailableError",
@@ -68,6 +69,8 @@ LIMITS = JointLimits(
     upper=(1.6, 1.6, 3.0, 3.0, 1.6, GRIPPER_OPEN_M),
     max_velocity=(3.6, 3.6, 5.4, 3.6, 3.6, 0.42),
 )
+MAX_STEP: Float64Array = np.array(LIMITS.max_velocity) / CONTROL_HZ
+"""Of each joint in one control tick."""
 
 
 class BeltArm:

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Trains the belt arm's networks on the expert's chunks: one by regression, one by flow matching."""
+"""Trains the belt arm's networks on the expert's chunks, by regression and by flow matching."""
 
 from __future__ import annotations
 
@@ -8,13 +8,28 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
+from remote_inference.core.policy import Float32Array
 from remote_inference.environments.belt_arm.collect import Dataset
-from remote_inference.policies.chunk_config import FlowConfig, RegressionConfig
-from remote_inference.policies.chunk_network import ChunkNetwork
+from remote_inference.environments.belt_arm.collect_delayed import DelayedDataset
+from remote_inference.policies.chunk_config import (
+    FlowConfig,
+    PrefixFlowConfig,
+    PrefixRegressionConfig,
+    RegressionConfig,
+)
+from remote_inference.policies.chunk_network import ChunkNetwork, ObservationNetwork
 from remote_inference.policies.flow_network import FlowNetwork
+from remote_inference.policies.prefix_network import (
+    PrefixChunkNetwork,
+    PrefixFlowNetwork,
+    PrefixNetwork,
+    Wait,
+)
 
 _WARMUP_STEPS = 100
 _LOWEST_LEARNING_RATE_SHARE = 0.02
@@ -73,11 +88,9 @@ def train_flow(
     torch.set_num_threads(1)
     torch.manual_seed(config.seed)
     network = policy.make_network()
-    shared = {name: value for name, value in teacher.state_dict().items() if not name.startswith("head.")}
-    network.load_state_dict(shared, strict=False)
-    network.encoders.requires_grad_(False)
+    _take_encoders(network, teacher)
     states = torch.from_numpy(dataset.states)
-    views = _views(network, dataset)
+    views = torch.from_numpy(see(network, dataset.images, dataset.states))
     targets = (torch.from_numpy(dataset.chunks) - network.action_mean) / network.action_std
 
     def loss() -> torch.Tensor:
@@ -85,25 +98,109 @@ def train_flow(
         state = (_with_noise(states[frames]) - network.state_mean) / network.state_std
         features = torch.cat([views[frames], state], dim=1)
         chunk = targets[frames]
-        time = torch.rand(len(frames))
-        noisy = torch.lerp(torch.randn_like(chunk), chunk, time[:, None, None])
-        error = (network(features, noisy, time) - chunk).square().mean((1, 2))
-        mean: torch.Tensor = (error / (1.0 - time + _TIME_MARGIN)).mean()
-        return mean
+        return _flow_loss(lambda noisy, time: network(features, noisy, time), chunk)
 
     _minimise(loss, network, config, lambda step, value: progress(f"flow: step {step}, loss {value:.4f}"))
     return network.eval()
 
 
+def train_prefix(
+    dataset: DelayedDataset,
+    policy: PrefixRegressionConfig,
+    teacher: ObservationNetwork,
+    config: TrainingConfig,
+    progress: Callable[[str], None] = print,
+) -> PrefixChunkNetwork:
+    """Return a network that continues what is executed, with the encoders of `teacher` that saw the data."""
+    torch.set_num_threads(1)
+    torch.manual_seed(config.seed)
+    network = policy.make_network()
+    _take_encoders(network, teacher)
+    draw = _motions(network, dataset, config.batch_size)
+
+    def loss() -> torch.Tensor:
+        inputs, motion = draw()
+        distance: torch.Tensor = (network(inputs) - motion).abs().mean()
+        return distance
+
+    _minimise(loss, network, config, lambda step, value: progress(f"prefix: step {step}, L1 {value:.4f}"))
+    return network.eval()
+
+
+def train_prefix_flow(
+    dataset: DelayedDataset,
+    policy: PrefixFlowConfig,
+    teacher: ObservationNetwork,
+    config: TrainingConfig,
+    progress: Callable[[str], None] = print,
+) -> PrefixFlowNetwork:
+    """Return a flow network in place of `train_prefix`'s regression."""
+    torch.set_num_threads(1)
+    torch.manual_seed(config.seed)
+    network = policy.make_network()
+    _take_encoders(network, teacher)
+    draw = _motions(network, dataset, config.batch_size)
+
+    def loss() -> torch.Tensor:
+        inputs, motion = draw()
+        return _flow_loss(lambda noisy, time: network(inputs, noisy, time), motion)
+
+    _minimise(loss, network, config, lambda step, value: progress(f"prefix flow: step {step}, {value:.4f}"))
+    return network.eval()
+
+
 @torch.no_grad()
-def _views(network: FlowNetwork, dataset: Dataset) -> torch.Tensor:
-    """Return the encoders' features `[frames, cameras * features]`, without the joint state."""
-    states = torch.from_numpy(dataset.states)
+def see(network: ObservationNetwork, images: NDArray[np.uint8], states: Float32Array) -> Float32Array:
+    """Return what the encoders see: features `[frames, cameras * features]`, without the joint state.
+
+    images: `[frames, cameras, 3, height, width]`. states: `[frames, 6]`, which say the type.
+    """
     features = [
-        network.observe(images.unbind(1), state)[:, : -states.shape[1]]
-        for images, state in zip(torch.from_numpy(dataset.images).split(256), states.split(256), strict=True)
+        network.observe(some.unbind(1), state)[:, : -states.shape[1]]
+        for some, state in zip(
+            torch.from_numpy(images).split(256), torch.from_numpy(states).split(256), strict=True
+        )
     ]
-    return torch.cat(features)
+    return torch.cat(features).numpy()
+
+
+def _take_encoders(network: ObservationNetwork, teacher: ObservationNetwork) -> None:
+    """Copy encoders and normalisation; they are not trained further."""
+    shared = {name: value for name, value in teacher.state_dict().items() if not name.startswith("head.")}
+    network.load_state_dict(shared, strict=False)
+    network.encoders.requires_grad_(False)
+
+
+def _motions(
+    network: PrefixNetwork, dataset: DelayedDataset, batch_size: int
+) -> Callable[[], tuple[torch.Tensor, torch.Tensor]]:
+    """Return a function that draws a batch: the head's inputs, and the plans relative to the newest row."""
+    states, views = torch.from_numpy(dataset.states), torch.from_numpy(dataset.views)
+    frame, plans = torch.from_numpy(dataset.frame), torch.from_numpy(dataset.plans)
+    rows = (torch.from_numpy(dataset.rows) - network.action_mean) / network.action_std
+    executed, ticks = torch.from_numpy(dataset.executed), torch.from_numpy(dataset.ticks)
+
+    def draw() -> tuple[torch.Tensor, torch.Tensor]:
+        chosen = torch.randint(len(plans), (batch_size,))
+        state = states[frame[chosen]]
+        normalised = (_with_noise(state) - network.state_mean) / network.state_std
+        features = torch.cat([views[frame[chosen]], normalised], dim=1)
+        wait = Wait(rows[chosen], executed[chosen], ticks[chosen])
+        inputs, newest = network.encode(features, state, wait)
+        targets = (plans[chosen] - network.action_mean) / network.action_std
+        return inputs, targets - newest[:, None]
+
+    return draw
+
+
+def _flow_loss(
+    network: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], chunk: torch.Tensor
+) -> torch.Tensor:
+    """Return the loss of a network that predicts `chunk` from a noisy one and the flow time."""
+    time = torch.rand(len(chunk))
+    noisy = torch.lerp(torch.randn_like(chunk), chunk, time[:, None, None])
+    error = (network(noisy, time) - chunk).square().mean((1, 2))
+    return (error / (1.0 - time + _TIME_MARGIN)).mean()
 
 
 def _with_noise(states: torch.Tensor) -> torch.Tensor:
