@@ -92,7 +92,7 @@ def time_warm_up(manifest: Path) -> tuple[PolicySpec, float]:
     """Load a manifest's policy; return its spec and the request time that the warm-up measures [s]."""
     content = load_manifest(manifest)
     policy = load_policy(content.model)
-    decoder = RequestDecoder(content, policy.spec.image_shapes)
+    decoder = RequestDecoder(content, policy.spec)
     rehearsal = Rehearsal(policy, decoder, *sample_request(policy.spec, ""))
     try:
         return policy.spec, warm_up(policy, rehearsal, WARM_UP, time.monotonic_ns)

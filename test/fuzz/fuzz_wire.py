@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from builders import make_offer
+from builders import make_offer, make_spec
 from fuzz_target import Target
 from mutation import spoil_bytes, spoil_message
 from rclpy.serialization import deserialize_message, serialize_message
@@ -58,7 +58,9 @@ MANIFEST = Manifest(model=ModelSource(backend="hold", path="policy.json"), defau
 JOINTS = StateSource(
     topic="joint_states", type="sensor_msgs/msg/JointState", field="position", names=("shoulder", "elbow")
 )
-_DECODER = RequestDecoder(MANIFEST, [image.name for image in OFFER.images])
+_CAMERAS = {image.name: (8, 12, 3) for image in OFFER.images}
+_DECODER = RequestDecoder(MANIFEST, make_spec(image_shapes=_CAMERAS))
+_HISTORY_DECODER = RequestDecoder(MANIFEST, make_spec(image_shapes=_CAMERAS, observation_steps=3))
 
 
 def _images() -> tuple[list[CompressedImage], list[Image]]:
@@ -92,6 +94,28 @@ def _read_observation(data: bytes) -> None:
     _, message = _DECODER.request(data)
     _DECODER.observation(message, OFFER)
     unpack_extras(message.extras)
+
+
+def _histories() -> list[bytes]:
+    """Return observations of three steps; in the second, the cameras have not renewed their images."""
+    (images, raw_images), empty, raw_empty = _images(), [CompressedImage()] * 2, [Image()]
+    whole = Observation(
+        schema_version=SCHEMA_VERSION_MAX,
+        session_id="s",
+        state=[0.1, 0.2],
+        images=images,
+        raw_images=raw_images,
+        history_steps=2,
+        history_state=[0.1, 0.2, 0.3, 0.4],
+        history_images=[*images, *empty],
+        history_raw_images=[*raw_images, *raw_empty],
+    )
+    return [serialize_message(whole)]
+
+
+def _read_history(data: bytes) -> None:
+    _, message = _HISTORY_DECODER.request(data)
+    _HISTORY_DECODER.observation(message, OFFER)
 
 
 def _chunks() -> list[bytes]:
@@ -153,6 +177,7 @@ def _read_status(message: ServerStatus) -> None:
 
 TARGETS = (
     Target("observation", _read_observation, _observations, spoil_message(Observation), (WireError,), 3),
+    Target("history", _read_history, _histories, spoil_message(Observation), (WireError,), 3),
     Target("chunk", chunk_from_bytes, _chunks, spoil_message(ActionChunk), (WireError,), 6),
     Target("extras", unpack_extras, _extras, spoil_bytes, (WireError,), 12, "extras: "),
     Target("jpeg", decode_jpeg, lambda: [encode_jpeg(RGB, 90)], spoil_bytes, (ImageError,), 6),

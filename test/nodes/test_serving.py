@@ -192,7 +192,7 @@ def test_the_warm_up_serves_what_a_robot_would_send(supports_rtc: bool) -> None:
         continuation=Continuation.GUIDANCE if supports_rtc else Continuation.NONE,
     )
     manifest = Manifest(model=ModelSource(backend="hold", path="x"), default_task="wave")
-    decoder = RequestDecoder(manifest, spec.image_shapes)
+    decoder = RequestDecoder(manifest, spec)
     data, offer = sample_request(spec, "wave")
     _, message = decoder.request(data)
     observation = decoder.observation(message, offer)
@@ -207,6 +207,29 @@ def test_the_warm_up_serves_what_a_robot_would_send(supports_rtc: bool) -> None:
         assert observation.prefix_model.shape == (20, 2)
     else:
         assert observation.prefix_model is None
+    assert observation.past == ()
+
+
+def test_the_sample_request_has_images_of_its_own_for_each_step_that_the_policy_sees() -> None:
+    spec = PolicySpec(
+        name="p",
+        revision="1",
+        fingerprint="f",
+        state_names=("a", "b", "c"),
+        action_names=JOINTS,
+        image_shapes={"rgb": (48, 64, 3), "depth": (32, 24, 1)},
+        chunk_size=20,
+        trained_fps=30.0,
+        observation_steps=3,
+    )
+    manifest = Manifest(model=ModelSource(backend="hold", path="x"), default_task="wave")
+    decoder = RequestDecoder(manifest, spec)
+    data, offer = sample_request(spec, "wave")
+    observation = decoder.observation(decoder.request(data)[1], offer)
+    assert observation.states.shape == (3, 3)
+    for feature in spec.image_shapes:
+        assert len({id(image) for image in observation.image_steps(feature)}) == 3
+    assert judge(offer, spec, TERMS).accepted
 
 
 def test_closing_ends_before_the_executor_counts_as_stuck() -> None:

@@ -16,10 +16,11 @@ import pytest
 from builtin_interfaces.msg import Time
 from rclpy.serialization import deserialize_message, serialize_message
 from rosidl_parser.definition import AbstractSequence, AbstractString, BasicType
-from sensor_msgs.msg import CompressedImage
+from sensor_msgs.msg import CompressedImage, Image
 
 from remote_inference.core.exchange import Chunk, ChunkStatus, Request
 from remote_inference.wire import (
+    SensedStep,
     bytes_field,
     chunk_to_message,
     image_to_message,
@@ -29,6 +30,16 @@ from remote_inference.wire import (
 
 GOLDEN = Path(__file__).parent / "golden"
 STAMP = Time(sec=1700000000, nanosec=123456789)
+
+
+def encoded(data: bytes) -> CompressedImage:
+    return CompressedImage(format="jpeg", data=bytes_field(data))
+
+
+def raw_image(first: int) -> Image:
+    image = image_to_message(np.arange(first, first + 18, dtype=np.uint8).reshape(2, 3, 3))
+    image.is_bigendian = 0
+    return image
 
 
 def observation():
@@ -45,10 +56,13 @@ def observation():
         prefix_model=np.array([[0.5, 1.5], [2.5, 3.5]], np.float32),
         prefix_robot=np.array([[-0.5, -1.5], [-2.5, -3.5]], np.float32),
     )
-    raw = image_to_message(np.arange(18, dtype=np.uint8).reshape(2, 3, 3))
-    raw.is_bigendian = 0
-    images = [CompressedImage(format="jpeg", data=bytes_field(b"front camera")), raw]
-    message = observation_to_message(request, np.array([0.25, -0.75, 8.0], np.float32), images, STAMP)
+    images = [encoded(b"front camera"), raw_image(0)]
+    past = [
+        SensedStep(np.array([1.25, -1.75, 9.0], np.float32), [encoded(b"front before"), raw_image(1)]),
+        SensedStep(np.array([2.25, -2.75, 10.0], np.float32), images),
+    ]
+    state = np.array([0.25, -0.75, 8.0], np.float32)
+    message = observation_to_message(request, state, images, STAMP, past)
     message.extras = pack_extras({"note": "golden"})
     return message
 

@@ -25,12 +25,12 @@ from remote_inference.wire import (
     bytes_field,
     encode_jpeg,
     encode_png,
+    image_decoding,
     image_to_message,
     observation_from_message,
     observation_to_message,
     request_from_message,
 )
-from remote_inference.wire import observation as wire_observation
 
 REQUEST = Request("session-1", 2, 17, 3, True, 123456789, "pick up the red cube", 4)
 OFFER = SessionOffer(
@@ -250,7 +250,7 @@ def test_encoded_images_are_decoded_in_parallel(monkeypatch):
             both.wait()  # breaks unless the other image is being decoded at the same time
         return np.zeros((1, 1), np.uint8)
 
-    monkeypatch.setattr(wire_observation, "_DECODERS", {"jpeg": decode, "png": decode})
+    monkeypatch.setattr(image_decoding, "_DECODERS", {"jpeg": decode, "png": decode})
     message = observation()
     for image in message.images:
         image.data = bytes_field(b"mine")
@@ -259,7 +259,7 @@ def test_encoded_images_are_decoded_in_parallel(monkeypatch):
 
 def test_a_request_that_fails_leaves_no_image_in_the_decoding_pool(monkeypatch):
     """All requests share the pool's threads: leftover images would delay the next request."""
-    threads = wire_observation._DECODING_THREADS
+    threads = image_decoding._DECODING_THREADS
     at_work, go_on, begun, done = threading.Semaphore(0), threading.Event(), [], []
 
     def decode(data):
@@ -277,8 +277,8 @@ def test_a_request_that_fails_leaves_no_image_in_the_decoding_pool(monkeypatch):
         go_on.set()
         return wait(futures)
 
-    monkeypatch.setattr(wire_observation, "_DECODERS", {"jpeg": decode})
-    monkeypatch.setattr(wire_observation, "wait", let_go_and_wait)
+    monkeypatch.setattr(image_decoding, "_DECODERS", {"jpeg": decode})
+    monkeypatch.setattr(image_decoding, "wait", let_go_and_wait)
     features = tuple(ImageFeature(f"images.{number}", "jpeg") for number in range(4 * threads))
     contents = [b"bad", *[b"good"] * (len(features) - 1)]
     message = observation()
@@ -287,7 +287,7 @@ def test_a_request_that_fails_leaves_no_image_in_the_decoding_pool(monkeypatch):
     with pytest.raises(ImageError, match=r"images\.0: "):
         observation_from_message(message, replace(OFFER, images=features))
     assert len(begun) == len(done) == threads
-    wire_observation._decoding_pool().submit(bool).result(10.0)
+    image_decoding._decoding_pool().submit(bool).result(10.0)
     assert len(begun) == threads
 
 

@@ -43,6 +43,7 @@ offers = st.builds(
     fps=float32,
     task=text,
     wants_rtc=st.booleans(),
+    max_observation_steps=st.integers(1, 2**32 - 1),
 )
 replies = st.builds(
     SessionReply,
@@ -55,6 +56,7 @@ replies = st.builds(
     schema_version=uint16,
     action_names=texts,
     chunk_size=uint32,
+    observation_steps=st.integers(1, 2**32 - 1),
     trained_fps=float32,
     rtc=st.booleans(),
     serving_mode=text,
@@ -192,3 +194,8 @@ def test_a_namespace_too_long_for_one_of_the_topics_is_refused():
     offer_from_request(OpenSession.Request(robot_namespace=longest))
     with pytest.raises(WireError, match="robot_namespace: found"):
         offer_from_request(OpenSession.Request(robot_namespace=f"{longest}a"))
+
+
+def test_a_peer_that_knows_no_history_sends_and_wants_the_present_alone():
+    assert offer_from_request(OpenSession.Request(robot_namespace="/arm")).max_observation_steps == 1
+    assert reply_from_response(OpenSession.Response()).observation_steps == 1

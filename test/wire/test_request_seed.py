@@ -11,6 +11,7 @@ import pytest
 from builders import make_spec
 from builtin_interfaces.msg import Time
 from rclpy.serialization import serialize_message
+from sensor_msgs.msg import CompressedImage
 
 from remote_inference.core.policy import Continuation
 from remote_inference.core.server.manifest import Manifest, ModelSource
@@ -18,7 +19,7 @@ from remote_inference.msg import Observation
 from remote_inference.wire.request_decoder import RequestDecoder, sample_request
 from remote_inference.wire.serialized import read_message
 
-SPEC = make_spec(image_shapes={"rgb": (48, 64, 3)}, continuation=Continuation.GUIDANCE)
+SPEC = make_spec(image_shapes={"rgb": (48, 64, 3)}, continuation=Continuation.GUIDANCE, observation_steps=2)
 
 
 def seed_of(change: Callable[[Observation], Any] = lambda _: None, default_task: str = "") -> int:
@@ -27,7 +28,7 @@ def seed_of(change: Callable[[Observation], Any] = lambda _: None, default_task:
     message = read_message(data, Observation, "observation")
     change(message)
     manifest = Manifest(model=ModelSource(backend="hold", path="x"), default_task=default_task)
-    decoder = RequestDecoder(manifest, SPEC.image_shapes)
+    decoder = RequestDecoder(manifest, SPEC)
     _, message = decoder.request(serialize_message(message))
     return decoder.observation(message, offer).seed
 
@@ -59,9 +60,11 @@ def test_a_task_of_the_manifest_counts_as_one_of_the_robot():
         lambda message: message.prefix_robot.__setitem__(0, 0.5),
         lambda message: setattr(message, "inference_delay_steps", 2),
         lambda message: setattr(message, "task", "point"),
+        lambda message: message.history_state.__setitem__(0, 0.5),
         take_another_image,
+        lambda message: setattr(message, "history_images", [CompressedImage()]),
     ],
-    ids=["state", "prefix_model", "prefix_robot", "delay", "task", "image"],
+    ids=["state", "prefix_model", "prefix_robot", "delay", "task", "past state", "image", "past image"],
 )
 def test_every_part_of_the_content_counts(change: Callable[[Observation], Any]):
     assert seed_of(change) != seed_of()

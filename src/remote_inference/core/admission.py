@@ -9,11 +9,12 @@ from dataclasses import dataclass
 
 from remote_inference.core.contract import Contract
 from remote_inference.core.exchange import ImageFeature, SessionOffer, SessionReply, find_schema_problem
+from remote_inference.core.limits import MAX_OBSERVATION_STEPS
 from remote_inference.core.policy import PolicySpec, ServingMode
 
 # Rejections that violate the robot's contract; after any other, the next server may accept.
 CAMERAS_REJECTION = "cameras"
-FATAL_REJECTIONS = frozenset({"actions", CAMERAS_REJECTION, "state", "schema"})
+FATAL_REJECTIONS = frozenset({"actions", CAMERAS_REJECTION, "state", "history", "schema"})
 NAME_REJECTION = "name"  # another process has the robot's session
 INTERNAL_REJECTION = "internal"  # not a rule: the server itself failed
 ASPECT_RATIO_TOLERANCE = 0.05  # relative
@@ -74,6 +75,7 @@ def make_offer(
         robot_namespace=robot_namespace,
         client=client,
         client_instance_id=client_instance_id,
+        max_observation_steps=MAX_OBSERVATION_STEPS,
     )
 
 
@@ -112,6 +114,9 @@ def check_reply(offer: SessionOffer, reply: SessionReply, fingerprint: str | Non
         raise FatalMismatch(problem)
     if reply.chunk_size < 1:
         raise FatalMismatch(f"chunk_size: found {reply.chunk_size}, expected at least 1 row")
+    if not 1 <= reply.observation_steps <= offer.max_observation_steps:
+        expected = f"expected 1 to {offer.max_observation_steps}"
+        raise FatalMismatch(f"observation_steps: found {reply.observation_steps}, {expected}")
     if fingerprint is not None and reply.policy_fingerprint != fingerprint:
         raise FatalMismatch(
             f"policy fingerprint is {reply.policy_fingerprint}, expected {fingerprint} of the first session"
@@ -132,6 +137,13 @@ def _check_cameras(offer: SessionOffer, spec: PolicySpec, _: ServerTerms) -> str
 
 def _check_state(offer: SessionOffer, spec: PolicySpec, _: ServerTerms) -> str:
     return _compare_names("state", offer.state_names, "robot", spec.state_names, "policy")
+
+
+def _check_history(offer: SessionOffer, spec: PolicySpec, _: ServerTerms) -> str:
+    if offer.max_observation_steps >= spec.observation_steps:
+        return ""
+    most = offer.max_observation_steps
+    return f"policy needs observations of {spec.observation_steps} control ticks, robot sends {most} at most"
 
 
 def _check_schema(offer: SessionOffer, _spec: PolicySpec, _: ServerTerms) -> str:
@@ -176,6 +188,7 @@ RULES: dict[str, Rule] = {
     "actions": _check_actions,
     CAMERAS_REJECTION: _check_cameras,
     "state": _check_state,
+    "history": _check_history,
     "schema": _check_schema,
     NAME_REJECTION: _check_name,
     "task": _check_task,

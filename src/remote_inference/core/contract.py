@@ -23,7 +23,10 @@ class Contract(Document):
     """A robot's topics, names, rates and limits."""
 
     robot_type: Annotated[Name, Field(description="name of this kind of robot, for logs and status")]
-    fps: Annotated[Positive, Field(description="control rate; the policy's training rate [Hz]")]
+    fps: Annotated[
+        Positive,
+        Field(description="control rate; the policy's training rate, also that of the ticks it sees [Hz]"),
+    ]
     task: Annotated[
         str,
         Field(max_length=MAX_TASK_LENGTH, description="first instruction; empty: the server's default_task"),

@@ -108,6 +108,7 @@ class SessionOffer:
     client_instance_id: str = ""  # drawn by the robot's process at its start
     session_epoch: int = 0
     schema_version: int = SCHEMA_VERSION_MAX
+    max_observation_steps: int = 1  # control ticks that one observation can show
 
 
 @dataclass(frozen=True)
@@ -131,6 +132,7 @@ class SessionReply:
     schema_version: int = SCHEMA_VERSION_MAX
     action_names: Sequence[str] = ()
     chunk_size: int = 0
+    observation_steps: int = 1  # control ticks that each observation must show
     trained_fps: float = 0.0
     rtc: bool = False
     serving_mode: str = ""

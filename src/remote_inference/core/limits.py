@@ -7,6 +7,7 @@ from __future__ import annotations
 MAX_NAME_LENGTH = 256  # characters of a node, process, robot type, joint or camera
 MAX_TASK_LENGTH = 4096  # characters of an instruction
 MAX_CAMERAS = 16  # of one robot
+MAX_OBSERVATION_STEPS = 16  # control ticks that one observation shows, each with all cameras
 MAX_REMARK_LENGTH = 1024  # characters of a reason in an answer, a log or a request log
 MAX_QUOTE_LENGTH = 64  # characters of what was found, within a reason
 

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from remote_inference.core.limits import MAX_OBSERVATION_STEPS
 from remote_inference.errors import UserError
 
 Float32Array = NDArray[np.float32]
@@ -51,7 +52,8 @@ class PolicySpec:
     `image_shapes` maps each image feature to its training `(height, width, channels)`. `fingerprint` is what
     `core.fingerprint.make_fingerprint` returns for weights, configuration, processors, options and precision:
     equal fingerprints give equal chunks for equal observations. `observation_steps` is the number of control
-    ticks that one observation shows.
+    ticks that one observation shows: the present one and those before it, one control period apart. Raises
+    PolicyError when it is out of bounds.
     """
 
     name: str
@@ -66,6 +68,11 @@ class PolicySpec:
     observation_steps: int = 1
     serving_mode: ServingMode = ServingMode.SHARED
     max_batch: int = 1
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.observation_steps <= MAX_OBSERVATION_STEPS:
+            found = f"{self.name}: observation_steps: found {self.observation_steps}"
+            raise PolicyError(f"{found}, expected 1 to {MAX_OBSERVATION_STEPS}")
 
     @property
     def supports_rtc(self) -> bool:
@@ -100,6 +107,14 @@ def find_chunk_problem(spec: PolicySpec, chunk_model: Float32Array, chunk_robot:
 
 
 @dataclass(frozen=True)
+class PastStep:
+    """What the robot saw at an earlier control tick; state and images are as in PolicyObservation."""
+
+    state: Float32Array
+    images: Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
 class PolicyObservation:
     """One decoded request.
 
@@ -108,7 +123,8 @@ class PolicyObservation:
     `[rows, action_dim]`, row k for the k-th control tick after capture as in a chunk, or None when the
     robot's queue is drained. inference_delay_steps: control ticks from capture until the chunk arrives. seed:
     below 2**63, of everything random in the answer: a hash of the other fields, so that equal requests get
-    equal chunks.
+    equal chunks. past: the control ticks before, oldest first, `observation_steps - 1` of them; early in an
+    episode its first tick is repeated.
     """
 
     state: Float32Array
@@ -118,6 +134,19 @@ class PolicyObservation:
     prefix_model: Float32Array | None = None
     prefix_robot: Float32Array | None = None
     seed: int = 0
+    past: Sequence[PastStep] = ()
+
+    @property
+    def states(self) -> Float32Array:
+        """The states of all steps `[observation_steps, state_dim]`, oldest first, the present one last."""
+        return np.stack([*(step.state for step in self.past), self.state])
+
+    def image_steps(self, feature: str) -> tuple[NDArray[Any], ...]:
+        """Return a camera's images of all steps, oldest first, the present one last.
+
+        Steps between which the camera delivered nothing share one array.
+        """
+        return (*(step.images[feature] for step in self.past), self.images[feature])
 
     @property
     def executed_steps(self) -> int:

@@ -246,6 +246,8 @@ def _describe_manifest(path: Path, manifest: Manifest, spec: PolicySpec) -> Iter
     for name, (height, width, channels) in spec.image_shapes.items():
         yield f"  camera {name}: trained at {width}x{height}, {channels} channels"
     yield f"  actions: {', '.join(spec.action_names)}"
+    if spec.observation_steps > 1:
+        yield f"  each observation shows {spec.observation_steps} control ticks"
     seconds = spec.chunk_size / spec.trained_fps
     yield f"  chunks of {spec.chunk_size} rows at {spec.trained_fps:g} Hz, {seconds:.2f} s"
     yield f"  {'continues' if spec.supports_rtc else 'does not continue'} prefixes (RTC)"

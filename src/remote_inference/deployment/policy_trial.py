@@ -56,7 +56,7 @@ def try_policy(manifest: Manifest) -> Trial:
     """Load a policy, prepare it as its server does, and serve one more request. Raises what these raise."""
     with closing(load_policy(manifest.model)) as policy:
         sample = sample_request(policy.spec, manifest.default_task)
-        rehearsal = Rehearsal(policy, RequestDecoder(manifest, policy.spec.image_shapes), *sample)
+        rehearsal = Rehearsal(policy, RequestDecoder(manifest, policy.spec), *sample)
         readiness = make_ready(policy, rehearsal, manifest, time.monotonic_ns)
         speed = find_speed(policy.spec, readiness.request_s)
         (chunk,) = rehearsal.run()

@@ -22,7 +22,7 @@ from remote_inference.errors import UserError
 from remote_inference.recording.background_writer import BackgroundWriter
 
 SUFFIX = ".capture"
-VERSION = 2  # 2: batch_size
+VERSION = 3  # 2: batch_size; 3: observations with a history
 WAITING_MAX = 16  # captures; more are dropped, the newest first
 CLOSE_TIMEOUT_S = 5.0
 WARNING_PERIOD_S = 10.0

@@ -70,7 +70,7 @@ def replay(paths: Sequence[Path], manifest: Manifest) -> list[Replay]:
     captures = [(path, load_capture(path)) for path in paths]
     policy = load_policy(manifest.model)
     try:
-        decoder = RequestDecoder(manifest, policy.spec.image_shapes)
+        decoder = RequestDecoder(manifest, policy.spec)
         server = _Server(policy, decoder, BATCH_TOLERANCE[manifest.model.dtype])
         return [server.replay(path, capture) for path, capture in captures]
     finally:

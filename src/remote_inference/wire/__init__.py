@@ -22,6 +22,7 @@ from remote_inference.wire.commands import (
     make_command_reader,
     make_command_writer,
 )
+from remote_inference.wire.history import SensedStep
 from remote_inference.wire.images import (
     ImageError,
     decode_jpeg,
@@ -55,6 +56,7 @@ __all__ = [
     "CommandWriter",
     "ImageError",
     "JointReader",
+    "SensedStep",
     "SensorError",
     "WireError",
     "bytes_field",

@@ -4,9 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
-from functools import cache
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,22 +15,27 @@ from std_msgs.msg import Header
 
 from remote_inference.core.exchange import SCHEMA_VERSION_MAX, ImageFeature, Request, SessionOffer, no_rows
 from remote_inference.core.limits import MAX_TASK_LENGTH, find_length_problem
-from remote_inference.core.policy import Float32Array, PolicyObservation
+from remote_inference.core.policy import Float32Array, PastStep, PolicyObservation
 from remote_inference.msg import Observation
-from remote_inference.wire.arrays import ByteBuffer, WireError, float32_field, from_float32_field
-from remote_inference.wire.images import ImageError, decode_jpeg, decode_png, image_from_message
+from remote_inference.wire.arrays import WireError, float32_field, from_float32_field
+from remote_inference.wire.history import ReadyImage, SensedStep, read_history, write_history
+from remote_inference.wire.image_decoding import EncodedImage, decode_images
 from remote_inference.wire.schema import require_schema_version
 
-_DECODERS: dict[str, Callable[[ByteBuffer], NDArray[Any]]] = {"jpeg": decode_jpeg, "png": decode_png}
-_DECODING_THREADS = 4
+_Images = dict[str, NDArray[Any]]
 
 
 def observation_to_message(
-    request: Request, state: Float32Array, images: Sequence[CompressedImage | Image], stamp: Time
+    request: Request,
+    state: Float32Array,
+    images: Sequence[ReadyImage],
+    stamp: Time,
+    past: Sequence[SensedStep] = (),
 ) -> Observation:
     """Return the message of a request with its state `[state_dim]` and images, in the contract's order.
 
-    Raises WireError when the two prefixes differ in shape.
+    past: the control ticks before, oldest first, for a policy that sees them. Raises WireError when the two
+    prefixes differ in shape.
     """
     model = no_rows() if request.prefix_model is None else request.prefix_model
     robot = no_rows() if request.prefix_robot is None else request.prefix_robot
@@ -41,7 +44,7 @@ def observation_to_message(
             f"prefixes: found prefix_model {list(model.shape)} and prefix_robot {list(robot.shape)}, "
             "expected equal shapes"
         )
-    return Observation(
+    message = Observation(
         header=Header(stamp=stamp),
         schema_version=SCHEMA_VERSION_MAX,
         session_id=request.session_id,
@@ -59,18 +62,24 @@ def observation_to_message(
         prefix_model=float32_field(model),
         prefix_robot=float32_field(robot),
     )
+    write_history(message, past, SensedStep(state, images))
+    return message
 
 
 def observation_from_message(
-    message: Observation, offer: SessionOffer, needed: Collection[str] | None = None
+    message: Observation,
+    offer: SessionOffer,
+    needed: Collection[str] | None = None,
+    observation_steps: int = 1,
 ) -> PolicyObservation:
     """Return the decoded observation of the robot that made the offer.
 
-    needed: the cameras to decode, None for all that the robot offers.
+    needed: the cameras to decode, None for all that the robot offers. observation_steps: the policy's.
 
-    State and prefixes are read-only views into the message. Raises WireError when the schema version, the
-    state, the prefixes or the number of images differ from the offer, or the task is too long. Raises
-    ImageError, a WireError that names the feature, when an image has another format or cannot be decoded.
+    States and prefixes are read-only views into the message. Raises WireError when the schema version, the
+    state, the prefixes or the number of steps or images differ from the offer, or the task is too long.
+    Raises ImageError, a WireError that names the feature, when an image has another format or cannot be
+    decoded.
     """
     require_schema_version(message.schema_version, "observation")
     if problem := find_length_problem("task", message.task, MAX_TASK_LENGTH):
@@ -82,13 +91,20 @@ def observation_from_message(
     prefix_robot = from_float32_field(message.prefix_robot, prefix_shape, "prefix_robot")
     for prefix, what in ((prefix_model, "prefix_model"), (prefix_robot, "prefix_robot")):
         _require_finite(prefix, offer.action_names, what)
+    history = read_history(message, offer.images, len(offer.state_names), observation_steps)
+    for index, step in enumerate(history):
+        _require_finite(step.state, offer.state_names, f"history_state[{index}]")
+    features = [feature for feature in offer.images if needed is None or feature.name in needed]
+    arrived = [*(step.images for step in history), _pair_images(message, offer.images)]
+    *past_images, images = _decode(arrived, features)
     return PolicyObservation(
         state=state,
-        images=_decode_images(message, offer.images, needed),
+        images=images,
         task=message.task,
         inference_delay_steps=message.inference_delay_steps,
         prefix_model=prefix_model if message.prefix_length else None,
         prefix_robot=prefix_robot if message.prefix_length else None,
+        past=tuple(PastStep(step.state, seen) for step, seen in zip(history, past_images, strict=True)),
     )
 
 
@@ -106,43 +122,45 @@ def request_from_message(message: Observation) -> Request:
     )
 
 
-def _decode_images(
-    message: Observation, offered: Sequence[ImageFeature], needed: Collection[str] | None
-) -> dict[str, NDArray[Any]]:
-    features = [feature for feature in offered if needed is None or feature.name in needed]
-    arrived = _pair_images(message, offered)
-    encoded = [feature for feature in features if feature.encoding != "raw"]
-    # This thread decodes the first image, a pool the others: the libraries release the GIL.
-    begun = {
-        feature.name: _decoding_pool().submit(_decode, arrived[feature.name], feature)
-        for feature in encoded[1:]
-    }
-    try:
-        return {
-            feature.name: begun[feature.name].result()
-            if feature.name in begun
-            else _decode(arrived[feature.name], feature)
-            for feature in features
-        }
-    finally:  # when one image fails, the rest must not delay the next request
-        wait([future for future in begun.values() if not future.cancel()])
+def _decode(arrived: Sequence[Mapping[str, ReadyImage]], features: Sequence[ImageFeature]) -> list[_Images]:
+    """Return the decoded images of each step by feature, in the order of `arrived`: oldest step first.
+
+    A step without an image of a feature has that of the step after.
+    """
+    newest_first = list(enumerate(reversed(arrived)))
+    decoded = iter(
+        decode_images(
+            [
+                EncodedImage(_name(feature, before), feature.encoding, images[feature.name])
+                for before, images in newest_first
+                for feature in features
+                if feature.name in images
+            ]
+        )
+    )
+    steps: list[_Images] = []
+    for before, images in newest_first:
+        steps.append(
+            {
+                feature.name: next(decoded) if feature.name in images else steps[before - 1][feature.name]
+                for feature in features
+            }
+        )
+    return steps[::-1]
 
 
-def _pair_images(
-    message: Observation, features: Sequence[ImageFeature]
-) -> dict[str, CompressedImage | Image]:
-    """Return the images by feature."""
+def _name(feature: ImageFeature, before: int) -> str:
+    return f"{feature.name} at control tick -{before}" if before else feature.name
+
+
+def _pair_images(message: Observation, features: Sequence[ImageFeature]) -> dict[str, ReadyImage]:
+    """Return the images of the present tick by feature."""
     encoded = [feature for feature in features if feature.encoding != "raw"]
     raw = [feature for feature in features if feature.encoding == "raw"]
     _require_count(message.images, encoded, "images")
     _require_count(message.raw_images, raw, "raw_images")
     arrived = {feature.name: image for feature, image in zip(encoded, message.images, strict=True)}
     return arrived | {feature.name: image for feature, image in zip(raw, message.raw_images, strict=True)}
-
-
-@cache
-def _decoding_pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(_DECODING_THREADS, thread_name_prefix="decode")
 
 
 def _require_finite(values: Float32Array, names: Sequence[str], what: str) -> None:
@@ -158,14 +176,3 @@ def _require_count(found: Sequence[object], expected: Sequence[ImageFeature], wh
     if len(found) != len(expected):
         names = ", ".join(feature.name for feature in expected) or "none"
         raise WireError(f"{what}: found {len(found)}, expected {len(expected)} ({names})")
-
-
-def _decode(image: CompressedImage | Image, feature: ImageFeature) -> NDArray[Any]:
-    try:
-        if feature.encoding == "raw":
-            return image_from_message(image)
-        if image.format != feature.encoding:
-            raise ImageError(f"format: found {image.format!r}, expected {feature.encoding!r}")
-        return _DECODERS[feature.encoding](image.data)
-    except ImageError as error:
-        raise ImageError(f"{feature.name}: {error}") from error

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from remote_inference.core.seeds import make_seed
 from remote_inference.core.server.manifest import Manifest
 from remote_inference.msg import Observation
 from remote_inference.wire import (
+    SensedStep,
     WireError,
     bytes_field,
     encode_jpeg,
@@ -40,9 +41,10 @@ class RequestDecoder:
     Every observation gets a seed of its content: equal requests give equal seeds.
     """
 
-    def __init__(self, manifest: Manifest, cameras: Collection[str]) -> None:
-        """cameras: those that the policy uses; the images of others are not decoded."""
-        self._cameras = cameras
+    def __init__(self, manifest: Manifest, spec: PolicySpec) -> None:
+        """spec: of the policy; images of cameras that it does not use are not decoded."""
+        self._cameras = spec.image_shapes
+        self._observation_steps = spec.observation_steps
         self._default_task = manifest.default_task
         self._pin_task = manifest.pin_task
 
@@ -52,7 +54,7 @@ class RequestDecoder:
         return request_from_message(message), message
 
     def observation(self, message: Any, offer: SessionOffer) -> PolicyObservation:
-        observation = observation_from_message(message, offer, self._cameras)
+        observation = observation_from_message(message, offer, self._cameras, self._observation_steps)
         task = observation.task or self._default_task
         if self._pin_task and task != self._default_task:  # may have changed since admission
             raise WireError(f"task: found {task!r}, expected {self._default_task!r}, which is pinned")
@@ -65,6 +67,9 @@ def _content(message: Observation, task: str) -> Iterator[Any]:
     yield struct.pack("<QQ", message.inference_delay_steps, message.prefix_length)
     yield from (message.state, message.prefix_model, message.prefix_robot)
     yield from (image.data for image in (*message.images, *message.raw_images))
+    if message.history_steps:
+        yield message.history_state
+        yield from (image.data for image in (*message.history_images, *message.history_raw_images))
 
 
 def sample_request(spec: PolicySpec, task: str) -> tuple[bytes, SessionOffer]:
@@ -72,17 +77,18 @@ def sample_request(spec: PolicySpec, task: str) -> tuple[bytes, SessionOffer]:
 
     The sample has a prefix if the policy supports RTC: guidance is slower and needs a warm-up of its own.
     """
-    images = [_picture(shape) for shape in spec.image_shapes.values()]
+    *past, present = [_sample_step(spec) for _ in range(spec.observation_steps)]
     offer = SessionOffer(
         action_names=spec.action_names,
         state_names=spec.state_names,
         images=tuple(
             ImageFeature(name, image.format, *shape[:2])
-            for (name, shape), image in zip(spec.image_shapes.items(), images, strict=True)
+            for (name, shape), image in zip(spec.image_shapes.items(), present.images, strict=True)
         ),
         fps=spec.trained_fps,
         task=task,
         wants_rtc=spec.supports_rtc,
+        max_observation_steps=spec.observation_steps,
     )
     prefix = np.zeros((spec.chunk_size, spec.action_dim), np.float32) if spec.supports_rtc else None
     request = Request(
@@ -97,8 +103,14 @@ def sample_request(spec: PolicySpec, task: str) -> tuple[bytes, SessionOffer]:
         prefix_model=prefix,
         prefix_robot=prefix,
     )
+    message = observation_to_message(request, present.state, present.images, Time(), past)
+    return serialize_message(message), offer
+
+
+def _sample_step(spec: PolicySpec) -> SensedStep:
+    """Return a step with images of its own: it is decoded in the time that a moving robot's takes."""
     state = np.zeros(len(spec.state_names), np.float32)
-    return serialize_message(observation_to_message(request, state, images, Time())), offer
+    return SensedStep(state, [_picture(shape) for shape in spec.image_shapes.values()])
 
 
 def _picture(shape: tuple[int, int, int]) -> CompressedImage:

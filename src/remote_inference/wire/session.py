@@ -43,6 +43,7 @@ def offer_to_request(offer: SessionOffer) -> OpenSession.Request:
         fps=float(offer.fps),
         task=offer.task,
         wants_rtc=offer.wants_rtc,
+        max_observation_steps=offer.max_observation_steps,
     )
 
 
@@ -84,6 +85,7 @@ def offer_from_request(request: OpenSession.Request) -> SessionOffer:
         fps=request.fps,
         task=request.task,
         wants_rtc=request.wants_rtc,
+        max_observation_steps=max(1, request.max_observation_steps),
     )
 
 
@@ -132,6 +134,7 @@ def reply_to_response(reply: SessionReply) -> OpenSession.Response:
         schema_version=reply.schema_version,
         action_names=list(reply.action_names),
         chunk_size=reply.chunk_size,
+        observation_steps=reply.observation_steps,
         trained_fps=float(reply.trained_fps),
         rtc=reply.rtc,
         serving_mode=reply.serving_mode,
@@ -162,6 +165,7 @@ def reply_from_response(response: OpenSession.Response) -> SessionReply:
         schema_version=response.schema_version,
         action_names=tuple(response.action_names),
         chunk_size=response.chunk_size,
+        observation_steps=max(1, response.observation_steps),
         trained_fps=response.trained_fps,
         rtc=response.rtc,
         serving_mode=response.serving_mode,

@@ -12,6 +12,7 @@ from builders import CAMERA, ShiftProcessors, make_offer, make_spec, make_terms
 
 from remote_inference.core.admission import FatalMismatch, check_reply, judge
 from remote_inference.core.exchange import ImageFeature, SessionReply
+from remote_inference.core.limits import MAX_OBSERVATION_STEPS
 from remote_inference.core.policy import Continuation, ServingMode
 from remote_inference.core.server.session import Session, SessionRegistry
 
@@ -23,6 +24,7 @@ ROWS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any], list[str]]
     ("actions", {"action_names": ("elbow", "shoulder")}, {}, {}, ["action 0", "'elbow'", "'shoulder'"]),
     ("cameras", {"images": (DEPTH,)}, {}, {}, [CAMERA, DEPTH.name]),
     ("state", {"state_names": ("shoulder", "wrist")}, {}, {}, ["state 1", "'wrist'", "'elbow'"]),
+    ("history", {"max_observation_steps": 0}, {}, {}, ["1 control ticks", "0 at most"]),
     ("schema", {"schema_version": 9}, {}, {}, ["9", "1"]),
     ("name", {}, {"name_taken": True}, {}, ["/robot_1", "another process"]),
     ("task", {"task": "clap"}, {"pin_task": True}, {}, ["'clap'", "'wave'"]),
@@ -93,6 +95,27 @@ def test_a_camera_that_the_policy_does_not_use_is_a_warning():
     assert DEPTH.name in verdict.warnings[0]
 
 
+@pytest.mark.parametrize(("most", "accepted"), [(2, False), (3, True), (16, True)])
+def test_a_robot_must_be_able_to_send_as_many_steps_as_the_policy_sees(most: int, accepted: bool):
+    spec = make_spec(observation_steps=3)
+    verdict = judge(make_offer(max_observation_steps=most), spec, make_terms())
+    assert verdict.accepted == accepted
+    assert accepted or verdict.reason == (
+        "policy needs observations of 3 control ticks, robot sends 2 at most"
+    )
+
+
+def test_the_robot_s_own_node_can_send_what_any_policy_may_ask_for():
+    assert judge(make_offer(), make_spec(observation_steps=MAX_OBSERVATION_STEPS), make_terms()).accepted
+
+
+@pytest.mark.parametrize("steps", [0, 17])
+def test_a_robot_refuses_to_send_more_steps_than_it_keeps(steps: int):
+    reply = SessionRegistry("i1").reply(make_offer(), make_spec(), make_terms())
+    with pytest.raises(FatalMismatch, match=rf"observation_steps: found {steps}, expected 1 to 16"):
+        check_reply(make_offer(), replace(reply, observation_steps=steps), None)
+
+
 def test_another_task_is_welcome_unless_the_task_is_pinned():
     assert judge(make_offer(task="clap"), make_spec(), make_terms()).accepted
     assert judge(make_offer(), make_spec(), make_terms(pin_task=True)).accepted
@@ -159,7 +182,7 @@ def test_the_reply_tells_the_robot_everything_about_the_policy():
     assert reply.action_names == ("shoulder", "elbow")
     assert (reply.chunk_size, reply.trained_fps, reply.rtc, reply.serving_mode) == (20, 20.0, True, "shared")
     assert (reply.policy_name, reply.policy_revision, reply.policy_fingerprint) == ("waver", "1", "f1")
-    assert reply.schema_version == 1
+    assert (reply.schema_version, reply.observation_steps) == (1, 1)
     check_reply(make_offer(), reply, "f1")
 
 
@@ -174,7 +197,7 @@ def test_a_temporary_refusal_is_no_violation(rejection: str):
     check_reply(make_offer(), SessionReply(accepted=False, rejection=rejection), "f1")
 
 
-@pytest.mark.parametrize("rejection", ["actions", "cameras", "state", "schema"])
+@pytest.mark.parametrize("rejection", ["actions", "cameras", "state", "history", "schema"])
 def test_a_permanent_refusal_is_a_violation(rejection: str):
     with pytest.raises(FatalMismatch, match="the words"):
         check_reply(

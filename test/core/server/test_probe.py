@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import CHUNK_SIZE, ShiftProcessors, SteadyPolicy, make_spec
+from builders import CAMERA, CHUNK_SIZE, ShiftProcessors, SteadyPolicy, make_spec
 
 from remote_inference.core.policy import PolicyError, PolicyObservation, ServingMode
 from remote_inference.core.server.manifest import Manifest, ModelSource
@@ -51,6 +51,37 @@ def test_a_policy_that_remembers_nothing_may_be_shared():
 
 def test_a_policy_that_remembers_is_found_out_and_served_exclusively():
     assert find_serving_mode(RememberingPolicy(), "wave").mode is ServingMode.EXCLUSIVE
+
+
+class StepsProcessors(ShiftProcessors):
+    """Passes on the states of all steps, and notes the brightness of all images."""
+
+    def __init__(self, seen: list[list[int]]) -> None:
+        super().__init__()
+        self._seen = seen
+
+    def pre(self, observation: PolicyObservation) -> np.ndarray:
+        super().pre(observation)
+        self._seen.append([int(image.mean()) for image in observation.image_steps(CAMERA)])
+        return observation.states
+
+
+@pytest.mark.parametrize("observation_steps", [1, 3])
+def test_the_probe_shows_a_policy_as_many_different_steps_as_it_sees(observation_steps: int):
+    policy, seen = SteadyPolicy(observation_steps=observation_steps, max_batch=4), []
+    policy.make_processors = lambda: StepsProcessors(seen)  # type: ignore[method-assign]
+    states: list[np.ndarray] = []
+
+    def answer(batch: Sequence[np.ndarray]) -> list[np.ndarray]:
+        states.extend(batch)
+        return [np.tile(steps.mean(axis=0), (CHUNK_SIZE, 1)).astype(np.float32) for steps in batch]
+
+    policy.answer = answer
+    assert find_serving_mode(policy, "wave").mode is ServingMode.SHARED
+    require_batches_to_agree(policy, 4, make_manifest())
+    assert {steps.shape for steps in states} == {(observation_steps, 2)}
+    for steps, brightness in zip(states, seen, strict=False):
+        assert len({tuple(row) for row in steps}) == len(set(brightness)) == observation_steps
 
 
 class PlainProcessors(ShiftProcessors):

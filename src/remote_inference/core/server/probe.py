@@ -11,6 +11,7 @@ import numpy as np
 
 from remote_inference.core.policy import (
     Float32Array,
+    PastStep,
     Policy,
     PolicyError,
     PolicyObservation,
@@ -139,13 +140,19 @@ def _answers(
 
 
 def _observe(spec: PolicySpec, task: str, state: Float32Array, brightness: int) -> PolicyObservation:
-    """Return an observation of the training shapes, with a seed of its content."""
-    return PolicyObservation(
-        state=state,
-        images={name: np.full(shape, brightness, np.uint8) for name, shape in spec.image_shapes.items()},
-        task=task,
-        seed=make_seed([state, bytes([brightness]), task.encode()]),
-    )
+    """Return an observation of the training shapes, no two of its steps equal, with a seed of its content."""
+    *past, present = [
+        PastStep(
+            state * np.float32(1.0 - 0.05 * before),
+            {
+                name: np.full(shape, (brightness - before) % 256, np.uint8)
+                for name, shape in spec.image_shapes.items()
+            },
+        )
+        for before in reversed(range(spec.observation_steps))
+    ]
+    seed = make_seed([state, bytes([brightness]), task.encode()])
+    return PolicyObservation(present.state, present.images, task, seed=seed, past=past)
 
 
 def _describe_difference(spec: PolicySpec, found: _Answers, expected: _Answers) -> str:

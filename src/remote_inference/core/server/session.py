@@ -107,6 +107,7 @@ class SessionRegistry:
             server_instance_id=self._instance_id,
             action_names=spec.action_names,
             chunk_size=spec.chunk_size,
+            observation_steps=spec.observation_steps,
             trained_fps=spec.trained_fps,
             rtc=spec.supports_rtc and offer.wants_rtc,
             serving_mode=spec.serving_mode.value,

@@ -256,6 +256,7 @@ class PolicyServer(LifecycleNode):
         status.state_names = list(spec.state_names)
         status.image_features = list(spec.image_shapes)
         status.chunk_size = spec.chunk_size
+        status.observation_steps = spec.observation_steps
         status.trained_fps = spec.trained_fps
         status.supports_rtc = spec.supports_rtc
         status.serving_mode = spec.serving_mode.value

@@ -157,7 +157,7 @@ class Serving:
 
     def _prepare(self, policy: Policy) -> _Loaded:
         manifest = self.manifest
-        decoder = RequestDecoder(manifest, policy.spec.image_shapes)
+        decoder = RequestDecoder(manifest, policy.spec)
         rehearsal = Rehearsal(policy, decoder, *sample_request(policy.spec, manifest.default_task))
         readiness = make_ready(policy, rehearsal, manifest, time.monotonic_ns)
         watch = PolicyWatch(

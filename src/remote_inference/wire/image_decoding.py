@@ -1,0 +1,85 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Decodes the images of one request side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from numpy.typing import NDArray
+from sensor_msgs.msg import CompressedImage, Image
+
+from remote_inference.core.limits import MAX_CAMERAS
+from remote_inference.wire.arrays import ByteBuffer
+from remote_inference.wire.images import (
+    MAX_PIXELS,
+    ImageError,
+    decode_jpeg,
+    decode_png,
+    image_from_message,
+    jpeg_size,
+    png_size,
+)
+
+_DECODERS: dict[str, Callable[[ByteBuffer], NDArray[Any]]] = {"jpeg": decode_jpeg, "png": decode_png}
+_SIZES: dict[str, Callable[[ByteBuffer], tuple[int, int]]] = {"jpeg": jpeg_size, "png": png_size}
+_DECODING_THREADS = 4
+MAX_TOTAL_PIXELS = MAX_CAMERAS * MAX_PIXELS  # of one request: a history must not multiply its memory
+
+
+@dataclass(frozen=True)
+class EncodedImage:
+    """An image as it came. what: names it in errors. encoding: the one that its camera was offered with."""
+
+    what: str
+    encoding: str
+    message: CompressedImage | Image
+
+
+def decode_images(images: Sequence[EncodedImage]) -> list[NDArray[Any]]:
+    """Return decoded images, in order.
+
+    Raises ImageError naming the first one that cannot be decoded, or when all together are too large.
+    """
+    if len(images) > MAX_CAMERAS and (pixels := sum(map(_announced_pixels, images))) > MAX_TOTAL_PIXELS:
+        raise ImageError(f"images: found {pixels} pixels in all, expected {MAX_TOTAL_PIXELS} at most")
+    encoded = [index for index, image in enumerate(images) if image.encoding != "raw"]
+    # This thread decodes the first image, a pool the others: the libraries release the GIL.
+    begun = {index: _decoding_pool().submit(_decode, images[index]) for index in encoded[1:]}
+    try:
+        return [
+            begun[index].result() if index in begun else _decode(image) for index, image in enumerate(images)
+        ]
+    finally:  # when one image fails, the rest must not delay the next request
+        wait([future for future in begun.values() if not future.cancel()])
+
+
+def _announced_pixels(image: EncodedImage) -> int:
+    """Return the pixels in an image's header; 0 for one that cannot be decoded or comes with its bytes."""
+    if image.encoding == "raw":
+        return 0
+    try:
+        height, width = _SIZES[image.encoding](image.message.data)
+    except ImageError:
+        return 0
+    return height * width
+
+
+@cache
+def _decoding_pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_DECODING_THREADS, thread_name_prefix="decode")
+
+
+def _decode(image: EncodedImage) -> NDArray[Any]:
+    try:
+        if image.encoding == "raw":
+            return image_from_message(image.message)
+        if image.message.format != image.encoding:
+            raise ImageError(f"format: found {image.message.format!r}, expected {image.encoding!r}")
+        return _DECODERS[image.encoding](image.message.data)
+    except ImageError as error:
+        raise ImageError(f"{image.what}: {error}") from error

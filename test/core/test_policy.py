@@ -1,0 +1,36 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What a policy may ask for, and the steps of an observation in the order in which they were seen."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from builders import CAMERA, make_spec
+
+from remote_inference.core.policy import PastStep, PolicyError, PolicyObservation
+
+
+@pytest.mark.parametrize("steps", [0, -1, 17])
+def test_a_policy_that_wants_too_many_or_no_steps_is_refused(steps: int):
+    with pytest.raises(PolicyError, match=rf"waver: observation_steps: found {steps}, expected 1 to 16"):
+        make_spec(observation_steps=steps)
+
+
+def step(value: float) -> PastStep:
+    return PastStep(np.full(2, value, np.float32), {CAMERA: np.full((2, 2, 3), value, np.uint8)})
+
+
+def test_the_steps_of_an_observation_are_in_the_order_of_time():
+    present = step(3)
+    observation = PolicyObservation(present.state, present.images, "wave", past=(step(1), step(2)))
+    assert observation.states.tolist() == [[1, 1], [2, 2], [3, 3]]
+    assert observation.states.dtype == np.float32
+    assert [image.max() for image in observation.image_steps(CAMERA)] == [1, 2, 3]
+
+
+def test_an_observation_without_a_history_is_its_only_step():
+    present = step(3)
+    observation = PolicyObservation(present.state, present.images, "wave")
+    assert observation.states.tolist() == [[3, 3]]
+    assert observation.image_steps(CAMERA)[0] is present.images[CAMERA]
