@@ -39,28 +39,51 @@ def greys_of(images: list[CompressedImage | Image]) -> object:
 
 def test_images_are_read_in_the_contracts_order(node: Node, tmp_path: Path) -> None:
     hub = make_hub(node, tmp_path, front={}, top={}, wrist={})
-    images = hub.read_images(snapshot(wrist=image(20), front=image(100), top=image(200)), [FRONT, TOP, WRIST])
+    seen = snapshot(wrist=image(20), front=image(100), top=image(200))
+    (images,) = hub.read_images([seen], [FRONT, TOP, WRIST])
     assert greys_of(images) == [100, 200, 20]
 
 
 def test_an_image_that_arrives_early_is_encoded_once(node: Node, tmp_path: Path) -> None:
     hub = make_hub(node, tmp_path, front={}, wrist={})
     wrist, front = image(20), image(100)
-    hub.prepare_images(snapshot(wrist=wrist), [FRONT, WRIST])
-    hub.prepare_images(snapshot(wrist=wrist, front=front), [FRONT, WRIST])
-    first = hub.read_images(snapshot(wrist=wrist, front=front), [FRONT, WRIST])
-    again = hub.read_images(snapshot(wrist=wrist, front=front), [FRONT, WRIST])
+    hub.prepare_images([snapshot(wrist=wrist)], [FRONT, WRIST])
+    hub.prepare_images([snapshot(wrist=wrist, front=front)], [FRONT, WRIST])
+    first = hub.read_images([snapshot(wrist=wrist, front=front)], [FRONT, WRIST])[0]
+    again = hub.read_images([snapshot(wrist=wrist, front=front)], [FRONT, WRIST])[0]
     assert greys_of(first) == [100, 20]
     assert all(one is other for one, other in zip(first, again, strict=True))
+
+
+def test_an_image_is_encoded_once_for_all_requests_whose_steps_show_it(node: Node, tmp_path: Path) -> None:
+    hub = make_hub(node, tmp_path, wrist={})
+    steps = [snapshot(wrist=image(grey)) for grey in (20, 100, 200)]
+    steps.append(steps[-1])  # the camera delivered nothing new in the last tick
+    first = [images[0] for images in hub.read_images(steps[:3], [WRIST])]
+    second = [images[0] for images in hub.read_images(steps[1:], [WRIST])]
+    assert greys_of(second) == [100, 200, 200]
+    assert second[0] is first[1]
+    assert second[1] is second[2] is first[2]
+
+
+@pytest.mark.parametrize("quality", [90, 0], ids=["encoded", "raw"])
+def test_images_of_steps_that_no_request_shows_any_more_are_not_kept(
+    node: Node, tmp_path: Path, quality: int
+) -> None:
+    hub = make_hub(node, tmp_path, wrist={"jpeg_quality": quality})
+    steps = [snapshot(wrist=image(grey)) for grey in range(50)]
+    for last in range(3, 51):
+        hub.read_images(steps[last - 3 : last], [WRIST])
+    assert len(hub._cameras[WRIST]._images) == 3
 
 
 def test_a_camera_that_is_not_asked_for_is_neither_encoded_nor_read(node: Node, tmp_path: Path) -> None:
     """It may be silent, and its images may be unreadable."""
     hub = make_hub(node, tmp_path, front={}, top={}, wrist={})
     seen = snapshot(wrist=image(20), top=image(20, "yuv422"))
-    hub.prepare_images(seen, [WRIST])
-    assert greys_of(hub.read_images(seen, [WRIST])) == [20]
-    assert hub.read_images(seen, []) == []
+    hub.prepare_images([seen], [WRIST])
+    assert greys_of(hub.read_images([seen], [WRIST])[0]) == [20]
+    assert hub.read_images([seen], []) == [[]]
     sizes = [(feature.height, feature.width) for feature in hub.add_sizes(hub._contract.image_features)]
     assert sizes == [(0, 0), (0, 0), (8, 8)]
 
@@ -68,25 +91,25 @@ def test_a_camera_that_is_not_asked_for_is_neither_encoded_nor_read(node: Node, 
 def test_the_newest_image_is_sent_whatever_was_prepared(node: Node, tmp_path: Path) -> None:
     hub = make_hub(node, tmp_path, wrist={})
     for grey in range(50):
-        hub.prepare_images(snapshot(wrist=image(grey)), [WRIST])
-    assert greys_of(hub.read_images(snapshot(wrist=image(200)), [WRIST])) == [200]
+        hub.prepare_images([snapshot(wrist=image(grey))], [WRIST])
+    assert greys_of(hub.read_images([snapshot(wrist=image(200))], [WRIST])[0]) == [200]
 
 
 def test_an_image_that_cannot_be_read_is_reported_when_it_is_wanted(node: Node, tmp_path: Path) -> None:
     hub = make_hub(node, tmp_path, wrist={})
     broken = snapshot(wrist=image(20, "yuv422"))
-    hub.prepare_images(broken, [WRIST])
+    hub.prepare_images([broken], [WRIST])
     for _ in range(2):
         with pytest.raises(SensorError, match=r"wrist .*encoding: found 'yuv422'"):
-            hub.read_images(broken, [WRIST])
-    assert greys_of(hub.read_images(snapshot(wrist=image(20)), [WRIST])) == [20]
+            hub.read_images([broken], [WRIST])
+    assert greys_of(hub.read_images([snapshot(wrist=image(20))], [WRIST])[0]) == [20]
 
 
 def test_raw_images_are_passed_on(node: Node, tmp_path: Path) -> None:
     hub = make_hub(node, tmp_path, wrist={"jpeg_quality": 0})
     wrist = image(20)
-    hub.prepare_images(snapshot(wrist=wrist), [WRIST])
-    assert hub.read_images(snapshot(wrist=wrist), [WRIST])[0] is wrist
+    hub.prepare_images([snapshot(wrist=wrist)], [WRIST])
+    assert hub.read_images([snapshot(wrist=wrist)], [WRIST])[0][0] is wrist
 
 
 def stamped(grey: int, sec: int) -> Image:

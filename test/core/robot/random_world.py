@@ -70,6 +70,9 @@ def make_world(rng: random.Random, seed: int) -> World:
         chunk_size=rng.choice([1, 2, 5, 20, 20, 60, 100]),
         continuation=Continuation.GUIDANCE if rng.random() < 0.7 else Continuation.NONE,
         trained_fps=fps,
+        observation_steps=random.Random(f"steps {seed}").choice(
+            [1, 1, 3]
+        ),  # not from the other choices' stream
     )
     servers = TWO[: rng.choice([1, 2])]
     world = World(

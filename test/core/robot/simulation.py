@@ -41,6 +41,7 @@ from remote_inference.core.robot.effects import (
 from remote_inference.core.robot.engine import Engine
 from remote_inference.core.robot.following import LAG_S
 from remote_inference.core.robot.latency import SHORTEST_WAIT_S
+from remote_inference.core.robot.observation_history import TickSample
 from remote_inference.core.robot.state_machine import State
 from remote_inference.core.robot.tick import CommandSource, Tick
 
@@ -93,6 +94,9 @@ class World:
         self.queue_at_request: list[int] = []  # actions queued when each of them left
         self.capture_ns: list[int] = []  # arrival of the oldest source of each
         self.arrivals: dict[str, int] = {}
+        self.shown: list[list[int]] = []  # when the control ticks were that each request shows
+        self._samples: list[TickSample] = []
+        self._history_since_ns = 0  # nothing from before may be shown
         self._sources: set[str] = set()  # what the session granted last was offered
         self._sent_arrivals: dict[str, int] = {}
         self._open_request: tuple[Request, int] | None = None
@@ -164,7 +168,9 @@ class World:
             content_ns = self._clocks[topic].content_ns(stamp_ns, self.now_ns) if delivers else None
             if content_ns is not None:
                 self.arrivals[topic] = content_ns
-        self.carry_out(self.engine.take_sensors(dict(self.arrivals), self.position.copy(), self.now_ns))
+        samples, self._samples = self._samples, []
+        arrivals, position = dict(self.arrivals), self.position.copy()
+        self.carry_out(self.engine.take_sensors(arrivals, position, self.now_ns, samples))
 
     def push(self, position: np.ndarray) -> None:
         """Move the arm by hand; its sensors see it at once."""
@@ -180,6 +186,8 @@ class World:
 
     def _tick(self) -> None:
         self.engine.playback.listen([] if self.heard else self.contract.commands)
+        if self.engine.cycle.observation_steps > 1:
+            self._samples.append(TickSample(self.now_ns, dict(self.arrivals), self.engine.queue.executed))
         tick = self.engine.playback.tick(self.now_ns)
         self.ticks.append((self.now_ns, tick))
         if tick.command is None:
@@ -219,8 +227,8 @@ class World:
                     self._call(name, lambda s, i=session_id, t=token: self._close(s, i, t))
                 case ResetSession(name, session_id, episode_id, token):
                     self._call(name, lambda s, i=session_id, e=episode_id, t=token: self._reset(s, i, e, t))
-                case SendRequest(request):
-                    self._check_request(request)
+                case SendRequest(request, steps):
+                    self._check_request(request, self._check_steps(steps))
                     self.after(HOP_NS, lambda r=request, n=self.engine.handshake.server: self._infer(n, r))
 
     def _call(self, name: str, serve: Callable[[SimulatedServer], Callable[[], None] | None]) -> None:
@@ -242,7 +250,13 @@ class World:
         if reply.accepted:
             self._sources = self._sources_of(offer)
         epoch = offer.session_epoch
-        return lambda: self.carry_out(self.engine.take_session_reply(server.name, epoch, reply, self.now_ns))
+
+        def answer_robot() -> None:
+            if self.engine.handshake.session is None:
+                self._history_since_ns = self.now_ns
+            self.carry_out(self.engine.take_session_reply(server.name, epoch, reply, self.now_ns))
+
+        return answer_robot
 
     def _sources_of(self, offer: SessionOffer) -> set[str]:
         offered = {image.name for image in offer.images}
@@ -288,7 +302,20 @@ class World:
             self._merged.add(chunk.seq_id)
         self.carry_out(effects)
 
-    def _check_request(self, request: Request) -> None:
+    def _check_steps(self, steps: Sequence[TickSample]) -> dict[str, int]:
+        """Check what a request shows, and return the arrivals of its present."""
+        wanted = self.servers[self.engine.handshake.server].spec.observation_steps
+        assert len(steps) == (wanted if wanted > 1 else 0)
+        ticks = [step.content for step in steps]
+        self.shown.append(ticks)
+        for before, after in itertools.pairwise(ticks):
+            assert after - before in {0, self.period_ns}
+            assert after > before or before == ticks[0], "only the first tick is repeated"
+        for step in steps:
+            assert min(step.arrivals[topic] for topic in self._sources) > self._history_since_ns
+        return dict(steps[-1].arrivals) if steps else dict(self.arrivals)
+
+    def _check_request(self, request: Request, shown: dict[str, int]) -> None:
         assert not self.sent or request.seq_id > self.sent[-1].seq_id
         timeouts, self._timeouts = self._timeouts, self.engine.counters.request_timeouts
         if self._open_request is not None and timeouts == self._timeouts:
@@ -297,13 +324,14 @@ class World:
                 waiting.session_epoch,
                 waiting.episode_id,
             ) != (request.session_epoch, request.episode_id), "one request in flight"
-        arrivals = {topic: self.arrivals[topic] for topic in self._sources}
+        arrivals = {topic: shown[topic] for topic in self._sources}
         assert all(arrival > self._sent_arrivals.get(topic, -1) for topic, arrival in arrivals.items())
-        assert self.now_ns - min(arrivals.values()) <= ns(self.config.max_sensor_age_s)
+        newest_ns = min(self.arrivals[topic] for topic in self._sources)
+        assert self.now_ns - newest_ns <= ns(self.config.max_sensor_age_s)
         assert not self.engine.paused
         assert not self.engine.dead
         self.sent.append(request)
-        self._sent_arrivals = dict(self.arrivals)
+        self._sent_arrivals = shown
         self._open_request = (request, self.now_ns)
         self.queue_at_request.append(len(self.engine.queue))
         self.capture_ns.append(min(arrivals.values()))
@@ -331,6 +359,8 @@ class World:
         self.carry_out(self.engine.pause())
 
     def resume(self) -> None:
+        if not self.engine.stops.find_obstacle(self.now_ns):
+            self._history_since_ns = self.now_ns
         self.carry_out(self.engine.resume(self.now_ns))
 
     def clear_stop(self) -> str:
@@ -350,6 +380,7 @@ class World:
         return problem
 
     def reset(self, task: str = "") -> None:
+        self._history_since_ns = self.now_ns
         self.carry_out(self.engine.reset(task, self.now_ns))
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from remote_inference.core.exchange import Request, SessionOffer
+from remote_inference.core.robot.observation_history import TickSample
 from remote_inference.core.robot.state_machine import Transition
 
 
@@ -55,9 +56,13 @@ class ResetEnded:
 
 @dataclass(frozen=True)
 class SendRequest:
-    """Publish the observation last announced with `Engine.take_sensors`."""
+    """Publish the observation last announced with `Engine.take_sensors`, or `steps` if there are any.
+
+    steps: the samples of the control ticks that a policy of several observation steps sees, oldest first.
+    """
 
     request: Request
+    steps: tuple[TickSample, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ and the control word.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from remote_inference.core.admission import NAME_REJECTION, FatalMismatch
@@ -23,6 +23,7 @@ from remote_inference.core.robot.guard import SHAPE, Float64Array, Guard
 from remote_inference.core.robot.handshake import Handshake
 from remote_inference.core.robot.human_commands import HumanCommands
 from remote_inference.core.robot.intervention_latch import InterventionLatch
+from remote_inference.core.robot.observation_history import TickSample
 from remote_inference.core.robot.operating_mode import OperatingMode
 from remote_inference.core.robot.playback import Playback
 from remote_inference.core.robot.request_cycle import Rejection, RequestCycle
@@ -99,13 +100,20 @@ class Engine:
     # -- what the node tells -------------------------------------------------------------------------------
 
     def take_sensors(
-        self, arrivals: Mapping[str, int], measured: Float64Array | None, now_ns: int
+        self,
+        arrivals: Mapping[str, int],
+        measured: Float64Array | None,
+        now_ns: int,
+        samples: Sequence[TickSample] = (),
     ) -> list[Effect]:
         """Take the monotonic arrival times [ns] of the newest content of each topic received so far.
 
         measured: joint positions `[action_dim]` in the order of the actions, None when they are unknown.
+        samples: of the control ticks since the last call, for a policy of several observation steps.
         """
         self.cycle.see(arrivals)
+        for sample in samples:
+            self.cycle.take_sample(sample)
         self._measured = measured
         self._measured_ns = min(
             (arrivals.get(topic, 0) for topic in self._contract.measured_topics), default=0
@@ -122,6 +130,7 @@ class Engine:
         """Take a server's answer to the OpenSession of an epoch; None when the server is silent."""
         if self.dead:
             return self.handshake.close_unused(server, reply)
+        before = self.handshake.session
         try:
             effects = self.handshake.take_session_reply(server, epoch, reply, now_ns)
         except FatalMismatch as mismatch:
@@ -129,8 +138,8 @@ class Engine:
             replaced = reply is not None and reply.rejection == NAME_REJECTION
             died = self._die(Event.CONTRACT_VIOLATED, f"{server}: {mismatch}", homing=not replaced)
             return [*close, *died]
-        if self.handshake.session is not None:
-            self.cycle.use(self.image_features)
+        if (session := self.handshake.session) is not None and session is not before:
+            self.cycle.use(self.image_features, session.observation_steps, now_ns)
         return effects
 
     def take_presence(self, matched: bool, now_ns: int) -> list[Effect]:
@@ -360,6 +369,7 @@ class Engine:
             return []
         if not self.cycle.is_ready(now_ns):
             return []
+        steps = self.cycle.steps()
         request = self.cycle.begin(
             self.handshake.session,
             now_ns,
@@ -369,7 +379,7 @@ class Engine:
             task=self.episode.task,
         )
         self.counters.requests += 1
-        return [SendRequest(request)]
+        return [SendRequest(request, steps)]
 
 
 def _ns(duration_s: float) -> int:

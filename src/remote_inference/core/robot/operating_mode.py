@@ -72,6 +72,7 @@ class OperatingMode:
         self._starts_when_safe = False
         self._control.change(forget=True, blend_in=True, paused=False)
         self._supervisor.forgive()
+        self._cycle.begin_history(now_ns)
         return ""
 
     def look_at_stops(self, now_ns: int) -> list[Effect]:

@@ -18,6 +18,7 @@ from remote_inference.core.robot.action_queue import ActionQueue, ChunkSource, M
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.guard import AGE, SENSOR_AGE, Guard
 from remote_inference.core.robot.latency import LatencyWindow, patience_s, steps
+from remote_inference.core.robot.observation_history import ObservationHistory, TickSample
 
 
 @dataclass(frozen=True)
@@ -64,8 +65,10 @@ class RequestCycle:
         self._timeout_ns = int(config.request_timeout_s * 1e9)
         self._max_action_age_ns = int(config.max_action_age_s * 1e9)
         self._arrivals: Mapping[str, int] = {}
+        self._shown_arrivals: Mapping[str, int] = {}  # of what a request would show
         self._sent_arrivals: Mapping[str, int] = {}
         self._executed_at_arrival: dict[str, int] = {}  # actions executed when each source arrived last
+        self._history = ObservationHistory()
         self._outstanding: _Outstanding | None = None
         self._seq_id = 0
         self._pause_until_ns = 0
@@ -92,16 +95,41 @@ class RequestCycle:
         self.latency.skip_next()
         self._delay.skip_next()
 
-    def use(self, features: Collection[str]) -> None:
-        """Set the policy's camera features that observations hold from now on."""
+    @property
+    def observation_steps(self) -> int:
+        """Control ticks that the session's observations show."""
+        return self._history.observation_steps
+
+    def use(self, features: Collection[str], observation_steps: int, now_ns: int) -> None:
+        """Set the policy's camera features and the number of steps that observations hold from now on."""
         self.sources = self._contract.topics_with(features)
+        self._history.use(observation_steps, self.sources, now_ns)
 
     def see(self, arrivals: Mapping[str, int]) -> None:
         """Take the newest arrivals."""
-        for topic, arrival_ns in arrivals.items():
-            if arrival_ns != self._arrivals.get(topic):
-                self._executed_at_arrival[topic] = self._queue.executed
         self._arrivals = arrivals
+        if self.observation_steps == 1:
+            self._show(arrivals, self._queue.executed)
+
+    def take_sample(self, sample: TickSample) -> None:
+        """Take what the sensors held at the next control tick: observations of several steps show ticks."""
+        if self.observation_steps > 1:
+            self._show(sample.arrivals, sample.executed)
+            self._history.add(sample)
+
+    def _show(self, arrivals: Mapping[str, int], executed: int) -> None:
+        for topic, arrival_ns in arrivals.items():
+            if arrival_ns != self._shown_arrivals.get(topic):
+                self._executed_at_arrival[topic] = executed
+        self._shown_arrivals = arrivals
+
+    def steps(self) -> tuple[TickSample, ...]:
+        """Return the control ticks that a request would show, oldest first; none if it shows the newest."""
+        return self._history.steps() if self.observation_steps > 1 else ()
+
+    def begin_history(self, now_ns: int) -> None:
+        """Show nothing from before now in observations of several steps."""
+        self._history.begin(now_ns)
 
     def look_for_stale_sources(self, now_ns: int) -> tuple[str, ...]:
         """Find the sources older than max_sensor_age_s; return those that were not stale before."""
@@ -115,6 +143,7 @@ class RequestCycle:
         self._queue.clear()
         self.abandon()
         self._sent_arrivals = dict.fromkeys(self._contract.topics, now_ns)
+        self.begin_history(now_ns)
 
     def wants_chunk(self, now_ns: int) -> bool:
         """Return whether playback is low enough for a request."""
@@ -147,8 +176,8 @@ class RequestCycle:
         task: str,
     ) -> Request:
         """Return a request with the rows from the capture on: those executed since, then the unread ones."""
-        oldest = min(self.sources, key=self._arrivals.__getitem__)
-        capture = _Capture(self._arrivals[oldest], self._executed_at_arrival[oldest])
+        oldest = min(self.sources, key=self._shown_arrivals.__getitem__)
+        capture = _Capture(self._shown_arrivals[oldest], self._executed_at_arrival[oldest])
         prefixes = self._queue.prefixes(capture.executed)
         self._seq_id += 1
         request = Request(
@@ -165,7 +194,7 @@ class RequestCycle:
         )
         asked_ns = {} if self._outstanding is None else self._outstanding.asked_ns
         self._outstanding = _Outstanding(request, capture, {**asked_ns, self._seq_id: now_ns})
-        self._sent_arrivals = self._arrivals
+        self._sent_arrivals = self._shown_arrivals
         return request
 
     def abandon(self) -> None:
@@ -278,5 +307,7 @@ class RequestCycle:
 
     def _has_new_observation(self) -> bool:
         """Return whether every source has delivered since the last request: a frozen camera is not fresh."""
-        never_ns = -1
-        return all(self._arrivals[topic] > self._sent_arrivals.get(topic, never_ns) for topic in self.sources)
+        if self.observation_steps > 1 and self._history.empty:
+            return False
+        shown, sent, never_ns = self._shown_arrivals, self._sent_arrivals, -1
+        return all(shown.get(topic, never_ns) > sent.get(topic, never_ns) for topic in self.sources)

@@ -8,6 +8,7 @@ The executed actions are kept for another thread to publish: telemetry must not 
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -16,13 +17,16 @@ from rclpy.publisher import Publisher
 
 from remote_inference.core.contract import Contract
 from remote_inference.core.contract_sections import CommandSink
+from remote_inference.core.limits import MAX_OBSERVATION_STEPS
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.engine import Engine
 from remote_inference.core.robot.heartbeat import Heartbeat
+from remote_inference.core.robot.observation_history import TickSample
 from remote_inference.core.robot.tick import Tick
 from remote_inference.msg import ExecutedAction
 from remote_inference.nodes.robot.control_loop import ControlLoop
 from remote_inference.nodes.robot.heart import Heart
+from remote_inference.nodes.robot.sensor_hub import Snapshot
 from remote_inference.nodes.robot.telemetry import (
     ExecutedBacklog,
     ExecutedTick,
@@ -44,13 +48,20 @@ class Actuation:
         contract: Contract,
         config: RobotConfig,
         engine: Engine,
+        *,
+        sense: Callable[[], Snapshot],
         pause: Callable[[str], None],
     ) -> None:
-        """pause: pauses the robot at once, on the thread that calls it, and says the cause."""
+        """sense: returns the newest sensor messages, without waiting.
+
+        pause: pauses the robot at once, on the thread that calls it, and says the cause.
+        """
         self._logger = node.get_logger()
         self._clock_of_stamps = node.get_clock()
         self._contract = contract
         self._engine = engine
+        self._sense = sense
+        self._samples: deque[TickSample] = deque(maxlen=MAX_OBSERVATION_STEPS)
         self._executed = ExecutedBacklog(EXECUTED_BUFFER)
         self._executed_publisher = node.create_publisher(ExecutedAction, EXECUTED_TOPIC, EXECUTED_QOS)
         sinks = contract.commands if config.command_mode == "live" else ()
@@ -91,6 +102,13 @@ class Actuation:
             time.sleep(self._contract.period_s)  # for stop commands: silence may not stop the robot
         self._heart.end(stopped=self.loop.stop() and playback.finished)
 
+    def take_samples(self) -> list[TickSample]:
+        """Return what the sensors held at the last ticks, each once, for a policy of several steps."""
+        samples = []
+        while self._samples:
+            samples.append(self._samples.popleft())
+        return samples
+
     def publish_executed(self) -> None:
         """Publish the ticks since the last call. Not for the control thread."""
         for executed in self._executed.take():
@@ -101,6 +119,9 @@ class Actuation:
     # -- control thread ------------------------------------------------------------------------------------
 
     def _tick(self, now_ns: int, index: int) -> None:
+        if self._engine.cycle.observation_steps > 1:
+            seen = self._sense()
+            self._samples.append(TickSample(seen, seen.arrivals, self._engine.queue.executed))
         self._look_for_controllers()
         self._heart.look_back(now_ns)
         tick: Tick = self._engine.playback.tick(now_ns)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated
 
@@ -38,6 +39,7 @@ from remote_inference.core.robot.effects import (
 )
 from remote_inference.core.robot.engine import Engine
 from remote_inference.core.robot.fault_injection import FaultInjection, Target
+from remote_inference.core.robot.observation_history import TickSample
 from remote_inference.monitoring.diagnostics import Diagnostics, robot_diagnostic
 from remote_inference.msg import ActionChunk, ClientState, Observation
 from remote_inference.nodes.parameters import declare_parameters
@@ -50,7 +52,7 @@ from remote_inference.nodes.robot.sensor_hub import SensorHub, Snapshot
 from remote_inference.nodes.robot.server_client import ServerClient
 from remote_inference.nodes.robot.telemetry import state_message
 from remote_inference.nodes.runtime import StartupError, run_node
-from remote_inference.wire import SensorError, WireError, chunk_from_bytes, observation_to_message
+from remote_inference.wire import SensedStep, SensorError, WireError, chunk_from_bytes, observation_to_message
 from remote_inference.wire.qos import (
     CHUNK_TOPIC,
     EXCHANGE_QOS,
@@ -105,11 +107,16 @@ class RemoteInference(Node):
         self._observation_publisher = self.create_publisher(Observation, OBSERVATION_TOPIC, EXCHANGE_QOS)
         self._state_publisher = self.create_publisher(ClientState, STATE_TOPIC, LATCHED_QOS)
         self._diagnostics = Diagnostics(self, "policy control")
+        self._sensors = SensorHub(self, self._contract, self._wake.set)
         self._actuation = Actuation(
-            self, self._contract, self._config, self._engine, self._pause_after_a_stop
+            self,
+            self._contract,
+            self._config,
+            self._engine,
+            sense=self._sensors.snapshot,
+            pause=self._pause_after_a_stop,
         )
         self.create_subscription(ActionChunk, CHUNK_TOPIC, self._on_chunk, EXCHANGE_QOS, raw=True)
-        self._sensors = SensorHub(self, self._contract, self._wake.set)
         self._servers = ServerClient(
             self, self._engine, self._config.servers, self._config.service_timeout_s, self._submit
         )
@@ -200,15 +207,21 @@ class RemoteInference(Node):
             self._operator.close()
 
     def _look_at_sensors(self) -> None:
-        *_, snapshot = (
-            self._sent_snapshot,
-            *self._injection.pass_on(Target.SENSORS, self._sensors.snapshot(), time.monotonic_ns()),
-        )
-        measured = self._sensors.measured_positions(snapshot)
-        self._sent_snapshot = snapshot
-        self._carry_out(self._engine.take_sensors(snapshot.arrivals, measured, time.monotonic_ns()))
+        seen = (self._sensors.snapshot(), self._actuation.take_samples())
+        samples: list[TickSample] = []
+        for snapshot, taken in self._injection.pass_on(Target.SENSORS, seen, time.monotonic_ns()):
+            self._sent_snapshot = snapshot
+            samples += taken
+        arrivals = self._sent_snapshot.arrivals
+        measured = self._sensors.measured_positions(self._sent_snapshot)
+        self._carry_out(self._engine.take_sensors(arrivals, measured, time.monotonic_ns(), samples))
         if self._engine.awaits_observation(time.monotonic_ns()):
-            self._sensors.prepare_images(snapshot, self._engine.image_features)
+            steps = self._steps_of(self._engine.cycle.steps())
+            self._sensors.prepare_images(steps, self._engine.image_features)
+
+    def _steps_of(self, samples: Sequence[TickSample]) -> list[Snapshot]:
+        """Return what the samples of control ticks hold, or without samples what was seen last."""
+        return [sample.content for sample in samples] or [self._sent_snapshot]
 
     def _pass_on_what_was_held(self) -> None:
         """End an injected fault whose time is over, and pass on the messages that are late enough."""
@@ -278,15 +291,19 @@ class RemoteInference(Node):
 
     def _send(self, effect: SendRequest) -> None:
         try:
-            state = self._sensors.read_state(self._sent_snapshot)
-            images = self._sensors.read_images(self._sent_snapshot, self._engine.image_features)
+            steps = self._steps_of(effect.steps)
+            images = self._sensors.read_images(steps, self._engine.image_features)
+            *past, present = [
+                SensedStep(self._sensors.read_state(step), seen)
+                for step, seen in zip(steps, images, strict=True)
+            ]
         except SensorError as error:
             problem = f"request {effect.request.seq_id} not sent: {error}"
             self.get_logger().warning(problem, throttle_duration_sec=WARNING_PERIOD_S)
             self._engine.take_back_request()
             return
         stamp = self.get_clock().now().to_msg()
-        message = observation_to_message(effect.request, state, images, stamp)
+        message = observation_to_message(effect.request, present.state, present.images, stamp, past)
         for passed in self._injection.pass_on(Target.OBSERVATIONS, message, time.monotonic_ns()):
             self._observation_publisher.publish(passed)
 

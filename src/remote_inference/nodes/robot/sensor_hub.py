@@ -22,6 +22,7 @@ from remote_inference.core.contract_sections import COMPRESSED_IMAGE, IMAGE, JOI
 from remote_inference.core.exchange import ImageFeature
 from remote_inference.core.robot.content_time import ContentClock
 from remote_inference.wire import CameraReader, JointReader, SensorError
+from remote_inference.wire.history import ReadyImage
 from remote_inference.wire.qos import SENSOR_QOS
 
 ENCODING_TIMEOUT_S = 1.0
@@ -37,31 +38,40 @@ class Snapshot:
 
 
 class _Camera:
-    """One camera's reader and, if its images are encoded here, the newest message being encoded."""
+    """One camera's reader, and its images that are ready for the wire or are being encoded.
+
+    An image is read once, also for several requests; the same message gives the same object.
+    """
 
     def __init__(self, source: ImageSource, feature: ImageFeature, encoders: ThreadPoolExecutor) -> None:
         self._topic = source.topic
         self._is_encoded_here = source.type == IMAGE and feature.encoding != "raw"
         self._encoders = encoders
-        self._message: Image | None = None
-        self._image: Future[CompressedImage | Image] = Future()
+        self._images: dict[int, tuple[Any, Future[ReadyImage]]] = {}  # with its message, by identity of it
         self.reader = CameraReader(source, feature)
 
-    def prepare(self, snapshot: Snapshot) -> None:
-        """Begin to encode the newest message, each one once."""
-        message = snapshot.messages.get(self._topic)
-        if self._is_encoded_here and message is not None and message is not self._message:
-            self._image.cancel()  # if no encoder has begun it, it is not needed any more
-            self._message = message
-            self._image = self._encoders.submit(self.reader.read, message)
+    def prepare(self, steps: Sequence[Snapshot]) -> None:
+        """Begin to encode the newest messages of some instants, and forget those of others."""
+        messages = [step.messages[self._topic] for step in steps if self._topic in step.messages]
+        before, self._images = self._images, {}
+        for message in messages:
+            image = before.pop(id(message), None) or self._images.get(id(message))
+            if image is None and self._is_encoded_here:
+                image = (message, self._encoders.submit(self.reader.read, message))
+            if image is not None:
+                self._images[id(message)] = image
+        for _, unused in before.values():
+            unused.cancel()  # if no encoder has begun it, it is not needed any more
 
-    def read(self, snapshot: Snapshot) -> CompressedImage | Image:
-        """Return the image ready for the wire. Raises SensorError."""
-        if not self._is_encoded_here:
-            return self.reader.read(snapshot.messages[self._topic])
-        self.prepare(snapshot)
+    def read(self, snapshot: Snapshot) -> ReadyImage:
+        """Return the image of a prepared instant, ready for the wire. Raises SensorError."""
+        message = snapshot.messages[self._topic]
+        if id(message) not in self._images:
+            image: Future[ReadyImage] = Future()
+            image.set_result(self.reader.read(message))
+            self._images[id(message)] = (message, image)
         try:
-            return self._image.result(ENCODING_TIMEOUT_S)
+            return self._images[id(message)][1].result(ENCODING_TIMEOUT_S)
         except FutureTimeoutError as error:
             raise SensorError(f"{self._topic}: not encoded within {ENCODING_TIMEOUT_S:g} s") from error
 
@@ -147,15 +157,18 @@ class SensorHub:
         parts = [reader.read(snapshot.messages[topic]) for topic, reader in self._joints]
         return np.concatenate(parts).astype(np.float32)
 
-    def read_images(self, snapshot: Snapshot, features: Sequence[str]) -> list[CompressedImage | Image]:
-        """Return the images of some of the policy's features, ready for the wire. Raises SensorError."""
-        self.prepare_images(snapshot, features)
-        return [self._cameras[feature].read(snapshot) for feature in features]
+    def read_images(self, steps: Sequence[Snapshot], features: Sequence[str]) -> list[list[ReadyImage]]:
+        """Return each step's images of some of the policy's features, ready for the wire.
 
-    def prepare_images(self, snapshot: Snapshot, features: Sequence[str]) -> None:
-        """Begin to encode the newest images; `read_images` will report their errors."""
+        An image that was the newest in several steps is one object. Raises SensorError.
+        """
+        self.prepare_images(steps, features)
+        return [[self._cameras[feature].read(step) for feature in features] for step in steps]
+
+    def prepare_images(self, steps: Sequence[Snapshot], features: Sequence[str]) -> None:
+        """Begin to encode the images of steps, and forget others; `read_images` will report their errors."""
         for feature in features:
-            self._cameras[feature].prepare(snapshot)
+            self._cameras[feature].prepare(steps)
 
     def measured_positions(self, snapshot: Snapshot) -> NDArray[np.float64] | None:
         """Return the joint positions `[action_dim]` in the order of the actions.

@@ -1,0 +1,87 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The ring of control ticks: oldest first, the episode's first tick repeated, none of an episode before."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from builders import TOPICS
+from hypothesis import given
+from hypothesis import strategies as st
+
+from remote_inference.core.robot.observation_history import ObservationHistory, TickSample
+
+
+def sample(tick: int, **arrivals: int) -> TickSample:
+    return TickSample(tick, {**dict.fromkeys(TOPICS, 10 * tick), **arrivals})
+
+
+def make_history(steps: int = 3) -> ObservationHistory:
+    history = ObservationHistory()
+    history.use(steps, TOPICS, now_ns=0)
+    return history
+
+
+def shown(history: ObservationHistory) -> list[int]:
+    return [step.content for step in history.steps()]
+
+
+def test_the_first_tick_of_an_episode_is_repeated_until_there_are_enough():
+    history = make_history()
+    found = []
+    for tick in (1, 2, 3, 4):
+        history.add(sample(tick))
+        found.append(shown(history))
+    assert found == [[1, 1, 1], [1, 1, 2], [1, 2, 3], [2, 3, 4]]
+
+
+def test_no_tick_of_an_episode_before_shows():
+    history = make_history()
+    for tick in (1, 2, 3):
+        history.add(sample(tick))
+    history.begin(now_ns=35)
+    assert history.empty
+    history.add(sample(3))  # taken before, and noticed late
+    history.add(sample(4, **{TOPICS[1]: 35}))  # one of its sources has not delivered since
+    assert history.empty
+    history.add(sample(5))
+    assert shown(history) == [5, 5, 5]
+
+
+def test_a_tick_before_every_source_has_delivered_does_not_count():
+    history = make_history()
+    history.add(TickSample(1, {TOPICS[0]: 10}))
+    assert history.empty
+
+
+def test_a_topic_that_the_policy_does_not_use_may_be_silent():
+    history = ObservationHistory()
+    history.use(2, TOPICS[:1], now_ns=0)
+    history.add(TickSample(1, {TOPICS[0]: 10}))
+    assert shown(history) == [1, 1]
+
+
+def test_another_session_begins_anew_with_its_own_number_of_steps():
+    history = make_history()
+    for tick in (1, 2, 3):
+        history.add(sample(tick))
+    history.use(2, TOPICS, now_ns=30)
+    assert history.empty
+    history.add(sample(4))
+    history.add(sample(5))
+    assert (history.observation_steps, shown(history)) == (2, [4, 5])
+
+
+@given(st.integers(1, 16), st.lists(st.booleans(), max_size=60))
+def test_the_ring_shows_the_last_ticks_of_the_episode_and_keeps_no_more(steps: int, begins: list[bool]):
+    history = make_history(steps)
+    episode: deque[int] = deque(maxlen=steps)
+    for tick, begin in enumerate(begins, start=1):
+        if begin:
+            history.begin(10 * tick - 1)
+            episode.clear()
+        history.add(sample(tick))
+        episode.append(tick)
+        assert shown(history) == [episode[0]] * (steps - len(episode)) + list(episode)
+        assert len(history._samples) <= steps
