@@ -5,23 +5,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from remote_inference.core.policy import Float32Array, PolicyError, PolicyObservation
 from remote_inference.policies.box_resize import box_resize
-from remote_inference.policies.chunk_config import ChunkPolicyConfig
 from remote_inference.policies.model_input import ModelInput
+
+
+class ChunkFeatures(Protocol):
+    """What a policy was trained with, in the words of its configuration."""
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """The state, in order."""
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """The columns of a chunk, in order."""
+
+    @property
+    def image_features(self) -> Mapping[str, tuple[int, int, int]]:
+        """The training `(height, width, channels)` of each image."""
 
 
 class ChunkProcessors:
     """Resizes images before inference and unnormalises actions after it; keeps no state between requests."""
 
-    def __init__(
-        self, config: ChunkPolicyConfig, action_mean: Float32Array, action_std: Float32Array
-    ) -> None:
+    def __init__(self, config: ChunkFeatures, action_mean: Float32Array, action_std: Float32Array) -> None:
         self._config = config
         self._action_mean = action_mean
         self._action_std = action_std
