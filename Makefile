@@ -51,7 +51,7 @@ fault-table: setup  ## break things, judge what the arm was commanded, and write
 
 # The paths are those of pytest's pythonpath. Its processes import everything once.
 fuzz: setup  ## try a million spoiled inputs on all that reads bytes from outside (ARGS="--inputs 60000 --seed 7")
-	@$(RUN) PYTHONPATH=test/fuzz:test:test/core:test/nodes python test/fuzz/fuzz.py $(ARGS)
+	@$(RUN) PYTHONPATH=test/fuzz:test:test/core:test/nodes:test/policies python test/fuzz/fuzz.py $(ARGS)
 
 sbom: setup  ## write a bill of materials (CycloneDX) of what is installed to build/sbom.json
 	@mkdir -p build

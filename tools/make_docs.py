@@ -133,6 +133,8 @@ TABLES = {
     "chunk_policy": settings_tables.chunk_policy_table,
     "flow_policy": settings_tables.flow_policy_table,
     "prefix_policy": settings_tables.prefix_policy_table,
+    "onnx_description": settings_tables.onnx_description_table,
+    "onnx_options": settings_tables.onnx_options_table,
     "topics": interface_tables.topics_table,
     "messages": interface_tables.messages,
     "services": interface_tables.services,

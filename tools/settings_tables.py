@@ -24,6 +24,7 @@ from remote_inference.policies.chunk_config import (
     PrefixFlowConfig,
 )
 from remote_inference.policies.hold import HoldConfig
+from remote_inference.policies.onnx_documents import OnnxDescription, OnnxOptions
 
 # How `ros2 param` and YAML name a type.
 ROS_TYPES = {bool: "bool", int: "integer", float: "double", str: "string"}
@@ -55,6 +56,16 @@ def hold_table() -> str:
 def chunk_policy_table() -> str:
     """Return every key that the `policy.json` of each chunk policy has."""
     return _settings_table(_flatten(ChunkPolicyConfig), YAML_TYPES)
+
+
+def onnx_description_table() -> str:
+    """Return every key of the description in an ONNX file."""
+    return _settings_table(_flatten(OnnxDescription), YAML_TYPES)
+
+
+def onnx_options_table() -> str:
+    """Return every key of `model.options` for the back end `onnx`."""
+    return _settings_table(_flatten(OnnxOptions), YAML_TYPES)
 
 
 def flow_policy_table() -> str:

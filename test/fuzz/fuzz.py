@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from importlib.util import find_spec
 from multiprocessing.connection import Connection, wait
 from random import Random
 from typing import Any
@@ -36,6 +37,10 @@ from mutation import MAX_INPUT_BYTES
 TARGETS = {
     target.name: target for target in (*fuzz_wire.TARGETS, *fuzz_documents.TARGETS, *fuzz_files.TARGETS)
 }
+if find_spec("onnx"):  # an extra
+    import fuzz_onnx
+
+    TARGETS |= {target.name: target for target in fuzz_onnx.TARGETS}
 MAX_ADDRESS_SPACE_BYTES = 4 << 30  # beyond what a process has when it begins: a runaway ends in MemoryError
 HANG_S = 60.0  # without a next input
 POOL_MAX = 300  # inputs that are spoiled further

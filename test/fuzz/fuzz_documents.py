@@ -25,6 +25,7 @@ from remote_inference.nodes.robot.remote_inference import RobotParameters
 from remote_inference.nodes.server.policy_server import ServerConfig
 from remote_inference.policies.chunk_config import ChunkPolicyConfig
 from remote_inference.policies.hold import HoldConfig
+from remote_inference.policies.onnx_documents import OnnxDescription
 
 CONFIG = Path(__file__).parents[2] / "config"
 SOURCE = "here"
@@ -42,6 +43,11 @@ FLEET = {
     "robots": {"robot_1": {"servers": ["policy_server"]}},
     "operators": ["desk"],
 }
+ONNX = {
+    "format": 1, "name": "tiny", "revision": "1", "state_names": ["a"], "action_names": ["a"],
+    "image_features": {"front": [4, 6, 3]}, "chunk_size": 3, "trained_fps": 20.0,
+    "action_mean": [0.5], "action_std": [0.1],
+}  # fmt: skip
 HOLD = {
     "name": "hold", "revision": "1", "state_names": ["a"], "action_names": ["a"],
     "image_features": {"front": [48, 64, 3]}, "chunk_size": 10, "trained_fps": 20.0,
@@ -171,6 +177,15 @@ TARGETS = (
         (DocumentError,),
         1,
         tempfile.gettempdir(),
+    ),
+    Target(
+        "onnx_description",
+        _tree_of(OnnxDescription),
+        lambda: _json(ONNX),
+        spoil_tree,
+        (DocumentError,),
+        1,
+        f"{SOURCE}: ",
     ),
     Target(
         "fleet_yaml",

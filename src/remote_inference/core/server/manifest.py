@@ -43,7 +43,7 @@ class ModelSource(Document):
         Field(
             min_length=1,
             description="folder of the policy, or a file: the weights (with a `policy.json` beside them), "
-            "for hold its `policy.json`; relative to the manifest's",
+            "for hold its `policy.json`, for onnx the `.onnx`; relative to the manifest's",
         ),
     ]
     revision: Annotated[str, Field(description="the only revision to serve; empty: the folder's")] = ""

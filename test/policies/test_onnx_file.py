@@ -1,0 +1,286 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""ONNX files that are refused before anything is loaded, each in one line that says what to mend."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("onnx", reason="found no onnx, which requirements/server.txt lists")
+
+import onnx
+from onnx import TensorProto, helper
+from onnx_models import CAMERA, DESCRIPTION, make_model, move_weights_out, save_model
+
+from remote_inference.core.document import DocumentError
+from remote_inference.core.policy import PolicyError
+from remote_inference.policies.onnx_file import read_onnx
+
+Edit = Callable[[onnx.ModelProto], Any]
+
+
+def refusal(path: Path) -> str:
+    """Return the error of a file that is refused: one line that begins with the file's path."""
+    with pytest.raises((PolicyError, DocumentError)) as caught:
+        read_onnx(path)
+    text = str(caught.value)
+    assert "\n" not in text
+    assert text.startswith(f"{path}: ")
+    return text.removeprefix(f"{path}: ")
+
+
+def test_a_file_that_fits_is_read_with_its_description(tmp_path: Path):
+    path = save_model(tmp_path, with_noise=True)
+    file = read_onnx(tmp_path)
+    assert (file.path, file.description.name, file.batch, dict(file.external)) == (path, "tiny", None, {})
+    assert file.inputs == {"state": "float32", CAMERA: "uint8", "noise": "float32"}
+
+
+@pytest.mark.parametrize(
+    ("suffix", "reason"),
+    [
+        (".pt2", r"torch\.export's format: loading one can execute code \(pickled parts, .* sympify\)"),
+        (".pt", "a pickle: loading one can execute code"),
+        (".pth", "a pickle"),
+        (".pkl", "a pickle"),
+        (".bin", "a pickle"),
+        (".safetensors", r"the suffix '\.safetensors'"),
+    ],
+)
+def test_formats_that_can_execute_code_are_refused_with_the_reason(tmp_path: Path, suffix: str, reason: str):
+    path = tmp_path / f"model{suffix}"
+    path.write_bytes(make_model().SerializeToString())
+    assert re.fullmatch(rf"found {reason}.*; expected an ONNX file, \*\.onnx", refusal(path))
+
+
+def test_a_missing_file_is_named(tmp_path: Path):
+    with pytest.raises(PolicyError, match=r"model\.onnx: cannot be read: No such file"):
+        read_onnx(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda data: data[:-7], lambda data: b"\x80\x02}q\x00.", lambda data: b""]
+)
+def test_damaged_bytes_are_refused(tmp_path: Path, damage: Callable[[bytes], bytes]):
+    path = save_model(tmp_path)
+    path.write_bytes(damage(path.read_bytes()))
+    assert re.match("is not an ONNX file: |graph: missing, ", refusal(path))
+
+
+def drop_metadata(model: onnx.ModelProto) -> None:
+    del model.metadata_props[:]
+    model.metadata_props.add(key="author", value="somebody")
+
+
+@pytest.mark.parametrize(
+    ("edit", "text"),
+    [
+        (drop_metadata, "metadata_props: remote_inference: found author, expected this key, once"),
+        (
+            lambda model: model.metadata_props.add(key="remote_inference", value="{}"),
+            "metadata_props: remote_inference: found remote_inference, remote_inference, expected this key, ",
+        ),
+        (
+            lambda model: helper.set_model_props(model, {"remote_inference": "{"}),
+            "metadata_props: remote_inference: is not valid JSON: line 1",
+        ),
+    ],
+)
+def test_missing_and_damaged_metadata_are_refused(tmp_path: Path, edit: Edit, text: str):
+    assert refusal(save_model(tmp_path, edit=edit)).startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"format": 2}, "format: found 2, expected 1"),
+        ({"chunk_size": "3"}, "chunk_size: found '3', expected a whole number"),
+        ({"trained_fps": 0.0}, "trained_fps: found 0.0, expected more than 0"),
+        ({"colour": "bgr"}, "colour: unknown key, expected one of "),
+        ({"action_mean": [0.5]}, "action_mean: found 1 numbers, expected 2, one per action"),
+        ({"action_std": [1.0, 0.0]}, "action_std.1: found 0.0, expected more than 0"),
+        (
+            {"image_features": {"noise": [4, 6, 3]}},
+            "image_features: found 'noise', the name of another tensor",
+        ),
+    ],
+)
+def test_a_wrong_description_names_key_found_and_expected(tmp_path: Path, changes: Any, text: str):
+    path = save_model(tmp_path, description={**DESCRIPTION, **changes})
+    assert refusal(path).startswith(f"metadata_props: remote_inference: {text}")
+
+
+def test_a_missing_key_says_what_it_means(tmp_path: Path):
+    description = {key: value for key, value in DESCRIPTION.items() if key != "trained_fps"}
+    assert refusal(save_model(tmp_path, description=description)) == (
+        "metadata_props: remote_inference: trained_fps: missing, "
+        "expected control rate of the training data [Hz]"
+    )
+
+
+def retype(place: Any, elem_type: int, *dims: int | str) -> None:
+    place.CopyFrom(helper.make_tensor_value_info(place.name, elem_type, list(dims)))
+
+
+@pytest.mark.parametrize(
+    ("edit", "text"),
+    [
+        (
+            lambda model: setattr(model.graph.input[0], "name", "observation.state"),
+            f"inputs: found observation.state, {CAMERA}, expected state, {CAMERA} and perhaps noise",
+        ),
+        (
+            lambda model: model.graph.input.append(
+                helper.make_tensor_value_info("tokens", TensorProto.INT64, ["batch", 8])
+            ),
+            f"inputs: found state, {CAMERA}, tokens, expected state, {CAMERA} and perhaps noise",
+        ),
+        (
+            lambda model: setattr(model.graph.output[0], "name", "action"),
+            "outputs: found action, expected actions",
+        ),
+        (
+            lambda model: retype(model.graph.input[0], TensorProto.DOUBLE, "batch", 2),
+            "input state: found double [batch, 2], expected float32 [batch, 2]",
+        ),
+        (
+            lambda model: retype(model.graph.input[0], TensorProto.FLOAT, "batch", 7),
+            "input state: found float32 [batch, 7], expected float32 [batch, 2]",
+        ),
+        (
+            lambda model: retype(model.graph.input[1], TensorProto.UINT8, "batch", 4, 6, 3),
+            f"input {CAMERA}: found uint8 [batch, 4, 6, 3], expected uint8 or float32 [batch, 3, 4, 6]",
+        ),
+        (
+            lambda model: retype(model.graph.output[0], TensorProto.FLOAT16, "batch", 3, 2),
+            "output actions: found float16 [batch, 3, 2], expected float32 [batch, 3, 2]",
+        ),
+        (
+            lambda model: retype(model.graph.output[0], TensorProto.FLOAT, "batch", 6),
+            "output actions: found float32 [batch, 6], expected float32 [batch, 3, 2]",
+        ),
+        (
+            lambda model: retype(model.graph.input[0], TensorProto.FLOAT, 0, 2),
+            "input state: found float32 [0, 2], expected float32 [batch, 2]",
+        ),
+        (
+            lambda model: model.graph.input[0].type.sequence_type.SetInParent(),
+            "input state: found sequence_type [], expected float32 [batch, 2]",
+        ),
+        (
+            lambda model: (
+                retype(model.graph.input[0], TensorProto.FLOAT, 2, 2),
+                retype(model.graph.output[0], TensorProto.FLOAT, 4, 3, 2),
+            ),
+            "batch: found the sizes [2, 4], expected one, or a free dimension",
+        ),
+    ],
+)
+def test_other_inputs_and_outputs_are_refused(tmp_path: Path, edit: Edit, text: str):
+    assert refusal(save_model(tmp_path, edit=edit)) == text
+
+
+@pytest.mark.parametrize(
+    ("batch", "expected"), [("batch", None), (1, 1), (4, 4)], ids=["free", "one at a time", "four"]
+)
+def test_a_fixed_batch_is_found(tmp_path: Path, batch: int | str, expected: int | None):
+    save_model(tmp_path, batch=batch)
+    assert read_onnx(tmp_path).batch == expected
+
+
+def test_a_compiled_engine_is_refused(tmp_path: Path):
+    """It is machine code of an accelerator's vendor, or the path of a file with it."""
+
+    def edit(model: onnx.ModelProto) -> None:
+        then = helper.make_graph([helper.make_node("EPContext", [], ["y"], name="engine")], "then", [], [])
+        model.graph.node.append(helper.make_node("If", ["x"], ["z"], then_branch=then))
+
+    assert refusal(save_model(tmp_path, edit=edit)).startswith("node 'engine': found EPContext, a compiled")
+
+
+# -- external data -------------------------------------------------------------------------------------------
+
+
+def save_with_external(folder: Path, location: str) -> tuple[Path, bytes]:
+    content = b""
+
+    def edit(model: onnx.ModelProto) -> None:
+        nonlocal content
+        content = move_weights_out(model, location)
+
+    return save_model(folder, edit=edit), content
+
+
+@pytest.mark.parametrize("location", ["weights.data", "./parts/weights.data"])
+def test_external_data_in_the_folder_is_found(tmp_path: Path, location: str):
+    (tmp_path / "parts").mkdir()
+    _, content = save_with_external(tmp_path, location)
+    (tmp_path / location).write_bytes(content)
+    file = read_onnx(tmp_path)
+    assert {name: data[:] for name, data in file.external.items()} == {location: content}
+    assert file.external_paths == ((tmp_path / location).resolve(),)
+
+
+@pytest.mark.parametrize("location", ["/etc/hostname", "../secret", "parts/../../secret", ".."])
+def test_external_data_outside_the_folder_is_refused(tmp_path: Path, location: str):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (tmp_path / "secret").write_bytes(bytes(100))
+    path, _ = save_with_external(folder, location)
+    assert refusal(path) == (
+        f"external data of 'weights': found the location {location!r}, "
+        "expected a path within the model's folder"
+    )
+
+
+@pytest.mark.parametrize("link", ["weights.data", "parts"])
+def test_a_link_out_of_the_folder_is_refused(tmp_path: Path, link: str):
+    folder, outside = tmp_path / "model", tmp_path / "outside"
+    folder.mkdir()
+    outside.mkdir()
+    path, content = save_with_external(
+        folder, "weights.data" if link == "weights.data" else "parts/weights.data"
+    )
+    (outside / "weights.data").write_bytes(content)
+    (folder / link).symlink_to(outside / "weights.data" if link == "weights.data" else outside)
+    assert "which leads to " in refusal(path)
+
+
+@pytest.mark.parametrize("location", ["missing.data", "parts", "", "a\x00b", "x" * 300, "*/_ORT_MEM_ADDR_/*"])
+def test_external_data_that_is_no_file_is_refused(tmp_path: Path, location: str):
+    (tmp_path / "parts").mkdir()
+    path, _ = save_with_external(tmp_path, location)
+    assert refusal(path).startswith(f"external data of 'weights': found the location {location!r}")
+
+
+def test_a_pipe_in_place_of_external_data_is_refused_without_waiting(tmp_path: Path):
+    os.mkfifo(tmp_path / "weights.data")
+    path, _ = save_with_external(tmp_path, "weights.data")
+    assert refusal(path).endswith("where no file with data is")
+
+
+def test_external_data_of_a_constant_is_refused(tmp_path: Path):
+    """ONNX Runtime would look it up by itself."""
+
+    def edit(model: onnx.ModelProto) -> None:
+        move_weights_out(model, "weights.data")
+        tensor = TensorProto()
+        tensor.CopyFrom(model.graph.initializer[0])
+        del model.graph.initializer[0]
+        model.graph.node.insert(0, helper.make_node("Constant", [], ["weights"], value=tensor))
+
+    assert refusal(save_model(tmp_path, edit=edit)).startswith(
+        "external data: found it in an attribute or a subgr"
+    )
+
+
+def test_a_description_that_is_huge_is_quoted_in_part(tmp_path: Path):
+    path = save_model(tmp_path, description=json.loads(json.dumps({**DESCRIPTION, "name": ["x" * 10_000]})))
+    assert len(refusal(path)) < 1_000

@@ -1,0 +1,302 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""An ONNX file as a policy: what it answers, in which batches, on which device."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx", reason="found no onnx, which requirements/server.txt lists")
+pytest.importorskip("onnxruntime", reason="found no onnxruntime")
+
+import onnx
+import onnxruntime
+from onnx import TensorProto
+from onnx_models import CAMERA, DESCRIPTION, JOINTS, ROWS, WEIGHTS, move_weights_out, save_model
+
+from remote_inference.core.document import DocumentError
+from remote_inference.core.policy import (
+    Continuation,
+    DeviceError,
+    DeviceLostError,
+    PolicyError,
+    PolicyObservation,
+    ServingMode,
+)
+from remote_inference.core.server.manifest import ModelSource
+from remote_inference.core.server.probe import find_serving_mode
+from remote_inference.policies import load_policy
+from remote_inference.policies.onnx_policy import OnnxPolicy
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "onnx.md"
+
+
+def observe(value: float = 0.5, brightness: int = 10, seed: int = 0) -> PolicyObservation:
+    return PolicyObservation(
+        state=np.array([value, 2 * value], np.float32),
+        images={CAMERA: np.full((4, 6, 3), brightness, np.uint8)},
+        task="",
+        seed=seed,
+    )
+
+
+def ask(policy: Any, *observations: PolicyObservation) -> list[np.ndarray]:
+    pre = policy.make_processors().pre
+    return policy.predict([pre(observation) for observation in observations])
+
+
+def expected(observation: PolicyObservation) -> np.ndarray:
+    """What the model computes, without its noise."""
+    moved: np.ndarray = (observation.state @ WEIGHTS).reshape(ROWS, 2)
+    return moved + observation.images[CAMERA].mean()
+
+
+def test_a_file_of_somebody_else_is_served_by_its_metadata(tmp_path: Path):
+    save_model(tmp_path, description={**DESCRIPTION, "action_mean": [1.0, 2.0], "action_std": [0.5, 0.25]})
+    policy: Any = load_policy(ModelSource(backend="onnx", path=str(tmp_path)))
+    spec = policy.spec
+    assert (spec.name, spec.revision, spec.state_names, spec.action_names) == ("tiny", "1", JOINTS, JOINTS)
+    assert (dict(spec.image_shapes), spec.chunk_size, spec.trained_fps) == ({CAMERA: (4, 6, 3)}, ROWS, 30.0)
+    assert (spec.continuation, spec.max_batch) == (Continuation.NONE, 64)
+    assert find_serving_mode(policy, "").mode is ServingMode.SHARED
+    (chunk,) = ask(policy, observe())
+    assert (chunk.shape, chunk.dtype) == ((ROWS, 2), np.float32)
+    np.testing.assert_allclose(chunk, expected(observe()), rtol=1e-5)
+    robot = policy.make_processors().post(chunk)
+    np.testing.assert_allclose(robot, chunk * [0.5, 0.25] + [1.0, 2.0], rtol=1e-5)
+    policy.close()
+
+
+def test_without_normalisation_model_space_is_robot_space(tmp_path: Path):
+    policy = OnnxPolicy(save_model(tmp_path))
+    (chunk,) = ask(policy, observe())
+    np.testing.assert_array_equal(policy.make_processors().post(chunk), chunk)
+
+
+def test_float_images_go_in_between_0_and_1(tmp_path: Path):
+    policy = OnnxPolicy(save_model(tmp_path, image_type=TensorProto.FLOAT))
+    (dark,), (bright,) = ask(policy, observe(brightness=0)), ask(policy, observe(brightness=255))
+    np.testing.assert_allclose(bright - dark, 1.0, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("batch", "most"), [("batch", 64), (1, 1), (4, 4)])
+def test_each_input_of_a_batch_gets_its_own_answer(tmp_path: Path, batch: Any, most: int):
+    policy = OnnxPolicy(save_model(tmp_path, batch=batch, with_noise=True))
+    assert policy.spec.max_batch == most
+    for count in {1, min(3, most), most}:
+        observations = [observe(value=who, brightness=who, seed=who) for who in range(count)]
+        together = ask(policy, *observations)
+        assert len(together) == count
+        for chunk, observation in zip(together, observations, strict=True):
+            np.testing.assert_allclose(chunk, ask(policy, observation)[0], rtol=1e-5)
+    with pytest.raises(PolicyError, match=f"batch: expected 1 to {most} inputs, found {most + 1}"):
+        ask(policy, *[observe()] * (most + 1))
+    with pytest.raises(PolicyError, match=f"batch: expected 1 to {most} inputs, found 0"):
+        policy.predict([])
+
+
+def test_noise_is_drawn_from_the_seed_of_the_observation(tmp_path: Path):
+    policy = OnnxPolicy(save_model(tmp_path, with_noise=True))
+    first, again, other = (ask(policy, observe(seed=seed))[0] for seed in (1, 1, 2))
+    assert first.tobytes() == again.tobytes()
+    noise = first - expected(observe())
+    assert 0.1 < noise.std() < 3.0
+    assert np.abs(first - other).max() > 0.01
+    assert find_serving_mode(policy, "").mode is ServingMode.SHARED
+
+
+def test_external_data_is_served_from_any_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    content = b""
+
+    def edit(model: onnx.ModelProto) -> None:
+        nonlocal content
+        content = move_weights_out(model, "weights.data")
+
+    save_model(tmp_path, edit=edit)
+    data = tmp_path / "weights.data"
+    data.write_bytes(content)
+    monkeypatch.chdir("/")
+    policy = OnnxPolicy(tmp_path)
+    np.testing.assert_allclose(ask(policy, observe())[0], expected(observe()), rtol=1e-5)
+    data.write_bytes(content[:-4] + b"\x00\x00\x80\x3f")
+    assert OnnxPolicy(tmp_path).spec.fingerprint != policy.spec.fingerprint
+    data.write_bytes(content[:-4])
+    with pytest.raises(PolicyError, match=r"model\.onnx: .*weights.*out of bounds"):
+        OnnxPolicy(tmp_path)
+
+
+def test_the_fingerprint_follows_file_and_options(tmp_path: Path):
+    def fingerprint(**model: Any) -> str:
+        return load_policy(ModelSource(backend="onnx", path=str(tmp_path), **model)).spec.fingerprint
+
+    save_model(tmp_path)
+    first, again = fingerprint(), fingerprint()
+    assert first == again
+    assert fingerprint(options={"providers": ["cpu"]}) != first
+    save_model(tmp_path, description={**DESCRIPTION, "name": "other"})
+    assert fingerprint() != first
+
+
+def test_a_graph_that_onnx_runtime_refuses_is_named_in_one_line(tmp_path: Path):
+    def edit(model: onnx.ModelProto) -> None:
+        model.graph.node[0].op_type = "MatMull"
+
+    with pytest.raises(PolicyError, match=r"^\S+/model\.onnx: .*MatMull") as caught:
+        OnnxPolicy(save_model(tmp_path, edit=edit))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_call_that_fails_is_an_error_in_one_line(tmp_path: Path):
+    def edit(model: onnx.ModelProto) -> None:
+        model.graph.initializer[1].raw_data = np.array([-1, 5, 2]).tobytes()  # the chunk's shape
+
+    policy = OnnxPolicy(save_model(tmp_path, edit=edit))
+    with pytest.raises(PolicyError, match=r"^\S+/model\.onnx: .*Reshape") as caught:
+        ask(policy, observe())
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        ("CUDA failure 700: an illegal memory access was encountered ; GPU=0", DeviceLostError),
+        ("CUDA failure 2: out of memory ; GPU=0", PolicyError),
+    ],
+)
+def test_a_lost_device_is_distinguished_from_a_full_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, message: str, kind: type[PolicyError]
+):
+    policy = OnnxPolicy(save_model(tmp_path))
+
+    def fail(*_: Any) -> None:
+        raise RuntimeError(message)
+
+    monkeypatch.setattr(policy._session, "run", fail)
+    with pytest.raises(PolicyError, match=message.split(";", maxsplit=1)[0]) as caught:
+        ask(policy, observe())
+    assert type(caught.value) is kind
+
+
+# -- devices, providers, options -----------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(
+    "CUDAExecutionProvider" in onnxruntime.get_available_providers(), reason="this onnxruntime has CUDA"
+)
+@pytest.mark.parametrize(
+    ("model", "provider"),
+    [
+        ({"device": "cuda"}, "cuda"),
+        ({"device": "cuda:1"}, "cuda"),
+        ({"device": "cuda:0", "options": {"providers": ["tensorrt", "cuda"]}}, "tensorrt"),
+    ],
+)
+def test_a_provider_that_is_not_there_is_a_device_error(tmp_path: Path, model: Any, provider: str):
+    save_model(tmp_path)
+    with pytest.raises(
+        DeviceError, match=f"'{model['device']}', which needs the provider {provider}, .* only cpu"
+    ):
+        load_policy(ModelSource(backend="onnx", path=str(tmp_path), **model))
+
+
+def test_a_provider_that_does_not_start_is_a_device_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """ONNX Runtime leaves such a provider out, with a warning, and would compute on the CPU."""
+    monkeypatch.setattr(
+        onnxruntime, "get_available_providers", lambda: ["CUDAExecutionProvider", "CPUExecutionProvider"]
+    )
+    with (
+        pytest.warns(UserWarning, match="CUDAExecutionProvider"),
+        pytest.raises(DeviceError, match=r"could not start CUDAExecutionProvider, it has only CPUExecution"),
+    ):
+        OnnxPolicy(save_model(tmp_path), "cuda")
+
+
+def test_a_gpu_that_is_not_there_is_a_device_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def fail(*_: Any, **__: Any) -> None:
+        raise RuntimeError("CUDA failure 101: invalid device ordinal ; GPU=7")
+
+    monkeypatch.setattr(
+        onnxruntime, "get_available_providers", lambda: ["CUDAExecutionProvider", "CPUExecutionProvider"]
+    )
+    monkeypatch.setattr(onnxruntime, "InferenceSession", fail)
+    with pytest.raises(DeviceError, match=r"model\.device: CUDA failure 101: invalid device ordinal"):
+        OnnxPolicy(save_model(tmp_path), "cuda:7")
+
+
+@pytest.mark.parametrize(
+    ("model", "text"),
+    [
+        ({"device": "npu:1"}, r"model\.device: found 'npu:1', expected cpu, cuda or cuda:N"),
+        (
+            {"options": {"providers": ["cuda"]}},
+            r"providers: found cuda, expected none or cpu: model\.device is 'cpu'",
+        ),
+        (
+            {"device": "cuda", "options": {"providers": ["cpu"]}},
+            r"providers: found cpu, expected cuda or tensorrt among them: model\.device is 'cuda'",
+        ),
+        ({"dtype": "bfloat16"}, r"model\.dtype: found 'bfloat16', expected 'float32'"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(tmp_path: Path, model: Any, text: str):
+    save_model(tmp_path)
+    with pytest.raises(PolicyError, match=text):
+        load_policy(ModelSource(backend="onnx", path=str(tmp_path), **model))
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"providers": ["openvino"]}, r"model\.options: providers\.0: found 'openvino', expected 'tensorrt'"),
+        ({"provider": "cuda"}, r"model\.options: provider: unknown key, did you mean 'providers'"),
+    ],
+)
+def test_a_wrong_option_is_named(tmp_path: Path, options: Any, text: str):
+    with pytest.raises(DocumentError, match=text):
+        load_policy(ModelSource(backend="onnx", path=str(tmp_path), options=options))
+
+
+def test_neither_torch_nor_a_missing_library_is_needed_before_it_is_used(tmp_path: Path):
+    save_model(tmp_path)
+    code = (
+        "import sys\nfrom remote_inference.core.server.manifest import ModelSource\n"
+        "from remote_inference.policies import load_policy\n"
+        "assert not {'onnx', 'onnxruntime'} & set(sys.modules)\n"
+        f"load_policy(ModelSource(backend='onnx', path={str(tmp_path)!r}))\n"
+        "assert 'torch' not in sys.modules and 'onnxscript' not in sys.modules"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_a_library_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delitem(sys.modules, "remote_inference.policies.onnx_policy")
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(PolicyError, match=r"model\.backend: 'onnx' cannot be imported: .*onnxruntime"):
+        load_policy(ModelSource(backend="onnx", path=str(tmp_path)))
+
+
+def test_the_page_s_program_makes_a_file_of_somebody_else_fit(tmp_path: Path):
+    theirs = {"state": "obs", CAMERA: "image", "actions": "out"}
+
+    def edit(model: Any) -> None:
+        del model.metadata_props[:]
+        for value in (*model.graph.input, *model.graph.output):
+            value.name = theirs[value.name]
+        for node in model.graph.node:
+            node.input[:] = [theirs.get(name, name) for name in node.input]
+            node.output[:] = [theirs.get(name, name) for name in node.output]
+
+    save_model(tmp_path, edit=edit).rename(tmp_path / "theirs.onnx")
+    (program,) = re.findall(r"```python\n# describe\.py\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, timeout=60)
+    policy = OnnxPolicy(tmp_path)
+    assert (policy.spec.name, policy.spec.chunk_size) == ("reach", ROWS)
+    np.testing.assert_allclose(ask(policy, observe())[0], expected(observe()), rtol=1e-5)
