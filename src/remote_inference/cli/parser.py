@@ -45,6 +45,7 @@ VERBS = (
     Verb("backends", "list what can compute chunks, and what each lacks here", "backends"),
     Verb("explain", "draw what a robot did, from its bag", "explain"),
     Verb("replay-capture", "serve captured requests again and compare the chunks", "replay_capture"),
+    Verb("export-onnx", "write a chunk policy as an ONNX file, for servers without torch", "export_onnx"),
     Verb("fleet", "keys, certificates and Zenoh configurations of a fleet", "fleet"),
 )
 

@@ -97,7 +97,7 @@ class FlowNetwork(ObservationNetwork):
         chunk = noise
         for step in range(self.denoising_steps):
             time = step / self.denoising_steps
-            times = features.new_full((len(chunk),), time)
+            times = features.new_full((chunk.shape[0],), time)
             if guidance is None:
                 velocity = (self(features, chunk, times) - chunk) / (1.0 - time)
             else:
