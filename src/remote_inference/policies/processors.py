@@ -40,18 +40,12 @@ class ChunkProcessors:
         self._action_std = action_std
 
     def pre(self, observation: PolicyObservation) -> ModelInput:
-        state = np.asarray(observation.state, np.float32)
-        if state.shape != (len(self._config.state_names),):
-            raise PolicyError(
-                f"state: expected shape ({len(self._config.state_names)},), found {state.shape}"
-            )
-        if not np.isfinite(state).all():
-            raise PolicyError(f"state: expected finite values, found {state.tolist()}")
+        state = read_state(observation.state, len(self._config.state_names))
         images = tuple(
-            self._image(observation.images, feature, height, width)
+            read_image(observation.images, feature, height, width)
             for feature, (height, width, _) in self._config.image_features.items()
         )
-        prefix = self._prefix(observation.prefix_model)
+        prefix = read_prefix(observation.prefix_model, len(self._config.action_names))
         return ModelInput(images, state, prefix, observation.inference_delay_steps, observation.seed)
 
     def post(self, chunk_model: Float32Array) -> Float32Array:
@@ -60,25 +54,41 @@ class ChunkProcessors:
     def reset(self) -> None:
         """Do nothing: there is no state."""
 
-    def _prefix(self, rows: Float32Array | None) -> Float32Array:
-        action_dim = len(self._config.action_names)
-        if rows is None:
-            return np.empty((0, action_dim), np.float32)
-        if rows.ndim != 2 or rows.shape[1] != action_dim:
-            raise PolicyError(f"prefix_model: expected shape [rows, {action_dim}], found {list(rows.shape)}")
-        if not np.isfinite(rows).all():
-            raise PolicyError("prefix_model: found non-finite values, expected finite ones")
-        return rows
 
-    @staticmethod
-    def _image(
-        images: Mapping[str, NDArray[Any]], feature: str, height: int, width: int
-    ) -> NDArray[np.uint8]:
-        image = images.get(feature)
-        if image is None:
-            raise PolicyError(f"{feature}: missing; found {sorted(images)}")
-        if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or 0 in image.shape:
-            raise PolicyError(
-                f"{feature}: expected uint8 [height, width, 3], found {image.dtype} {image.shape}"
-            )
-        return box_resize(image, height, width)
+def read_state(values: Any, state_dim: int) -> Float32Array:
+    """Return a state `[state_dim]`. Raises PolicyError for another shape and for non-finite values."""
+    state = np.asarray(values, np.float32)
+    if state.shape != (state_dim,):
+        raise PolicyError(f"state: expected shape ({state_dim},), found {state.shape}")
+    if not np.isfinite(state).all():
+        raise PolicyError(f"state: expected finite values, found {state.tolist()}")
+    return state
+
+
+def read_prefix(rows: Float32Array | None, action_dim: int, name: str = "prefix_model") -> Float32Array:
+    """Return a prefix `[rows, action_dim]`, without rows for None.
+
+    Raises PolicyError for another shape and for non-finite values.
+    """
+    if rows is None:
+        return np.empty((0, action_dim), np.float32)
+    if rows.ndim != 2 or rows.shape[1] != action_dim:
+        raise PolicyError(f"{name}: expected shape [rows, {action_dim}], found {list(rows.shape)}")
+    if not np.isfinite(rows).all():
+        raise PolicyError(f"{name}: found non-finite values, expected finite ones")
+    return rows
+
+
+def read_image(
+    images: Mapping[str, NDArray[Any]], feature: str, height: int, width: int
+) -> NDArray[np.uint8]:
+    """Return one camera's RGB image, resampled to `[3, height, width]`.
+
+    Raises PolicyError when the image is missing or is no RGB image.
+    """
+    image = images.get(feature)
+    if image is None:
+        raise PolicyError(f"{feature}: missing; found {sorted(images)}")
+    if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or 0 in image.shape:
+        raise PolicyError(f"{feature}: expected uint8 [height, width, 3], found {image.dtype} {image.shape}")
+    return box_resize(image, height, width)
