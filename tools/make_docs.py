@@ -130,6 +130,7 @@ TABLES = {
     "manifest": settings_tables.manifest_table,
     "contract": settings_tables.contract_table,
     "hold": settings_tables.hold_table,
+    "lerobot": settings_tables.lerobot_table,
     "chunk_policy": settings_tables.chunk_policy_table,
     "flow_policy": settings_tables.flow_policy_table,
     "prefix_policy": settings_tables.prefix_policy_table,

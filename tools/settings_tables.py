@@ -24,6 +24,7 @@ from remote_inference.policies.chunk_config import (
     PrefixFlowConfig,
 )
 from remote_inference.policies.hold import HoldConfig
+from remote_inference.policies.lerobot.options import LeRobotOptions
 from remote_inference.policies.onnx_documents import OnnxDescription, OnnxOptions
 
 # How `ros2 param` and YAML name a type.
@@ -51,6 +52,11 @@ def contract_table() -> str:
 def hold_table() -> str:
     """Return every key of a hold policy's `policy.json`."""
     return _settings_table(_flatten(HoldConfig), YAML_TYPES)
+
+
+def lerobot_table() -> str:
+    """Return every key of `model.options` of a LeRobot policy."""
+    return _settings_table(_flatten(LeRobotOptions), YAML_TYPES)
 
 
 def chunk_policy_table() -> str:

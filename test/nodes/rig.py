@@ -291,9 +291,12 @@ class Rig:
     def _on_command(self, message: Float64MultiArray, info: dict[str, int | None]) -> None:
         self.commands.append((time.monotonic(), tuple(message.data)))
 
+    def _measure(self) -> JointState:
+        return JointState(name=["gripper", *reversed(JOINTS)], position=[9.0, *reversed(self.positions)])
+
     def _publish_sensors(self) -> None:
         stamp = self.node.get_clock().now().to_msg()
-        joints = JointState(name=["gripper", *reversed(JOINTS)], position=[9.0, *reversed(self.positions)])
+        joints = self._measure()
         joints.header.stamp = stamp
         self._joints.publish(joints)
         image = Image(height=48, width=64, encoding="rgb8", step=192, data=array("B", bytes(48 * 192)))

@@ -28,4 +28,5 @@ GROUP = "remote_inference.policies"  # of the entry points by which other distri
 BACK_ENDS = Registry[BackEnd]("policy back end", takes_places=True, group=GROUP)
 BACK_ENDS.add("chunk_network", "remote_inference.policies.torch_chunk:load", needs=("torch", "safetensors"))
 BACK_ENDS.add("hold", "remote_inference.policies.hold:load")
+BACK_ENDS.add("lerobot", "remote_inference.policies.lerobot:load", needs=("lerobot", "torch"))
 BACK_ENDS.add("onnx", "remote_inference.policies.onnx_policy:load", needs=("onnx", "onnxruntime"))

@@ -1,0 +1,160 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A LeRobot checkpoint's files, read and checked before LeRobot sees any of them.
+
+LeRobot takes a folder that does not exist for a name on a hub, and runs whatever class a step of a processor
+names. Here a checkpoint is a folder on this machine, its weights are safetensors, and its processors have
+known steps only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from remote_inference.core.document import parse_json
+from remote_inference.core.document_problems import show_value
+from remote_inference.core.policy import PolicyError
+from remote_inference.policies.lerobot.families import FAMILIES, STEPS, WITHOUT_CHUNKS, Family
+
+CONFIG_FILE = "config.json"
+WEIGHTS_FILE = "model.safetensors"
+PRE_FILE = "policy_preprocessor.json"
+POST_FILE = "policy_postprocessor.json"
+STEP_KEYS = frozenset({"registry_name", "config", "state_file"})
+
+
+class MissingProcessorError(PolicyError):
+    """A checkpoint has no processors: LeRobot saved none before its release 0.4."""
+
+    def __init__(self, file: Path, hint: str = "") -> None:
+        super().__init__(f"{file}: missing, expected the processor that LeRobot saves with a policy{hint}")
+        self.file = file
+
+
+@dataclass(frozen=True)
+class SavedPipeline:
+    """A processor as it was saved: its checked steps, and the content of the tensor files that they name."""
+
+    file: Path
+    content: Mapping[str, Any]
+    tensors: Mapping[str, bytes]
+
+    def find_step(self, name: str) -> Mapping[str, Any] | None:
+        """Return the first step's `config` of that registry name, or None when there is no such step."""
+        steps = [step for step in self.content["steps"] if step["registry_name"] == name]
+        return steps[0].get("config", {}) if steps else None
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The files of a checkpoint but its weights."""
+
+    folder: Path
+    kind: str  # of policy, a key of FAMILIES
+    config: Mapping[str, Any]
+    pre: SavedPipeline
+    post: SavedPipeline
+
+    @property
+    def family(self) -> Family:
+        return FAMILIES[self.kind]
+
+    @property
+    def weights_file(self) -> Path:
+        return self.folder / WEIGHTS_FILE
+
+
+def read_checkpoint(path: str) -> Checkpoint:
+    """Read and check the folder of a checkpoint, without LeRobot.
+
+    Raises PolicyError or DocumentError naming file, key, what was found and expected.
+    """
+    folder = Path(path)
+    if not folder.is_dir():
+        raise PolicyError(
+            f"model.path: {folder}: found no folder, expected a LeRobot checkpoint on this machine; nothing "
+            "is fetched from a hub"
+        )
+    config_file = folder / CONFIG_FILE
+    config = parse_json(_read(config_file), str(config_file))
+    kind = _find_kind(config, config_file)
+    weights_file = folder / WEIGHTS_FILE
+    if not weights_file.is_file():
+        others = sorted(
+            file.name for file in folder.iterdir() if file.suffix in {".safetensors", ".bin", ".pt"}
+        )
+        found = f"; found {', '.join(others)}" if others else ""
+        raise PolicyError(f"{weights_file}: missing, expected the weights in one safetensors file{found}")
+    return Checkpoint(
+        folder,
+        kind,
+        config,
+        _read_pipeline(folder / PRE_FILE),
+        _read_pipeline(folder / POST_FILE),
+    )
+
+
+def _find_kind(config: Any, file: Path) -> str:
+    """Return the kind of policy. Raises PolicyError for one that is not served."""
+    if not isinstance(config, dict):
+        raise PolicyError(f"{file}: found {show_value(config)}, expected a mapping of keys")
+    kind = config.get("type")
+    if not isinstance(kind, str) or kind not in FAMILIES.keys() | WITHOUT_CHUNKS:
+        raise PolicyError(f"{file}: type: found {show_value(kind)}, expected one of {', '.join(FAMILIES)}")
+    if kind in WITHOUT_CHUNKS:
+        raise PolicyError(f"{file}: type: found {kind!r}, which predicts no chunks and cannot be served")
+    if config.get("use_peft"):
+        raise PolicyError(
+            f"{file}: use_peft: found true, an adapter alone; expected a whole policy: merge it"
+        )
+    return kind
+
+
+def _read_pipeline(file: Path) -> SavedPipeline:
+    if not file.exists():
+        raise MissingProcessorError(file)
+    content = parse_json(_read(file), str(file))
+    steps = content.get("steps") if isinstance(content, dict) else None
+    if not isinstance(steps, list):
+        raise PolicyError(f"{file}: steps: found {show_value(steps)}, expected a list")
+    for index, step in enumerate(steps):
+        _check_step(f"{file}: steps.{index}", step)
+    names = [step["state_file"] for step in steps if "state_file" in step]
+    return SavedPipeline(file, content, {name: _read(file.parent / name) for name in names})
+
+
+def _check_step(place: str, step: Any) -> None:
+    """Raise PolicyError unless a step is one that is known to compute and do nothing else."""
+    if not isinstance(step, dict):
+        raise PolicyError(f"{place}: found {show_value(step)}, expected a mapping of keys")
+    if "class" in step:
+        raise PolicyError(
+            f"{place}.class: found {show_value(step['class'])}, expected a registry_name: a class would run "
+            "code that the checkpoint chooses"
+        )
+    if unknown := sorted(step.keys() - STEP_KEYS):
+        raise PolicyError(
+            f"{place}.{unknown[0]}: found an unknown key, expected {', '.join(sorted(STEP_KEYS))}"
+        )
+    name = step.get("registry_name")
+    if not isinstance(name, str) or name not in STEPS:
+        raise PolicyError(
+            f"{place}.registry_name: found {show_value(name)}, expected one of {', '.join(sorted(STEPS))}"
+        )
+    if not isinstance(step.get("config", {}), dict):
+        raise PolicyError(f"{place}.config: found {show_value(step['config'])}, expected a mapping of keys")
+    file = step.get("state_file", "none.safetensors")
+    if not isinstance(file, str) or Path(file).name != file or Path(file).suffix != ".safetensors":
+        raise PolicyError(
+            f"{place}.state_file: found {show_value(file)}, expected the name of a safetensors file beside it"
+        )
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise PolicyError(f"{file}: {error.strerror}") from error

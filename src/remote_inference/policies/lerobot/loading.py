@@ -1,0 +1,238 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Builds LeRobot's network from a checked checkpoint, and sees that every weight comes from its file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from lerobot.configs import FeatureType, PreTrainedConfig
+from lerobot.policies.factory import get_policy_class
+from lerobot.policies.rtc import RTCConfig
+from safetensors import SafetensorError, safe_open
+
+from remote_inference.core.fingerprint import make_fingerprint
+from remote_inference.core.policy import Continuation, DeviceError, PolicyError, PolicySpec
+from remote_inference.core.server.manifest import ModelSource
+from remote_inference.policies.lerobot.checkpoint import CONFIG_FILE, Checkpoint
+from remote_inference.policies.lerobot.options import LeRobotOptions, Names, find_names
+from remote_inference.policies.lerobot.policy import LeRobotPolicy, free
+from remote_inference.policies.lerobot.processors import STATE, Features, PairMaker
+
+EMPTY_CAMERA = "observation.images.empty_camera_"  # LeRobot's name of cameras that no robot has
+
+
+def load_checkpoint(checkpoint: Checkpoint, source: ModelSource, options: LeRobotOptions) -> LeRobotPolicy:
+    """Return the policy of a checked checkpoint. Raises PolicyError, DeviceError or DocumentError."""
+    device = _open_device(source.device)
+    language_model = _find_language_model(checkpoint, options)
+    config = _read_config(checkpoint)
+    features = _find_features(checkpoint, config)
+    names = find_names(options, checkpoint.folder, features.state_dim, features.action_dim)
+    _adapt(config, source, options, device, language_model)
+    pairs = PairMaker(checkpoint, features, device, _load_tokenizer(checkpoint, language_model))
+    pairs.check_statistics()
+    fingerprint = _fingerprint(checkpoint, source, options, names, language_model)
+    network = _load_network(checkpoint, config)
+    noise_shape = checkpoint.family.noise_shape
+    try:
+        continues = network.supports_rtc() and hasattr(config, "rtc_config")
+        spec = PolicySpec(
+            name=checkpoint.kind,
+            revision=fingerprint,
+            fingerprint=fingerprint,
+            state_names=names.state,
+            action_names=names.action,
+            image_shapes=features.image_shapes,
+            chunk_size=1,  # until the trial
+            trained_fps=names.fps,
+            observation_steps=features.steps or 1,
+            continuation=Continuation.GUIDANCE if continues else Continuation.NONE,
+        )
+        return LeRobotPolicy(network, spec, pairs, noise_shape(config) if noise_shape else None)
+    except BaseException:
+        free(network, device)
+        raise
+
+
+def _open_device(name: str) -> torch.device:
+    """Return a device that can be used: LeRobot itself would silently take another one."""
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise PolicyError(f"model.device: found {name!r}, expected a device of torch: {error}") from error
+    try:
+        torch.zeros(1, device=device)
+    except (
+        RuntimeError,
+        AssertionError,
+        NotImplementedError,
+    ) as error:  # torch raises them for an absent one
+        raise DeviceError(f"model.device: {name!r}: {str(error).splitlines()[0]}") from error
+    return device
+
+
+def _find_language_model(checkpoint: Checkpoint, options: LeRobotOptions) -> Path | None:
+    if not options.language_model:
+        return None
+    folder = checkpoint.folder / options.language_model
+    if not folder.is_dir():
+        raise PolicyError(f"model.options: language_model: {folder}: found no folder")
+    return folder
+
+
+def _read_config(checkpoint: Checkpoint) -> Any:
+    try:
+        config = PreTrainedConfig.from_pretrained(str(checkpoint.folder), local_files_only=True)
+    except Exception as error:  # LeRobot and its parser raise what they like
+        raise PolicyError(f"{checkpoint.folder / CONFIG_FILE}: {_one_line(error)}") from error
+    if config.n_obs_steps > 1 and not checkpoint.family.has_time_axis:
+        raise PolicyError(
+            f"{checkpoint.folder / CONFIG_FILE}: n_obs_steps: found {config.n_obs_steps}, expected 1 for a "
+            f"policy of type {checkpoint.kind}"
+        )
+    return config
+
+
+def _find_features(checkpoint: Checkpoint, config: Any) -> Features:
+    """Return what the policy takes and gives. Raises PolicyError for what no robot sends."""
+    file = checkpoint.folder / CONFIG_FILE
+    if config.action_feature is None:
+        raise PolicyError(
+            f"{file}: output_features: found {sorted(config.output_features or {})}, expected action"
+        )
+    state_dim = None
+    image_shapes = {}
+    for name, feature in (config.input_features or {}).items():
+        if feature.type is FeatureType.VISUAL and not name.startswith(EMPTY_CAMERA):
+            channels, height, width = feature.shape
+            if channels != 3:
+                raise PolicyError(
+                    f"{file}: input_features.{name}: found {channels} channels, expected 3: RGB"
+                )
+            image_shapes[name] = (height, width, channels)
+        elif name == STATE:
+            (state_dim,) = feature.shape
+        elif feature.type is not FeatureType.VISUAL:
+            raise PolicyError(f"{file}: input_features.{name}: robots send images and {STATE} only")
+    (action_dim,) = config.action_feature.shape
+    steps = config.n_obs_steps if checkpoint.family.has_time_axis else None
+    return Features(state_dim, action_dim, image_shapes, steps)
+
+
+def _adapt(
+    config: Any,
+    source: ModelSource,
+    options: LeRobotOptions,
+    device: torch.device,
+    language_model: Path | None,
+) -> None:
+    """Set what the manifest decides, and leave out weights that LeRobot would fetch to overwrite them."""
+    config.device = str(device)
+    for key, value in (("pretrained_backbone_weights", None), ("load_vlm_weights", False)):
+        if hasattr(config, key):
+            setattr(config, key, value)
+    if language_model and hasattr(config, "vlm_model_name"):
+        config.vlm_model_name = str(language_model)
+    allowed = ("float32", "bfloat16") if hasattr(config, "dtype") else ("float32",)
+    if source.dtype not in allowed:
+        raise PolicyError(
+            f"model.dtype: found {source.dtype!r}, expected {' or '.join(allowed)} for a policy "
+            f"of type {config.type}"
+        )
+    if hasattr(config, "dtype"):
+        config.dtype = source.dtype
+    if hasattr(config, "rtc_config"):
+        rtc = config.rtc_config or RTCConfig()
+        config.rtc_config = replace(
+            rtc,
+            enabled=True,
+            debug=False,  # it would keep every step of every request
+            execution_horizon=options.execution_horizon or rtc.execution_horizon,
+            max_guidance_weight=options.max_guidance_weight or rtc.max_guidance_weight,
+        )
+
+
+def _load_tokenizer(checkpoint: Checkpoint, language_model: Path | None) -> Any:
+    """Return the tokenizer of the preprocessor, or None when it has none."""
+    step = checkpoint.pre.find_step("tokenizer_processor")
+    if step is None:
+        return None
+    from transformers import AutoTokenizer  # noqa: PLC0415  not every policy needs the library
+
+    name = str(language_model or step.get("tokenizer_name"))
+    try:
+        return AutoTokenizer.from_pretrained(name, local_files_only=True)
+    except Exception as error:  # as the tokenizers do
+        raise PolicyError(
+            f"{checkpoint.pre.file}: tokenizer_processor.tokenizer_name: found {name!r}, which is not on "
+            f"this machine, expected a folder in model.options: language_model ({_one_line(error)})"
+        ) from error
+
+
+def _load_network(checkpoint: Checkpoint, config: Any) -> Any:
+    """Return the network with the weights of the checkpoint's file, all of them and nothing else."""
+    file = checkpoint.weights_file
+    try:
+        with safe_open(file, framework="pt"):
+            pass
+    except (SafetensorError, OSError) as error:
+        raise PolicyError(f"{file}: not a safetensors file: {error}") from error
+    witness = _Witness(get_policy_class(checkpoint.kind))
+    network: Any = None
+    try:
+        network = witness.policy_class.from_pretrained(
+            str(checkpoint.folder), config=config, strict=True, local_files_only=True
+        )
+        problem = witness.problem
+    except Exception as error:  # LeRobot raises what it likes
+        problem = witness.problem or _one_line(error)
+    if problem:  # outside the handler: the exception would hold the network's memory
+        if network is not None:
+            free(network, torch.device(config.device))
+        raise PolicyError(f"{file}: does not fit {CONFIG_FILE}: {problem}")
+    return network.eval().requires_grad_(False)  # guidance would record the gradients of all weights
+
+
+class _Witness:
+    """Sees what torch says when weights are loaded: some of LeRobot's classes print it and go on without."""
+
+    def __init__(self, policy_class: Any) -> None:
+        self.problem = "LeRobot has read no weights from it"
+
+        def load_state_dict(network: Any, *arguments: Any, **keywords: Any) -> Any:
+            try:
+                found = policy_class.load_state_dict(network, *arguments, **keywords)
+            except Exception as error:
+                self.problem = _one_line(error)
+                raise
+            self.problem = ""
+            return found
+
+        self.policy_class: Any = type(
+            policy_class.__name__, (policy_class,), {"load_state_dict": load_state_dict}
+        )
+
+
+def _fingerprint(
+    checkpoint: Checkpoint,
+    source: ModelSource,
+    options: LeRobotOptions,
+    names: Names,
+    language_model: Path | None,
+) -> str:
+    """Return a hash of everything that a chunk depends on; where the files lie does not count."""
+    files = [checkpoint.weights_file, checkpoint.folder / CONFIG_FILE]
+    for pipeline in (checkpoint.pre, checkpoint.post):
+        files += [pipeline.file, *(pipeline.file.with_name(name) for name in sorted(pipeline.tensors))]
+    if language_model:
+        files += sorted(language_model.glob("*.json"))
+    settings = options.model_dump(include={"execution_horizon", "max_guidance_weight"})
+    return make_fingerprint(files, {**settings, "dtype": source.dtype, "names": vars(names)})
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

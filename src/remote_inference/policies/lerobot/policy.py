@@ -1,0 +1,162 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A loaded LeRobot policy: batches, seeds and real-time chunking around its one call."""
+
+from __future__ import annotations
+
+import gc
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from remote_inference.core.policy import (
+    DeviceLostError,
+    Float32Array,
+    PastStep,
+    PolicyError,
+    PolicyObservation,
+    PolicySpec,
+)
+from remote_inference.policies.lerobot.processors import LeRobotInput, LeRobotProcessors, PairMaker
+
+MAX_BATCH = 32
+_DEVICE_ERROR = "CUDA error:"  # torch begins errors of the driver with this
+
+
+class LeRobotPolicy:
+    """Serves a network of LeRobot's.
+
+    spec: all but the number of rows of a chunk, and of inputs in a batch, which a trial shows. noise_shape:
+    of the noise `[rows, columns]` that the network takes, or None. Raises PolicyError when the network does
+    not answer with chunks.
+    """
+
+    def __init__(
+        self,
+        network: Any,
+        spec: PolicySpec,
+        pairs: PairMaker,
+        noise_shape: tuple[int, int] | None,
+    ) -> None:
+        self.spec = spec
+        self._network = network
+        self._pairs = pairs
+        self._device = pairs.device
+        self._noise_shape = noise_shape
+        self._repeats = True  # whether equal inputs with equal noise get equal chunks
+        self._try()
+
+    def make_processors(self) -> LeRobotProcessors:
+        return self._pairs.make_processors(self.spec.chunk_size if self.spec.supports_rtc else 0)
+
+    def predict(self, batch: Sequence[LeRobotInput]) -> list[Float32Array]:
+        """Return one chunk `[chunk_size, action_dim]` per input, as the network gives it.
+
+        LeRobot takes one delay for all, hence one call for each delay and length of prefix. A network that
+        draws random numbers of its own is asked input by input.
+        """
+        if not 0 < len(batch) <= self.spec.max_batch:
+            raise PolicyError(f"batch: expected 1 to {self.spec.max_batch} inputs, found {len(batch)}")
+        groups = defaultdict(list)
+        for index, sample in enumerate(batch):
+            rows = 0 if sample.prefix is None else len(sample.prefix)
+            groups[(rows, sample.delay_steps if rows else 0) if self._repeats else index].append(index)
+        chunks: dict[int, Float32Array] = {}
+        try:
+            for indices in groups.values():
+                answers = self._answer([batch[index] for index in indices], batch[indices[0]].seed)
+                chunks.update(zip(indices, answers, strict=True))
+        except RuntimeError as error:
+            if _DEVICE_ERROR in str(error):
+                raise DeviceLostError(str(error).splitlines()[0]) from error
+            raise
+        return [chunks[index] for index in range(len(batch))]
+
+    def reset(self) -> None:
+        self._network.reset()
+
+    def close(self) -> None:
+        """Free the network's memory, on a GPU also the memory that torch caches."""
+        free(self._network, self._device)
+
+    @torch.no_grad()
+    def _answer(self, samples: Sequence[LeRobotInput], torch_seed: int) -> list[Float32Array]:
+        """Return the chunks of samples with equally long prefixes and equal delays, in one call.
+
+        torch_seed: of what the network draws besides the samples' noise.
+        """
+        arguments: dict[str, Any] = {}
+        if self._noise_shape is not None:
+            noise = [_draw(self._noise_shape, sample.seed) for sample in samples]
+            arguments["noise"] = torch.stack(noise).to(self._device)
+        if prefixes := [sample.prefix for sample in samples if sample.prefix is not None]:
+            arguments["prev_chunk_left_over"] = torch.stack(prefixes)
+            arguments["inference_delay"] = samples[0].delay_steps
+        with _seeded(self._device, torch_seed):
+            chunks = self._network.predict_action_chunk(_collate(samples), **arguments)
+        return list(chunks.float().cpu().numpy())
+
+    def _try(self) -> None:
+        """Find rows and repeatability of the chunks by a trial; neither is in a checkpoint."""
+        name = self.spec.name
+        processors = self.make_processors()
+        state = np.zeros(len(self.spec.state_names), np.float32)
+        images = {feature: np.zeros(shape, np.uint8) for feature, shape in self.spec.image_shapes.items()}
+        past = [PastStep(state, images)] * (self.spec.observation_steps - 1)
+        observation = PolicyObservation(state, images, task="try", past=past)
+        try:
+            sample = processors.pre(observation)
+            first, second = (self._answer([sample], torch_seed)[0] for torch_seed in (1, 2))
+            columns = {first.shape[-1], processors.post(first).shape[-1]}
+        except Exception as error:  # LeRobot raises what it likes
+            problem = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        else:
+            problem = ""
+        if problem:  # outside the handler: the exception would hold the network's memory
+            raise PolicyError(f"{name}: cannot predict a chunk: {problem}")
+        if columns != {self.spec.action_dim}:
+            raise PolicyError(
+                f"{name}: answers with {' and '.join(map(str, sorted(columns)))} columns, expected "
+                f"{self.spec.action_dim}: {', '.join(self.spec.action_names)}"
+            )
+        self._repeats = bool(np.array_equal(first, second))
+        self.spec = replace(self.spec, chunk_size=len(first), max_batch=MAX_BATCH if self._repeats else 1)
+        self._network.reset()
+
+
+def free(network: Any, device: torch.device) -> None:
+    """Free a network's memory, whoever still refers to the network."""
+    network.to("meta")
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+
+
+def _collate(samples: Sequence[LeRobotInput]) -> dict[str, Any]:
+    """Return the samples as one batch; a network may change it."""
+    first: Mapping[str, Any] = samples[0].batch
+    return {
+        key: torch.cat([sample.batch[key] for sample in samples])
+        if isinstance(value, torch.Tensor)
+        else [text for sample in samples for text in sample.batch[key]]
+        for key, value in first.items()
+    }
+
+
+def _draw(shape: tuple[int, int], seed: int) -> torch.Tensor:
+    """Return standard normal noise, the same on every device."""
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed % 2**63))
+
+
+@contextmanager
+def _seeded(device: torch.device, seed: int) -> Iterator[None]:
+    """Let torch draw from a seed within, and go on outside as if nothing had been drawn."""
+    devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(seed % 2**63)
+        yield

@@ -1,0 +1,252 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Checkpoints and manifests that cannot be served: refused in one line, and nothing stays in memory."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import subprocess
+import sys
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from lerobot.policies.pretrained import PreTrainedPolicy
+from safetensors.torch import load_file, save_file
+from tiny_policies import BUILDERS, Built
+
+from remote_inference.core.policy import DeviceError, PolicyError
+
+LOADS_STRICTLY = pytest.mark.parametrize("kind", list(BUILDERS))
+
+
+def change_weights(checkpoint: Built, change: Callable[[dict[str, torch.Tensor]], None]) -> None:
+    file = checkpoint.folder / "model.safetensors"
+    weights = load_file(file)
+    change(weights)
+    save_file(weights, file)
+
+
+def last(weights: dict[str, torch.Tensor]) -> str:
+    """Return the name of a weight that is tied to no other."""
+    return sorted(name for name in weights if "embed" not in name and "lm_head" not in name)[-1]
+
+
+@LOADS_STRICTLY
+def test_a_missing_weight_is_named(kind: str, built: dict[str, Built], tmp_path: Path) -> None:
+    """LeRobot goes on with a random one: by default, and pi0 and pi05 in any case."""
+    checkpoint = built[kind].copy(tmp_path)
+    names: list[str] = []
+    change_weights(checkpoint, lambda weights: (names.append(last(weights)), weights.pop(names[0])))
+    with pytest.raises(PolicyError, match=r"model\.safetensors: does not fit config\.json: ") as caught:
+        checkpoint.load()
+    assert names[0] in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@LOADS_STRICTLY
+def test_a_weight_of_another_shape_is_named_with_both(
+    kind: str, built: dict[str, Built], tmp_path: Path
+) -> None:
+    checkpoint = built[kind].copy(tmp_path)
+    names: list[str] = []
+
+    def spoil(weights: dict[str, torch.Tensor]) -> None:
+        names.append(last(weights))
+        weights[names[0]] = torch.zeros(2, 3, 5, 7)
+
+    change_weights(checkpoint, spoil)
+    with pytest.raises(PolicyError, match=r"size mismatch .*\[2, 3, 5, 7\]") as caught:
+        checkpoint.load()
+    assert names[0] in str(caught.value)
+
+
+@LOADS_STRICTLY
+def test_a_weight_too_many_is_named(kind: str, built: dict[str, Built], tmp_path: Path) -> None:
+    checkpoint = built[kind].copy(tmp_path)
+    change_weights(checkpoint, lambda weights: weights.update({"model.surplus": torch.zeros(1)}))
+    with pytest.raises(PolicyError, match=r"model\.surplus"):
+        checkpoint.load()
+
+
+@pytest.mark.parametrize("kind", ["act", "pi0"])
+def test_a_file_that_is_no_safetensors_file_is_named(
+    kind: str, built: dict[str, Built], tmp_path: Path
+) -> None:
+    checkpoint = built[kind].copy(tmp_path)
+    (checkpoint.folder / "model.safetensors").write_bytes(b"\x80\x04 a pickle")
+    with pytest.raises(PolicyError, match=r"model\.safetensors: not a safetensors file: "):
+        checkpoint.load()
+
+
+def test_nothing_stays_in_memory_of_a_policy_that_is_refused(
+    act: Built, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even while the error is held, as a node does."""
+    made: list[weakref.ref[Any]] = []
+    original = PreTrainedPolicy.__init__
+
+    def note(self: Any, *arguments: Any, **keywords: Any) -> None:
+        original(self, *arguments, **keywords)
+        made.append(weakref.ref(self))
+
+    monkeypatch.setattr(PreTrainedPolicy, "__init__", note)
+    change_weights(act, lambda weights: weights.pop(last(weights)))
+    with pytest.raises(PolicyError) as caught:
+        act.load()
+    gc.collect()
+    assert caught.value
+    assert [reference() for reference in made] == [None]
+
+
+def test_a_closed_policy_holds_no_weights(act: Built) -> None:
+    policy = act.load()
+    policy.close()
+    assert {parameter.device.type for parameter in policy._network.parameters()} == {"meta"}
+
+
+def test_a_device_that_is_not_there_is_named(act: Built) -> None:
+    with pytest.raises(DeviceError, match=r"model\.device: 'cuda:7': "):
+        act.load(device="cuda:7")
+    with pytest.raises(PolicyError, match=r"model\.device: found 'gpu', expected a device of torch"):
+        act.load(device="gpu")
+
+
+def test_a_checkpoint_from_a_gpu_runs_where_the_manifest_says(act: Built) -> None:
+    act.edit("config.json", lambda config: config.update(device="cuda"))
+    for name in ("policy_preprocessor.json", "policy_postprocessor.json"):
+        act.edit(name, put_on_a_gpu)
+    assert act.load().spec.chunk_size
+
+
+def put_on_a_gpu(pipeline: Any) -> None:
+    for step in pipeline["steps"]:
+        if step["registry_name"] == "device_processor":
+            step["config"]["device"] = "cuda"
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype", "expected"),
+    [("act", "bfloat16", "float32 for a policy of type act"), ("xvla", "float16", "float32 or bfloat16")],
+)
+def test_a_precision_that_the_policy_does_not_have_is_refused(
+    kind: str, dtype: str, expected: str, built: dict[str, Built]
+) -> None:
+    with pytest.raises(PolicyError, match=rf"model\.dtype: found '{dtype}', expected {expected}"):
+        built[kind].load(dtype=dtype)
+
+
+@pytest.mark.parametrize("kind", ["pi05", "xvla"])
+def test_the_manifest_decides_the_precision(kind: str, built: dict[str, Built]) -> None:
+    exact, coarse = built[kind].load(), built[kind].load(dtype="bfloat16")
+    assert torch.bfloat16 in {parameter.dtype for parameter in coarse._network.parameters()}
+    assert coarse.spec.fingerprint != exact.spec.fingerprint
+
+
+def test_processors_that_an_old_checkpoint_lacks_are_made_by_lerobots_command(act: Built) -> None:
+    (act.folder / "policy_preprocessor.json").unlink()
+    (act.folder / "policy_postprocessor.json").unlink()
+    with pytest.raises(
+        PolicyError, match=r"policy_preprocessor\.json: missing.*migrate_policy_normalization"
+    ) as caught:
+        act.load()
+    assert str(act.folder) in str(caught.value).split("--pretrained-path")[1]
+
+
+def test_statistics_that_are_missing_are_named(act: Built) -> None:
+    """LeRobot would pass normalised actions on to the robot."""
+    change = {"policy_postprocessor.json": "action", "policy_preprocessor.json": "observation.state"}
+    for name, key in change.items():
+        (file,) = act.folder.glob(f"{Path(name).stem}_step_*normalizer*.safetensors")
+        content = {
+            tensor: value for tensor, value in load_file(file).items() if not tensor.startswith(f"{key}.")
+        }
+        whole = file.read_bytes()
+        save_file(content, file)
+        with pytest.raises(PolicyError, match=rf"{name}: {key}: found no statistics"):
+            act.load()
+        file.write_bytes(whole)
+
+
+def test_a_tokenizer_that_is_not_here_is_named(built: dict[str, Built]) -> None:
+    with pytest.raises(
+        PolicyError, match=r"tokenizer_name: found 'nobody/tokenizer', which is not on this machine"
+    ):
+        built["pi0"].load(options={"language_model": ""})
+    with pytest.raises(PolicyError, match=r"model\.options: language_model: .*/nowhere: found no folder"):
+        built["pi0"].load(options={"language_model": "nowhere"})
+
+
+def test_a_configuration_that_lerobot_does_not_know_is_named(act: Built) -> None:
+    act.edit("config.json", lambda config: config.update(from_the_future=1))
+    with pytest.raises(PolicyError, match=r"config\.json: .*from_the_future"):
+        act.load()
+
+
+def test_a_camera_that_is_no_rgb_camera_is_refused(act: Built) -> None:
+    act.edit(
+        "config.json",
+        lambda config: config["input_features"]["observation.images.front"].update(shape=[1, 48, 64]),
+    )
+    with pytest.raises(PolicyError, match=r"input_features\.observation\.images\.front: found 1 channels"):
+        act.load()
+
+
+# urllib3 makes a socket when it is imported, and binds it to ::1: that reaches nobody.
+LOAD_GUARDED = """
+import json, os, sys
+REACHING = ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto", "socket.sendmsg")
+reached = []
+sys.addaudithook(lambda event, details: event in REACHING and reached.append((event, str(details))))
+from remote_inference.core.server.manifest import ModelSource
+from remote_inference.policies import load_policy
+source = ModelSource(**json.loads({source!r}))
+policy = load_policy(source)
+policy.make_processors()
+print(json.dumps([policy.spec.chunk_size, os.environ["HF_HUB_OFFLINE"], reached]))
+"""
+
+
+@pytest.mark.parametrize("kind", ["act", "smolvla"])
+def test_loading_reaches_for_no_other_machine(kind: str, built: dict[str, Built], tmp_path: Path) -> None:
+    """Both configurations name weights that LeRobot would fetch: torchvision's, and a language model's."""
+    checkpoint = built[kind].copy(tmp_path)
+    if kind == "act":
+        checkpoint.edit(
+            "config.json",
+            lambda config: config.update(pretrained_backbone_weights="ResNet18_Weights.IMAGENET1K_V1"),
+        )
+    script = LOAD_GUARDED.format(source=checkpoint.source().model_dump_json())
+    environment = {
+        key: value for key, value in os.environ.items() if not key.startswith(("HF_", "TRANSFORMERS_"))
+    }
+    environment["HOME"] = environment["TORCH_HOME"] = str(tmp_path)  # no cache
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env=environment, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert json.loads(done.stdout.splitlines()[-1]) == [10, "1", []]
+
+
+def test_the_fingerprint_tells_whatever_changes_a_chunk(act: Built) -> None:
+    seen = [act.load().spec.fingerprint]
+    assert act.load().spec.fingerprint == seen[0]
+
+    def note() -> None:
+        seen.append(act.load().spec.fingerprint)
+
+    change_weights(act, lambda weights: weights[last(weights)].add_(0.01))
+    note()
+    act.edit("config.json", lambda config: config.update(dropout=0.2))
+    note()
+    act.edit("policy_preprocessor.json", lambda pipeline: pipeline.update(name="other"))
+    note()
+    (file,) = act.folder.glob("policy_postprocessor_step_*normalizer*.safetensors")
+    save_file({name: value + 0.01 for name, value in load_file(file).items()}, file)
+    note()
+    assert len(set(seen)) == 5
