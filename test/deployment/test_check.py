@@ -320,3 +320,49 @@ def test_a_parameter_that_a_robot_does_not_have_is_a_problem(
 ) -> None:
     assert cli.main(["check", str(parameters_of(tmp_path, max_action_age=1.0))]) == 2
     assert "did you mean 'max_action_age_s'" in capsys.readouterr().err
+
+
+DICE = """
+import numpy as np
+
+from remote_inference.policies.hold import HoldPolicy
+
+
+class DicePolicy(HoldPolicy):
+    def __init__(self, source):
+        super().__init__(source.path)
+
+    def predict(self, batch):
+        return [chunk + np.random.normal() for chunk in super().predict(batch)]
+"""
+
+
+@pytest.mark.parametrize(
+    ("asserted", "words"),
+    [
+        (
+            "auto",
+            "warning: dice is served to one robot at a time: answers to equal requests differ, by up to ",
+        ),
+        ("shared", "warning: serving_mode is shared, but answers to equal requests differ, by up to "),
+    ],
+)
+def test_a_trial_says_by_how_much_a_policy_that_throws_dice_differs_and_how_to_mend_it(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    asserted: str,
+    words: str,
+) -> None:
+    (tmp_path / "dice_policies.py").write_text(DICE)
+    monkeypatch.syspath_prepend(tmp_path)
+    names = {key: ["elbow"] for key in ("state_names", "action_names")}
+    config = {"name": "dice", "revision": "1", **names, "chunk_size": 9, "trained_fps": 30.0}
+    (tmp_path / "policy.json").write_text(json.dumps(config))
+    manifest = tmp_path / "dice.manifest.yaml"
+    model = {"backend": "dice_policies:DicePolicy", "path": "."}
+    manifest.write_text(yaml.safe_dump({"model": model, "serving_mode": asserted}))
+    assert cli.main(["check", "--run", str(manifest)]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert words in said
+    assert "in elbow; draw random numbers from the observation's seed" in said
