@@ -61,7 +61,7 @@ def test_a_robot_is_driven_by_an_exported_policy_as_by_torch(rig: Rig, tmp_path:
     rig.group.stop()
     manifest = load_manifest(write_manifest(tmp_path, "chunk_network", source))
     policy = load_policy(manifest.model)
-    decoder, processors = RequestDecoder(manifest, policy.spec.image_shapes), policy.make_processors()
+    decoder, processors = RequestDecoder(manifest, policy.spec), policy.make_processors()
     for capture in map(load_capture, find_captures()):
         _, message = decoder.request(capture.data)
         observation = replace(decoder.observation(message, capture.offer), prefix_model=None)
