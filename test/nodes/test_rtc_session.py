@@ -5,19 +5,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
-from rig import DEEP_QOS, FEATURE, JOINTS, POLICY, Rig, write_contract, write_manifest
+from rig import DEEP_QOS, JOINTS, POLICY, Rig, write_contract, write_manifest
 
+from remote_inference.core.admission import make_offer
+from remote_inference.core.contract import load_contract
 from remote_inference.core.policy import PolicyObservation
+from remote_inference.core.server.manifest import load_manifest
 from remote_inference.msg import ActionChunk, ExecutedAction, Observation
 from remote_inference.policies.chunk_config import FlowConfig
 from remote_inference.policies.torch_chunk import TorchChunkPolicy, save_policy
 from remote_inference.wire.qos import CHUNK_TOPIC, OBSERVATION_TOPIC
-
-BLACK = {FEATURE: np.zeros((48, 64, 3), np.uint8)}  # what the rig's camera shows
+from remote_inference.wire.request_decoder import RequestDecoder
 
 
 def save_flow_policy(folder: Path) -> TorchChunkPolicy:
@@ -32,9 +35,7 @@ def save_flow_policy(folder: Path) -> TorchChunkPolicy:
     return TorchChunkPolicy(folder)
 
 
-def predict(policy: TorchChunkPolicy, request: Observation, prefix: np.ndarray | None) -> np.ndarray:
-    state = np.array(request.state, np.float32)
-    observation = PolicyObservation(state, BLACK, "", request.inference_delay_steps, prefix_model=prefix)
+def predict(policy: TorchChunkPolicy, observation: PolicyObservation) -> np.ndarray:
     return policy.predict([policy.make_processors().pre(observation)])[0]
 
 
@@ -56,8 +57,10 @@ def test_a_flow_policy_is_granted_rtc_continues_the_prefix_and_replaces_the_queu
     rig.subscribe(Observation, OBSERVATION_TOPIC, requests.append, DEEP_QOS)
     rig.subscribe(ActionChunk, CHUNK_TOPIC, chunks.append, DEEP_QOS)
     model = {"backend": "chunk_network", "path": "flow"}
-    rig.start_server(write_manifest(tmp_path, model=model, inject_latency_ms=150.0))
-    rig.start_robot(write_contract(tmp_path), buffer_time_s=0.4)
+    manifest = write_manifest(tmp_path, model=model, inject_latency_ms=150.0)
+    contract = write_contract(tmp_path)
+    rig.start_server(manifest)
+    rig.start_robot(contract, buffer_time_s=0.4)
     steps: dict[int, list[int]] = {}
 
     def find_continued() -> list[Observation]:
@@ -79,13 +82,15 @@ def test_a_flow_policy_is_granted_rtc_continues_the_prefix_and_replaces_the_queu
     rig.wait_for(lambda: len(find_continued()) > 2, "continued prefixes")
     continued = find_continued()
     answers = {chunk.seq_id: np.array(chunk.chunk_model).reshape(-1, len(JOINTS)) for chunk in chunks}
+    decoder, offer = RequestDecoder(load_manifest(manifest), policy.spec), make_offer(load_contract(contract))
     for request in continued:
         prefix = np.array(request.prefix_model, np.float32).reshape(request.prefix_length, len(JOINTS))
         assert len(prefix) > request.inference_delay_steps > 3
         assert_continues(prefix, answers[request.seq_id - 2], answers[request.seq_id - 1])
         chunk = answers[request.seq_id]
-        np.testing.assert_allclose(chunk, predict(policy, request, prefix), atol=1e-3)
-        assert np.abs(chunk - predict(policy, request, None)).max() > 0.01
+        observation = decoder.observation(request, offer)
+        np.testing.assert_allclose(chunk, predict(policy, observation), atol=1e-3)
+        assert np.abs(chunk - predict(policy, replace(observation, prefix_model=None))).max() > 0.01
 
     replaced = [r.seq_id for r in continued if {r.seq_id, r.seq_id + 1} <= answers.keys() & steps.keys()]
     assert replaced
