@@ -66,6 +66,7 @@ def read_onnx(path: str | Path) -> OnnxFile:
         raise PolicyError(f"{path}: cannot be read: {error.strerror}") from error
     try:
         model = onnx.ModelProto.FromString(content)
+        _require_text(model, path)
         description = _describe(model, path)
         inputs, batch = _check_tensors(model.graph, description, path)
         external_paths = _find_external(model, path)
@@ -73,6 +74,16 @@ def read_onnx(path: str | Path) -> OnnxFile:
         raise PolicyError(f"{path}: is not an ONNX file: {error}") from error
     external = {name: _map(file) for name, file in external_paths.items()}
     return OnnxFile(path, description, content, inputs, batch, external, tuple(external_paths.values()))
+
+
+def _require_text(model: onnx.ModelProto, path: Path) -> None:
+    """Raise PolicyError for a text that is none: protobuf returns it as bytes, where texts are expected."""
+    for message in _messages(model):
+        for field, value in message.ListFields():
+            texts = value if field.is_repeated else (value,)
+            if field.type == field.TYPE_STRING and any(isinstance(text, bytes) for text in texts):
+                name = f"{message.DESCRIPTOR.name}.{field.name}"
+                raise PolicyError(f"{path}: {name}: found bytes that are not UTF-8, expected a text")
 
 
 def _describe(model: onnx.ModelProto, path: Path) -> OnnxDescription:
