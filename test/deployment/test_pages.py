@@ -127,6 +127,7 @@ VIOLATIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "actions": ({"action_names": ("elbow", "shoulder")}, {}),
     "cameras": ({"images": ()}, {}),
     "state": ({"state_names": ("shoulder", "wrist")}, {}),
+    "history": ({"max_observation_steps": 0}, {}),
     "schema": ({"schema_version": 9}, {}),
     "name": ({}, {"name_taken": True}),
     "task": ({"task": "clap"}, {"pin_task": True}),
