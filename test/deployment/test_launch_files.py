@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from remote_inference.deployment import bringup, zenoh_config
+from remote_inference.deployment import bringup, middleware, zenoh_config
 
 LAUNCH = Path(__file__).parents[2] / "launch"
 ROUTED = ("robot", "server")
@@ -112,7 +112,7 @@ def log(monkeypatch: pytest.MonkeyPatch, no_zenoh_settings: None) -> Log:
             monkeypatch.setattr(sys.modules[parent], child, module, raising=False)
     monkeypatch.delitem(sys.modules, "remote_inference.deployment.launch_actions", raising=False)
     monkeypatch.delenv("RMW_IMPLEMENTATION", raising=False)
-    monkeypatch.setattr(bringup, "get_package_prefix", lambda _: "/opt/ros")
+    monkeypatch.setattr(middleware, "get_package_prefix", lambda _: "/opt/ros")
     return made
 
 
