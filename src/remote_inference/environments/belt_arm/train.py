@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -30,6 +31,8 @@ from remote_inference.policies.prefix_network import (
     PrefixNetwork,
     Wait,
 )
+
+Network = TypeVar("Network", bound=ObservationNetwork)
 
 _WARMUP_STEPS = 100
 _LOWEST_LEARNING_RATE_SHARE = 0.02
@@ -85,10 +88,7 @@ def train_flow(
     progress: Callable[[str], None] = print,
 ) -> FlowNetwork:
     """Return a flow network with the trained encoders of `teacher`; only its head is trained."""
-    torch.set_num_threads(1)
-    torch.manual_seed(config.seed)
-    network = policy.make_network()
-    _take_encoders(network, teacher)
+    network = _begin(policy.make_network, teacher, config)
     states = torch.from_numpy(dataset.states)
     views = torch.from_numpy(see(network, dataset.images, dataset.states))
     targets = (torch.from_numpy(dataset.chunks) - network.action_mean) / network.action_std
@@ -112,10 +112,7 @@ def train_prefix(
     progress: Callable[[str], None] = print,
 ) -> PrefixChunkNetwork:
     """Return a network that continues what is executed, with the encoders of `teacher` that saw the data."""
-    torch.set_num_threads(1)
-    torch.manual_seed(config.seed)
-    network = policy.make_network()
-    _take_encoders(network, teacher)
+    network = _begin(policy.make_network, teacher, config)
     draw = _motions(network, dataset, config.batch_size)
 
     def loss() -> torch.Tensor:
@@ -135,10 +132,7 @@ def train_prefix_flow(
     progress: Callable[[str], None] = print,
 ) -> PrefixFlowNetwork:
     """Return a flow network in place of `train_prefix`'s regression."""
-    torch.set_num_threads(1)
-    torch.manual_seed(config.seed)
-    network = policy.make_network()
-    _take_encoders(network, teacher)
+    network = _begin(policy.make_network, teacher, config)
     draw = _motions(network, dataset, config.batch_size)
 
     def loss() -> torch.Tensor:
@@ -164,11 +158,17 @@ def see(network: ObservationNetwork, images: NDArray[np.uint8], states: Float32A
     return torch.cat(features).numpy()
 
 
-def _take_encoders(network: ObservationNetwork, teacher: ObservationNetwork) -> None:
-    """Copy encoders and normalisation; they are not trained further."""
+def _begin(
+    make_network: Callable[[], Network], teacher: ObservationNetwork, config: TrainingConfig
+) -> Network:
+    """Return a new network with the teacher's encoders and normalisation, which are not trained further."""
+    torch.set_num_threads(1)
+    torch.manual_seed(config.seed)
+    network = make_network()
     shared = {name: value for name, value in teacher.state_dict().items() if not name.startswith("head.")}
     network.load_state_dict(shared, strict=False)
     network.encoders.requires_grad_(False)
+    return network
 
 
 def _motions(
