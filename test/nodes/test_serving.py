@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -177,20 +178,22 @@ def test_batches_are_warmed_up_and_compared_with_single_requests(serving_rig: Se
         serving_rig.open(scheduler="micro_batch", max_batch=4, max_sessions=9)
 
 
+SPEC = PolicySpec(
+    name="p",
+    revision="1",
+    fingerprint="f",
+    state_names=("a", "b", "c"),
+    action_names=JOINTS,
+    image_shapes={"rgb": (48, 64, 3), "depth": (32, 24, 1)},
+    chunk_size=20,
+    trained_fps=30.0,
+)
+
+
 @pytest.mark.parametrize("supports_rtc", [True, False])
 def test_the_warm_up_serves_what_a_robot_would_send(supports_rtc: bool) -> None:
     """Decoding is part of a request's time, and a prefix makes the policy run its slower guidance."""
-    spec = PolicySpec(
-        name="p",
-        revision="1",
-        fingerprint="f",
-        state_names=("a", "b", "c"),
-        action_names=JOINTS,
-        image_shapes={"rgb": (48, 64, 3), "depth": (32, 24, 1)},
-        chunk_size=20,
-        trained_fps=30.0,
-        continuation=Continuation.GUIDANCE if supports_rtc else Continuation.NONE,
-    )
+    spec = replace(SPEC, continuation=Continuation.GUIDANCE if supports_rtc else Continuation.NONE)
     manifest = Manifest(model=ModelSource(backend="hold", path="x"), default_task="wave")
     decoder = RequestDecoder(manifest, spec)
     data, offer = sample_request(spec, "wave")
@@ -211,17 +214,7 @@ def test_the_warm_up_serves_what_a_robot_would_send(supports_rtc: bool) -> None:
 
 
 def test_the_sample_request_has_images_of_its_own_for_each_step_that_the_policy_sees() -> None:
-    spec = PolicySpec(
-        name="p",
-        revision="1",
-        fingerprint="f",
-        state_names=("a", "b", "c"),
-        action_names=JOINTS,
-        image_shapes={"rgb": (48, 64, 3), "depth": (32, 24, 1)},
-        chunk_size=20,
-        trained_fps=30.0,
-        observation_steps=3,
-    )
+    spec = replace(SPEC, observation_steps=3)
     manifest = Manifest(model=ModelSource(backend="hold", path="x"), default_task="wave")
     decoder = RequestDecoder(manifest, spec)
     data, offer = sample_request(spec, "wave")
