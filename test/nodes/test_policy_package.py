@@ -16,7 +16,7 @@ from rig import JOINTS, Rig, write_contract, write_manifest
 
 from remote_inference.deployment.back_ends import list_back_ends
 
-pytest.importorskip("pip", reason="found no pip")
+pytest.importorskip("pip", reason="found no pip in this environment, which `make setup` installs with it")
 PACKAGE = Path(__file__).parents[2] / "docs" / "tutorials" / "reach_package"
 TARGET = (0.5, -0.25)  # [rad], order of JOINTS
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("onnx", reason="found no onnx, which requirements/server.txt lists")
-pytest.importorskip("onnxruntime", reason="found no onnxruntime")
+pytest.importorskip("onnxruntime", reason="found no onnxruntime, which requirements/server.txt lists")
 
 import onnx
 import onnxruntime
@@ -188,7 +188,8 @@ def test_a_lost_device_is_distinguished_from_a_full_one(
 
 
 @pytest.mark.skipif(
-    "CUDAExecutionProvider" in onnxruntime.get_available_providers(), reason="this onnxruntime has CUDA"
+    "CUDAExecutionProvider" in onnxruntime.get_available_providers(),
+    reason="the refusal shows only where onnxruntime has no CUDA",
 )
 @pytest.mark.parametrize(
     ("model", "provider"),
