@@ -17,13 +17,11 @@ from sensor_msgs.msg import CompressedImage, Image
 
 from remote_inference.msg import Observation
 from remote_inference.paths import share_path
-from remote_inference.recording.bag import (
-    BagError,
-    BagTopic,
-    BagWriter,
-    message_definition,
-    open_bag,
-)
+from remote_inference.recording.bag import open_bag
+from remote_inference.recording.bag_error import BagError
+from remote_inference.recording.bag_topic import BagTopic
+from remote_inference.recording.bag_writer import BagWriter
+from remote_inference.recording.message_definitions import message_definition
 
 OWN_TYPES = ("Observation", "ActionChunk", "ClientState", "ExecutedAction", "ServerStatus")
 OBSERVATION = BagTopic("/arm/remote_inference/observation", "remote_inference/msg/Observation")
@@ -145,7 +143,9 @@ def test_reading_names_what_is_missing(tmp_path: Path) -> None:
     with pytest.raises(BagError, match="nowhere: no bag there"):
         open_bag(tmp_path / "nowhere")
     unfinished = BagWriter(tmp_path / "unfinished")
-    with pytest.raises(BagError, match=r"no metadata\.yaml, its recorder was killed"):
+    with pytest.raises(
+        BagError, match=r"no metadata\.yaml: .* recorder was killed; `remote-inference repair "
+    ):
         open_bag(tmp_path / "unfinished")
     unfinished.close()
     with BagWriter(tmp_path / "bag", [OBSERVATION]) as bag:

@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 from builders import make_offer, make_rows
 
+from remote_inference.core.exchange import SessionKind
 from remote_inference.recording.captures import Capture, CaptureError, CaptureRing, load_capture
 
 
 def make_capture(seq_id: int = 1) -> Capture:
     rows = make_rows(3)
-    return Capture(make_offer(), b"\x00\x01 bytes", rows, rows * np.float32(1 / 3), "f1", seq_id, 3)
+    offer = make_offer(tags={"site": "lab_2"}, kind=SessionKind.EVALUATION)
+    return Capture(offer, b"\x00\x01 bytes", rows, rows * np.float32(1 / 3), "f1", seq_id, 3)
 
 
 def test_a_capture_survives_the_file_to_the_byte(tmp_path: Path):

@@ -14,7 +14,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from remote_inference.core.contract import parse_contract
 from remote_inference.core.document import DocumentError
 from remote_inference.msg import ExecutedAction
-from remote_inference.recording.bag import BagError
+from remote_inference.recording.bag_error import BagError
 from remote_inference.recording.timeline import Timeline
 from remote_inference.recording.timeline_reader import load_timeline
 

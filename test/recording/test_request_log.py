@@ -31,11 +31,13 @@ RECORD = RequestRecord(
     client="/robot_1/remote_inference",
     seq_id=7,
     episode_id=2,
+    policy_version="f1@3",
     batch_size=3,
     queue_wait_ms=1.5,
     inference_ms=20.25,
     staleness_ms=21.75,
     superseded=1,
+    tags={"site": "lab_2"},
 )
 
 
@@ -67,9 +69,11 @@ def test_a_line_holds_what_the_schema_says_in_its_order(tmp_path: Path):
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line.pop("time"))
     assert line == {"server": "/policy_server", "instance": "abc", **vars(RECORD)}
     assert {key: type(value) for key, value in line.items()} == {
-        **dict.fromkeys(("server", "instance", "session_id", "robot", "client", "status", "outcome"), str),
+        **dict.fromkeys(("server", "instance", "session_id", "robot", "client", "policy_version"), str),
+        **dict.fromkeys(("status", "outcome"), str),
         **dict.fromkeys(("seq_id", "episode_id", "batch_size", "superseded"), int),
         **dict.fromkeys(("queue_wait_ms", "inference_ms", "staleness_ms"), float),
+        "tags": dict,
     }
 
 
@@ -155,6 +159,19 @@ def test_a_disk_that_hangs_does_not_keep_the_log_from_closing(
     assert log.dropped == written - 1  # all but the one that is being written
 
 
+def test_lines_that_wait_for_a_disk_are_bounded_in_bytes(full_pipe: Path, monkeypatch: pytest.MonkeyPatch):
+    """A robot whose requests fail with long reasons must not fill the memory of a server with a slow disk."""
+    monkeypatch.setattr(request_log, "MAX_WAITING_BYTES", 100_000)
+    monkeypatch.setattr(request_log, "CLOSE_TIMEOUT_S", 0.2)
+    log = RequestLog(full_pipe, "/policy_server", "abc")
+    for _ in range(500):
+        log.write(replace(RECORD, status="error", outcome="x" * 1_000))
+    waiting = 500 - log.dropped
+    assert 40 < waiting < 100
+    log.write(RECORD)  # a shorter one may still fit
+    log.close()
+
+
 def test_a_disk_that_hangs_does_not_keep_the_process_from_ending(full_pipe: Path):
     """A thread that is stuck in a write holds whatever lock it took, and exit handlers want their turn."""
     program = f"""
@@ -172,7 +189,7 @@ def test_a_full_disk_leaves_no_half_line_and_the_log_goes_on(tmp_path: Path):
     """The limit of a process on the size of its files is such a disk: it writes what still fits."""
     log = RequestLog(tmp_path / "requests.jsonl", "/policy_server", "abc")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_100, hard))
     try:
         for _ in range(10):
             log.write(RECORD)

@@ -23,11 +23,16 @@ def _one_kind(_: object) -> str:
     return ""
 
 
+def _no_bytes(_: object) -> int:
+    return 0
+
+
 class BackgroundWriter(Generic[Entry]):
     """Writes entries one after another on a thread of its own.
 
-    An entry that cannot be written, or that meets a full queue, is dropped and counted by its kind. Then the
-    next entry is tried; a writer that stops at a failure drops all later entries.
+    An entry that cannot be written, or that meets a queue with too many entries or bytes, is dropped and
+    counted by its kind. Then the next entry is tried; a writer that stops at a failure drops all later
+    entries.
     """
 
     def __init__(
@@ -38,12 +43,20 @@ class BackgroundWriter(Generic[Entry]):
         on_drop: Callable[[str], None] = _tell_nobody,
         *,
         kind: Callable[[Entry], str] = _one_kind,
+        size: Callable[[Entry], int] = _no_bytes,
+        waiting_bytes_max: int = 0,
         stops_at_failure: bool = False,
     ) -> None:
-        """name: the thread's. write: called there. on_drop: called with the reason, where it happens."""
+        """name: the thread's. write: called there. on_drop: called with the reason, where it happens.
+
+        size: bytes of an entry, of which waiting_bytes_max may wait; a single larger one may wait alone.
+        """
         self._write = write
         self._on_drop = on_drop
         self._kind = kind
+        self._size = size
+        self._waiting_bytes_max = waiting_bytes_max
+        self._waiting_bytes = 0
         self._stops_at_failure = stops_at_failure
         self._waiting: queue.Queue[Entry | None] = queue.Queue(waiting_max)
         self._closed = False
@@ -64,14 +77,27 @@ class BackgroundWriter(Generic[Entry]):
         with self._lock:
             return self._dropped[kind]
 
-    def put(self, entry: Entry) -> None:
-        """Queue an entry, or drop it; never blocks. For one thread."""
+    def put(self, entry: Entry) -> bool:
+        """Queue an entry, or drop it, and return whether it is queued; never blocks. For one thread."""
+        size = self._size(entry)
         try:
-            if self._closed:
+            if self._closed or not self._has_room(size):
                 raise queue.Full
             self._waiting.put_nowait(entry)
         except queue.Full:
             self._drop(entry, "closed" if self._closed else "the disk does not keep up")
+            return False
+        self._add_waiting(size)
+        return True
+
+    def _has_room(self, size: int) -> bool:
+        with self._lock:
+            is_bound = self._waiting_bytes_max > 0 and self._waiting_bytes > 0
+            return not is_bound or self._waiting_bytes + size <= self._waiting_bytes_max
+
+    def _add_waiting(self, size: int) -> None:
+        with self._lock:
+            self._waiting_bytes += size
 
     def close(self, timeout_s: float) -> bool:
         """Write the waiting entries and end. After timeout_s, drop the rest and return False."""
@@ -106,6 +132,8 @@ class BackgroundWriter(Generic[Entry]):
             if self._stops_at_failure:
                 self._closed = True
                 self.failure = error
+        finally:
+            self._add_waiting(-self._size(entry))
 
     def _drop(self, entry: Entry, reason: str) -> None:
         self._count(entry)

@@ -15,7 +15,7 @@ import msgpack
 import numpy as np
 
 from remote_inference.core.document import DocumentError
-from remote_inference.core.exchange import Chunk, ImageFeature, SessionOffer
+from remote_inference.core.exchange import Chunk, ImageFeature, SessionKind, SessionOffer
 from remote_inference.core.policy import Float32Array
 from remote_inference.core.server.throttle import Throttle
 from remote_inference.errors import UserError
@@ -122,7 +122,9 @@ def load_capture(path: Path) -> Capture:
         if fields["version"] != VERSION:
             raise CaptureError(f"{path}: version: found {fields['version']}, expected {VERSION}")
         offer = fields["offer"]
-        offer |= {key: tuple(offer[key]) for key in ("action_names", "state_names")}
+        lists = ("action_names", "state_names", "action_units", "state_units")
+        offer |= {key: tuple(offer[key]) for key in lists if key in offer}  # older captures have no units
+        offer["kind"] = SessionKind(offer.get("kind", SessionKind.ROBOT.value))
         offer["images"] = tuple(ImageFeature(**image) for image in offer["images"])
         arrays = {
             space: np.frombuffer(fields[space], np.float32).reshape(fields["shape"])
@@ -147,7 +149,7 @@ def load_capture(path: Path) -> Capture:
 def _to_bytes(capture: Capture) -> bytes:
     fields: dict[str, Any] = {
         "version": VERSION,
-        "offer": asdict(capture.offer),
+        "offer": {**asdict(capture.offer), "kind": capture.offer.kind.value},
         "data": capture.data,
         "shape": list(capture.model.shape),
         "model": capture.model.astype(np.float32).tobytes(),

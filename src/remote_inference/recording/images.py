@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
 from remote_inference.core.contract_sections import COMPRESSED_IMAGE
-from remote_inference.recording.bag import BagTopic
+from remote_inference.recording.bag_topic import BagTopic
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import io
 import os
+import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -18,6 +19,8 @@ from remote_inference.recording.background_writer import BackgroundWriter
 MAX_FILE_BYTES = 64 * 1024 * 1024
 OLD_FILES = 4  # beside the newest, as <file>.1 to <file>.4
 MAX_WAITING = 10_000  # lines on their way to a slow disk; more are dropped and counted
+MAX_WAITING_BYTES = 8_000_000  # of them: an outcome may hold a thousand characters
+ENTRY_BYTES = 400  # of memory for a waiting line, besides its texts
 CLOSE_TIMEOUT_S = 2.0  # for the lines that wait when the server ends
 
 # Fields of a line in the file, in this order. `make docs` writes them into the pages.
@@ -26,18 +29,21 @@ DESCRIPTIONS: Mapping[str, str] = {
     "server": "fully qualified name of the server's node",
     "instance": "id of the server's process, as in ServerStatus",
     "session_id": "session that the request named; with seq_id, the key to the robot's bag",
-    "robot": "the robot's namespace",
+    "robot": "the robot's namespace; `openpi:1` and so on for clients of openpi's wire",
     "client": "fully qualified name of the robot's node",
     "seq_id": "request number, counted by the robot; 0 when the request was unreadable",
     "episode_id": "episode of the request; 0 when it was unreadable",
+    "policy_version": "fingerprint of the policy, and `@` with the version of its live weights; empty when "
+    "it was not answered",
     "batch_size": "requests that were served together, this one included; 0 when it was not answered",
-    "queue_wait_ms": "arrival of the request until the worker took it [ms]",
-    "inference_ms": "from then until the chunks of its batch were ready: decoding, policy, processors [ms]",
+    "queue_wait_ms": "how long it waited here: for its turn, the others of its batch, the device [ms]",
+    "inference_ms": "its own decoding and preprocessing, then policy and postprocessing of its batch [ms]",
     "staleness_ms": "how long the robot had been waiting here when its chunk was ready [ms]: from the first "
     "request since its last chunk, superseded ones included",
     "superseded": "requests of this robot that this one replaced unserved",
     "status": "`ok` or `error`",
     "outcome": "`ok`, or what went wrong, in the words of the ERROR chunk if there is one",
+    "tags": "the robot's notes, by key",
 }
 
 
@@ -50,7 +56,9 @@ class RequestLog:
     def __init__(self, path: str | Path, server: str, instance: str) -> None:
         self._file = _RotatingFile(Path(path))
         self._head = {"server": server, "instance": instance}
-        self._writer = BackgroundWriter("audit", self._append, MAX_WAITING)
+        self._writer = BackgroundWriter(
+            "audit", self._append, MAX_WAITING, size=_size, waiting_bytes_max=MAX_WAITING_BYTES
+        )
 
     @property
     def dropped(self) -> int:
@@ -73,6 +81,13 @@ class RequestLog:
         utc = datetime.fromtimestamp(time_s, timezone.utc).isoformat(timespec="milliseconds")
         line = record.to_json(time=utc.replace("+00:00", "Z"), **self._head)
         self._file.append(f"{line}\n".encode())
+
+
+def _size(entry: tuple[float, RequestRecord]) -> int:
+    """Return about how many bytes of memory an entry takes, which its texts decide about."""
+    record = entry[1]
+    texts = (record.session_id, record.robot, record.client, record.outcome)
+    return ENTRY_BYTES + sum(map(sys.getsizeof, texts))
 
 
 class _RotatingFile:

@@ -13,7 +13,8 @@ import numpy as np
 
 from remote_inference.core.contract import Contract, parse_contract
 from remote_inference.core.robot.state_machine import State
-from remote_inference.recording.bag import BagError, BagReader, open_bag
+from remote_inference.recording.bag import BagReader, open_bag
+from remote_inference.recording.bag_error import BagError
 from remote_inference.recording.images import (
     ObservedImage,
     camera_topics,
@@ -56,7 +57,7 @@ def load_timeline(
     for other actions; DocumentError when the recorded contract is damaged.
     """
     with open_bag(bag_path) as bag:
-        ns = _namespace(bag, robot_namespace)
+        ns = find_namespace(bag, robot_namespace)
         if contract is None and bag.contract:
             contract = parse_contract(bag.contract, f"{bag_path}: recorded contract")
         own = {
@@ -96,13 +97,17 @@ def load_timeline(
     )
 
 
-def _namespace(bag: BagReader, wanted: str | None) -> str:
-    """Return the robot's namespace without a slash at its end, "" for the root."""
+def find_namespace(bag: BagReader, wanted: str | None) -> str:
+    """Return the robot's namespace without a slash at its end, "" for the root.
+
+    Raises BagError when there is no such robot, or several and none is wanted.
+    """
     present = robots(bag.topics)
     listed = ", ".join(name or "/" for name in present) or "none"
     if wanted is None:
         if not present:
-            raise BagError(f"{bag.path}: no robot in the bag")
+            expected = f"expected a topic *{EXECUTED_SUFFIX}, without which no command is known"
+            raise BagError(f"{bag.path}: no robot in the bag, {expected}")
         if len(present) > 1:
             raise BagError(f"{bag.path}: several robots in the bag, name one: {listed}")
         return present[0]

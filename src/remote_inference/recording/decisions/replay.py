@@ -1,0 +1,220 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""`remote-inference replay --decisions`: streams a bag, and replays each run of the robot's node in it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+import yaml
+from pydantic import ValidationError
+
+from remote_inference import __version__
+from remote_inference.core.command_interfaces import COMMAND_INTERFACES
+from remote_inference.core.document import DocumentError
+from remote_inference.core.document_problems import describe_problems
+from remote_inference.core.robot.config import RobotConfig
+from remote_inference.core.robot.journal import Begin
+from remote_inference.core.robot.replay import JournalError, is_begin
+from remote_inference.recording.bag import BagReader, open_bag
+from remote_inference.recording.decisions.comparison import RequestRecord, TickRecord, request_key
+from remote_inference.recording.decisions.report import Change, Report
+from remote_inference.recording.decisions.run import ChangedRun, Run
+from remote_inference.recording.timeline_reader import find_namespace
+from remote_inference.wire import WireError, chunk_from_message
+from remote_inference.wire.decisions import DecisionDecoder
+
+OWN = "remote_inference"
+RESTART = 10  # ticks by which a number falls back only when the node has begun anew
+Tell = Callable[[float], None]  # takes the fraction of the bag that is done
+EARLY = 20_000  # messages that may come before the journal's begin
+
+
+def replay_decisions(
+    path: Path, namespace: str | None, changes: dict[str, Any], tell: Tell = lambda _: None
+) -> Report:
+    """Replay the decisions in a bag, and compare them with what else it holds of the robot.
+
+    namespace: of the robot; None: of the only one. changes: parameters with other values, by name; with any,
+    the replay is compared with one without them. Raises BagError for a bag that cannot be read or holds no
+    robot, DocumentError for a parameter that is none.
+    """
+    with open_bag(path) as bag:
+        report = Report(str(path), find_namespace(bag, namespace))
+        report.change = Change(changes) if changes else None
+        _Reader(bag, report, changes).read(tell)
+    return report
+
+
+def parse_change(text: str) -> tuple[str, Any]:
+    """Return name and value of `name=value`. Raises DocumentError unless it names a parameter."""
+    name, equals, value = text.partition("=")
+    if not equals or name not in RobotConfig.model_fields:
+        raise DocumentError(f"--set: found {text!r}, expected a robot's parameter, as in max_action_age_s=1")
+    try:
+        parsed = yaml.safe_load(value)
+    except yaml.YAMLError:
+        raise DocumentError(f"--set {name}: found {value!r}, expected a YAML value") from None
+    return name, tuple(parsed) if isinstance(parsed, list) else parsed
+
+
+class _AnyRun(Protocol):
+    def feed(self, entries: Any, time_s: float) -> None: ...
+
+    def finish(self, time_s: float) -> None: ...
+
+
+class _Reader:
+    """Hands a bag's messages to the run that they belong to."""
+
+    def __init__(self, bag: BagReader, report: Report, changes: dict[str, Any]) -> None:
+        self._bag = bag
+        self._report = report
+        self._changes = changes
+        self._topics = {
+            kind: f"{report.namespace}/{OWN}/{kind}"
+            for kind in ("decisions", "executed", "observation", "chunk")
+        }
+        self._run: _AnyRun | None = None
+        self._early: deque[tuple[str, tuple[Any, ...]]] = deque(maxlen=EARLY)  # before the next run's begin
+        self._decoder = DecisionDecoder()
+        self._instance: int | None = None
+        self._next = 0  # place of the entry that must come next
+        self._last_tick = 0
+        self._last_request: RequestRecord | None = None
+
+    def read(self, tell: Tell) -> None:
+        bag, decisions = self._bag, self._topics["decisions"]
+        if decisions not in bag.topics:
+            self._report.problems.append(
+                f"{decisions} is not in the bag: recorded without it, or by a version that did not write it"
+            )
+            return
+        duration_ns = max(1, bag.end_ns - bag.start_ns)
+        time_s = 0.0
+        for topic, stamp_ns, message in bag.messages(self._wanted()):
+            time_s = (stamp_ns - bag.start_ns) * 1e-9
+            tell((stamp_ns - bag.start_ns) / duration_ns)
+            if topic == decisions:
+                self._take_decisions(time_s, message)
+            else:
+                self._hand_on(*self._read_recorded(topic, time_s, message))
+        self._end_run(time_s)
+        if not self._report.runs and not self._report.problems:
+            self._report.problems.append(f"{decisions} holds nothing")
+
+    def _wanted(self) -> list[str]:
+        """Return the topics to read: with other parameters nothing but the journal."""
+        if self._changes:
+            return [self._topics["decisions"]]
+        own = [topic for topic in self._topics.values() if topic in self._bag.topics]
+        kinds = COMMAND_INTERFACES.names
+        return [*own, *(name for name, topic in self._bag.topics.items() if topic.msgtype in kinds)]
+
+    # -- the journal ---------------------------------------------------------------------------------------
+
+    def _take_decisions(self, time_s: float, message: Any) -> None:
+        instance, first = int(message.instance), int(message.first)
+        if instance != self._instance:
+            self._end_run(time_s)
+            self._instance, self._next, self._decoder = instance, 0, DecisionDecoder()
+            if first:
+                self._give_up(
+                    f"the journal begins with entry {first} at {time_s:.1f} s: the recording began after "
+                    "the node, or its first split is gone; nothing of this run can be replayed"
+                )
+        if first < self._next or self._next < 0:  # a message that came twice, or of a run given up
+            return
+        if first > self._next:
+            gap = f"entries {self._next} to {first - 1} are missing at {time_s:.1f} s"
+            self._give_up(f"{gap}: what follows in this run cannot be replayed")
+            return
+        try:
+            entries = list(self._decoder.decode(bytes(message.data)))
+            if len(entries) != message.count:
+                raise WireError(f"found {len(entries)} entries, expected {message.count}")
+            self._next = first + len(entries)
+            if first == 0:
+                self._begin_run(entries.pop(0))
+            if self._run is not None:
+                self._run.feed(entries, time_s)
+        except (WireError, JournalError, DocumentError) as error:
+            self._give_up(f"the journal cannot be read at {time_s:.1f} s: {error}")
+
+    def _begin_run(self, entry: Any) -> None:
+        if not is_begin(entry):
+            raise JournalError("its first entry is no begin")
+        begin: Begin = entry.arguments[0]
+        self._report.runs += 1
+        self._report.versions.append(begin.version)
+        if begin.version != __version__:
+            self._report.notes.append(
+                f"recorded by version {begin.version}, replayed by {__version__}: a difference may be the "
+                "code's"
+            )
+        if self._report.change is None:
+            self._run = Run(begin, self._report)
+        else:
+            config = _changed(begin.config, self._changes)
+            self._run = ChangedRun(begin, self._report, config, self._report.change)
+        self._last_tick, self._last_request = 0, None
+        while self._early:
+            self._hand_on(*self._early.popleft())
+
+    def _give_up(self, problem: str) -> None:
+        self._report.problems.append(problem)
+        self._next = -1
+        if self._run is not None:
+            self._end_run(0.0)
+
+    def _end_run(self, time_s: float) -> None:
+        run, self._run = self._run, None
+        if run is not None:
+            run.finish(time_s)
+
+    # -- the other topics ----------------------------------------------------------------------------------
+
+    def _read_recorded(self, topic: str, time_s: float, message: Any) -> tuple[str, tuple[Any, ...]]:
+        """Return the run's method for a message, and its arguments without images."""
+        if topic == self._topics["executed"]:
+            return "take_tick", (time_s, int(message.tick), TickRecord.of_message(message))
+        if topic == self._topics["observation"]:
+            return "take_request", (time_s, RequestRecord.of(message))
+        if topic == self._topics["chunk"]:
+            try:
+                return "take_chunk", (time_s, chunk_from_message(message))
+            except WireError:  # it was none for the robot, either
+                return "", ()
+        return "take_command", (time_s, topic, message)
+
+    def _hand_on(self, method: str, arguments: tuple[Any, ...]) -> None:
+        if not method:
+            return
+        if self._run is not None and self._has_begun_anew(method, arguments):  # its journal comes next
+            self._end_run(arguments[0])
+        if self._run is None:
+            self._early.append((method, arguments))
+        else:
+            getattr(self._run, method)(*arguments)
+
+    def _has_begun_anew(self, method: str, arguments: tuple[Any, ...]) -> bool:
+        """Return whether a message's number says that another run of the node has sent it."""
+        if method == "take_tick":
+            before, self._last_tick = self._last_tick, max(self._last_tick, arguments[1])
+            return bool(arguments[1] + RESTART < before)
+        if method == "take_request":
+            request, last = arguments[1], self._last_request
+            self._last_request = request
+            is_of_another = last is not None and request.session_id != last.session_id
+            return is_of_another and request_key(request) <= request_key(last)
+        return False
+
+
+def _changed(config: RobotConfig, changes: dict[str, Any]) -> RobotConfig:
+    try:
+        return RobotConfig.model_validate({**config.model_dump(), **changes})
+    except ValidationError as error:
+        raise DocumentError(describe_problems("--set", RobotConfig, error.errors())) from None

@@ -1,0 +1,128 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Turns bags into one data set: finds robot, contract and episodes, and hands the ticks to a format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from remote_inference.core.contract import Contract, parse_contract
+from remote_inference.recording.bag import BagReader, open_bag
+from remote_inference.recording.bag_error import BagError
+from remote_inference.recording.episodes import WITHOUT_ACTIONS
+from remote_inference.recording.export.control_tick import ControlTick
+from remote_inference.recording.export.format import Format
+from remote_inference.recording.export.selection import Selection, one_per_row
+from remote_inference.recording.export.tick_reader import TickReader
+from remote_inference.recording.timeline_reader import find_namespace
+
+Progress = Callable[[Path, float], None]  # the bag, and the share of it that is done
+
+
+def find_contract(bags: Sequence[Path], given: Contract | None) -> Contract:
+    """Return the contract of all bags: the given one, or the recorded one.
+
+    Raises BagError when a bag has none, or when the bags' contracts differ.
+    """
+    if given is not None:
+        return given
+    found: dict[Path, Contract] = {}
+    for path in bags:
+        with open_bag(path) as bag:
+            if not bag.contract:
+                raise BagError(f"{path}: found no contract in the bag, expected one there or by --contract")
+            found[path] = parse_contract(bag.contract, f"{path}: recorded contract")
+    first = found[bags[0]]
+    for path, contract in found.items():
+        for key in ("fps", "row_fps", "state_names", "state_units", "images", "actions", "rename"):
+            if getattr(contract, key) != getattr(first, key):
+                raise BagError(
+                    f"{path}: its contract's {key.replace('_', ' ')} differ from those of {bags[0]}, "
+                    "expected one contract; bags of different robots make different data sets"
+                )
+    return first
+
+
+def export(
+    bags: Sequence[Path],
+    target: Format,
+    selection: Selection,
+    *,
+    namespace: str | None = None,
+    outcomes: Mapping[int, bool] | None = None,
+    progress: Progress | None = None,
+) -> None:
+    """Write all episodes of the bags, one bag after another.
+
+    namespace: of the robot, None for the only one in each bag. outcomes: by episode_id, whether it succeeded;
+    for a single bag. Raises BagError when a bag cannot be read or lacks what the export needs.
+    """
+    contract = target.contract
+    period_ns = round((contract.row_period_s if target.takes_rows else contract.period_s) * 1e9)
+    for path in bags:
+        failed = find_failed(path, target.contract, namespace, outcomes) if selection.drop_failed else ()
+        with open_bag(path) as bag:
+            reader = _reader(bag, target, namespace)
+            for number, ticks in _episodes(_told(reader.ticks(), bag, progress)):
+                if number in failed:
+                    target.written.leave_out("failed episode", sum(1 for _ in ticks))
+                    continue
+                kept = one_per_row(ticks, contract.ticks_per_row) if target.takes_rows else ticks
+                for tick in selection.apply(kept, period_ns, target.written):
+                    target.add(tick)
+                target.end_episode()
+
+
+def find_failed(
+    path: Path, contract: Contract, namespace: str | None, outcomes: Mapping[int, bool] | None
+) -> Collection[int]:
+    """Return the places in the bag of the episodes that failed.
+
+    An episode failed if `outcomes` says so or, where it says nothing, if the robot was without actions when
+    the episode ended.
+    """
+    failed = set()
+    with open_bag(path) as bag:
+        reader = TickReader(bag, find_namespace(bag, namespace), contract, images=False)
+        for number, ticks in _episodes(reader.ticks()):
+            *_, last = ticks
+            success = (outcomes or {}).get(last.episode_id)
+            if success is False or (success is None and last.client_state in WITHOUT_ACTIONS):
+                failed.add(number)
+    return failed
+
+
+def _reader(bag: BagReader, target: Format, namespace: str | None) -> TickReader:
+    ns = find_namespace(bag, namespace)
+    return TickReader(bag, ns, target.contract, images=target.images and target.needs_images)
+
+
+def _told(ticks: Iterator[ControlTick], bag: BagReader, progress: Progress | None) -> Iterator[ControlTick]:
+    for tick in ticks:
+        if progress is not None:
+            progress(bag.path, (tick.t_ns - bag.start_ns) / max(1, bag.end_ns - bag.start_ns))
+        yield tick
+
+
+def _episodes(ticks: Iterator[ControlTick]) -> Iterator[tuple[int, Iterator[ControlTick]]]:
+    """Yield each episode's place in the bag and its ticks, which must be used up before the next.
+
+    A node that starts again counts ticks and episodes anew.
+    """
+    ahead = next(ticks, None)
+    number = 0
+
+    def take() -> Iterator[ControlTick]:
+        nonlocal ahead
+        assert ahead is not None
+        while True:
+            tick = ahead
+            ahead = next(ticks, None)
+            yield tick
+            if ahead is None or ahead.episode_id != tick.episode_id or ahead.tick <= tick.tick:
+                return
+
+    while ahead is not None:
+        yield number, take()
+        number += 1

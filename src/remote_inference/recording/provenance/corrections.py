@@ -1,0 +1,44 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What the guard changed between a chunk's row and the command."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from remote_inference.core.contract import Contract
+from remote_inference.core.robot.guard import JOINT_LIMIT, ROUNDING, VELOCITY_LIMIT
+from remote_inference.recording.answers import Answer
+from remote_inference.recording.provenance.motion import Command, Correction
+
+
+def find_corrections(
+    command: Command, answer: Answer | None, joint_names: Sequence[str], contract: Contract | None
+) -> tuple[Correction, ...]:
+    """Return the joints whose command differs from the chunk's row, with the rule for each.
+
+    With a contract, a row beyond a joint's limit is known to have been clamped to it. Without one, the rule
+    is known only where the tick names one alone, and the row is in the policy's units. Between two rows, no
+    recording holds what the guard was given.
+    """
+    if answer is None or command.row_fraction or not command.action or command.row >= len(answer.rows):
+        return ()
+    row = answer.rows[command.row].astype(np.float64)
+    after = np.array(command.action)
+    if row.shape != after.shape or len(joint_names) != len(after):
+        return ()
+    if contract is not None and contract.actions.names == tuple(joint_names):
+        row = contract.action_units.to_robot(row)
+    changed = np.flatnonzero(np.abs(after - row) > ROUNDING)
+    only = command.interventions[0] if len(command.interventions) == 1 else ""
+    found = []
+    for place in changed.tolist():
+        name, rule = joint_names[place], only
+        limit = contract.actions.limits.get(name) if contract is not None else None
+        if limit is not None:
+            is_beyond = np.clip(row[place], limit.min, limit.max) != row[place]
+            rule = JOINT_LIMIT if is_beyond and JOINT_LIMIT in command.interventions else VELOCITY_LIMIT
+        found.append(Correction(name, rule, float(row[place]), float(after[place])))
+    return tuple(found)

@@ -1,0 +1,64 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Why a control tick executed no row of a chunk, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+from remote_inference.core.robot import guard
+from remote_inference.core.robot.state_machine import State
+from remote_inference.core.robot.tick import CommandSource
+from remote_inference.core.watchdog import WatchdogState
+from remote_inference.recording.provenance.motion import Command, Standing, WatchdogChange
+
+SOURCES: Mapping[str, str] = {
+    CommandSource.NONE.name: "nothing was commanded: the controller keeps its last target",
+    CommandSource.REPEAT_LAST.name: "the fallback repeated the last command",
+    CommandSource.ZERO.name: "the fallback commanded zeros",
+    CommandSource.HOMING.name: "a point of the way home was commanded",
+    CommandSource.HOLD.name: "the last command was held, to end the trajectory that its controller executes",
+    CommandSource.HUMAN.name: "a person commanded, after a takeover",
+}
+RULES: Mapping[str, str] = {
+    guard.AGE: "the queued actions were older than max_action_age_s",
+    guard.NON_FINITE: "the action or its reference was not finite",
+    guard.SENSOR_AGE: "a sensor had fallen silent, or no fresh joint position was known to step from",
+    guard.FOLLOWING_ERROR: "a joint did not follow its commands",
+    guard.JOINT_LIMIT: "the command was clamped to a joint's limits",
+    guard.VELOCITY_LIMIT: "the command's step was cut to a joint's velocity limit",
+}
+_TRIPPED = {WatchdogState.TRIPPED.name, WatchdogState.RETURNED.name}
+
+Said = TypeVar("Said", Standing, WatchdogChange)
+
+
+def find_at(said: Sequence[Said], t_s: float) -> Said | None:
+    """Return what held at an instant."""
+    return next((one for one in reversed(said) if one.t_s <= t_s), None)
+
+
+def find_reasons(
+    command: Command, standing: Standing | None, watchdog: WatchdogChange | None
+) -> tuple[str, ...]:
+    """Return why a tick executed no row of a chunk, what decides first coming first."""
+    found = [SOURCES.get(command.source, f"the command's source is {command.source}")]
+    if watchdog is not None and watchdog.state in _TRIPPED:
+        found.append(f"the command watchdog had stopped the controllers: {watchdog.cause}")
+    found += [f"guard: {RULES.get(rule, rule)}" for rule in command.interventions]
+    if standing is None:
+        return tuple(found)
+    if standing.stop:
+        found.append(f"stopped: {standing.stop}")
+    if standing.paused:
+        found.append("the robot was paused")
+    if standing.taken_over:
+        found.append("a person had taken over")
+    if standing.stale_sources and not standing.paused:
+        found.append(f"without fresh messages: {', '.join(standing.stale_sources)}")
+    if standing.state != State.STREAMING.name:
+        found.append(f"the node was {standing.state}: {standing.cause or 'no cause told'}")
+    if standing.injected_fault:
+        found.append(f"a drill injected the fault {standing.injected_fault}")
+    return tuple(found)

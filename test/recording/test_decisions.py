@@ -1,0 +1,276 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""`replay --decisions`: a bag's decisions are reproduced bit for bit, and what was changed in it is found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+from builders import make_config
+from decision_bag import NS, OWN, Message, SimulatedRecorder, messages_of, write
+from random_world import play_world
+from replayed import exact
+from simulation import World, streaming
+
+from remote_inference.cli.program import main
+from remote_inference.core.document import DocumentError
+from remote_inference.core.robot.journal import Entry
+from remote_inference.recording.decisions.replay import parse_change, replay_decisions
+from remote_inference.recording.decisions.report import DIFFERS, EQUAL, UNJUDGED, Report
+from remote_inference.wire import WireError
+from remote_inference.wire.decisions import DecisionDecoder, DecisionEncoder
+
+Change = Callable[[str, int, bytes], "bytes | None"]
+
+
+@cache
+def run_messages() -> tuple[Message, ...]:
+    """A run with a stall, a pause and a reset."""
+    world = streaming(World(make_config(max_action_age_s=1.0))).run(1)
+    world.server.hung = True
+    world.run(2)
+    world.server.hung = False
+    world.run(1).pause()
+    world.run(0.5).resume()
+    world.run(1).reset("fold")
+    return tuple(messages_of(world.run(2)))
+
+
+def judge(path: Path, change: Change | None = None) -> Report:
+    bag = write(path / "bag", run_messages(), *([change] if change else []))
+    return replay_decisions(bag, None, {})
+
+
+def test_a_node_that_begins_anew_after_a_second_is_no_difference(tmp_path: Path):
+    """The first node's first ticks were missed; the second's come before its journal."""
+    first = streaming(World(make_config(command_mode="shadow"))).run(0.5)
+    second = streaming(World(make_config())).run(1)
+    later_ns = first.now_ns - first.start_ns + 10**9
+    before = SimulatedRecorder(first, instance=7).take()
+    missed = [message for message in before if message[1] == f"{OWN}/executed"][:8]
+    after = [(at_ns + later_ns, *rest) for at_ns, *rest in SimulatedRecorder(second, instance=8).take()]
+    report = replay_decisions(write(tmp_path / "bag", [m for m in before if m not in missed] + after), NS, {})
+    assert (report.first, report.problems, report.runs) == (None, [], 2)
+    assert report.unrecorded["ticks"] == len(missed)
+    assert not report.unreplayed["ticks"]
+
+
+def test_a_request_of_a_node_that_begins_anew_is_not_compared_with_the_one_before(tmp_path: Path):
+    """Of the first node its first request was missed; of the second it comes before ticks and journal."""
+    first = streaming(World(make_config(command_mode="shadow"))).run(2)
+    second = World(make_config(command_mode="shadow"))
+    second.server.restart()  # its sessions have other ids
+    streaming(second).run(1)
+    later_ns = first.now_ns - first.start_ns + 10**9
+    before = SimulatedRecorder(first, instance=7).take()
+    observations = [message for message in before if message[1] == f"{OWN}/observation"]
+    assert len(observations) > 1
+    after = [(at_ns + later_ns, *rest) for at_ns, *rest in SimulatedRecorder(second, instance=8).take()]
+    asked_ns = next(at_ns for at_ns, topic, _ in after if topic == f"{OWN}/observation")
+    known = [m for m in after if not (m[1] == f"{OWN}/executed" and m[0] <= asked_ns)]
+    report = replay_decisions(
+        write(tmp_path / "bag", [m for m in before if m is not observations[0]] + known), NS, {}
+    )
+    assert (report.first, report.problems, report.runs) == (None, [], 2)
+    assert report.unrecorded["requests"] == 1
+    assert not report.unreplayed["requests"]
+
+
+def entries_of(world: World) -> list[Entry]:
+    return list(world.engine.journal.take()[1])
+
+
+@pytest.mark.parametrize("seed", range(100, 108))
+def test_a_journal_is_the_same_after_its_way_through_messages(seed: int):
+    entries = entries_of(play_world(seed))
+    encoder, decoder = DecisionEncoder(), DecisionDecoder()
+    back = []
+    for first in range(0, len(entries), 37):
+        back += decoder.decode(encoder.seal(encoder.encode(entries[first : first + 37])))
+    assert exact(back[1:]) == exact([_as_tuples(entry) for entry in entries[1:]])
+    begin, again = entries[0].arguments[0], back[0].arguments[0]
+    assert (begin.contract, begin.seed, begin.client) == (again.contract, again.seed, again.client)
+    assert begin.config == again.config
+
+
+def _as_tuples(entry: Entry) -> Entry:
+    return entry._replace(arguments=tuple(tuple(a) if isinstance(a, list) else a for a in entry.arguments))
+
+
+def test_no_session_token_leaves_the_node():
+    world = streaming(World())
+    session = world.engine.handshake.session
+    assert session is not None
+    token = session.session_token
+    assert token
+    assert token.encode() not in DecisionEncoder().encode(entries_of(world))
+
+
+@pytest.mark.parametrize("size", [0, 1, 7])
+def test_data_that_are_no_entries_are_refused(size: int):
+    with pytest.raises(WireError, match="decisions"):
+        list(DecisionDecoder().decode(DecisionEncoder.seal(b"\xc1" * size)[: size + 3 + (size > 1)]))
+
+
+def test_a_bag_is_reproduced_bit_for_bit(tmp_path: Path):
+    report = judge(tmp_path)
+    assert (report.first, report.problems) == (None, [])
+    assert report.exit_code == EQUAL
+    for kind in ("ticks", "commands", "requests", "chunks"):
+        assert report.compared[kind] > 5, kind
+        assert not report.unrecorded[kind], kind
+        assert not report.unreplayed[kind], kind
+    assert {"STREAMING", "STALLED"} <= set(report.states)
+
+
+@pytest.mark.parametrize("seed", range(200, 206))
+def test_a_random_robot_s_bag_is_reproduced(seed: int, tmp_path: Path):
+    report = replay_decisions(write(tmp_path / "bag", messages_of(play_world(seed))), NS, {})
+    assert (report.first, report.problems, report.exit_code) == (None, [], EQUAL)
+
+
+def flip(topic_end: str, number: int, place: int) -> Change:
+    """Return a change of one bit in a message of a topic."""
+
+    def change(topic: str, count: int, data: bytes) -> bytes:
+        if not topic.endswith(topic_end) or count != number:
+            return data
+        changed = bytearray(data)
+        changed[place] ^= 1
+        return bytes(changed)
+
+    return change
+
+
+def number_of(topic_end: str, accept: Callable[[object], bool]) -> int:
+    """Return the number of the middle one of a topic's messages that are accepted."""
+    messages = [message for _, topic, message in run_messages() if topic.endswith(topic_end)]
+    numbers = [number for number, message in enumerate(messages) if accept(message)]
+    return numbers[len(numbers) // 2]
+
+
+@pytest.mark.parametrize(
+    ("topic", "place", "what"),
+    [
+        ("commands", -3, "commands of tick"),
+        ("chunk", -40, "chunk"),
+    ],
+)
+def test_a_changed_bit_of_a_message_is_found_and_named(topic: str, place: int, what: str, tmp_path: Path):
+    count = sum(name.endswith(topic) for _, name, _ in run_messages())
+    report = judge(tmp_path, flip(f"/{topic}", count // 2, place))
+    assert report.exit_code == DIFFERS
+    assert report.first is not None
+    assert what in report.first.what
+
+
+def test_a_changed_letter_of_a_request_is_found_and_named(tmp_path: Path):
+    report = judge(
+        tmp_path,
+        lambda topic, n, data: (
+            data.replace(b"wave", b"wavf") if topic.endswith("/observation") and n == 5 else data
+        ),
+    )
+    assert report.exit_code == DIFFERS
+    assert report.first is not None
+    assert (report.first.field, report.first.recorded, report.first.replayed) == ("task", "wavf", "wave")
+
+
+def test_a_changed_joint_of_an_executed_action_is_named(tmp_path: Path):
+    number = number_of("/executed", lambda message: bool(message.action))  # type: ignore[attr-defined]
+    changed: list[Message] = []
+    count = 0
+    for at_ns, topic, message in run_messages():
+        if topic.endswith("/executed"):
+            if count == number:
+                before = message.action[1]
+                message.action[1] = before + 1e-15
+            count += 1
+        changed.append((at_ns, topic, message))
+    try:
+        report = replay_decisions(write(tmp_path / "bag", changed), None, {})
+    finally:
+        for _, topic, message in run_messages():
+            if topic.endswith("/executed") and message.tick == number:
+                message.action[1] = before
+    assert report.first is not None
+    assert (report.first.what, report.first.field) == (f"tick {number}", "action[elbow]")
+    assert report.first.recorded != report.first.replayed
+
+
+@pytest.mark.parametrize("place", [20, 28, 36, *range(60, 2000, 487)])
+def test_a_changed_byte_of_the_journal_is_never_called_equal(place: int, tmp_path: Path):
+    report = judge(tmp_path, flip("/decisions", 1, place))
+    assert report.exit_code == UNJUDGED
+    assert report.problems
+
+
+def test_a_gap_in_the_journal_is_named_and_what_came_before_it_is_compared(tmp_path: Path):
+    report = judge(tmp_path, lambda t, n, data: None if t.endswith("/decisions") and n == 5 else data)
+    assert report.exit_code == UNJUDGED
+    assert "entries 250 to 299 are missing" in report.problems[0]
+    assert report.compared["ticks"] > 10
+
+
+def test_a_journal_that_begins_late_cannot_be_replayed(tmp_path: Path):
+    report = judge(tmp_path, lambda t, n, data: None if t.endswith("/decisions") and n < 3 else data)
+    assert report.exit_code == UNJUDGED
+    assert "begins with entry 150" in report.problems[0]
+
+
+def test_a_bag_without_a_journal_cannot_be_judged(tmp_path: Path):
+    bag = write(tmp_path / "bag", [m for m in run_messages() if not m[1].endswith("/decisions")])
+    report = replay_decisions(bag, None, {})
+    assert report.exit_code == UNJUDGED
+    assert f"{OWN}/decisions is not in the bag" in report.problems[0]
+
+
+def test_messages_that_the_recorder_lost_are_counted_and_no_difference(tmp_path: Path):
+    lost = {"executed", "commands", "observation", "chunk"}
+    report = judge(tmp_path, lambda t, n, data: None if t.rpartition("/")[2] in lost and n % 7 == 3 else data)
+    assert report.exit_code == EQUAL
+    assert all(report.unrecorded[kind] for kind in ("ticks", "commands", "requests", "chunks"))
+
+
+def test_a_parameter_shows_what_it_would_have_changed(tmp_path: Path):
+    bag = write(tmp_path / "bag", run_messages())
+    report = replay_decisions(bag, None, dict([parse_change("max_action_age_s=0.3")]))
+    assert report.change is not None
+    assert report.exit_code == EQUAL
+    assert report.change.ticks > 5
+    assert report.change.first_tick is not None
+    assert set(report.change.largest) <= {"shoulder", "elbow"}
+    same = replay_decisions(bag, None, {"max_action_age_s": 1.0})
+    assert same.change is not None
+    assert same.change.ticks == 0
+
+
+@pytest.mark.parametrize("text", ["max_action_age_s", "nonsense=1", "max_action_age_s=[", "=1"])
+def test_a_parameter_that_is_none_is_refused(text: str):
+    with pytest.raises(DocumentError, match="--set"):
+        parse_change(text)
+
+
+def test_a_value_that_no_parameter_has_is_refused(tmp_path: Path):
+    bag = write(tmp_path / "bag", run_messages())
+    report = replay_decisions(bag, None, {"max_action_age_s": "long"})
+    assert report.exit_code == UNJUDGED
+    assert "max_action_age_s" in report.problems[0]
+
+
+def test_the_verb_says_so_and_exits_by_the_outcome(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    bag = write(tmp_path / "bag", run_messages())
+    assert main(["replay", "--decisions", str(bag)]) == EQUAL
+    assert "equal: every recorded command" in capsys.readouterr().out
+    assert main(["replay", "--decisions", str(bag), "--json"]) == EQUAL
+    assert json.loads(capsys.readouterr().out)["differences"] == 0
+    assert main(["replay", "--decisions", str(bag), "--set", "max_action_age_s=0.3"]) == EQUAL
+    assert "ticks command something else" in capsys.readouterr().out
+    changed = write(tmp_path / "changed", run_messages(), flip("/commands", 9, -3))
+    assert main(["replay", "--decisions", str(changed), "--quiet"]) == DIFFERS
+    assert "the first: " in capsys.readouterr().out
+    assert main(["replay", "--decisions", str(tmp_path / "none")]) == UNJUDGED

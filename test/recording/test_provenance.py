@@ -1,0 +1,470 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""`explain --at` and `--command`: a motion is walked back to what was sent, and what is missing is named."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from builders import JOINTS, contract_document, make_config
+from decision_bag import NS as SIMULATED
+from decision_bag import Message, messages_of, write
+from explained_run import (
+    BEGIN_MS,
+    BEGIN_TICK,
+    CAME_MS,
+    CAPTURED_MS,
+    CLAMPED_TICK,
+    FIRST_ROW,
+    HORIZON,
+    INFERENCE_MS,
+    OWN,
+    SENT_MS,
+    VERSION,
+    WAIT_MS,
+    command,
+    digest,
+    write_explained_run,
+)
+from rclpy.serialization import serialize_message
+from simulation import World, streaming
+from synthetic_run import START_NS, TOPICS, Recording, jpeg
+
+from remote_inference.cli import main
+from remote_inference.core.contract import Contract
+from remote_inference.core.document import parse_document
+from remote_inference.core.robot.effects import SendRequest
+from remote_inference.errors import UserError
+from remote_inference.msg import ExecutedAction, ServerStatus
+from remote_inference.recording.answers import Answer
+from remote_inference.recording.bag_topic import BagTopic
+from remote_inference.recording.bag_writer import BagWriter
+from remote_inference.recording.provenance.moment import parse_moment
+from remote_inference.recording.provenance.motion import (
+    Answered,
+    Command,
+    Correction,
+    Latency,
+    Motion,
+    Policy,
+    Request,
+    Rows,
+    SeenImage,
+    SensorArrival,
+    Standing,
+    WatchdogChange,
+)
+from remote_inference.recording.provenance.run_reader import Run
+from remote_inference.recording.provenance.text import WIDTH
+from remote_inference.recording.provenance.walk import explain_motion, find_latency
+
+
+@pytest.fixture(scope="module")
+def bag(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_explained_run(tmp_path_factory.mktemp("bags") / "run")
+
+
+def explain(bag: Path, *options: str, code: int = 0) -> None:
+    assert main(["explain", str(bag), *options]) == code
+
+
+def explained(capsys: pytest.CaptureFixture[str], bag: Path, *options: str) -> Any:
+    explain(bag, *options, "--json")
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_command_is_walked_back_to_its_observation(bag: Path) -> None:
+    motion = explain_motion(bag, tick=BEGIN_TICK)
+    assert (motion.namespace, motion.command.source) == ("/arm", "CHUNK")
+    assert motion.command.t_s == pytest.approx(BEGIN_MS / 1e3 + 0.003, abs=1e-6)  # the bag begins 3 ms early
+    assert motion.joints == dict(zip(JOINTS, command(1, FIRST_ROW), strict=True))
+    assert motion.units == dict.fromkeys(JOINTS, "rad")
+    request = motion.request
+    assert request is not None
+    assert (request.session_id, request.seq_id, request.task, request.delay_steps) == ("s1", 1, "wave", 4)
+    assert request.sent_s == pytest.approx(SENT_MS / 1e3 + 0.003, abs=1e-6)
+    assert [(i.camera, i.width, i.height, i.sha256) for i in request.images] == [
+        (camera, 320, 240, digest(camera, SENT_MS / 1e3)) for camera in ("wrist", "front")
+    ]
+    answer = motion.answer
+    assert answer is not None
+    assert (answer.horizon, answer.status, answer.policy_version) == (HORIZON, "OK", VERSION)
+    assert answer.received_s == pytest.approx(CAME_MS / 1e3 + 0.003, abs=1e-6)
+    assert motion.reasons == ()
+
+
+def test_the_latencies_add_up_to_the_age(bag: Path) -> None:
+    latency = explain_motion(bag, tick=BEGIN_TICK + 1).latency
+    assert latency is not None
+    assert latency.sensing_ms == pytest.approx(SENT_MS - CAPTURED_MS, abs=0.01)
+    assert latency.transport_ms == pytest.approx(CAME_MS - SENT_MS - WAIT_MS - INFERENCE_MS, abs=0.01)
+    assert (latency.queue_wait_ms, latency.inference_ms) == (WAIT_MS, INFERENCE_MS)
+    assert latency.waiting_ms == pytest.approx(BEGIN_MS + 50 - CAME_MS, abs=0.01)
+    parts = [latency.sensing_ms, latency.transport_ms, WAIT_MS, INFERENCE_MS, latency.waiting_ms]
+    assert latency.age_ms == pytest.approx(sum(filter(None, parts)))
+
+
+def test_what_became_of_a_chunk_s_rows_is_told(bag: Path) -> None:
+    rows = explain_motion(bag, tick=BEGIN_TICK + 3).rows
+    assert rows is not None
+    assert (rows.horizon, rows.first, rows.last, rows.executed) == (HORIZON, FIRST_ROW, HORIZON - 1, 7)
+    assert rows.dropped == FIRST_ROW
+
+
+def test_what_the_guard_changed_is_told_by_joint_and_rule(bag: Path) -> None:
+    motion = explain_motion(bag, tick=CLAMPED_TICK)
+    assert [(c.joint, c.rule, c.before, c.after) for c in motion.corrections] == [
+        (JOINTS[0], "joint_limit", 1.5, 1.0),
+        (JOINTS[1], "velocity_limit", 0.75, 0.25),
+    ]
+    assert explain_motion(bag, tick=CLAMPED_TICK + 1).corrections == ()
+
+
+def test_a_row_in_the_policys_units_is_told_in_the_robots(bag: Path) -> None:
+    document = contract_document()
+    halves = [{"unit": "halves", "names": list(JOINTS), "factor": 2.0}]
+    document["state"][0]["scale"] = document["actions"]["scale"] = halves
+    motion = explain_motion(bag, contract=parse_document(document, Contract, "f"), tick=CLAMPED_TICK)
+    assert [(c.before, c.after) for c in motion.corrections] == [(0.75, 1.0), (0.375, 0.25)]
+    assert motion.request is not None
+    assert motion.request.state == (0.25, 0.125)
+
+
+def test_without_a_contract_the_rule_of_each_joint_is_left_open(tmp_path: Path) -> None:
+    plain = write_explained_run(tmp_path / "run", has_contract=False)
+    motion = explain_motion(plain, tick=CLAMPED_TICK)
+    assert [(c.joint, c.rule) for c in motion.corrections] == [(JOINTS[0], ""), (JOINTS[1], "")]
+    assert motion.command.interventions == ("joint_limit", "velocity_limit")
+
+
+@pytest.mark.parametrize(
+    ("tick", "words", "since_ms"),
+    [
+        (5, ["nothing was commanded", "the robot was paused", "CONNECTING: start-up"], 160),
+        (40, ["repeated the last", "older than max_action_age_s", "STALLED: queue empty"], 2160),
+        (60, ["nothing was commanded", "stopped: /e_stop: pressed", "the robot was paused"], 2660),
+        (92, ["a point of the way home"], 4660),
+        (105, ["the command watchdog had stopped the controllers: no beat for 0.3 s"], 4910),
+    ],
+)
+def test_a_moment_without_a_chunk_is_explained(bag: Path, tick: int, words: list[str], since_ms: int) -> None:
+    motion = explain_motion(bag, tick=tick)
+    told = "; ".join(motion.reasons)
+    assert not [word for word in words if word not in told], told
+    assert motion.since_s == pytest.approx(since_ms / 1e3 + 0.003, abs=1e-6)
+    assert (motion.request, motion.latency) == (None, None)
+    last = motion.before
+    assert (last.tick if last else None) == (None if tick < BEGIN_TICK else BEGIN_TICK + 14)
+
+
+def test_the_state_of_then_is_told_and_not_a_later_one(bag: Path) -> None:
+    standing = explain_motion(bag, tick=BEGIN_TICK + 1).standing
+    assert standing is not None
+    assert (standing.state, standing.cause, standing.server) == (
+        "STREAMING",
+        "chunk 1 merged",
+        "/policy_server",
+    )
+
+
+@pytest.mark.parametrize(
+    "at", ["1.263", "1790000001.260", "2026-09-21T14:13:21.260Z", "2026-09-21T16:13:21.26+02:00"]
+)
+def test_an_instant_may_be_of_the_run_or_absolute(bag: Path, at: str) -> None:
+    assert explain_motion(bag, at=at).command.tick == BEGIN_TICK + 2
+
+
+@pytest.mark.parametrize("text", ["noon", "-1", "nan", "1e300", "2026-09-21T14:13:21", ""])
+def test_what_is_no_instant_is_refused(text: str) -> None:
+    with pytest.raises(UserError, match=r"--at: found .* expected"):
+        parse_moment(text, START_NS, "--at")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--at", "0.001"), "--at: found no control tick by 0.001 s, expected 0.163 s or later"),
+        (("--command", "9999"), "--command: found no control tick 9999; the bag's last one is 109"),
+        (("--namespace", "/leg", "--at", "1"), "no robot /leg in the bag, which holds /arm"),
+        (("--at", "1", "--out", "r.png"), "--out: the picture is of the whole run"),
+        (("--at", "1", "--from", "0"), "--from, --to: expected none with --at or --command"),
+        (("--request-log", "log"), "--request-log: expected --at, --command or --html"),
+        (("--at", "1.2", "--request-log", "none.jsonl"), "--request-log: none.jsonl: No such file"),
+    ],
+)
+def test_what_cannot_be_explained_is_named_in_one_line(
+    bag: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], words: str
+) -> None:
+    explain(bag, *options, code=2)
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.count("\n") == 1
+
+
+def test_a_time_long_after_the_last_tick_says_so(bag: Path) -> None:
+    motion = explain_motion(bag, at="60")
+    assert motion.command.tick == 109
+    assert "no control tick for 54.4 s before the instant" in motion.missing[0]
+
+
+@pytest.mark.parametrize("topic", ["observation", "chunk", "state"])
+def test_a_missing_topic_is_named_and_the_rest_is_told(tmp_path: Path, topic: str) -> None:
+    motion = explain_motion(write_explained_run(tmp_path / "run", leave_out=topic), tick=BEGIN_TICK)
+    told = "; ".join(motion.missing)
+    assert f"{OWN}/{topic} is not in the bag: " in told
+    assert told.count(" is not in the bag: ") == 2  # with the journal, which the run lacks
+    known = {"observation": motion.request, "chunk": motion.answer, "state": motion.standing}
+    assert {name for name, part in known.items() if part is None} == {topic}
+
+
+def test_a_bag_of_others_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    foreign = write_explained_run(tmp_path / "run", leave_out="executed")
+    explain(foreign, "--at", "1", code=2)
+    assert f"{foreign}: no robot in the bag" in capsys.readouterr().err
+
+
+def test_a_node_that_began_anew_is_told_apart_by_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recording = Recording()
+    for at_ms, tick in ((0, 1), (100, 2), (1000, 1), (1100, 2)):
+        recording.executed(at_ms, tick)
+    twice = recording.write(tmp_path / "run")
+    explain(twice, "--command", "2", code=2)
+    assert "control tick 2 of several runs of the node, at 0.100, 1.100 s" in capsys.readouterr().err
+    assert explain_motion(twice, at="1.05").since_s == pytest.approx(1.0)
+
+
+def damage(bag: Path, folder: Path, share: float) -> Path:
+    """Copy a bag, and spoil its bytes around a share of its file."""
+    spoiled = Path(shutil.copytree(bag, folder / "spoiled"))
+    file = next(spoiled.glob("*.mcap"))
+    data = bytearray(file.read_bytes())
+    place = int(share * len(data))
+    data[place : place + 400] = bytes(400)
+    file.write_bytes(data)
+    return spoiled
+
+
+def test_a_damaged_bag_is_told_up_to_the_damage_or_named(
+    bag: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number, share in enumerate((0.05, 0.3, 0.5, 0.7, 0.95, 0.999)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        spoiled = damage(bag, folder, share)
+        code = main(["explain", str(spoiled), "--at", "1.3", "--json"])
+        said = capsys.readouterr()
+        if code:
+            assert (code, said.err.count("\n")) == (2, 1), said.err
+            assert str(spoiled) in said.err
+        else:
+            motion = json.loads(said.out)
+            found = motion["command"]["tick"] == BEGIN_TICK + 2
+            assert found or "this is the last control tick before the damage" in motion["missing"][0]
+        explain(spoiled, "--html", str(folder / "page.html"), "--quiet", code=code)
+        assert "Traceback" not in capsys.readouterr().err
+
+
+def test_the_server_s_log_line_is_found_in_its_rotated_files(
+    bag: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "requests.jsonl"
+    line = {"session_id": "s1", "seq_id": 1, "inference_ms": INFERENCE_MS, "outcome": "ok"}
+    other = json.dumps({**line, "session_id": "s2", "outcome": "foreign"})
+    log.write_text(f'{other}\n{{"session_id": "s1", "seq', encoding="utf-8")  # the server was killed
+    assert (
+        "found no line of session s1, request 1"
+        in explained(capsys, bag, "--at", "1.2", "--request-log", str(log))["missing"][-1]
+    )
+    log.with_name("requests.jsonl.1").write_text(f"{json.dumps(line)}\nno JSON\n", encoding="utf-8")
+    assert explained(capsys, bag, "--at", "1.2", "--request-log", str(log))["log_line"] == line
+
+
+def test_a_chunk_whose_numbers_do_not_fit_its_shape_costs_the_rows_alone(tmp_path: Path) -> None:
+    recording = Recording()
+    recording.observation(10, 1)
+    recording.chunk(50, 1, horizon=3, action_dim=6, chunk_robot=[0.0] * 17, inference_ms=7.0)
+    recording.executed(60, 1, [0.0] * 6, seq_id=1, action_age_s=0.05)
+    motion = explain_motion(recording.write(tmp_path / "run"), tick=1)
+    assert motion.answer is not None
+    assert motion.latency is not None
+    assert (motion.answer.horizon, motion.corrections, motion.latency.inference_ms) == (0, (), 7.0)
+
+
+def test_the_policy_is_named_by_the_server_s_status(tmp_path: Path) -> None:
+    recording = Recording({**TOPICS, "/policy_server/status": "remote_inference/msg/ServerStatus"})
+    for version in ("other", VERSION):
+        status = ServerStatus(
+            server="/policy_server",
+            policy_fingerprint=version,
+            policy_name="pick",
+            policy_revision=version,
+            manifest_digest="ab" * 32,
+        )
+        recording.add("status", 0, status)
+    recording.executed(10, 1, [0.0] * 6, seq_id=1, policy_version=VERSION)
+    policy = explain_motion(recording.write(tmp_path / "run"), tick=1).policy
+    assert policy is not None
+    assert (policy.name, policy.revision, policy.server) == ("pick", VERSION, "/policy_server")
+    assert policy.manifest_digest == "ab" * 32
+
+
+def test_text_fits_80_columns_and_says_what_json_says(bag: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for tick in (5, BEGIN_TICK, CLAMPED_TICK, 40, 105):
+        explain(bag, "--command", str(tick))
+        lines = capsys.readouterr().out.splitlines()
+        assert max(map(len, lines)) <= WIDTH
+    explain(bag, "--command", str(CLAMPED_TICK))
+    text = " ".join(capsys.readouterr().out.split())
+    for words in (
+        "shoulder +1.0000 rad",
+        "shoulder: +1.5000 -> +1.0000 (joint_limit)",
+        "row 5 of the answer to request 1, which has 10 rows",
+        "rows 0 to 2 had passed when it came, and were dropped",
+        "1 of session s1",
+        f"wrist: jpeg 320x240, {len_of('wrist')} bytes",
+        f"sha256 {digest('front', SENT_MS / 1e3)[:12]}",
+        f"weights {VERSION}",
+    ):
+        assert words in text
+
+
+def len_of(camera: str) -> int:
+    return len(jpeg(f"{camera} {SENT_MS / 1e3:.2f} s", (0, 80, 130)))
+
+
+def test_the_reference_names_every_field() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "provenance.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(\w+)`", page))
+    kinds = (Motion, Command, Standing, WatchdogChange, Rows, Request, SeenImage, SensorArrival, Answered)
+    kinds += (Latency, Correction, Policy)
+    assert [f"{kind.__name__}.{f.name}" for kind in kinds for f in fields(kind) if f.name not in named] == []
+
+
+def test_the_bag_stays_as_it_is(bag: Path, tmp_path: Path) -> None:
+    before = {file.name: hashlib.sha256(file.read_bytes()).digest() for file in bag.iterdir()}
+    explain(bag, "--at", "1.2", "--html", str(tmp_path / "page.html"), "--quiet")
+    assert {file.name: hashlib.sha256(file.read_bytes()).digest() for file in bag.iterdir()} == before
+
+
+# -- with the robot's journal ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def simulated() -> tuple[World, list[Message]]:
+    world = streaming(World(make_config(max_action_age_s=1.0))).run(2)
+    return world, messages_of(world)
+
+
+def motions(world: World, messages: list[Message], path: Path, count: int = 5) -> list[Motion]:
+    bag = write(path / "bag", messages)
+    ticks = [index for index, (_, tick) in enumerate(world.ticks) if tick.queued is not None]
+    return [explain_motion(bag, SIMULATED, tick=tick) for tick in ticks[:: len(ticks) // count]]
+
+
+def test_the_capture_time_of_each_sensor_is_the_robot_s_own(
+    simulated: tuple[World, list[Message]], tmp_path: Path
+) -> None:
+    for motion in motions(*simulated, tmp_path):
+        queued = simulated[0].ticks[motion.command.tick][1].queued
+        assert queued is not None
+        request = motion.request
+        assert request is not None
+        assert {sensor.topic for sensor in motion.sensors} == set(simulated[0].contract.topics)
+        oldest_ms = (request.mono_ns - queued.source.capture_ns) / 1e6
+        assert motion.sensors[0].before_request_ms == pytest.approx(oldest_ms)
+        assert motion.latency is not None
+        assert motion.latency.sensing_ms == pytest.approx(oldest_ms)
+
+
+def find_latency_of(
+    arrivals: dict[str, int], contract: Contract | None = None, cameras: int = 0, age_ms: float = 332.0
+) -> Latency:
+    """Return the latency of a command 300 ms after its request, which was made at 2 s; arrivals in ns."""
+    images = (SeenImage("any", "jpeg", 4, 4, 9, "", None),) * cameras
+    request = Request("s", 1, 1, 1, False, "", 2.0, 0, 2 * 10**9, 0, 0, 0, (), images)
+    answer = Answer(0, "OK", "", np.zeros((4, 1), np.float32), 5.0, 10.0, 0, 0.0, "")
+    command = Command(7, 2.3, 0, "CHUNK", (0.0,), False, 1, (), "s", 1, 2, age_ms, "")
+    run = Run(requests={("s", 1): request})
+    run.times.arrivals[request.mono_ns] = arrivals
+    run.times.chunk_ns["s", 1] = 2_120_000_000
+    return find_latency(run, command, request, answer, contract)
+
+
+def test_a_sensor_that_the_policy_does_not_see_does_not_count_as_capture() -> None:
+    """A robot may have an older camera that its session's policy does not need."""
+    contract = parse_document(contract_document(), Contract, "contract")
+    arrivals = {"unused": 1_200_000_000, "joints": 1_970_000_000, "used": 1_990_000_000}
+    for known in (None, contract):
+        latency = find_latency_of(arrivals, known)
+        assert latency.sensing_ms == pytest.approx(30.0)
+        assert (latency.transport_ms, latency.waiting_ms) == pytest.approx((105.0, 182.0))
+
+
+def test_capture_is_the_oldest_arrival_also_when_two_clocks_speak_for_another() -> None:
+    """A command's stamp and its age are of two clocks; the process may have been interrupted in between."""
+    contract = parse_document(contract_document(), Contract, "contract")
+    assert len(contract.topics) > 1
+    arrivals = {topic: 1_995_500_000 + 400_000 * place for place, topic in enumerate(contract.topics)}
+    latency = find_latency_of(arrivals, contract, len(contract.images), age_ms=304.0)
+    assert latency.sensing_ms == pytest.approx(4.5)
+
+
+def test_ids_and_rows_are_those_that_the_engine_executed(
+    simulated: tuple[World, list[Message]], tmp_path: Path
+) -> None:
+    world = simulated[0]
+    sent = {e.request.seq_id: e.request for _, e in world.effects if isinstance(e, SendRequest)}
+    for motion in motions(*simulated, tmp_path):
+        now_ns, tick = world.ticks[motion.command.tick]
+        assert tick.queued is not None
+        assert tick.command is not None
+        source, request = tick.queued.source, motion.request
+        assert request is not None
+        assert (motion.command.session_id, motion.command.seq_id) == (source.session_id, source.seq_id)
+        assert (request.mono_ns, request.delay_steps) == (
+            sent[source.seq_id].client_mono_ns,
+            sent[source.seq_id].inference_delay_steps,
+        )
+        assert motion.command.row == tick.queued.step_index
+        assert np.array_equal(motion.command.action, tick.command)
+        assert motion.command.age_ms == pytest.approx((now_ns - source.capture_ns) / 1e6, abs=1e-3)
+
+
+def test_a_journal_that_cannot_be_read_costs_the_capture_times_alone(
+    simulated: tuple[World, list[Message]], tmp_path: Path
+) -> None:
+    def spoil(topic: str, number: int, data: bytes) -> bytes:
+        return data[:-9] + bytes([data[-9] ^ 1]) + data[-8:] if topic.endswith("/decisions") else data
+
+    world, messages = simulated
+    bag = write(tmp_path / "bag", messages, spoil)
+    ticks = [index for index, (_, tick) in enumerate(world.ticks) if tick.queued is not None]
+    motion = explain_motion(bag, SIMULATED, tick=ticks[-1])
+    assert (motion.sensors, motion.request is None) == ((), False)
+    assert any("sensor's message had arrived is not known: decisions:" in text for text in motion.missing)
+
+
+def test_two_robots_in_a_bag_are_told_apart(bag: Path, tmp_path: Path) -> None:
+    with BagWriter(
+        tmp_path / "two",
+        [
+            BagTopic(f"/{n}/remote_inference/executed", "remote_inference/msg/ExecutedAction")
+            for n in ("a", "b")
+        ],
+    ) as two:
+        for name, value in (("a", 1.0), ("b", 2.0)):
+            message = ExecutedAction(tick=1, source=1, action=[value], joint_names=["j"], session_id=name)
+            two.write(f"/{name}/remote_inference/executed", START_NS, serialize_message(message))
+    with pytest.raises(UserError, match="several robots in the bag, name one: /a, /b"):
+        explain_motion(tmp_path / "two", tick=1)
+    assert explain_motion(tmp_path / "two", "/b", tick=1).joints == {"j": 2.0}
