@@ -1,0 +1,222 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What a trainer has sent and may have to send: the newest state, and the patches that lead to it.
+
+A state is never changed once it is here: a sync replaces the arrays of what changed. So a slow server can
+still be sent the state that was the newest when its turn came.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from remote_inference.core.document_problems import show_value
+from remote_inference.weights import bucket, patch
+from remote_inference.weights.changes import STRATEGIES
+from remote_inference.weights.compression import make_compression
+from remote_inference.weights.digest import MODULUS, entries_digest
+from remote_inference.weights.dtypes import Bits
+from remote_inference.weights.frames import MAX_BUCKET_BYTES, Buffer
+from remote_inference.weights.header import MIN_BUCKET_BYTES, Header
+from remote_inference.weights.reasons import Reason, WeightsError
+from remote_inference.weights.snapshots import SNAPSHOTS, Kept
+from remote_inference.weights.tensors import Table, Tensors, TensorSpec, size_of, table_digest
+
+
+@dataclass(frozen=True)
+class SenderConfig:
+    """How a trainer sends.
+
+    strategy: `patch` (what changed, and everything where that is not less) or `bucket` (everything).
+    bucket_size: most bytes of a part. bucket_dtype: in which floating-point tensors travel with `bucket`;
+    None: their own. snapshot_device: where the copy is kept with which each version is compared: `cpu`, or
+    `cuda` for tensors that are there. answer_s: how long a server may take to greet, to take a part and to
+    apply an update.
+    """
+
+    strategy: str = "patch"
+    bucket_size: int = 16 << 20
+    bucket_dtype: str | None = None
+    compression: str = "none"
+    snapshot_device: str = "cpu"
+    answer_s: float = 30.0
+
+    def check(self) -> None:
+        """Raise WeightsError for a value that cannot be."""
+        if self.strategy not in STRATEGIES.names:
+            expected = " or ".join(STRATEGIES.names)
+            raise WeightsError(
+                Reason.UNKNOWN, f"strategy: found {show_value(self.strategy)}, expected {expected}"
+            )
+        if not MIN_BUCKET_BYTES <= self.bucket_size <= MAX_BUCKET_BYTES:
+            expected = f"{MIN_BUCKET_BYTES} to {MAX_BUCKET_BYTES}"
+            raise WeightsError(
+                Reason.SIZE, f"bucket_size: found {show_value(self.bucket_size)}, expected {expected}"
+            )
+        if self.bucket_dtype and self.strategy != "bucket":
+            raise WeightsError(
+                Reason.UNKNOWN,
+                f"bucket_dtype: found {self.bucket_dtype!r} with strategy {self.strategy!r}, which has none",
+            )
+        if self.snapshot_device not in SNAPSHOTS.names:
+            expected = " or ".join(SNAPSHOTS.names)
+            raise WeightsError(
+                Reason.UNKNOWN,
+                f"snapshot_device: found {show_value(self.snapshot_device)}, expected {expected}",
+            )
+        if self.snapshot_device != "cpu" and self.strategy != "patch":
+            raise WeightsError(
+                Reason.UNKNOWN,
+                f"snapshot_device: found {self.snapshot_device!r} with strategy {self.strategy!r}, expected "
+                "'cpu' where nothing is compared",
+            )
+        bucket.find_bucket_dtype(self.bucket_dtype)
+        make_compression(self.compression)
+
+
+@dataclass(frozen=True)
+class Update:
+    """An update to be sent. parts: makes the payload's parts as they travel, anew at each call."""
+
+    header: Header
+    parts: Callable[[], Iterable[Buffer]]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A version's weights, as its receivers have them. state: by name, in the memory of the snapshots."""
+
+    version: int
+    digest: int
+    state: Mapping[str, Kept]
+
+
+@dataclass(frozen=True)
+class Built:
+    """What a sync made. size: of the payload [bytes], compressed; full_size: of the model."""
+
+    version: int
+    strategy: str
+    entries: int
+    size: int
+    full_size: int
+    seconds: float
+
+
+class Ledger:
+    """Makes updates of a trainer's tensors. One thread advances it, any may ask for updates.
+
+    Raises WeightsError when the tensors are not those of the table.
+    """
+
+    def __init__(self, table: Table, tensors: Tensors, version: int, config: SenderConfig) -> None:
+        self.table = table
+        self._config = config
+        self._bucket_dtype = bucket.find_bucket_dtype(config.bucket_dtype)
+        self._compression = make_compression(config.compression)
+        self._table_digest = table_digest(table)
+        self.full_size = size_of(table)
+        self._snapshots = SNAPSHOTS.get(config.snapshot_device)(self._bucket_dtype)
+        state, digest = {}, 0
+        for spec, kept in zip(table, self._take(tensors), strict=True):
+            state[spec.name] = kept
+            digest += entries_digest(spec, None, self._snapshots.read(kept, 0, spec.count))
+        self._newest = Snapshot(version, digest % MODULUS, state)
+        self._history: list[
+            tuple[Update, int]
+        ] = []  # patches in a row up to the newest state, with their bytes
+        self._lock = threading.Lock()
+
+    @property
+    def newest(self) -> Snapshot:
+        return self._newest
+
+    def advance(self, tensors: Tensors, version: int) -> Built:
+        """Take the trainer's tensors as a new version.
+
+        Raises WeightsError for a version that is not above the newest, and for tensors that are not those of
+        the table; nothing has changed then.
+        """
+        begin_s, before = time.monotonic(), self._newest
+        if version <= before.version:
+            raise WeightsError(
+                Reason.ORDER, f"sync: found version {version}, expected one above {before.version}"
+            )
+        most = patch.max_size(self.table) if self._config.strategy == "patch" else -1
+        builder, state = patch.PatchBuilder(self._snapshots, most), dict(before.state)
+        for ordinal, (spec, kept) in enumerate(zip(self.table, self._take(tensors), strict=True)):
+            if builder.add(ordinal, spec, state[spec.name], kept):
+                state[spec.name] = kept
+        after = Snapshot(version, (before.digest + builder.change) % MODULUS, state)
+        update, size = (None, self.full_size) if builder.is_too_large else self._pack(builder, before, after)
+        with self._lock:
+            self._newest = after
+            self._history = [*self._history, (update, size)] if update else []
+            while sum(size for _, size in self._history) > self.full_size:
+                self._history.pop(0)  # everything at once is cheaper than the way from there
+        strategy = "patch" if update else "bucket"
+        return Built(version, strategy, builder.entries, size, self.full_size, time.monotonic() - begin_s)
+
+    def find_update(self, version: int, digest: int, wants_all: bool) -> Update | None:
+        """Return what a server of this version needs next, None when it has the newest state.
+
+        wants_all: whether it is to be sent everything, whatever it has.
+        """
+        with self._lock:
+            newest, history = self._newest, [update for update, _ in self._history]
+        if (version, digest) == (newest.version, newest.digest):
+            return None
+        if not wants_all and digest == newest.digest:
+            return Update(self._header("patch", newest, (version, digest), []), lambda: ())
+        known = {update.header.base_digest: update for update in history}
+        if (
+            not wants_all and digest in known
+        ):  # by another name, maybe: a server counts from what it has loaded
+            update = known[digest]
+            return replace(update, header=replace(update.header, base_version=version))
+        return Update(
+            self._header("bucket", newest, None, self._config.bucket_dtype), lambda: self._fill(newest.state)
+        )
+
+    def _pack(self, builder: patch.PatchBuilder, before: Snapshot, after: Snapshot) -> tuple[Update, int]:
+        payload, details = builder.payload(), [section.to_list() for section in builder.sections]
+        compress = self._compression.compress
+        parts = [compress(bytes(part)) for part in patch.cut(payload, self._config.bucket_size)]
+        header = self._header("patch", after, (before.version, before.digest), details)
+        return Update(header, lambda: parts), sum(map(len, parts))
+
+    def _fill(self, state: Mapping[str, Kept]) -> Iterable[Buffer]:
+        def read(spec: TensorSpec, begin: int, end: int) -> Bits:
+            return self._snapshots.read(state[spec.name], begin, end)
+
+        for part in bucket.fill(read, self.table, self._bucket_dtype, self._config.bucket_size):
+            yield self._compression.compress(part)
+
+    def _header(
+        self, strategy: str, after: Snapshot, base: tuple[int, int] | None, details: object
+    ) -> Header:
+        base_version, base_digest = base or (None, None)
+        return Header(
+            strategy=strategy,
+            version=after.version,
+            digest=after.digest,
+            base_version=base_version,
+            base_digest=base_digest,
+            table=self._table_digest,
+            compression=self._config.compression,
+            bucket_size=self._config.bucket_size,
+            details=details,
+        )
+
+    def _take(self, tensors: Tensors) -> Iterator[Kept]:
+        """Yield copies of the tensors in the order of the table."""
+        names = {spec.name for spec in self.table}
+        if tensors.keys() != names:
+            name = sorted(names ^ tensors.keys())[0]
+            found, expected = ("nothing", "it") if name in names else ("it", "nothing")
+            text = f"{show_value(name)}: found {found}, expected {expected}: the server's model is another"
+            raise WeightsError(Reason.ARCHITECTURE, text)
+        yield from self._snapshots.take((spec, tensors[spec.name]) for spec in self.table)

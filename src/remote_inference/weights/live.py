@@ -1,0 +1,135 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The served policy's side of live weights: one thread takes updates, the device's thread serves them."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Protocol
+
+from remote_inference.weights.header import Applied, Refused
+from remote_inference.weights.pump import ReceiverPump
+from remote_inference.weights.reasons import WeightsError
+from remote_inference.weights.receiver import WeightReceiver
+from remote_inference.weights.tensors import Tensors
+from remote_inference.weights.transport import Link
+
+
+@dataclass(frozen=True)
+class WeightsView:
+    """What has become of the updates so far. refused: how many, by the value of their Reason.
+
+    version: that is served; 0 is what was loaded, and -1 where no updates are accepted. apply_s: that the
+    last exchange took [s].
+    """
+
+    version: int
+    applied: int
+    rolled_back: int
+    refused: Mapping[str, int]
+    received_bytes: int
+    apply_s: float
+
+
+CLOSED = WeightsView(-1, 0, 0, {}, 0, 0.0)
+"""Of a server that accepts no updates."""
+
+
+class Listener(Protocol):
+    """Where trainers connect."""
+
+    def accept(self, timeout_s: float) -> Link:
+        """Return the link to the next one. Raises TimeoutError when none comes, LinkClosedError."""
+
+    def close(self) -> None: ...
+
+
+class LiveWeights:
+    """The tensors of a served policy, and the trainers that may change them.
+
+    `apply` belongs to the thread that calls the policy; all else is for any thread.
+    """
+
+    def __init__(
+        self,
+        tensors: Tensors,
+        listeners: Sequence[Listener],
+        check: Callable[[], str],
+        tell: Callable[[Applied | Refused], None],
+    ) -> None:
+        """Listen to trainers. check: returns why the policy does not work with its new weights, or nothing.
+
+        tell: takes what each update has come to. Raises WeightsError for tensors that cannot be changed; the
+        listeners are closed then.
+        """
+        self._tell, self._listeners = tell, listeners
+        try:
+            self._receiver = WeightReceiver(tensors, check=check, tell=self._take)
+        except WeightsError:
+            self._close_listeners()
+            raise
+        self._applied: Counter[str] = Counter()
+        self._apply_s = 0.0
+        self._rollbacks: list[Future[int]] = []
+        self._lock = threading.Lock()  # of _rollbacks
+        self._pump = ReceiverPump(self._receiver, *(listener.accept for listener in listeners))
+
+    def apply(self) -> int:
+        """Serve what has come, or what was before if that was asked for; return the version served."""
+        if self._rollbacks:
+            self._roll_back()
+        return self._receiver.apply()
+
+    def ask_for_rollback(self) -> Future[int]:
+        """Let the next `apply` serve the version before again. Gives that version, or WeightsError."""
+        asked: Future[int] = Future()
+        with self._lock:
+            self._rollbacks.append(asked)
+        return asked
+
+    @property
+    def view(self) -> WeightsView:
+        receiver = self._receiver
+        return WeightsView(
+            version=receiver.version,
+            applied=self._applied["applied"],
+            rolled_back=self._applied["rolled back"],
+            refused={reason.value: count for reason, count in receiver.refusals.copy().items()},
+            received_bytes=receiver.received_bytes,
+            apply_s=self._apply_s,
+        )
+
+    def close(self) -> None:
+        """Listen to nobody any more; the served weights stay as they are."""
+        self._pump.close()
+        self._close_listeners()
+        with self._lock:
+            asked, self._rollbacks = self._rollbacks, []
+        for future in asked:
+            future.cancel()
+
+    def _close_listeners(self) -> None:
+        for listener in self._listeners:
+            listener.close()
+
+    def _roll_back(self) -> None:
+        with self._lock:
+            asked, self._rollbacks = self._rollbacks, []
+        for future in asked:
+            try:
+                version = self._receiver.rollback()
+            except WeightsError as error:  # noqa: PERF203  each may be one too many
+                future.set_exception(error)
+            else:
+                self._applied["rolled back"] += 1
+                future.set_result(version)
+
+    def _take(self, outcome: Applied | Refused) -> None:
+        if isinstance(outcome, Applied):
+            self._applied["applied"] += 1
+            self._apply_s = outcome.seconds
+        self._tell(outcome)

@@ -1,0 +1,169 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The served side: what a policy cannot be served with is taken back, and operators can take updates back."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import CancelledError
+from pathlib import Path
+from textwrap import dedent
+
+import numpy as np
+import pytest
+from waiting import wait_until
+
+from remote_inference.weights import WeightSender
+from remote_inference.weights.header import Applied, Refused
+from remote_inference.weights.live import LiveWeights
+from remote_inference.weights.reasons import Reason, WeightsError
+from remote_inference.weights.shared_memory import SharedMemoryListener, connect
+from remote_inference.weights.transport import LinkClosedError
+
+DEADLINE_S = 60.0
+
+
+class Served:
+    """A server with one tensor, of which a trainer changes the beginning. The policy works up to `limit`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.limit = 100.0
+        self.path = folder / "weights.socket"
+        self.tensor, self.trained = (np.zeros(1000, np.float32) for _ in range(2))
+        self.outcomes: list[Applied | Refused] = []
+        self.weights = LiveWeights(
+            {"w": self.tensor}, [SharedMemoryListener(self.path)], self._check, self.outcomes.append
+        )
+        self.sender = WeightSender(lambda: {"w": self.trained})
+
+    def _check(self) -> str:
+        return f"{self.tensor.max():g} is too much" if self.tensor.max() > self.limit else ""
+
+    @property
+    def changed(self) -> list[float]:
+        values: list[float] = self.tensor[:8].tolist()
+        return values
+
+    def begin(self) -> None:
+        self.sender.init_sender({"server": lambda: connect(self.path, DEADLINE_S)})
+        self.serve()
+
+    def train(self, value: float) -> None:
+        self.trained[:8] = value
+        self.sender.sync(self.sender.version + 1)
+        self.serve()
+
+    def serve(self) -> None:
+        """Apply, as a worker does between two batches, until the trainer has an answer to its last update."""
+        seen = len(self.outcomes)
+        wait_until(lambda: self.weights.apply() >= 0 and len(self.outcomes) > seen, "the update has an end")
+        self.sender.wait(DEADLINE_S)
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    made = Served(tmp_path)
+    made.begin()
+    yield made
+    made.sender.close()
+    made.weights.close()
+
+
+def test_weights_that_the_policy_cannot_be_served_with_are_taken_back(served: Served) -> None:
+    served.train(7.0)
+    served.train(101.0)
+    assert served.changed == [7.0] * 8
+    assert served.weights.view.version == 2
+    refused = served.outcomes[-1]
+    assert isinstance(refused, Refused)
+    assert (refused.reason, refused.text) == (Reason.PROBE, "update 3: 101 is too much")
+    status = served.sender.statuses["server"]
+    assert (status.is_current, status.reason) == (False, Reason.PROBE)
+    served.train(9.0)
+    assert served.changed == [9.0] * 8
+    assert served.sender.statuses["server"].is_current
+
+
+def test_the_way_back_is_still_there_after_weights_that_were_refused(served: Served) -> None:
+    served.train(7.0)
+    served.train(101.0)
+    back = served.weights.ask_for_rollback()
+    assert served.weights.apply() == back.result(DEADLINE_S) == 1
+    assert served.changed == [0.0] * 8
+
+
+def test_a_rollback_serves_the_version_before_and_the_trainer_begins_anew(served: Served) -> None:
+    served.train(7.0)
+    served.train(8.0)
+    back = served.weights.ask_for_rollback()
+    assert not back.done(), "it waits for the thread that calls the policy"
+    assert served.weights.apply() == 2
+    assert back.result(DEADLINE_S) == 2
+    assert served.changed == [7.0] * 8
+    again = served.weights.ask_for_rollback()
+    served.weights.apply()
+    with pytest.raises(WeightsError, match="version 2 has none before it here"):
+        again.result(DEADLINE_S)
+    served.train(9.0)
+    assert served.sender.statuses["server"].reason is Reason.BASE, "the trainer learns that it was taken back"
+    served.train(9.0)
+    assert served.sender.statuses["server"].is_current
+    assert served.changed == [9.0] * 8
+
+
+def test_the_view_tells_what_became_of_updates(served: Served) -> None:
+    before = served.weights.view
+    served.train(7.0)
+    served.train(float("nan"))
+    served.weights.ask_for_rollback()
+    served.weights.apply()
+    view = served.weights.view
+    assert (view.version, view.applied - before.applied, view.rolled_back) == (1, 1, 1)
+    assert dict(view.refused) == {"values": 1}
+    assert view.received_bytes > before.received_bytes
+    assert view.apply_s > 0.0
+
+
+def test_a_rollback_that_nobody_serves_any_more_is_cancelled(tmp_path: Path) -> None:
+    served = Served(tmp_path)
+    back = served.weights.ask_for_rollback()
+    served.weights.close()
+    with pytest.raises(CancelledError):
+        back.result(DEADLINE_S)
+
+
+def test_a_trainer_goes_on_above_the_version_that_is_served(served: Served) -> None:
+    served.train(7.0)
+    served.sender.close()
+    served.sender = WeightSender(lambda: {"w": served.trained})
+    served.trained[:8] = 8.0
+    served.begin()
+    assert served.sender.version == served.weights.view.version == 3
+    assert served.changed == [8.0] * 8
+
+
+KILLED = dedent(
+    """
+    import os, signal, sys
+    from pathlib import Path
+    from remote_inference.weights.shared_memory import SharedMemoryListener
+    listener = SharedMemoryListener(Path(sys.argv[1]))
+    os.kill(os.getpid(), signal.SIGKILL)
+    """
+)
+
+
+def test_the_socket_of_a_server_that_was_killed_is_taken_over(tmp_path: Path) -> None:
+    path = tmp_path / "weights.socket"
+    assert subprocess.run([sys.executable, "-c", KILLED, str(path)], timeout=DEADLINE_S).returncode < 0
+    assert path.is_socket()
+    listener = SharedMemoryListener(path)
+    with pytest.raises(LinkClosedError, match="no socket can be made"):
+        SharedMemoryListener(path)
+    listener.close()
+    path.write_text("a file of somebody else")
+    with pytest.raises(LinkClosedError, match="no socket can be made"):
+        SharedMemoryListener(path)
+    assert path.read_text() == "a file of somebody else"
