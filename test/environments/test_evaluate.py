@@ -13,9 +13,11 @@ import pytest
 from remote_inference.core.policy import PolicyObservation, PolicySpec
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.environments.belt_arm import EPISODE_LIMIT_S, study
-from remote_inference.environments.belt_arm.emulated_robot import REQUEST_EVERY_TICKS, Link
+from remote_inference.environments.belt_arm.delayed_robot import REQUEST_EVERY_TICKS, Link
 from remote_inference.environments.belt_arm.evaluate import (
     SHIPPED_FLOW_POLICY,
+    SHIPPED_GUIDANCE_POLICY,
+    SHIPPED_PLAIN_POLICY,
     SHIPPED_POLICY,
     evaluate,
     evaluate_expert,
@@ -27,7 +29,7 @@ from remote_inference.environments.belt_arm.model_card import (
     replace_results,
 )
 from remote_inference.environments.belt_arm.scene import CONTROL_HZ, IMAGE_FEATURES, JOINT_NAMES
-from remote_inference.environments.belt_arm.strategies import BLOCKING, NO_TRIM, RTC, TRIM, Strategy
+from remote_inference.environments.belt_arm.strategies import BLOCKING, STRATEGIES, TRAINED, TRIM, Strategy
 
 SIZE = 40
 JUMP, SLOPE = 0.02, 0.001  # rad, below the velocity limit
@@ -81,7 +83,7 @@ def run(strategy: Strategy, latency_ticks: int) -> tuple[Ramps, object]:
     return policy, result
 
 
-@pytest.mark.parametrize("strategy", [TRIM, RTC])
+@pytest.mark.parametrize("strategy", [TRIM, TRAINED])
 def test_steps_at_seams_and_within_chunks_are_measured_separately(strategy: Strategy):
     _, result = run(strategy, 4)
     # Rows overlap: from row 13 of one chunk to row 4 of the next.
@@ -93,7 +95,7 @@ def test_steps_at_seams_and_within_chunks_are_measured_separately(strategy: Stra
 
 
 def test_rtc_sends_the_rows_still_to_execute_in_model_space_and_the_delay():
-    policy, _ = run(RTC, 4)
+    policy, _ = run(TRAINED, 4)
     first, second, third = policy.asked[:3]
     assert first.prefix_model is None
     assert {asked.inference_delay_steps for asked in policy.asked} == {4}
@@ -110,12 +112,12 @@ def test_a_robot_that_stops_to_ask_executes_the_rows_of_its_horizon_and_waits_fo
 
 
 def test_every_strategy_is_made_of_valid_parameters_of_the_robot():
-    for strategy in (BLOCKING, NO_TRIM, TRIM, RTC):
+    for strategy in STRATEGIES.values():
         RobotConfig.model_validate(strategy.parameters)
 
 
 def test_results_replace_those_of_a_model_card_and_nothing_else():
-    card = (SHIPPED_POLICY / "README.md").read_text()
+    card = (SHIPPED_PLAIN_POLICY / "README.md").read_text()
     result = run(TRIM, 0)[1]
     changed = replace_results(card, [(Condition(0.2, TRIM), result)])
     assert "| 200 ms, trim | 0 of 1 |" in changed
@@ -126,11 +128,13 @@ def test_results_replace_those_of_a_model_card_and_nothing_else():
         replace_results("# no model card", [(Condition(0.2, TRIM), result)])
 
 
-@pytest.mark.parametrize("folder", [SHIPPED_POLICY, SHIPPED_FLOW_POLICY])
+@pytest.mark.parametrize(
+    "folder", [SHIPPED_POLICY, SHIPPED_FLOW_POLICY, SHIPPED_PLAIN_POLICY, SHIPPED_GUIDANCE_POLICY]
+)
 def test_shipped_model_cards_have_a_row_for_each_condition_of_the_study(folder: Path):
     card = (folder / "README.md").read_text()
     for condition in CONDITIONS[folder.name]:
-        assert re.search(rf"\| {condition} \| \d+ of {EVALUATION_EPISODES} \|", card)
+        assert re.search(rf"\| {re.escape(str(condition))} \| \d+ of {EVALUATION_EPISODES} \|", card)
 
 
 def test_the_study_names_the_model_cards_that_it_does_not_find(

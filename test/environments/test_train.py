@@ -25,7 +25,6 @@ from remote_inference.policies.chunk_config import (
     PrefixRegressionConfig,
     RegressionConfig,
 )
-from remote_inference.policies.model_input import ModelInput
 from remote_inference.policies.prefix_network import PrefixNetwork, Wait
 
 POLICY = {
@@ -130,8 +129,8 @@ def test_policies_with_latency_learn_to_go_on_from_the_newest_row(delayed, teach
     )
     with torch.no_grad():
         inputs, newest = network.encode(features, state, Wait(rows, executed, executed))
-        sample = ModelInput((np.zeros(1, np.uint8),), np.zeros(6, np.float32), np.zeros((0, 6), np.float32))
-        found = newest[:, None] + network.predict_motion(inputs, [sample] * 8)
+        noise = torch.randn((8, *network.chunk_shape), generator=torch.Generator().manual_seed(0))
+        found = newest[:, None] + network.predict_motion(inputs, noise)
     expected = (torch.from_numpy(delayed.plans[:16:2]) - network.action_mean) / network.action_std
     assert (found - expected).abs().mean() < 0.4
 

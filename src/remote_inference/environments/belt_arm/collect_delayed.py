@@ -4,12 +4,12 @@
 
 The expert drives under a latency that is drawn for each episode, disturbed as in `collect`. Each frame gets
 several delays, all drawn at random whatever the episode's latency; the label of each is the expert's plan
-after the rows that are executed within the delay and any wait without rows.
+after the rows that are executed within the delay and any wait without rows, or what another `Label` makes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,9 +23,9 @@ from remote_inference.environments.belt_arm.collect import (
     Disturbance,
     through_jpeg,
 )
-from remote_inference.environments.belt_arm.emulated_robot import Chunk, EmulatedRobot, Link
+from remote_inference.environments.belt_arm.delayed_robot import Chunk, DelayedRobot, Link
 from remote_inference.environments.belt_arm.scene import CAMERA_NAMES, CONTROL_HZ, MAX_STEP, BeltArm
-from remote_inference.environments.belt_arm.strategies import RTC
+from remote_inference.environments.belt_arm.strategies import TRAINED
 from remote_inference.policies.box_resize import box_resize
 
 FIRST_SEED = 20_000
@@ -45,6 +45,9 @@ _BEND_RAD = 0.06
 
 Images = NDArray[np.uint8]
 Encode = Callable[[Images, Float32Array], Float32Array]
+"""Returns features `[frames, n]` of uint8 images `[frames, cameras, 3, height, width]` and states."""
+Label = Callable[[BeltArm, Float32Array, int, int], Float32Array]
+"""Returns a chunk `[horizon, 6]` of the arm, the rows executed meanwhile, the delay [ticks], the horizon."""
 
 
 @dataclass(frozen=True)
@@ -67,41 +70,63 @@ class DelayedDataset:
     episodes: int
     successes: int
 
+    @classmethod
+    def join(cls, parts: Sequence[DelayedDataset]) -> DelayedDataset:
+        """Return the episodes of all parts, of which there is at least one."""
+        begins = np.cumsum([0, *(len(part.states) for part in parts[:-1])])
+        return cls(
+            views=np.concatenate([part.views for part in parts]),
+            states=np.concatenate([part.states for part in parts]),
+            frame=np.concatenate([part.frame + begin for part, begin in zip(parts, begins, strict=True)]),
+            rows=np.concatenate([part.rows for part in parts]),
+            executed=np.concatenate([part.executed for part in parts]),
+            ticks=np.concatenate([part.ticks for part in parts]),
+            plans=np.concatenate([part.plans for part in parts]),
+            episodes=sum(part.episodes for part in parts),
+            successes=sum(part.successes for part in parts),
+        )
 
-def collect_delayed(episodes: int, encode: Encode, progress: Callable[[str], None] = print) -> DelayedDataset:
-    """Run episodes with seeds from `FIRST_SEED` on; equal counts and encoders give equal data.
 
-    encode: returns the encoders' features `[frames, n]` of images uint8 `[frames, cameras, 3, height, width]`
-    and states `[frames, 6]`.
-    """
-    views: list[Float32Array] = []
-    records: list[_Frame] = []
-    successes = 0
+def collect_delayed(
+    episodes: int,
+    encode: Encode,
+    progress: Callable[[str], None] = print,
+    *,
+    label: Label = expert.plan_after,
+) -> DelayedDataset:
+    """Run episodes with seeds from `FIRST_SEED` on; equal counts, encoders and labels give equal data."""
+    parts: list[DelayedDataset] = []
     arm = BeltArm()
     try:
         for episode in range(episodes):
-            images, frames, lifted = _run_episode(arm, FIRST_SEED + episode)
-            views.append(encode(np.stack(images), np.stack([frame.state for frame in frames])))
-            records += frames
-            successes += lifted
+            parts.append(collect_episode(arm, FIRST_SEED + episode, encode, label=label))
             if (episode + 1) % 50 == 0:
-                progress(
-                    f"collect: {episode + 1}/{episodes} episodes with latency, "
-                    f"{len(records)} frames, {successes} lifted"
-                )
+                frames = sum(len(part.states) for part in parts)
+                lifted = sum(part.successes for part in parts)
+                done = f"{episode + 1}/{episodes} episodes with latency"
+                progress(f"collect: {done}, {frames} frames, {lifted} lifted")
     finally:
         arm.close()
-    delays = [(frame, delay) for frame, record in enumerate(records) for delay in record.delays]
+    return DelayedDataset.join(parts)
+
+
+def collect_episode(
+    arm: BeltArm, seed: int, encode: Encode, *, label: Label = expert.plan_after
+) -> DelayedDataset:
+    """Return the data of the one episode of a seed."""
+    images, frames, lifted = _run_episode(arm, seed, label)
+    states = np.stack([frame.state for frame in frames])
+    delays = [(index, delay) for index, frame in enumerate(frames) for delay in frame.delays]
     return DelayedDataset(
-        views=np.concatenate(views),
-        states=np.stack([record.state for record in records]),
-        frame=np.array([frame for frame, _ in delays]),
+        views=encode(np.stack(images), states),
+        states=states,
+        frame=np.array([index for index, _ in delays]),
         rows=np.stack([_padded(delay.rows) for _, delay in delays]),
         executed=np.array([len(delay.rows) for _, delay in delays]),
         ticks=np.array([delay.ticks for _, delay in delays]),
         plans=np.stack([delay.plan for _, delay in delays]),
-        episodes=episodes,
-        successes=successes,
+        episodes=1,
+        successes=int(lifted),
     )
 
 
@@ -118,7 +143,7 @@ class _Frame:
     delays: tuple[_Delay, ...]
 
 
-def _run_episode(arm: BeltArm, seed: int) -> tuple[list[Images], list[_Frame], bool]:
+def _run_episode(arm: BeltArm, seed: int, label: Label) -> tuple[list[Images], list[_Frame], bool]:
     """Return images and frames, and whether the cube was lifted."""
     rng = np.random.default_rng([seed, 2])
     arm.reset(seed)
@@ -131,14 +156,14 @@ def _run_episode(arm: BeltArm, seed: int) -> tuple[list[Images], list[_Frame], b
         return chunk, chunk
 
     every_ticks = int(rng.integers(*_REQUEST_EVERY_TICKS))
-    robot = EmulatedRobot(RTC, link, ask, request_every_ticks=every_ticks)
+    robot = DelayedRobot(TRAINED, link, ask, request_every_ticks=every_ticks)
     images: list[Images] = []
     frames: list[_Frame] = []
     ticks_lifted = 0
     for tick in range(int(rng.integers(*_EPISODE_TICKS))):
         if tick == 0 or rng.random() < _KEPT_FRAMES:
             images.append(_look(arm))
-            frames.append(_label(arm, _vary(arm, robot.queued_rows, rng), rng))
+            frames.append(_label(arm, _vary(arm, robot.queued_rows, rng), rng, label))
         action, previous = robot.tick(), arm.command
         change = (previous if action is None else action.robot.astype(np.float64)) - previous
         command = previous + np.clip(change, -MAX_STEP, MAX_STEP)
@@ -171,12 +196,12 @@ def _look(arm: BeltArm) -> Images:
     return np.stack([box_resize(image, POLICY_IMAGE_HEIGHT, POLICY_IMAGE_WIDTH) for image in images])
 
 
-def _label(arm: BeltArm, rows: Float32Array | None, rng: np.random.Generator) -> _Frame:
-    """Return the present state, with the plan after each of several delays of an arm that executes `rows`."""
+def _label(arm: BeltArm, rows: Float32Array | None, rng: np.random.Generator, label: Label) -> _Frame:
+    """Return the present state, with the plan for each of several delays of an arm that executes `rows`."""
     delays = []
     for delay_ticks in rng.integers(0, MAX_DELAY_TICKS + 1, DELAYS_PER_FRAME).tolist():
         executed = _first(rows, delay_ticks)
-        plan = expert.plan_after(arm, executed, delay_ticks, CHUNK_SIZE)
+        plan = label(arm, executed, delay_ticks, CHUNK_SIZE)
         delays.append(_Delay(delay_ticks, executed, plan))
     return _Frame(arm.joint_positions().astype(np.float32), tuple(delays))
 

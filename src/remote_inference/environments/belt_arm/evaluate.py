@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Success of a policy in the simulator under a given latency, without ROS or a network.
 
-The chunks go through the robot's own queue; see `emulated_robot` for the clock.
+The chunks go through the robot's own queue; see `delayed_robot` for the clock.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from remote_inference.core.robot.action_queue import QueuedAction
 from remote_inference.core.seeds import make_seed
 from remote_inference.environments.belt_arm import EPISODE_LIMIT_S, expert
 from remote_inference.environments.belt_arm.collect import CHUNK_SIZE, JPEG_QUALITY, through_jpeg
-from remote_inference.environments.belt_arm.emulated_robot import (
+from remote_inference.environments.belt_arm.delayed_robot import (
     REQUEST_EVERY_TICKS,
     Chunk,
-    EmulatedRobot,
+    DelayedRobot,
     Link,
 )
 from remote_inference.environments.belt_arm.scene import (
@@ -33,11 +33,14 @@ from remote_inference.environments.belt_arm.scene import (
     MAX_STEP,
     BeltArm,
 )
-from remote_inference.environments.belt_arm.strategies import RTC, TRIM, Strategy
+from remote_inference.environments.belt_arm.strategies import TRAINED, TRIM, Strategy
 from remote_inference.paths import share_path
 
 SHIPPED_POLICY = share_path("config", "models", "belt_arm")
 SHIPPED_FLOW_POLICY = share_path("config", "models", "belt_arm_flow")
+SHIPPED_BEGINNER = share_path("config", "models", "belt_arm_beginner")
+SHIPPED_PLAIN_POLICY = share_path("config", "models", "belt_arm_plain")
+SHIPPED_GUIDANCE_POLICY = share_path("config", "models", "belt_arm_guidance")
 
 _REVOLUTE = slice(0, 5)  # the joints that are measured in radians
 
@@ -96,10 +99,10 @@ def evaluate(
     arm = BeltArm(belt_speed_m_s=belt_speed_m_s, render=not cameras_black)
     observer = _Observer(arm, policy, jpeg_quality, cameras_black)
 
-    def start(seed: int) -> EmulatedRobot:
+    def start(seed: int) -> DelayedRobot:
         observer.reset()
         link = Link(latency_s, jitter_s=jitter_s, hint_error_s=hint_error_s, seed=seed)
-        return EmulatedRobot(strategy, link, observer.chunk, request_every_ticks=request_every_ticks)
+        return DelayedRobot(strategy, link, observer.chunk, request_every_ticks=request_every_ticks)
 
     try:
         return _run(arm, seeds, start)
@@ -125,12 +128,12 @@ def evaluate_expert(
         return chunk, chunk
 
     try:
-        return _run(arm, seeds, lambda seed: EmulatedRobot(RTC, Link(latency_s, seed=seed), ask))
+        return _run(arm, seeds, lambda seed: DelayedRobot(TRAINED, Link(latency_s, seed=seed), ask))
     finally:
         arm.close()
 
 
-def _run(arm: BeltArm, seeds: Iterable[int], start: Callable[[int], EmulatedRobot]) -> Evaluation:
+def _run(arm: BeltArm, seeds: Iterable[int], start: Callable[[int], DelayedRobot]) -> Evaluation:
     """Run one episode per seed. start: returns the robot of a new episode."""
     times_s: list[float] = []
     at_seams: list[float] = []

@@ -82,6 +82,19 @@ def plan_after(
     return plan(command, (x, y, z), arm.belt_speed_m_s, held, horizon)
 
 
+def plan_of_present(
+    arm: BeltArm,
+    rows: NDArray[np.float32],
+    _delay_ticks: int,
+    horizon: int,
+) -> NDArray[np.float32]:
+    """Return what follows `rows` in the expert's plan for the present `[horizon, 6]`, as if no time passed.
+
+    The label of a policy that is trained without latency: right for a robot whose answers take none.
+    """
+    return plan_from(arm, len(rows) + horizon)[len(rows) :]
+
+
 def plan(
     command: Sequence[float] | NDArray[np.float64],
     cube_position: Sequence[float] | NDArray[np.float64],

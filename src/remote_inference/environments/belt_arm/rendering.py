@@ -64,9 +64,40 @@ class OffscreenRenderer:
         self._camera.type = mujoco.mjtCamera.mjCAMERA_FIXED
         self._viewport = mujoco.MjrRect(0, 0, width, height)
         self._pixels = np.empty((height, width, 3), np.uint8)
+        self._depth = np.empty((height, width), np.float32)
 
     def render(self, data: mujoco.MjData, camera_id: int) -> NDArray[np.uint8]:
         """Return a new RGB image `[height, width, 3]` of `data`, whose kinematics must be up to date."""
+        self._draw(data, camera_id)
+        mujoco.mjr_readPixels(self._pixels, None, self._viewport, self._mjr_context)
+        return np.ascontiguousarray(self._pixels[::-1])
+
+    def render_depth(self, data: mujoco.MjData, camera_id: int) -> NDArray[np.float32]:
+        """Return the distance of each pixel from the camera's plane, float32 `[height, width]` in metres."""
+        self._draw(data, camera_id)
+        mujoco.mjr_readPixels(None, self._depth, self._viewport, self._mjr_context)
+        extent, clipping = self._model.stat.extent, self._model.vis.map
+        near, far = clipping.znear * extent, clipping.zfar * extent
+        # OpenGL's depth buffer of a perspective projection holds (1/near - 1/z) / (1/near - 1/far).
+        return np.ascontiguousarray(near / (1.0 - self._depth[::-1] * (1.0 - near / far)), dtype=np.float32)
+
+    def render_geoms(self, data: mujoco.MjData, camera_id: int) -> NDArray[np.int32]:
+        """Return the geom that each pixel shows, int32 `[height, width]`, -1 where there is none."""
+        flags = [mujoco.mjtRndFlag.mjRND_SEGMENT.value, mujoco.mjtRndFlag.mjRND_IDCOLOR.value]
+        self._scene.flags[flags] = True
+        try:
+            self._draw(data, camera_id)
+        finally:
+            self._scene.flags[flags] = False
+        mujoco.mjr_readPixels(self._pixels, None, self._viewport, self._mjr_context)
+        drawn = self._pixels[::-1].astype(np.int32) @ np.array([1, 256, 65536], np.int32)
+        geoms = np.full(self._scene.ngeom + 1, -1, np.int32)  # a pixel shows its object's place plus one
+        for geom in self._scene.geoms[: self._scene.ngeom]:
+            if geom.objtype == mujoco.mjtObj.mjOBJ_GEOM:
+                geoms[geom.segid + 1] = geom.objid
+        return geoms[drawn]
+
+    def _draw(self, data: mujoco.MjData, camera_id: int) -> None:
         if not self._finalizer.alive:
             raise RuntimeError("render() after close()")
         self._gl_context.make_current()
@@ -76,8 +107,6 @@ class OffscreenRenderer:
             self._model, data, self._options, None, self._camera, every_category, self._scene
         )
         mujoco.mjr_render(self._viewport, self._scene, self._mjr_context)
-        mujoco.mjr_readPixels(self._pixels, None, self._viewport, self._mjr_context)
-        return np.ascontiguousarray(self._pixels[::-1])
 
     def close(self) -> None:
         """Free the OpenGL context; safe to call again."""

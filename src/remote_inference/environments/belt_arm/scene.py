@@ -97,6 +97,7 @@ class BeltArm:
         self._cube_position_index = int(self._model.joint("cube").qposadr[0])
         self._cube_velocity_index = int(self._model.joint("cube").dofadr[0])
         self._camera_ids = {name: self._model.camera(name).id for name in CAMERA_NAMES}
+        self._image_size = (image_width, image_height)
         self._renderer = OffscreenRenderer(self._model, image_width, image_height) if render else None
         self.reset(0)
 
@@ -146,13 +147,63 @@ class BeltArm:
         """Return measured velocities `[6]`."""
         return _with_one_gripper(self._data.qvel[self._velocity_index])
 
+    def joint_accelerations(self) -> Float64Array:
+        """Return accelerations `[6]`."""
+        return _with_one_gripper(self._data.qacc[self._velocity_index])
+
     def render(self, camera: str) -> NDArray[np.uint8]:
         """Return what `camera` sees now, RGB `[image_height, image_width, 3]`."""
+        return self._ready_renderer().render(self._data, self._camera_ids[camera])
+
+    def render_depth(self, camera: str) -> NDArray[np.float32]:
+        """Return how far away what `camera` sees is, float32 `[image_height, image_width]` in metres."""
+        return self._ready_renderer().render_depth(self._data, self._camera_ids[camera])
+
+    def render_bodies(self, camera: str) -> NDArray[np.int32]:
+        """Return the body that each pixel of `camera` shows, int32 `[image_height, image_width]`.
+
+        -1: none. 0: what stands still, which is the floor and the arm's base.
+        """
+        geoms = self._ready_renderer().render_geoms(self._data, self._camera_ids[camera])
+        body_of_geom = np.append(self._model.geom_bodyid, -1).astype(np.int32)
+        return body_of_geom[geoms]
+
+    def intrinsics(self, camera: str) -> NDArray[np.float32]:
+        """Return the camera matrix `[3, 3]` in pixels, of a pinhole in the middle of the image."""
+        width, height = self._image_size
+        fovy_rad = math.radians(float(self._model.cam_fovy[self._camera_ids[camera]]))
+        focal = height / 2 / math.tan(fovy_rad / 2)
+        rows = [[focal, 0.0, width / 2], [0.0, focal, height / 2], [0.0, 0.0, 1.0]]
+        return np.array(rows, np.float32)
+
+    def camera_to_world(self, camera: str) -> NDArray[np.float32]:
+        """Return the pose `[4, 4]` of the camera's optical frame: x right, y down, z forward (REP 103)."""
+        self._update_poses()
+        index = self._camera_ids[camera]
+        pose = np.eye(4)
+        # MuJoCo's cameras have y up and look along -z.
+        pose[:3, :3] = self._data.cam_xmat[index].reshape(3, 3) @ np.diag([1.0, -1.0, -1.0])
+        pose[:3, 3] = self._data.cam_xpos[index]
+        return pose.astype(np.float32)
+
+    @property
+    def robot_bodies(self) -> frozenset[int]:
+        """The bodies of the arm that move, as in `render_bodies`."""
+        root = self._model.body("shoulder").id
+        return frozenset(
+            int(body) for body in range(self._model.nbody) if self._model.body_rootid[body] == root
+        )
+
+    def _ready_renderer(self) -> OffscreenRenderer:
         if self._renderer is None:
             raise RuntimeError("render() of a BeltArm constructed with render=False")
-        mujoco.mj_kinematics(self._model, self._data)  # mj_step leaves poses one step behind the joints
+        self._update_poses()
+        return self._renderer
+
+    def _update_poses(self) -> None:
+        """Bring poses up to the joints: mj_step leaves them one step behind."""
+        mujoco.mj_kinematics(self._model, self._data)
         mujoco.mj_camlight(self._model, self._data)
-        return self._renderer.render(self._data, self._camera_ids[camera])
 
     @property
     def command(self) -> Float64Array:

@@ -15,35 +15,51 @@ class Strategy:
     name: str
     label: str  # in pictures and tables
     help: str
+    policy: str  # folder of config/models that the demo serves with it
     parameters: Mapping[str, str | int]  # of the robot's node
     sends_prefix: bool = False  # in the study alone: a robot's requests carry the prefix at all times
 
+
+_TRIM_PARAMETERS = {"merge_mode": "replace", "delay_policy": "consumed"}
 
 BLOCKING = Strategy(
     "blocking",
     "stop and wait",
     "stop to ask, then execute ten rows, a third of a second, as users of synchronous inference do",
+    "belt_arm_plain",
     {"merge_mode": "replace", "request_mode": "blocking", "execution_horizon": 10},
 )
 NO_TRIM = Strategy(
     "no_trim",
     "async, no trim",
     "requests overlap motion; the chunk replaces the queue from its first row",
+    "belt_arm_plain",
     {"merge_mode": "replace", "delay_policy": "none"},
 )
 TRIM = Strategy(
     "trim",
     "async + delay trim",
     "requests overlap motion; rows for ticks in which the arm moved meanwhile are dropped",
-    {"merge_mode": "replace", "delay_policy": "consumed"},
+    "belt_arm_plain",
+    _TRIM_PARAMETERS,
 )
-RTC = Strategy(
-    "rtc",
-    "async + RTC",
-    "as trim, and the policy continues the rows still to execute",
-    TRIM.parameters,
+GUIDANCE = Strategy(
+    "guidance",
+    "RTC by guidance",
+    "as trim, and a flow policy is guided towards the rows still to execute",
+    "belt_arm_guidance",
+    _TRIM_PARAMETERS,
+    sends_prefix=True,
+)
+TRAINED = Strategy(
+    "trained",
+    "RTC by training",
+    "as trim, and the policy was trained with the rows still to execute and the delay as inputs",
+    "belt_arm",
+    _TRIM_PARAMETERS,
     sends_prefix=True,
 )
 
-# What the robot's parameters tell apart, each once.
-ROBOT_STRATEGIES: Mapping[str, Strategy] = {strategy.name: strategy for strategy in (BLOCKING, NO_TRIM, TRIM)}
+STRATEGIES: Mapping[str, Strategy] = {
+    strategy.name: strategy for strategy in (BLOCKING, NO_TRIM, TRIM, GUIDANCE, TRAINED)
+}

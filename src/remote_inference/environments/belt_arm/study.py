@@ -26,6 +26,13 @@ from remote_inference.policies.torch_chunk import TorchChunkPolicy
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="study", description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument(
+        "--policies",
+        nargs="+",
+        choices=tuple(CONDITIONS),
+        default=tuple(CONDITIONS),
+        help="policies to measure (default all)",
+    )
+    parser.add_argument(
         "--episodes",
         type=int,
         default=EVALUATION_EPISODES,
@@ -40,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if options.episodes < 1:
         parser.error(f"--episodes: found {options.episodes}, expected at least 1")
-    cards = {name: options.models / name / "README.md" for name in CONDITIONS}
+    cards = {name: options.models / name / "README.md" for name in options.policies}
     if missing := [str(card) for card in cards.values() if not card.is_file()]:
         parser.error(f"--models: {', '.join(missing)} not found, expected a model card of each policy")
     # A fresh process for each policy: neither torch nor the renderer outlives a fork.

@@ -113,7 +113,7 @@ def train_prefix(
 ) -> PrefixChunkNetwork:
     """Return a network that continues what is executed, with the encoders of `teacher` that saw the data."""
     network = _begin(policy.make_network, teacher, config)
-    draw = _motions(network, dataset, config.batch_size)
+    draw = draw_motions(network, dataset, config.batch_size)
 
     def loss() -> torch.Tensor:
         inputs, motion = draw()
@@ -133,7 +133,7 @@ def train_prefix_flow(
 ) -> PrefixFlowNetwork:
     """Return a flow network in place of `train_prefix`'s regression."""
     network = _begin(policy.make_network, teacher, config)
-    draw = _motions(network, dataset, config.batch_size)
+    draw = draw_motions(network, dataset, config.batch_size)
 
     def loss() -> torch.Tensor:
         inputs, motion = draw()
@@ -171,7 +171,7 @@ def _begin(
     return network
 
 
-def _motions(
+def draw_motions(
     network: PrefixNetwork, dataset: DelayedDataset, batch_size: int
 ) -> Callable[[], tuple[torch.Tensor, torch.Tensor]]:
     """Return a function that draws a batch: the head's inputs, and the plans relative to the newest row."""

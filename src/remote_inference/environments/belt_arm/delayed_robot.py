@@ -67,7 +67,7 @@ class _Answer:
     chunk: Chunk
 
 
-class EmulatedRobot:
+class DelayedRobot:
     """One episode of a robot that executes late chunks by a strategy."""
 
     def __init__(

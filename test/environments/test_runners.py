@@ -1,0 +1,165 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Which thread touches an environment, and what a touch that fails or never returns costs its caller."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from remote_inference.core.environment import (
+    ActionSpec,
+    EnvError,
+    Environment,
+    EnvironmentObservation,
+    EnvironmentSpec,
+    Metrics,
+    Step,
+)
+from remote_inference.environments.runners import (
+    Timeouts,
+    run_inline,
+    run_on_main_thread,
+    run_on_thread,
+)
+
+SPEC = EnvironmentSpec(
+    "room", 10.0, ActionSpec("position", ("x",), (-1.0,), (1.0,), (1.0,)), (), {}, ("go",), 1.0
+)
+ACTION = np.zeros(1)
+SHORT = Timeouts(make_s=0.1, reset_s=0.1, step_s=0.1, close_s=0.1)
+LONG = Timeouts(make_s=30.0, reset_s=30.0, step_s=30.0, close_s=30.0)
+
+
+class Room:
+    """Notes the thread of every touch; hangs or fails when told to."""
+
+    spec = SPEC
+
+    def __init__(self) -> None:
+        self.touched_by = [threading.get_ident()]
+        self.released = threading.Event()
+        self.hangs = False
+        self.closed = False
+
+    def reset(self, seed: int, task: str, wanted: Sequence[str]) -> EnvironmentObservation:
+        self.touched_by.append(threading.get_ident())
+        if task == "fail":
+            raise ValueError("no such shelf")
+        return EnvironmentObservation({}, 0.0)
+
+    def step(self, action: NDArray[np.floating[Any]]) -> Step:
+        self.touched_by.append(threading.get_ident())
+        if self.hangs:
+            self.released.wait(60.0)
+        return Step(EnvironmentObservation({}, 0.1), 0.0, terminated=False, truncated=False)
+
+    def metrics(self) -> Metrics:
+        self.touched_by.append(threading.get_ident())
+        return Metrics(success=False)
+
+    def render(self) -> NDArray[np.uint8]:
+        self.touched_by.append(threading.get_ident())
+        return np.zeros((2, 2, 3), np.uint8)
+
+    def close(self) -> None:
+        self.touched_by.append(threading.get_ident())
+        self.closed = True
+
+
+@pytest.fixture
+def room() -> Iterator[list[Room]]:
+    made: list[Room] = []
+    yield made
+    for one in made:
+        one.released.set()
+
+
+def maker(made: list[Room]) -> Callable[[], Environment]:
+    def make() -> Environment:
+        made.append(Room())
+        return made[-1]
+
+    return make
+
+
+def touch_all(environment: Environment) -> None:
+    environment.reset(0, "go", [])
+    environment.step(ACTION)
+    environment.metrics()
+    environment.render()
+    environment.close()
+
+
+def test_inline_the_caller_s_thread_touches_the_environment(room: list[Room]) -> None:
+    touch_all(run_inline("room", maker(room)))
+    assert set(room[0].touched_by) == {threading.get_ident()}
+
+
+def test_on_a_thread_one_other_thread_touches_the_environment(room: list[Room]) -> None:
+    touch_all(run_on_thread("room", maker(room), LONG))
+    assert len(room[0].touched_by) == 6
+    (only,) = set(room[0].touched_by)
+    assert only != threading.get_ident()
+
+
+def test_on_the_main_thread_the_work_is_done_elsewhere(room: list[Room]) -> None:
+    workers = []
+
+    def work(environment: Environment) -> None:
+        workers.append(threading.get_ident())
+        environment.reset(0, "go", [])
+        environment.step(ACTION)
+
+    run_on_main_thread("room", maker(room), work, LONG)
+    assert set(room[0].touched_by) == {threading.get_ident()}
+    assert workers != [threading.get_ident()]
+    assert room[0].closed
+
+
+def test_what_the_work_raises_is_raised_where_the_environment_ran(room: list[Room]) -> None:
+    def work(environment: Environment) -> None:
+        raise KeyError("no shelf")
+
+    with pytest.raises(KeyError, match="no shelf"):
+        run_on_main_thread("room", maker(room), work, LONG)
+    assert room[0].closed
+
+
+def test_a_step_that_hangs_is_an_error_with_the_environment_s_name_and_the_next_touch_is_refused(
+    room: list[Room],
+) -> None:
+    environment = run_on_thread("room", maker(room), Timeouts(30.0, 30.0, 0.1, 30.0))
+    environment.reset(0, "go", [])
+    room[0].hangs = True
+    with pytest.raises(EnvError, match=r"room: step took longer than 0\.1 s"):
+        environment.step(ACTION)
+    with pytest.raises(EnvError, match=r"room: reset refused: it hangs: step took longer than 0\.1 s"):
+        environment.reset(1, "go", [])
+    environment.close()  # returns, although the thread never does
+    assert not room[0].closed
+
+
+def test_an_environment_that_is_never_made_is_an_error(room: list[Room]) -> None:
+    never = threading.Event()
+
+    def make() -> Environment:
+        never.wait(60.0)
+        return Room()
+
+    with pytest.raises(EnvError, match=r"room: make took longer than 0\.1 s"):
+        run_on_thread("room", make, SHORT)
+    never.set()
+
+
+def test_what_a_simulator_raises_names_the_environment_and_the_touch(room: list[Room]) -> None:
+    environment = run_on_thread("room", maker(room), LONG)
+    with pytest.raises(EnvError, match="room: reset: ValueError: no such shelf"):
+        environment.reset(0, "fail", [])
+    environment.reset(0, "go", [])  # it works on
+    environment.close()
