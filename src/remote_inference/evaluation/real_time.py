@@ -1,0 +1,160 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Episodes in real time: the environment runs on its own clock, and a robot's own node drives it.
+
+One after another: two at once would share the machine, and each would be late because of the other.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from remote_inference.core.environment import EnvError, EnvironmentSpec
+from remote_inference.core.policy import PolicySpec
+from remote_inference.core.registry import Registry
+from remote_inference.evaluation.books import Books, Played
+from remote_inference.evaluation.document import EpisodeKey, Evaluation
+from remote_inference.evaluation.episode_result import EpisodeResult
+from remote_inference.evaluation.policies import PolicyPlace
+from remote_inference.evaluation.preparation import check_versions, naming
+from remote_inference.evaluation.troubles import RobotLostError, describe, find_trouble
+
+LOGS = "logs"  # folder of the nodes' logs, in that of the results
+
+
+@dataclass(frozen=True)
+class RobotPlan:
+    """What a robot in real time is made of.
+
+    latency_ms: added to each chunk. logs: folder of its nodes' logs. check: called while the robot is waited
+    for; may raise.
+    """
+
+    evaluation: Evaluation
+    place: PolicyPlace
+    environment: EnvironmentSpec
+    latency_ms: float
+    logs: Path
+    check: Callable[[], None]
+
+
+class RealTimeRobot(Protocol):
+    """An environment with a robot's node and a policy server."""
+
+    spec: PolicySpec
+
+    def play(self, key: EpisodeKey) -> EpisodeResult:
+        """Play an episode. Raises EnvError or RobotLostError."""
+
+
+class OpenRobot(Protocol):
+    """Starts a robot with a policy of one kind."""
+
+    def __call__(self, plan: RobotPlan) -> AbstractContextManager[RealTimeRobot]:
+        """Start all nodes and wait for them.
+
+        Raises RobotLostError when they do not come up; PolicyError or DocumentError for what never will.
+        """
+
+
+ROBOTS = Registry[OpenRobot]("kind of policy in real time")
+ROBOTS.add("manifest", "remote_inference.deployment.evaluated_robot:open_with_own_server")
+ROBOTS.add("server", "remote_inference.deployment.evaluated_robot:open_with_running_server")
+
+
+class RealTimeEpisodes:
+    """The episodes in real time of one run."""
+
+    def __init__(
+        self, evaluation: Evaluation, home: Path, spec: EnvironmentSpec, books: Books, stop: threading.Event
+    ) -> None:
+        """home: folder of the document. spec: of the environment. stop: ends the run soon."""
+        self._evaluation, self._home, self._spec = evaluation, home, spec
+        self._books, self._stop = books, stop
+
+    def play(self, keys: Iterable[EpisodeKey]) -> None:
+        """Play episodes, those of one policy and latency with one robot.
+
+        Raises PolicyError or DocumentError for a policy that cannot drive the environment.
+        """
+        groups: dict[tuple[str, float], list[EpisodeKey]] = {}
+        for key in keys:
+            groups.setdefault((key.condition.policy, key.condition.latency_ms), []).append(key)
+        for (policy, latency_ms), group in groups.items():
+            self._play_group(policy, latency_ms, group)
+
+    def _play_group(self, policy: str, latency_ms: float, keys: Sequence[EpisodeKey]) -> None:
+        source = self._evaluation.policies[policy]
+        place = PolicyPlace.of(source.path, source.server, self._home)
+        logs = self._books.folder.folder / LOGS / f"{policy}_{latency_ms:g}_ms"
+        plan = RobotPlan(self._evaluation, place, self._spec, latency_ms, logs, self._check)
+        with closing(_Slot(policy, plan, self._books)) as slot:
+            slot.bring_up(self._stop.is_set)
+            for key in keys:
+                if self._stop.is_set():
+                    return
+                if slot.problem:
+                    self._books.give_up(key, slot.problem)
+                else:
+                    self._books.play(key, partial(slot.attempt, key), self._stop.is_set)
+
+    def _check(self) -> None:
+        if self._stop.is_set():
+            raise RobotLostError("the evaluation has ended")
+
+
+class _Slot:
+    """A robot that is started anew when it was lost."""
+
+    def __init__(self, policy: str, plan: RobotPlan, books: Books) -> None:
+        self._policy, self._plan, self._books = policy, plan, books
+        self._stack = ExitStack()
+        self._robot: RealTimeRobot | None = None
+        self.problem = ""  # why it did not come up when it was started last
+
+    def close(self) -> None:
+        self._stack.close()
+
+    def bring_up(self, is_ending: Callable[[], bool]) -> None:
+        """Start the robot, as often as an episode may be tried. Raises PolicyError, DocumentError."""
+        met: Counter[str] = Counter()
+        while self._robot is None and not is_ending():
+            try:
+                self._open()
+            except RobotLostError as error:  # noqa: PERF203  each may be lost
+                if is_ending():  # what it needs was ended on purpose
+                    return
+                trouble = self._books.count(error, met)
+                if met[trouble.kind] >= trouble.attempts:
+                    return
+
+    def attempt(self, key: EpisodeKey, _: Counter[str]) -> Played:
+        """Play an episode once, with a new robot if the last one was lost."""
+        robot = self._robot or self._open()
+        try:
+            return Played(robot.play(key))
+        except (EnvError, RobotLostError):
+            self._robot = None
+            self.close()
+            raise
+
+    def _open(self) -> RealTimeRobot:
+        kind = self._plan.evaluation.policies[self._policy].kind
+        try:
+            with naming(f"policies.{self._policy} at {self._plan.latency_ms:g} ms"):
+                robot = self._stack.enter_context(ROBOTS.get(kind)(self._plan))
+            check_versions({self._policy: robot}, self._books.folder)
+        except BaseException as error:
+            self.close()
+            if isinstance(error, RobotLostError):
+                self.problem = f"{find_trouble(error).kind}: {describe(error)}"
+            raise
+        self._robot, self.problem = robot, ""
+        return robot

@@ -1,0 +1,258 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Slots of an environment_pool, reached by its services; `nodes.pool_client` makes the connection.
+
+Requests and answers may be lost, and a service that has died never answers. So each call has an id and is
+repeated until it is answered; the pool carries it out once. A pool that works answers that the call is
+pending: one that says nothing for a while is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from remote_inference.core.environment import EnvError, EnvironmentObservation, EnvironmentSpec, Metrics, Step
+from remote_inference.core.leases import LeaseError
+from remote_inference.environments.policy_view import Actions
+from remote_inference.environments.process_frames import (
+    MAX_FRAME_BYTES,
+    metrics_from_map,
+    observation_from_map,
+    spec_from_map,
+    step_from_map,
+)
+from remote_inference.errors import UserError
+from remote_inference.srv import LeaseEnvironments, ReleaseLease, RenewLease, TouchSlot
+from remote_inference.wire.arrays import ByteBuffer, WireError, float64_field
+from remote_inference.wire.openpi import unpack_map
+
+Result = TypeVar("Result")
+
+ANSWER_BYTES = 8_000_000  # of one answer, or one step: a larger one would come too late, and again
+POLL_S = 0.05  # between looks for a service that is not known yet
+ERRORS: Mapping[str, type[UserError]] = {"lease": LeaseError, "environment": EnvError}
+
+
+class PoolServices(Protocol):
+    """The services of one environment_pool, by their names relative to its node. For any thread."""
+
+    pool: str  # full name of the node
+
+    def is_ready(self, service: str) -> bool:
+        """Return whether the service is known."""
+
+    def send(self, service: str, request: Any, take: Callable[[Any], None]) -> Callable[[], None]:
+        """Send a request; return what forgets it. `take` gets the response, on another thread, or never."""
+
+    def warn(self, text: str) -> None:
+        """Log that something is not as it should be."""
+
+    def close(self) -> None:
+        """Free the connection; may block. Raises EnvError when that fails."""
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long a pool is waited for [s].
+
+    repeat_s: until a request that nobody answers is sent again. silent_s: until a pool that says nothing is
+    given up. longest_s: until a call is given up that the pool calls pending; its own limits are far lower.
+    """
+
+    repeat_s: float = 1.5
+    silent_s: float = 10.0
+    longest_s: float = 3600.0
+
+
+class RosTransport:
+    """Leases slots of an environment_pool. See Transport."""
+
+    def __init__(self, connect: Callable[[], PoolServices], patience: Patience | None = None) -> None:
+        """connect: called by the first lease; raises EnvError."""
+        self._connect = connect
+        self._patience = patience or Patience()
+        self._services: PoolServices | None = None
+        self._releases: set[asyncio.Task[None]] = set()  # of leases that nobody took
+
+    async def lease(self, holder: str, count: int) -> RosSlots:
+        if self._services is None:
+            self._services = self._connect()
+        calls = PoolCalls(self._services, self._patience)
+        lease_id = secrets.token_hex(16)
+        request = LeaseEnvironments.Request(lease_id=lease_id, holder=holder, count=count)
+        try:
+            response = await calls.ask("lease_environments", request)
+            slots = RosSlots(calls, lease_id, response) if response.success else None
+        except BaseException:  # it may have been granted, and the answer lost
+            self._release_later(calls, lease_id)
+            raise
+        if slots is None:
+            raise LeaseError(response.message)
+        return slots
+
+    async def close(self) -> None:
+        services, self._services = self._services, None
+        if self._releases:
+            _, late = await asyncio.wait(self._releases, timeout=2 * self._patience.silent_s)
+            for task in late:
+                task.cancel()
+        if services is not None:
+            await asyncio.to_thread(services.close)
+
+    def _release_later(self, calls: PoolCalls, lease_id: str) -> None:
+        async def release() -> None:
+            with suppress(EnvError):  # the first error says more, and the lease runs out by itself
+                await calls.ask("release_lease", ReleaseLease.Request(lease_id=lease_id))
+
+        task = asyncio.get_running_loop().create_task(release())
+        self._releases.add(task)
+        task.add_done_callback(self._releases.discard)
+
+
+class RosSlots:
+    """The slots of a lease. See LeasedSlots."""
+
+    def __init__(self, calls: PoolCalls, lease_id: str, granted: Any) -> None:
+        """granted: the response to the lease. Raises EnvError when it cannot be read."""
+        self.spec: EnvironmentSpec = calls.read(granted.spec, spec_from_map)
+        self.slots = tuple(granted.slots)
+        self.process_ids = tuple(process_id or None for process_id in granted.process_ids)
+        self.lease_s = granted.lease_s
+        self._calls = calls
+        self._lease_id = lease_id
+        self._numbers = [count(1) for _ in self.slots]
+        self._rows = [1 for _ in self.slots]  # executed by one touch; more when observations are small
+        self._turns = [asyncio.Lock() for _ in self.slots]  # a pool answers the last touch of a slot alone
+
+    async def reset(self, index: int, seed: int, task: str, wanted: Sequence[str]) -> EnvironmentObservation:
+        if not 0 <= seed < 2**64:
+            raise EnvError(f"{self.spec.name}: found seed {seed}, expected 0 to 2**64 - 1")
+        async with self._turns[index]:
+            shown = await self._touch(index, touch="reset", seed=seed, task=task, wanted=list(wanted))
+            self._rows[index] = max(1, ANSWER_BYTES // len(shown))
+        return self._calls.read(shown, observation_from_map)
+
+    async def execute(self, index: int, rows: Actions) -> Sequence[Step]:
+        steps: list[Step] = []
+        async with self._turns[index]:
+            most = self._rows[index]
+            for first in range(0, len(rows), most):
+                actions = float64_field(rows[first : first + most])
+                shown = await self._touch(index, touch="execute", actions=actions)
+                steps += self._calls.read(shown, _read_steps)
+                if steps[-1].ended:
+                    break
+        return steps
+
+    async def metrics(self, index: int) -> Metrics:
+        async with self._turns[index]:
+            return self._calls.read(await self._touch(index, touch="metrics"), metrics_from_map)
+
+    async def render(self, index: int) -> NDArray[np.uint8]:
+        async with self._turns[index]:
+            return self._calls.read(await self._touch(index, touch="render"), _read_picture)
+
+    async def renew(self) -> None:
+        response = await self._calls.ask("renew_lease", RenewLease.Request(lease_id=self._lease_id))
+        if not response.success:
+            raise LeaseError(response.message)
+
+    async def release(self) -> None:
+        await self._calls.ask("release_lease", ReleaseLease.Request(lease_id=self._lease_id))
+
+    async def _touch(self, index: int, **fields: Any) -> ByteBuffer:
+        """Return what a touch has shown, packed. Its slot's turn is held. Raises EnvError or LeaseError."""
+        request = TouchSlot.Request(
+            lease_id=self._lease_id, slot=self.slots[index], number=next(self._numbers[index]), **fields
+        )
+        response = await self._calls.ask("touch_slot", request)
+        if response.error:
+            raise ERRORS.get(response.error, EnvError)(response.message)
+        shown: ByteBuffer = response.result
+        return shown
+
+
+class PoolCalls:
+    """Calls that are repeated until they are answered, or the pool is silent for too long."""
+
+    def __init__(self, services: PoolServices, patience: Patience) -> None:
+        self._services = services
+        self._patience = patience
+
+    async def ask(self, service: str, request: Any) -> Any:
+        """Return the final answer to a call that carries an id. Raises EnvError when there is none."""
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + self._patience.longest_s
+        while True:
+            response = await self._ask(service, request)
+            if not getattr(response, "pending", False):
+                return response
+            if loop.time() > end_s:
+                raise self._error(service, f"was pending for {self._patience.longest_s:g} s")
+
+    def read(self, result: ByteBuffer, read: Callable[[Mapping[str, Any]], Result]) -> Result:
+        """Return what a pool has packed. Raises EnvError when it cannot be read."""
+        try:
+            return read(unpack_map(bytes(result), MAX_FRAME_BYTES))
+        except (WireError, KeyError, TypeError, ValueError) as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise EnvError(f"{self._services.pool}: its answer cannot be read: {reason}") from error
+
+    async def _ask(self, service: str, request: Any) -> Any:
+        """Return the next answer, to whichever of the requests it is."""
+        loop = asyncio.get_running_loop()
+        answered: asyncio.Future[Any] = loop.create_future()
+        end_s = loop.time() + self._patience.silent_s
+        sent: list[Callable[[], None]] = []
+        try:
+            while (left_s := end_s - loop.time()) > 0:
+                wait_s = POLL_S
+                if self._services.is_ready(service):
+                    if sent:
+                        self._services.warn(f"{self._services.pool}/{service}: no answer, asked again")
+                    sent.append(self._services.send(service, request, partial(_hand_over, loop, answered)))
+                    wait_s = self._patience.repeat_s
+                await asyncio.wait({answered}, timeout=min(wait_s, left_s))
+                if answered.done():
+                    return answered.result()
+            await asyncio.sleep(0)  # where others kept the loop, an answer may have come meanwhile
+            if answered.done():
+                return answered.result()
+        finally:
+            for forget in sent:
+                forget()
+        found = "no answer" if sent else "no such service"
+        raise self._error(service, f"found {found} within {self._patience.silent_s:g} s")
+
+    def _error(self, service: str, what: str) -> EnvError:
+        return EnvError(f"{self._services.pool}/{service}: {what}")
+
+
+def _hand_over(loop: asyncio.AbstractEventLoop, answered: asyncio.Future[Any], response: Any) -> None:
+    """Give a response of another thread to who waits for it."""
+
+    def give() -> None:
+        if not answered.done():
+            answered.set_result(response)
+
+    with suppress(RuntimeError):  # the loop has ended, and nobody waits any more
+        loop.call_soon_threadsafe(give)
+
+
+def _read_steps(found: Mapping[str, Any]) -> list[Step]:
+    return [step_from_map(step) for step in found["steps"]]
+
+
+def _read_picture(found: Mapping[str, Any]) -> NDArray[np.uint8]:
+    picture: NDArray[np.uint8] = found["picture"]
+    return picture

@@ -1,0 +1,276 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A group as files: a Parquet table with a row per control tick, or a data set of LeRobot's version 3.0."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from remote_inference.core.contract import Contract
+from remote_inference.core.contract_sections import IMAGE, JOINT_STATE
+from remote_inference.core.document import parse_document
+from remote_inference.core.environment import EnvironmentObservation, EnvironmentSpec, FeatureKind
+from remote_inference.core.robot.tick import CommandSource
+from remote_inference.errors import UserError
+from remote_inference.recording.export.control_tick import ControlTick
+from remote_inference.recording.export.lerobot_v3 import LeRobotDataSet
+from remote_inference.rollouts.group import Group, Trajectory
+from remote_inference.wire import image_to_message
+
+ROLLOUTS_FILE = "meta/rollouts.json"  # what LeRobot's own files have no place for
+LOG_PROBABILITY = "rollout.log_probability"
+_WIDE = 1e30  # of limits that nobody reads
+
+
+class SavingError(UserError):
+    """A group cannot be saved; the message says why."""
+
+
+@dataclass(frozen=True)
+class RolloutTick(ControlTick):
+    """One control tick of a rollout, with what learning needs of it."""
+
+    reward: float
+    is_last: bool
+    success: bool
+    advantage: float
+    log_probability: float | None
+
+
+# -- one table -----------------------------------------------------------------------------------------------
+
+
+def save_parquet(group: Group, path: Path) -> None:
+    """Write a row per control tick, compressed by zstd. Raises SavingError when the path is taken."""
+    require_new(path)
+    rows = [row for number, _ in enumerate(group.trajectories) for row in _rows(group, number)]
+    pq.write_table(pa.Table.from_pylist(rows), str(path), compression="zstd")
+
+
+def _rows(group: Group, number: int) -> Iterator[dict[str, Any]]:
+    one, advantage = group.trajectories[number], float(group.advantages[number])
+    fixed = {
+        "environment": group.environment.name,
+        "task": group.task,
+        "seed": group.seed,
+        "rollout": number,
+        "slot": one.slot,
+        "noise_seed": one.sampling.noise_seed,
+        "temperature": one.sampling.temperature,
+        "success": one.is_success,
+        "total_reward": one.total_reward,
+        "advantage": advantage,
+        "is_mixed": group.is_mixed,
+    }
+    state = _state_of(group.environment, one)
+    for chunk in one.chunks:
+        for row in range(chunk.steps):
+            step = chunk.first_step + row
+            last = step == len(one) - 1
+            yield {
+                **fixed,
+                "step": step,
+                "reward": float(one.rewards[step]),
+                "terminated": last and one.is_terminated,
+                "truncated": last and one.is_truncated,
+                "chunk_id": chunk.chunk_id,
+                "chunk_row": row,
+                "policy_version": chunk.policy_version,
+                "log_probability": _log_probability(one, step),
+                **(_by_name("state", group.environment.state_names, state[step]) if state else {}),
+                **_by_name("action", group.environment.actions.names, one.actions[step]),
+            }
+
+
+# -- LeRobot -------------------------------------------------------------------------------------------------
+
+
+def save_lerobot(group: Group, folder: Path) -> None:
+    """Write an episode per rollout, with state, cameras, actions, rewards and advantages.
+
+    Raises SavingError when the folder exists or the group was played without keeping observations.
+    """
+    require_new(folder)
+    if any(one.observations is None for one in group.trajectories):
+        raise SavingError("rollouts: found no observations, expected a group that was played with them")
+    known = all(one.log_probabilities is not None for one in group.trajectories)
+    with RolloutDataSet(folder, _contract_of(group), has_log_probabilities=known) as target:
+        for number, _ in enumerate(group.trajectories):
+            for tick in _ticks(group, number):
+                target.add(tick)
+            target.end_episode()
+    text = json.dumps(describe(group), indent=1) + "\n"
+    (folder / ROLLOUTS_FILE).write_text(text, encoding="utf-8")
+
+
+def describe(group: Group) -> dict[str, Any]:
+    """Return a group without what it has for each control tick."""
+    return {
+        "environment": group.environment.name,
+        "task": group.task,
+        "seed": group.seed,
+        "policy_versions": list(group.policy_versions),
+        "is_mixed": group.is_mixed,
+        "is_degenerate": group.is_degenerate,
+        "rollouts": [
+            {
+                "slot": one.slot,
+                "process_id": one.process_id,
+                "noise_seed": one.sampling.noise_seed,
+                "temperature": one.sampling.temperature,
+                "steps": len(one),
+                "success": one.is_success,
+                "total_reward": one.total_reward,
+                "advantage": float(advantage),
+                "terminated": one.is_terminated,
+                "truncated": one.is_truncated,
+                "metrics": dict(one.metrics.values),
+                "chunks": [vars(chunk) for chunk in one.chunks],
+            }
+            for one, advantage in zip(group.trajectories, group.advantages, strict=True)
+        ],
+    }
+
+
+class RolloutDataSet(LeRobotDataSet):
+    """A data set whose frames carry what learning from rewards needs."""
+
+    def __init__(self, out: Path, contract: Contract, *, has_log_probabilities: bool) -> None:
+        """has_log_probabilities: whether each tick has one."""
+        self.own_columns = {
+            "next.reward": "float32",
+            "next.done": "bool",
+            "next.success": "bool",
+            "rollout.advantage": "float32",
+            **({LOG_PROBABILITY: "float32"} if has_log_probabilities else {}),
+        }
+        super().__init__(out, contract, images=True)
+
+    def own_values(self, tick: ControlTick) -> dict[str, Any]:
+        assert isinstance(tick, RolloutTick)
+        values = {
+            "next.reward": tick.reward,
+            "next.done": tick.is_last,
+            "next.success": tick.success,
+            "rollout.advantage": tick.advantage,
+            LOG_PROBABILITY: tick.log_probability,
+        }
+        return {name: values[name] for name in self.own_columns}
+
+
+def _contract_of(group: Group) -> Contract:
+    return make_contract(group.environment, group.task, _cameras(group))
+
+
+def make_contract(spec: EnvironmentSpec, task: str, cameras: Sequence[str]) -> Contract:
+    """Return what a data set says of the robot. Its topics are placeholders that nobody subscribes to."""
+    actions = spec.actions
+    wide = {"min": -_WIDE, "max": _WIDE, "max_velocity": _WIDE}
+    joints = {"type": JOINT_STATE, "field": "position"}
+    content: dict[str, Any] = {
+        "robot_type": spec.name,
+        "fps": float(spec.control_rate_hz),
+        "task": task,
+        "state": [{"topic": "state", **joints, "names": list(spec.state_names)}],
+        "images": {name: {"topic": f"camera_{place}", "type": IMAGE} for place, name in enumerate(cameras)},
+        "rename": {f"images.{name}": name for name in cameras},
+        "actions": {
+            "kind": actions.kind,
+            "names": list(actions.names),
+            "limits": dict.fromkeys(actions.names, wide),
+        },
+        "commands": [
+            {"topic": "commands", "type": "std_msgs/msg/Float64MultiArray", "names": list(actions.names)}
+        ],
+    }
+    if actions.kind == "position" and not set(actions.names) <= set(spec.state_names):
+        content["measured"] = {"topic": "measured", **joints, "names": list(actions.names)}
+    return parse_document(content, Contract, spec.name)
+
+
+def describe_tick(
+    spec: EnvironmentSpec,
+    cameras: Sequence[str],
+    shown: EnvironmentObservation,
+    action: NDArray[np.floating[Any]],
+) -> dict[str, Any]:
+    """Return what a ControlTick says of an action `[A]` in a simulator, and of what was shown before it."""
+    state = shown.values[spec.feature_of(FeatureKind.STATE)]
+    return {
+        "t_ns": round(shown.time_s * 1e9),
+        "client_state": "",
+        "paused": False,
+        "source": CommandSource.CHUNK,
+        "action": action,
+        "state": state.astype(np.float64),
+        "images": {name: image_to_message(shown.values[name]) for name in cameras},
+        "interventions": (),
+        "row_fraction": 0.0,
+        "age_s": 0.0,
+        "queue_wait_ms": math.nan,
+        "inference_ms": math.nan,
+        "shadow": False,
+    }
+
+
+def _ticks(group: Group, number: int) -> Iterator[RolloutTick]:
+    one = group.trajectories[number]
+    assert one.observations is not None, "save_lerobot has looked"
+    cameras = _cameras(group)
+    for chunk_number, chunk in enumerate(one.chunks):
+        for row in range(chunk.steps):
+            step = chunk.first_step + row
+            yield RolloutTick(
+                **describe_tick(group.environment, cameras, one.observations[step], one.actions[step]),
+                tick=step,
+                episode_id=number,
+                task=group.task,
+                session_id=chunk.chunk_id,
+                seq_id=chunk_number,
+                step_index=row,
+                policy_version=chunk.policy_version,
+                reward=float(one.rewards[step]),
+                is_last=step == len(one) - 1,
+                success=one.is_success and step == len(one) - 1,
+                advantage=float(group.advantages[number]),
+                log_probability=_log_probability(one, step),
+            )
+
+
+def require_new(path: Path) -> None:
+    """Raise SavingError for a path that is taken, or has no folder to lie in."""
+    if path.exists():
+        raise SavingError(f"{path}: exists, expected a new path")
+    if not path.absolute().parent.is_dir():
+        raise SavingError(f"{path.absolute().parent} is no folder, expected one for {path.name}")
+
+
+def _state_of(spec: EnvironmentSpec, one: Trajectory) -> list[NDArray[np.float32]]:
+    """Return the state before each control tick; empty when it was not kept."""
+    name = spec.feature_of(FeatureKind.STATE)
+    return [observation.values[name] for observation in one.observations or ()]
+
+
+def _cameras(group: Group) -> list[str]:
+    """Return the colour images that the group has kept."""
+    (shown, *_) = group.trajectories[0].observations or ()
+    features = group.environment.features
+    return [name for name in shown.values if features[name].kind is FeatureKind.RGB]
+
+
+def _log_probability(one: Trajectory, step: int) -> float | None:
+    return None if one.log_probabilities is None else float(one.log_probabilities[step])
+
+
+def _by_name(kind: str, names: Sequence[str], values: NDArray[np.floating[Any]]) -> dict[str, float]:
+    return {f"{kind}.{name}": float(value) for name, value in zip(names, values, strict=True)}

@@ -1,0 +1,123 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""SIGKILL at random moments, of the evaluator or of its simulators, costs no episode and doubles none."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from drawer_evaluation import outcomes, play, write_evaluation
+
+from remote_inference.evaluation.results import read_episodes
+
+DEADLINE_S = 300.0
+KILLS = int(os.environ.get("EVALUATION_KILLS", "6"))
+STEP_S = 0.005
+
+
+def write(folder: Path) -> Path:
+    options = {"step_s": STEP_S, "folder": str(folder)}
+    return write_evaluation(
+        folder,
+        environment={"name": "trying_drawer:TryingDrawer", "options": options},
+        episodes=max(15, 4 * KILLS),
+        num_envs=2,
+        modes=["stepped", "charged"],
+        latencies_ms=[200],
+    )
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]]:
+    """What an evaluation brings that nobody kills."""
+    folder = tmp_path_factory.mktemp("whole")
+    paths = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "environments")]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join(paths))
+        return outcomes(play(write(folder), folder / "out")[1])
+
+
+def lines_of(out: Path) -> int:
+    file = out / "episodes.jsonl"
+    return file.read_bytes().count(b"\n") if file.exists() else 0
+
+
+def is_running(process_id: int) -> bool:
+    with suppress(OSError):
+        return Path(f"/proc/{process_id}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    return False
+
+
+def wait_until(condition: object, what: str) -> None:
+    deadline_s = time.monotonic() + DEADLINE_S
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < deadline_s, f"waited {DEADLINE_S:g} s until {what}"
+        time.sleep(0.01)
+
+
+def test_an_evaluator_that_is_killed_at_random_moments_plays_each_episode_once(
+    tmp_path: Path, whole: list[dict[str, object]]
+) -> None:
+    path, out, rng = write(tmp_path), tmp_path / "out", random.Random(5)
+    call = [sys.executable, "-m", "remote_inference.cli", "evaluate", str(path), "--out", str(out), "--quiet"]
+    for _ in range(KILLS):
+        target = lines_of(out) + rng.randrange(4)
+        evaluator = subprocess.Popen(call)
+        try:
+            wait_until(
+                lambda evaluator=evaluator, target=target: (
+                    lines_of(out) >= target or evaluator.poll() is not None
+                ),
+                f"{target} episodes are written",
+            )
+            time.sleep(rng.uniform(0.0, 0.2))  # a random moment is what this test is about
+        finally:
+            evaluator.kill()
+            evaluator.wait(30.0)
+    assert subprocess.run(call, timeout=DEADLINE_S).returncode == 0
+    results = sorted(read_episodes(out / "episodes.jsonl", mends=False), key=lambda one: one.key)
+    assert outcomes(results) == whole
+    left = [int(file.name.removeprefix("pid_")) for file in tmp_path.glob("pid_*")]
+    wait_until(lambda: not any(map(is_running, left)), "the simulators of killed evaluators have ended")
+
+
+def test_simulators_that_are_killed_at_random_moments_cost_no_episode(
+    tmp_path: Path, whole: list[dict[str, object]]
+) -> None:
+    path, out, rng = write(tmp_path), tmp_path / "out", random.Random(6)
+    ended = threading.Event()
+    killed = []
+
+    def kill_now_and_then() -> None:
+        while len(killed) < KILLS and not ended.wait(rng.uniform(0.05, 0.4)):
+            running = [int(file.name.removeprefix("pid_")) for file in tmp_path.glob("pid_*")]
+            running = [process_id for process_id in running if is_running(process_id)]
+            if running:
+                killed.append(rng.choice(running))
+                with suppress(ProcessLookupError):
+                    os.kill(killed[-1], signal.SIGKILL)
+
+    killer = threading.Thread(target=kill_now_and_then, daemon=True)
+    killer.start()
+    try:
+        tally, results = play(path, out)
+        met = tally.troubles["environment"]
+        if tally.unplayed:  # killed three times in one episode: the next run plays it
+            ended.set()
+            killer.join(30.0)
+            results = play(path, out)[1]
+    finally:
+        ended.set()
+        killer.join(30.0)
+    assert outcomes(results) == whole
+    assert killed
+    assert met >= sum(sum(one.troubles.values()) for one in results)

@@ -1,0 +1,198 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Results survive whatever ends their writer, and belong to one configuration and one writer."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from drawer_evaluation import HOME, in_order, make_result, write_evaluation
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from remote_inference.evaluation import (
+    Evaluation,
+    ResultsError,
+    ResultsFolder,
+    load_evaluation,
+    merge_folders,
+)
+from remote_inference.evaluation.results import read_episodes
+
+
+@pytest.fixture
+def evaluation(tmp_path: Path) -> Evaluation:
+    return load_evaluation(write_evaluation(tmp_path))
+
+
+def test_results_are_read_again_as_they_were_written(tmp_path: Path, evaluation: Evaluation) -> None:
+    written = [make_result(1, metrics={"pull": 0.1, "way": None, "tries": 3, "open": True}), make_result(0)]
+    with ResultsFolder(tmp_path / "out", evaluation) as folder:
+        for result in written:
+            folder.append(result)
+    with ResultsFolder(tmp_path / "out", evaluation) as folder:
+        assert in_order(folder) == [written[1], written[0]]
+
+
+@settings(max_examples=60, deadline=None)
+@given(kept=st.integers(0, 3000))
+def test_a_file_cut_anywhere_loses_at_most_the_line_that_is_torn(
+    kept: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.mktemp("cut") / "episodes.jsonl"
+    lines = [make_result(seed).to_line() for seed in range(4)]
+    whole = b"".join(lines)
+    path.write_bytes(whole[:kept])
+    expected = sum(len(b"".join(lines[: count + 1])) <= kept for count in range(4))
+    assert [one.seed for one in read_episodes(path, mends=True)] == list(range(expected))
+    assert path.read_bytes() == b"".join(lines[:expected])
+
+
+def test_a_damaged_line_that_is_not_the_last_one_is_named(tmp_path: Path, evaluation: Evaluation) -> None:
+    with ResultsFolder(tmp_path / "out", evaluation) as folder:
+        folder.append(make_result(0))
+    path = tmp_path / "out" / "episodes.jsonl"
+    path.write_bytes(b'{"task": \n' + path.read_bytes())
+    with pytest.raises(ResultsError, match=r"episodes\.jsonl: line 1: is not valid JSON"):
+        ResultsFolder(tmp_path / "out", evaluation)
+
+
+def test_an_episode_is_never_written_twice(tmp_path: Path, evaluation: Evaluation) -> None:
+    with ResultsFolder(tmp_path / "out", evaluation) as folder:
+        folder.append(make_result(0))
+        with pytest.raises(ResultsError, match="seed 0: found twice"):
+            folder.append(make_result(0))
+    path = tmp_path / "out" / "episodes.jsonl"
+    assert len(path.read_bytes().splitlines()) == 1
+    path.write_bytes(2 * path.read_bytes())
+    with pytest.raises(ResultsError, match="seed 0: found twice"):
+        ResultsFolder(tmp_path / "out", evaluation)
+
+
+def test_a_second_evaluator_is_refused_while_the_first_one_lives(
+    tmp_path: Path, evaluation: Evaluation
+) -> None:
+    first = ResultsFolder(tmp_path / "out", evaluation)
+    with pytest.raises(ResultsError, match="another evaluation writes there"):
+        ResultsFolder(tmp_path / "out", evaluation)
+    first.close()
+    ResultsFolder(tmp_path / "out", evaluation).close()
+
+
+@pytest.mark.parametrize(
+    ("changes", "difference"),
+    [
+        ({"max_steps": 9}, "max_steps: found nothing, expected 9"),
+        (
+            {"robot": {"accept_weight_updates": False}},
+            r"robot\.accept_weight_updates: found true, expected false",
+        ),
+        (
+            {"environment": {"name": "trying_drawer:TryingDrawer", "options": {"step_s": 0.5}}},
+            r"environment\.options\.step_s: found nothing, expected 0\.5",
+        ),
+    ],
+)
+def test_results_of_another_configuration_are_refused(
+    tmp_path: Path, evaluation: Evaluation, changes: dict[str, Any], difference: str
+) -> None:
+    ResultsFolder(tmp_path / "out", evaluation).close()
+    other = load_evaluation(write_evaluation(tmp_path, **changes))
+    with pytest.raises(ResultsError, match=rf"evaluation\.json: {difference}: these"):
+        ResultsFolder(tmp_path / "out", other)
+
+
+def test_an_option_of_the_results_that_is_asked_no_longer_is_a_difference(
+    tmp_path: Path, evaluation: Evaluation
+) -> None:
+    environment = {"name": "trying_drawer:TryingDrawer", "options": {"step_s": 0.5}}
+    before = load_evaluation(write_evaluation(tmp_path, environment=environment))
+    ResultsFolder(tmp_path / "out", before).close()
+    with pytest.raises(ResultsError, match=r"environment\.options\.step_s: found 0\.5, expected nothing"):
+        ResultsFolder(tmp_path / "out", evaluation)
+
+
+def test_more_episodes_and_other_numbers_of_environments_go_on_in_the_same_folder(
+    tmp_path: Path, evaluation: Evaluation
+) -> None:
+    ResultsFolder(tmp_path / "out", evaluation).close()
+    more = load_evaluation(write_evaluation(tmp_path, episodes=9, num_envs=3))
+    ResultsFolder(tmp_path / "out", more).close()
+
+
+def test_results_without_their_configuration_are_refused(tmp_path: Path, evaluation: Evaluation) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "episodes.jsonl").write_bytes(make_result().to_line())
+    with pytest.raises(ResultsError, match=r"evaluation\.json: not found"):
+        ResultsFolder(tmp_path / "out", evaluation)
+
+
+FILL = """
+import resource, signal, sys
+from pathlib import Path
+from drawer_evaluation import make_result
+from remote_inference.evaluation import ResultsFolder, load_evaluation
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+with ResultsFolder(Path(sys.argv[2]), load_evaluation(Path(sys.argv[1]))) as folder:
+    folder.append(make_result(0))
+    size = (folder.folder / "episodes.jsonl").stat().st_size
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 20, resource.RLIM_INFINITY))
+    folder.append(make_result(1))
+"""
+
+
+def test_a_file_that_cannot_grow_is_named_and_keeps_what_it_has(
+    tmp_path: Path, evaluation: Evaluation
+) -> None:
+    """A limit on the size of files stands for a full disk: part of the line is written, the rest is not."""
+    out = tmp_path / "out"
+    call = [sys.executable, "-c", FILL, str(tmp_path / "drawer.evaluation.yaml"), str(out)]
+    done = subprocess.run(call, capture_output=True, text=True, timeout=120, cwd=HOME)
+    assert "episodes.jsonl: cannot be written: File too large; free the disk" in done.stderr
+    assert (out / "episodes.jsonl").read_bytes() == make_result(0).to_line()
+    with ResultsFolder(out, evaluation) as folder:
+        assert [one.seed for one in in_order(folder)] == [0]
+
+
+def write_shard(folder: Path, evaluation: Evaluation, *seeds: int, **changes: object) -> Path:
+    with ResultsFolder(folder, evaluation) as shard:
+        for seed in seeds:
+            shard.append(make_result(seed, **changes))
+    return folder
+
+
+def test_shards_are_joined_and_joining_again_changes_nothing(tmp_path: Path, evaluation: Evaluation) -> None:
+    parts = [write_shard(tmp_path / f"{seed}", evaluation, seed, seed + 2) for seed in (0, 1)]
+    with ResultsFolder(tmp_path / "all", evaluation) as folder:
+        assert merge_folders(parts, folder, evaluation) == 4
+        assert merge_folders(parts, folder, evaluation) == 0
+        assert [one.seed for one in in_order(folder)] == [0, 1, 2, 3]
+
+
+def test_shards_that_disagree_about_an_episode_are_refused_as_a_whole(
+    tmp_path: Path, evaluation: Evaluation
+) -> None:
+    parts = [
+        write_shard(tmp_path / "a", evaluation, 0, 1),
+        write_shard(tmp_path / "b", evaluation, 1, 2, steps=4),
+    ]
+    with ResultsFolder(tmp_path / "all", evaluation) as folder:
+        with pytest.raises(ResultsError, match="seed 1: found another result than in"):
+            merge_folders(parts, folder, evaluation)
+        assert not folder.results
+
+
+def test_a_shard_of_another_configuration_is_refused(tmp_path: Path, evaluation: Evaluation) -> None:
+    part = write_shard(tmp_path / "a", evaluation, 0)
+    found = json.loads((part / "evaluation.json").read_text())
+    (part / "evaluation.json").write_text(json.dumps({**found, "first_seed": 5}))
+    with ResultsFolder(tmp_path / "all", evaluation) as folder:
+        with pytest.raises(ResultsError, match="first_seed: found 5, expected 0"):
+            merge_folders([part], folder, evaluation)
+        with pytest.raises(ResultsError, match=r"evaluation\.json: not found"):
+            merge_folders([tmp_path / "nowhere"], folder, evaluation)
