@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -15,8 +17,8 @@ from remote_inference.core.policy import PolicyError, PolicyObservation, Serving
 from remote_inference.core.rtc import prefix_weights
 from remote_inference.core.server.manifest import ModelSource
 from remote_inference.core.server.probe import find_serving_mode
-from remote_inference.environments.belt_arm.evaluate import SHIPPED_FLOW_POLICY, evaluate
-from remote_inference.environments.belt_arm.strategies import RTC, TRIM
+from remote_inference.environments.belt_arm.evaluate import SHIPPED_GUIDANCE_POLICY, evaluate
+from remote_inference.environments.belt_arm.strategies import GUIDANCE, TRIM
 from remote_inference.policies import load_policy
 from remote_inference.policies.chunk_config import ChunkPolicyConfig, FlowConfig
 from remote_inference.policies.flow_network import FlowNetwork
@@ -103,6 +105,13 @@ def test_equal_requests_give_equal_chunks_and_different_requests_do_not(policy):
     assert guided[0].tobytes() == guided[1].tobytes()
 
 
+def test_the_temperature_scales_the_noise(policy):
+    cold, colder = (ask(policy, replace(observe(1, noise=noise), temperature=0.0))[0] for noise in (7, 8))
+    assert cold.tobytes() == colder.tobytes(), "without noise its seed does not matter"
+    warm, hot = (ask(policy, replace(observe(1, noise=7), temperature=scale))[0] for scale in (1.0, 2.0))
+    assert np.abs(hot - cold).mean() > np.abs(warm - cold).mean() > 0.01
+
+
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 15), st.integers(0, 15)), min_size=2, max_size=6))
 def test_batched_chunks_equal_single_ones_for_any_mix_of_prefixes_and_delays(policy, requests):
@@ -184,20 +193,20 @@ def test_a_setting_of_the_other_architecture_is_refused(policy, folder):
 
 @pytest.fixture(scope="module")
 def shipped():
-    loaded = TorchChunkPolicy(SHIPPED_FLOW_POLICY)
+    loaded = TorchChunkPolicy(SHIPPED_GUIDANCE_POLICY)
     yield loaded
     loaded.close()
 
 
 def test_the_shipped_policy_is_small_and_has_a_card(shipped):
-    assert sum(path.stat().st_size for path in SHIPPED_FLOW_POLICY.iterdir()) < 1_500_000
-    assert shipped.spec.fingerprint in (SHIPPED_FLOW_POLICY / "README.md").read_text()
+    assert sum(path.stat().st_size for path in SHIPPED_GUIDANCE_POLICY.iterdir()) < 1_500_000
+    assert shipped.spec.fingerprint in (SHIPPED_GUIDANCE_POLICY / "README.md").read_text()
 
 
 def test_guidance_makes_the_shipped_policy_s_seams_smaller_and_loses_no_cube(shipped):
     """The excess of the steps at seams over the steps within chunks at least halves."""
     free = evaluate(shipped, UNSEEN_SEEDS, latency_s=0.3, strategy=TRIM)
-    guided = evaluate(shipped, UNSEEN_SEEDS, latency_s=0.3, strategy=RTC)
+    guided = evaluate(shipped, UNSEEN_SEEDS, latency_s=0.3, strategy=GUIDANCE)
     jumps = [result.at_seams.mean - result.within_chunks.mean for result in (free, guided)]
     assert jumps[1] < 0.5 * jumps[0]
     assert guided.at_seams.max < 0.8 * free.at_seams.max

@@ -16,7 +16,7 @@ from remote_inference.core.policy import PolicyError
 from remote_inference.core.server.manifest import ModelSource
 from remote_inference.policies import load_policy
 from remote_inference.policies.lerobot.checkpoint import read_checkpoint
-from remote_inference.policies.lerobot.options import LeRobotOptions, find_names
+from remote_inference.policies.lerobot.options import LeRobotOptions, find_names, find_units
 
 PRE, POST = "policy_preprocessor.json", "policy_postprocessor.json"
 STEP = {"registry_name": "normalizer_processor", "config": {}, "state_file": "statistics.safetensors"}
@@ -183,6 +183,19 @@ def test_the_manifests_names_go_before_a_data_sets(tmp_path: Path) -> None:
     write(tmp_path / "info.json", INFO)
     found = names(tmp_path, dataset="info.json", action_names=("a", "b"), trained_fps=10.0)
     assert (found.state, found.action, found.fps) == (("shoulder.pos", "elbow.pos"), ("a", "b"), 10.0)
+
+
+def test_units_come_from_a_data_set_that_says_them_and_the_manifest_goes_before(tmp_path: Path) -> None:
+    said = {key: {**feature, "units": ["degrees", "rad"]} for key, feature in INFO["features"].items()}
+    for features, expected in (
+        (INFO["features"], {}),
+        (said, {"shoulder.pos": "degrees", "elbow.pos": "rad"}),
+    ):
+        write(tmp_path / "info.json", {**INFO, "features": features})
+        options = LeRobotOptions(dataset="info.json")
+        assert find_units(options, tmp_path, names(tmp_path, dataset="info.json")) == expected
+    options = LeRobotOptions(dataset="info.json", units={"elbow.pos": "percent"})
+    assert find_units(options, tmp_path, names(tmp_path, dataset="info.json"))["elbow.pos"] == "percent"
 
 
 ALL = {"state_names": ("a", "b"), "action_names": ("a", "b"), "trained_fps": 30.0}

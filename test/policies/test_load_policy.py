@@ -11,9 +11,9 @@ import pytest
 from entry_point_files import install
 
 from remote_inference.core.document import DocumentError
-from remote_inference.core.policy import PolicyError
+from remote_inference.core.policy import DeviceError, PolicyError
 from remote_inference.core.server.manifest import ModelSource, load_manifest
-from remote_inference.policies import load_policy
+from remote_inference.policies import load_on_first_device, load_policy
 
 HOLD = json.dumps(
     {
@@ -48,9 +48,21 @@ def test_a_path_may_name_the_policys_file(folder: Path) -> None:
     assert load_policy(ModelSource(backend="hold", path=str(folder / "arm.json"))).spec.revision == "7"
 
 
+@pytest.mark.parametrize("backend", ["hold", "chunk_network", "onnx", "lerobot"])
+def test_a_name_on_a_hub_is_no_path(folder: Path, backend: str) -> None:
+    path = folder / "lerobot" / "act_aloha_sim_transfer_cube_human"
+    with pytest.raises((DocumentError, PolicyError)) as refusal:
+        load_policy(ModelSource(backend=backend, path=str(path)))
+    (line,) = str(refusal.value).splitlines()
+    assert line.startswith("model.path: ")
+    assert str(path) in line
+    assert line.endswith("nothing is fetched from a hub")
+
+
 def test_a_missing_policy_file_is_named_with_its_folder(folder: Path) -> None:
-    with pytest.raises(DocumentError, match=r"nowhere/policy\.json: cannot be read"):
-        load_policy(ModelSource(backend="hold", path=str(folder / "nowhere")))
+    (folder / "empty").mkdir()
+    with pytest.raises(DocumentError, match=r"empty/policy\.json: cannot be read"):
+        load_policy(ModelSource(backend="hold", path=str(folder / "empty")))
 
 
 def test_a_policy_of_ones_own_is_loaded_from_where_the_manifest_says(
@@ -140,3 +152,39 @@ def test_two_distributions_with_one_name_are_refused_where_the_manifest_names_it
     assert str(refusal.value).startswith(f"{manifest}: model.backend: found 'still', which is declared by ")
     assert "other-policies 1.0" in str(refusal.value)
     assert len(str(refusal.value).splitlines()) == 1
+
+
+DEVICES = """
+from remote_inference.core.policy import DeviceError
+from remote_inference.policies.hold import HoldPolicy
+
+
+def load(source):
+    if source.device != "npu:1":
+        raise DeviceError(f"device {source.device!r}: not here")
+    return HoldPolicy(source.path)
+"""
+
+
+def device_source(site: Path, *devices: str) -> ModelSource:
+    (site / "npu_policies.py").write_text(DEVICES)
+    (site / "policy.json").write_text(HOLD)
+    return ModelSource(backend="npu_policies:load", path=str(site), device=devices)
+
+
+def test_the_first_device_of_a_list_that_this_machine_has_is_used(site: Path) -> None:
+    placed = load_on_first_device(device_source(site, "npu:0", "npu:1", "cpu"))
+    assert (placed.policy.spec.name, placed.device) == ("hold", "npu:1")
+    assert placed.passed_over == ("device 'npu:0': not here",)
+
+
+def test_devices_that_are_all_missing_are_all_named(site: Path) -> None:
+    with pytest.raises(DeviceError) as refusal:
+        load_policy(device_source(site, "npu:0", "cpu"))
+    assert str(refusal.value) == "device 'npu:0': not here; device 'cpu': not here"
+
+
+@pytest.mark.parametrize("backend", ["hold", "chunk_network"])
+def test_an_option_that_a_back_end_does_not_know_is_named(folder: Path, backend: str) -> None:
+    with pytest.raises(DocumentError, match=r"^model\.options: comple: unknown key, "):
+        load_policy(ModelSource(backend=backend, path=str(folder), options={"comple": True}))

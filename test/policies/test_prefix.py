@@ -14,6 +14,8 @@ from remote_inference.core.document import DocumentError
 from remote_inference.core.policy import Continuation, PolicyObservation, ServingMode
 from remote_inference.core.server.manifest import ModelSource
 from remote_inference.core.server.probe import find_serving_mode
+from remote_inference.environments.belt_arm.evaluate import SHIPPED_FLOW_POLICY, SHIPPED_POLICY, evaluate
+from remote_inference.environments.belt_arm.strategies import TRAINED
 from remote_inference.policies import load_policy
 from remote_inference.policies.chunk_config import ChunkPolicyConfig, PrefixFlowConfig, PrefixRegressionConfig
 from remote_inference.policies.torch_chunk import CONFIG_FILE, TorchChunkPolicy, save_policy
@@ -180,3 +182,33 @@ def test_a_configuration_that_cannot_work_is_refused(policy, folder, old, new, m
     assert old in text
     with pytest.raises(DocumentError, match=message):
         ChunkPolicyConfig.parse(text.replace(old, new), folder / CONFIG_FILE)
+
+
+SHIPPED = pytest.mark.parametrize("path", [SHIPPED_POLICY, SHIPPED_FLOW_POLICY], ids=lambda path: path.name)
+
+
+@SHIPPED
+def test_the_shipped_policy_is_small_and_has_a_card(path):
+    assert sum(file.stat().st_size for file in path.iterdir()) < 2_500_000
+    shipped = TorchChunkPolicy(path)
+    assert shipped.spec.name == path.name
+    assert shipped.spec.fingerprint in (path / "README.md").read_text()
+    shipped.close()
+
+
+@SHIPPED
+@pytest.mark.parametrize(
+    "link", [{"latency_s": 0.0}, {"latency_s": 0.6}, {"latency_s": 0.6, "jitter_s": 0.1}], ids=str
+)
+def test_latency_costs_the_shipped_policy_nothing(path, link):
+    shipped = TorchChunkPolicy(path)
+    result = evaluate(shipped, range(300, 310), strategy=TRAINED, **link)
+    assert result.successes >= 9
+    shipped.close()
+
+
+@SHIPPED
+def test_the_shipped_policy_is_blind_without_cameras(path):
+    shipped = TorchChunkPolicy(path)
+    assert evaluate(shipped, range(300, 305), strategy=TRAINED, cameras_black=True).successes <= 1
+    shipped.close()

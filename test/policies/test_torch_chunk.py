@@ -13,8 +13,14 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from remote_inference.core.document import DocumentError
-from remote_inference.core.policy import DeviceLostError, PolicyError, PolicyObservation, ServingMode
-from remote_inference.environments.belt_arm.evaluate import SHIPPED_POLICY, evaluate
+from remote_inference.core.policy import (
+    DeviceLostError,
+    PolicyError,
+    PolicyObservation,
+    ServingMode,
+    UpdatablePolicy,
+)
+from remote_inference.environments.belt_arm.evaluate import SHIPPED_PLAIN_POLICY, evaluate
 from remote_inference.environments.belt_arm.scene import CONTROL_HZ, IMAGE_FEATURES, JOINT_NAMES
 from remote_inference.environments.belt_arm.strategies import NO_TRIM, TRIM
 from remote_inference.policies.torch_chunk import CONFIG_FILE, WEIGHTS_FILE, TorchChunkPolicy
@@ -25,7 +31,7 @@ STATE_KEY = "head.0.weight"
 
 @pytest.fixture(scope="module")
 def policy():
-    shipped = TorchChunkPolicy(SHIPPED_POLICY)
+    shipped = TorchChunkPolicy(SHIPPED_PLAIN_POLICY)
     yield shipped
     shipped.close()
 
@@ -34,7 +40,7 @@ def policy():
 def folder(tmp_path):
     """A copy of the shipped policy, for tests to damage."""
     for name in (WEIGHTS_FILE, CONFIG_FILE):
-        shutil.copy(SHIPPED_POLICY / name, tmp_path / name)
+        shutil.copy(SHIPPED_PLAIN_POLICY / name, tmp_path / name)
     return tmp_path
 
 
@@ -62,7 +68,7 @@ def random_observation(seed, height=240, width=320):
 
 def test_the_specification_states_the_contract(policy):
     spec = policy.spec
-    assert spec.name == "belt_arm"
+    assert spec.name == "belt_arm_plain"
     assert spec.state_names == spec.action_names == JOINT_NAMES
     assert spec.action_dim == 6
     assert dict(spec.image_shapes) == {
@@ -107,8 +113,8 @@ def test_closing_a_policy_frees_the_memory_that_torch_caches(folder, monkeypatch
 
 
 def test_the_shipped_policy_is_small_and_has_a_card(policy):
-    assert sum(path.stat().st_size for path in SHIPPED_POLICY.iterdir()) < 1_000_000
-    assert policy.spec.fingerprint in (SHIPPED_POLICY / "README.md").read_text()
+    assert sum(path.stat().st_size for path in SHIPPED_PLAIN_POLICY.iterdir()) < 1_000_000
+    assert policy.spec.fingerprint in (SHIPPED_PLAIN_POLICY / "README.md").read_text()
 
 
 def test_the_fingerprint_follows_weights_configuration_and_precision(policy, folder):
@@ -141,7 +147,7 @@ def test_a_batch_of_the_wrong_size_is_refused(policy, size):
 
 
 def test_robot_space_is_unnormalised_model_space(policy):
-    tensors = load_file(SHIPPED_POLICY / WEIGHTS_FILE)
+    tensors = load_file(SHIPPED_PLAIN_POLICY / WEIGHTS_FILE)
     post = policy.make_processors().post
     np.testing.assert_allclose(post(np.zeros((40, 6), np.float32))[0], tensors["action_mean"])
     ones = post(np.ones((40, 6), np.float32))
@@ -281,14 +287,14 @@ def test_a_file_that_is_no_json_object_is_refused(folder, text):
 
 
 def test_an_unknown_device_or_precision_is_refused():
-    with pytest.raises(PolicyError, match="device 'abacus'"):
-        TorchChunkPolicy(SHIPPED_POLICY, device="abacus")
+    with pytest.raises(PolicyError, match=r"model\.device: found 'abacus', expected a device of torch"):
+        TorchChunkPolicy(SHIPPED_PLAIN_POLICY, device="abacus")
     with pytest.raises(PolicyError, match="dtype: expected one of float32"):
-        TorchChunkPolicy(SHIPPED_POLICY, dtype="float64")
+        TorchChunkPolicy(SHIPPED_PLAIN_POLICY, dtype="float64")
 
 
 def test_reduced_precision_stays_close(policy):
-    reduced = TorchChunkPolicy(SHIPPED_POLICY, dtype="bfloat16")
+    reduced = TorchChunkPolicy(SHIPPED_PLAIN_POLICY, dtype="bfloat16")
     sample = policy.make_processors().pre(random_observation(3))
     np.testing.assert_allclose(reduced.predict([sample])[0], policy.predict([sample])[0], atol=0.2)
 
@@ -308,3 +314,37 @@ def test_trimming_the_delay_makes_the_difference(policy):
     stale = evaluate(policy, UNSEEN_SEEDS, latency_s=0.3, strategy=NO_TRIM)
     assert trimmed.successes >= 8
     assert stale.successes <= 3
+
+
+def test_what_is_written_into_the_weights_is_in_the_next_chunk(folder):
+    policy = TorchChunkPolicy(folder)
+    sample = policy.make_processors().pre(random_observation(1))
+    (before,) = policy.predict([sample])
+    with torch.no_grad():
+        policy.weights()["head.0.weight"].mul_(0.5)
+    (after,) = policy.predict([sample])
+    assert not np.array_equal(before, after)
+
+
+def test_a_policy_in_another_precision_shows_the_weights_that_answer(folder):
+    policy = TorchChunkPolicy(folder, dtype="bfloat16")
+    sample = policy.make_processors().pre(random_observation(1))
+    (before,) = policy.predict([sample])
+    assert {tensor.dtype for tensor in policy.weights().values()} == {torch.bfloat16}
+    with torch.no_grad():
+        policy.weights()["head.0.weight"].mul_(0.5)
+    (after,) = policy.predict([sample])
+    assert not np.array_equal(before, after)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("name", ["action_mean", "action_std"])
+def test_weights_with_another_normalisation_of_actions_cannot_be_served(folder, name, dtype):
+    """Sessions have copied it: a chunk would be of two versions, in model space and in robot space."""
+    policy = TorchChunkPolicy(folder, dtype=dtype)
+    assert isinstance(policy, UpdatablePolicy)
+    policy.check_weights()
+    with torch.no_grad():
+        policy.weights()[name].mul_(2.0)
+    with pytest.raises(PolicyError, match=f"{name}: found another normalisation of actions"):
+        policy.check_weights()

@@ -19,7 +19,7 @@ if not any(distribution.name == "lerobot" for distribution in distributions()):
 else:
     # Before LeRobot is imported: the policies are built and loaded offline, and too small for threads.
     os.environ.update(HF_HUB_OFFLINE="1", OMP_NUM_THREADS="1")
-    from tiny_policies import BUILDERS, Built
+    from tiny_policies import BUILDERS, VARIANTS, Built
 
 
 class Shelf(dict):
@@ -36,14 +36,15 @@ class Shelf(dict):
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Built]:
-    """Checkpoints by kind of policy; a test that changes one copies its folder first."""
+    """Checkpoints by kind or variant of policy; a test that changes one copies its folder first."""
     folder = tmp_path_factory.mktemp("checkpoints")
-    return Shelf(lambda kind: BUILDERS[kind](folder))
+    builders = {**BUILDERS, **VARIANTS}
+    return Shelf(lambda kind: builders[kind](folder))
 
 
 @pytest.fixture(scope="session")
 def policies(built: dict[str, Built]) -> dict[str, Policy]:
-    """The loaded policies by kind."""
+    """The loaded policies by kind or variant."""
     return Shelf(lambda kind: built[kind].load())
 
 

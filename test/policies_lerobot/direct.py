@@ -4,17 +4,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from lerobot.configs import PreTrainedConfig
 from lerobot.policies.factory import get_policy_class, make_pre_post_processors
-from lerobot.policies.rtc import RTCConfig
+from lerobot.policies.rtc import RTCConfig, reanchor_relative_rtc_prefix
 from lerobot.policies.utils import prepare_observation_for_inference
-from tiny_policies import CAMERA, JOINTS, Built
+from lerobot.processor import NormalizerProcessorStep, RelativeActionsProcessorStep
+from tiny_policies import CAMERA, CHUNK, JOINTS, Built
 
-from remote_inference.core.policy import Float32Array, Policy, PolicyObservation, Processors
+from remote_inference.core.policy import Float32Array, PastStep, Policy, PolicyObservation, Processors
+
+# Rows and columns of the noise that each kind takes.
+NOISE = {"diffusion": (16, 3), "pi0": (CHUNK, 8), "pi05": (CHUNK, 8), "smolvla": (CHUNK, 8)}
 
 
 class Direct:
@@ -37,21 +43,68 @@ class Direct:
 
     def chunk(self, observation: PolicyObservation, **arguments: Any) -> Float32Array:
         """Return the robot-space chunk `[rows, columns]` for an observation of the training's size."""
-        ticks = []
-        for tick in (*observation.past, observation):
-            arrays = {"observation.state": np.array(tick.state), CAMERA: np.array(tick.images[CAMERA])}
-            ticks.append(prepare_observation_for_inference(arrays, torch.device("cpu"), observation.task))
+        ticks = [_prepare(tick, observation.task) for tick in (*observation.past, observation)]
         batch = ticks[-1]
         if self.config.type == "diffusion":
             for key in ("observation.state", CAMERA):
                 batch[key] = torch.stack([tick[key] for tick in ticks], dim=1)
-        batch["task"] = [observation.task]
-        torch.manual_seed(observation.seed)  # for a policy that takes no noise
-        with torch.no_grad():
-            rows = self.network.predict_action_chunk(
-                {key: value for key, value in self._pre(batch).items() if value is not None}, **arguments
-            )
-        return self._post(rows)[0].numpy()
+        return self._predict(self._preprocess(batch), observation.seed, **arguments)
+
+    def roll_out(self, frames: Sequence[PolicyObservation]) -> Float32Array:
+        """Return the robot-space actions `[frames, columns]` of an episode, as LeRobot's own loop does.
+
+        The noise of a chunk is that of its first frame's seed.
+        """
+        self.network.reset()
+        actions = []
+        for frame in frames:
+            batch = self._preprocess(_prepare(frame, frame.task))
+            action = self.network.select_action(batch, noise=noise(frame.seed, NOISE[self.config.type]))
+            actions.append(self._post(action)[0].numpy())
+        return np.stack(actions)
+
+    def answer(self, asked: PolicyObservation) -> Float32Array:
+        """Return the robot-space chunk for a request, with its prefix and the noise of its seed."""
+        if self.config.type == "diffusion":
+            rows = self.config.n_action_steps  # after so many actions LeRobot looks at its frames again
+            (before,) = asked.past or (asked,)
+            earlier = replace(asked, state=before.state, images=before.images)
+            return self.roll_out([earlier] * rows + [asked] * rows)[rows:]
+        batch = self._preprocess(_prepare(asked, asked.task))
+        arguments: dict[str, Any] = {}
+        if self.config.type in NOISE:
+            arguments["noise"] = noise(asked.seed, NOISE[self.config.type])
+        if asked.prefix_model is not None and hasattr(self.config, "rtc_config"):
+            arguments["prev_chunk_left_over"] = self._read_prefix(asked)
+            arguments["inference_delay"] = asked.executed_steps
+        return self._predict(batch, asked.seed, **arguments)
+
+    def _preprocess(self, batch: dict[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in self._pre(batch).items() if value is not None}
+
+    @torch.no_grad()
+    def _predict(self, batch: dict[str, Any], seed: int, **arguments: Any) -> Float32Array:
+        torch.manual_seed(seed)  # for a policy that takes no noise
+        return self._post(self.network.predict_action_chunk(batch, **arguments))[0].numpy()
+
+    def _read_prefix(self, asked: PolicyObservation) -> torch.Tensor:
+        """Return the prefix in model space. Relative actions refer to the state preprocessed last."""
+        steps = {type(step): step for step in self._pre.steps}
+        relative = steps.get(RelativeActionsProcessorStep)
+        if relative is None or not relative.enabled:
+            return torch.from_numpy(np.array(asked.prefix_model))
+        return reanchor_relative_rtc_prefix(
+            torch.from_numpy(np.array(asked.prefix_robot)),
+            relative.get_cached_state(),
+            relative,
+            steps[NormalizerProcessorStep],
+            "cpu",
+        )
+
+
+def _prepare(tick: PastStep | PolicyObservation, task: str) -> dict[str, Any]:
+    arrays = {"observation.state": np.array(tick.state), CAMERA: np.array(tick.images[CAMERA])}
+    return {**prepare_observation_for_inference(arrays, torch.device("cpu"), task), "task": [task]}
 
 
 def noise(seed: int, shape: tuple[int, int]) -> torch.Tensor:

@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from direct import Direct, ask, noise, observe
-from tiny_policies import BUILDERS, CAMERA, CHUNK, JOINTS, Built, build_diffusion
+from direct import NOISE, Direct, ask, noise, observe
+from tiny_policies import BUILDERS, CAMERA, CHUNK, JOINTS, Built, build_diffusion, size_of
 
 from remote_inference.core.policy import (
     Continuation,
@@ -23,14 +23,8 @@ from remote_inference.core.policy import (
 from remote_inference.core.server.manifest import Manifest
 from remote_inference.core.server.probe import find_serving_mode, require_batches_to_agree
 
-NOISE = {"diffusion": (16, 3), "pi0": (CHUNK, 8), "pi05": (CHUNK, 8), "smolvla": (CHUNK, 8)}
-SIZES = {"xvla": (64, 64)}
 EVERY_KIND = pytest.mark.parametrize("kind", list(BUILDERS))
 GUIDED = pytest.mark.parametrize("kind", ["pi05", "smolvla"])
-
-
-def size_of(kind: str) -> tuple[int, int]:
-    return SIZES.get(kind, (48, 64))
 
 
 @EVERY_KIND
@@ -116,23 +110,36 @@ def test_a_sampler_that_draws_at_every_step_is_not_batched_and_repeats(
     assert find_serving_mode(policy, "pick").mode is ServingMode.SHARED
 
 
-@pytest.fixture(scope="module")
-def with_history(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    return build_diffusion(tmp_path_factory.mktemp("history"), n_obs_steps=2)
-
-
 def look_back(observation: PolicyObservation, before: PolicyObservation) -> PolicyObservation:
     return replace(observation, past=(PastStep(before.state, before.images),))
 
 
-def test_a_policy_with_history_answers_as_lerobots_own(with_history: Built) -> None:
+@pytest.mark.parametrize("kind", ["diffusion", "diffusion_history"])
+def test_a_rollout_is_lerobots_own(kind: str, built: dict[str, Built], policies: dict[str, Policy]) -> None:
+    """LeRobot keeps the frames itself, and repeats the first; robots send them."""
+    policy = policies[kind]
+    processors = policy.make_processors()
+    frames = [observe(seed) for seed in range(20)]
+    found = []
+    for now in range(0, len(frames), policy.spec.chunk_size):
+        asked = frames[now]
+        if policy.spec.observation_steps == 2:
+            asked = look_back(asked, before=frames[max(now - 1, 0)])
+        found.extend(ask(policy, processors, asked))
+    expected = Direct(built[kind]).roll_out(frames)
+    np.testing.assert_allclose(found[: len(frames)], expected, atol=1e-5)
+
+
+def test_a_policy_with_history_answers_as_lerobots_own(
+    built: dict[str, Built], policies: dict[str, Policy]
+) -> None:
     """diffusion takes `[batch, steps, ...]`, oldest first."""
-    policy = with_history.load()
+    policy = policies["diffusion_history"]
     assert policy.spec.observation_steps == 2
     assert policy.spec.max_batch > 1
     processors = policy.make_processors()
     observation = look_back(observe(2), before=observe(1))
-    expected = Direct(with_history).chunk(observation, noise=noise(2, NOISE["diffusion"]))
+    expected = Direct(built["diffusion_history"]).chunk(observation, noise=noise(2, NOISE["diffusion"]))
     np.testing.assert_allclose(ask(policy, processors, observation), expected, atol=1e-5)
     other = ask(policy, processors, look_back(observe(2), before=observe(3)))
     assert np.abs(other - expected).max() > 1e-4
@@ -140,9 +147,9 @@ def test_a_policy_with_history_answers_as_lerobots_own(with_history: Built) -> N
         processors.pre(observe(2))
 
 
-def test_a_policy_with_history_is_shared_and_batched(with_history: Built) -> None:
+def test_a_policy_with_history_is_shared_and_batched(policies: dict[str, Policy]) -> None:
     """LeRobot keeps its history in a queue of the policy, which two robots would fill in turn."""
-    policy = with_history.load()
+    policy = policies["diffusion_history"]
     assert find_serving_mode(policy, "pick").mode is ServingMode.SHARED
     model = {"backend": "lerobot", "path": "."}
     require_batches_to_agree(policy, 4, Manifest(model=model, scheduler="micro_batch"))

@@ -1,26 +1,38 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""LeRobot's policies served by a real policy server to a real robot node."""
+"""LeRobot's policies served by a real policy server to two real robot nodes, beside LeRobot itself."""
 
 from __future__ import annotations
 
+import functools
+import os
 import sys
-from collections.abc import Iterator
+from array import array
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import yaml
-from sensor_msgs.msg import JointState
+from direct import Direct
+from sensor_msgs.msg import Image, JointState
 from std_msgs.msg import Float64MultiArray
-from tiny_policies import CAMERA, CHUNK, JOINTS, Built
+from tiny_policies import BUILDERS, CAMERA, JOINTS, VARIANTS, Built, size_of
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "nodes"))
 
 from rig import Rig, write_contract
 
-START_S = 300.0  # importing LeRobot takes seconds, minutes on a busy machine
+from remote_inference.core.policy import PolicyObservation
+from remote_inference.core.server.manifest import load_manifest
+from remote_inference.recording.captures import Capture, load_capture
+from remote_inference.wire.request_decoder import RequestDecoder
+
+START_S = 600.0  # importing LeRobot takes seconds, minutes on a busy machine
+FPS = {"/left": 20.0, "/right": 10.0}  # equal latencies are different delays in control ticks
+BATCHED = ("act", "diffusion", "diffusion_history", "pi0", "pi05", "smolvla")
+CONTINUED = ("pi0", "pi05", "smolvla")
 ACTIONS = {
     "kind": "position",
     "names": list(JOINTS),
@@ -29,33 +41,58 @@ ACTIONS = {
 
 
 class Arm(Rig):
-    """An arm whose joints are where they were sent."""
+    """An arm whose joints are where they were sent, and whose camera never sees the same twice."""
 
-    def __init__(self, folder: Path) -> None:
-        self._angles = [0.2, -0.3, 0.1]
-        super().__init__(folder)
+    def __init__(self, folder: Path, namespace: str, size: tuple[int, int]) -> None:
+        self._random = np.random.default_rng(len(namespace))
+        self._angles = self._random.uniform(-0.5, 0.5, len(JOINTS)).tolist()
+        self._size = size
+        folder.mkdir()
+        super().__init__(folder, namespace)
 
     def _on_command(self, message: Float64MultiArray, info: dict[str, int | None]) -> None:
         self._angles = list(message.data)
         super()._on_command(message, info)
 
-    def _measure(self) -> JointState:
-        return JointState(name=list(JOINTS), position=self._angles)
+    def _publish_sensors(self) -> None:
+        stamp = self.node.get_clock().now().to_msg()
+        joints = JointState(name=list(JOINTS), position=self._angles)
+        joints.header.stamp = stamp
+        self._joints.publish(joints)
+        height, width = self._size
+        pixels = array("B", self._random.integers(0, 255, height * width * 3, np.uint8).tobytes())
+        image = Image(height=height, width=width, encoding="rgb8", step=3 * width, data=pixels)
+        image.header.stamp = stamp
+        self._camera.publish(image)
 
 
 @pytest.fixture
-def arm(tmp_path: Path) -> Iterator[Arm]:
-    arm = Arm(tmp_path)
-    yield arm
-    arm.close()
+def arms(kind: str, tmp_path: Path) -> Iterator[list[Arm]]:
+    arms = [Arm(tmp_path / namespace[1:], namespace, size_of(kind)) for namespace in FPS]
+    yield arms
+    for arm in reversed(arms):
+        arm.close()
 
 
-def start(arm: Arm, checkpoint: Built, **changes: Any) -> None:
+def write_manifest(folder: Path, checkpoint: Built) -> Path:
     model = checkpoint.source().model_dump(mode="json")
-    manifest = arm.folder / "manifest.yaml"
-    manifest.write_text(
-        yaml.safe_dump({"model": model, "max_sessions": 2, "default_task": "pick up", **changes})
-    )
+    if checkpoint.kind in {"pi0", "pi05"}:
+        model["backend"] = "small_pi:load"
+    content = {
+        "model": model,
+        "max_sessions": 2,
+        "default_task": "pick up",
+        "scheduler": "micro_batch" if checkpoint.kind != "xvla" else "round_robin",
+        "batch_window_ms": 1000.0,
+        "capture_dir": "captures",
+        "capture_max": 1000,
+    }
+    path = folder / "manifest.yaml"
+    path.write_text(yaml.safe_dump(content))
+    return path
+
+
+def start_robot(arm: Arm) -> None:
     names = list(JOINTS)
     state = {
         "topic": "joint_states",
@@ -65,21 +102,65 @@ def start(arm: Arm, checkpoint: Built, **changes: Any) -> None:
     }
     contract = write_contract(
         arm.folder,
+        fps=FPS[arm.namespace],
         state=[state],
         rename={"images.camera": CAMERA},
         actions=ACTIONS,
         commands=[{"topic": "commands", "type": "std_msgs/msg/Float64MultiArray", "names": names}],
     )
-    arm.start_server(manifest)
     arm.start_robot(contract)
 
 
-@pytest.mark.parametrize("kind", ["act", "diffusion", "smolvla", "xvla"])
-def test_a_robot_is_driven_by_a_checkpoint(kind: str, arm: Arm, built: dict[str, Built]) -> None:
-    start(arm, built[kind], scheduler="micro_batch" if kind in {"act", "smolvla"} else "round_robin")
-    arm.wait_for(lambda: any(state.state_name == "STREAMING" for state in arm.states), "STREAMING", START_S)
-    before = len(arm.commands)
-    arm.wait_for(lambda: len(arm.commands) >= before + 3 * CHUNK, "three chunks of commands", START_S)
-    commands = np.array([values for _, values in arm.commands[before:]])
-    assert commands.shape[1] == len(JOINTS)
-    assert np.ptp(commands, axis=0).max() > 1e-4, "the arm is held still, not driven"
+_load = functools.cache(load_capture)
+
+
+def read_batches(folder: Path) -> list[list[Capture]]:
+    """Return what was captured, batch by batch."""
+    captures = [_load(path) for path in sorted(folder.glob("*.capture"))]
+    batches = []
+    while captures and len(captures) >= captures[0].batch_size:
+        batches.append(captures[: captures[0].batch_size])
+        captures = captures[captures[0].batch_size :]
+    return batches
+
+
+@pytest.mark.parametrize("kind", [*BUILDERS, *VARIANTS])
+def test_two_robots_are_driven_as_lerobot_itself_would(
+    kind: str, arms: list[Arm], built: dict[str, Built], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))  # for small_pi
+    path = write_manifest(tmp_path, built[kind])
+    arms[0].start_server(path)
+    for arm in arms:
+        start_robot(arm)
+    manifest = load_manifest(path)
+    policy = built[kind].load()
+    decoder = RequestDecoder(manifest, policy.spec)
+
+    def see(capture: Capture) -> PolicyObservation:
+        return decoder.observation(decoder.request(capture.data)[1], capture.offer)
+
+    def is_telling(batch: Sequence[Capture]) -> bool:
+        """Return whether a batch is of both robots; with different delays if the policy continues chunks."""
+        requests = [decoder.request(capture.data)[1] for capture in batch]
+        delays = [min(request.inference_delay_steps, request.prefix_length) for request in requests]
+        differ = kind not in CONTINUED or (min(delays) > 0 and len(set(delays)) > 1)
+        return len({capture.offer.fps for capture in batch}) == 2 and differ
+
+    def has_seen_enough() -> bool:
+        batches = read_batches(tmp_path / "captures")
+        robots = Counter(capture.offer.fps for batch in batches for capture in batch)
+        telling = len(list(filter(is_telling, batches))) >= 2 or kind not in BATCHED
+        return telling and min(robots[fps] for fps in FPS.values()) > 4
+
+    arms[0].wait_for(has_seen_enough, "captured requests", START_S)
+    for arm in arms:
+        commands = np.array([values for _, values in arm.commands])
+        assert np.ptp(commands, axis=0).max() > 1e-4, "the arm is held still, not driven"
+    for arm in reversed(arms):
+        arm.group.stop()
+    direct = Direct(built[kind])
+    for batch in read_batches(tmp_path / "captures"):
+        for capture in batch:
+            np.testing.assert_allclose(capture.robot, direct.answer(see(capture)), atol=1e-5)

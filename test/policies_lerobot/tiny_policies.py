@@ -270,6 +270,15 @@ BUILDERS: dict[str, Callable[[Path], Built]] = {
     "smolvla": build_smolvla,
     "xvla": build_xvla,
 }
+# What a kind can be, too.
+VARIANTS: dict[str, Callable[[Path], Built]] = {
+    "diffusion_history": lambda parent: build_diffusion(parent / "history", n_obs_steps=2),
+}
+
+
+def size_of(kind: str) -> tuple[int, int]:
+    """Return height and width of the images that a kind was trained with."""
+    return (64, 64) if kind == "xvla" else (HEIGHT, WIDTH)
 
 
 def name_a_hub_s_tokenizer(pipeline: Any) -> None:

@@ -11,14 +11,22 @@ from rclpy.exceptions import NameValidationException
 from rclpy.serialization import deserialize_message, serialize_message
 from rclpy.validate_full_topic_name import validate_full_topic_name
 
-from remote_inference.core.exchange import ImageFeature, SessionOffer, SessionReply, in_namespace
-from remote_inference.srv import OpenSession
+from remote_inference.core.exchange import (
+    ImageFeature,
+    SessionKind,
+    SessionOffer,
+    SessionReply,
+    in_namespace,
+)
+from remote_inference.msg import ServerStatus
+from remote_inference.srv import GetStatus, OpenSession
 from remote_inference.wire import (
     WireError,
     offer_from_request,
     offer_to_request,
     reply_from_response,
     reply_to_response,
+    status_from_response,
 )
 from remote_inference.wire.qos import CHUNK_TOPIC, OBSERVATION_TOPIC
 
@@ -28,6 +36,11 @@ uint32 = st.integers(0, 2**32 - 1)
 uint16 = st.integers(0, 2**16 - 1)
 float32 = st.floats(0, 1e6, width=32)
 height, width = st.integers(0, 3072), st.integers(0, 4096)
+tags = st.dictionaries(
+    st.from_regex(r"[A-Za-z]\w{0,31}", fullmatch=True).filter(str.isascii),
+    st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=128),
+    max_size=4,
+)
 features = st.builds(ImageFeature, text, st.sampled_from(["jpeg", "png", "raw"]), height, width)
 offers = st.builds(
     SessionOffer,
@@ -37,13 +50,16 @@ offers = st.builds(
     robot_type=text,
     session_epoch=uint32,
     schema_version=uint16,
-    action_names=texts,
+    action_names=st.just(("a", "b")),
     state_names=texts,
     images=st.lists(features, max_size=3, unique_by=lambda image: image.name).map(tuple),
     fps=float32,
     task=text,
     wants_rtc=st.booleans(),
     max_observation_steps=st.integers(1, 2**32 - 1),
+    tags=tags,
+    action_units=st.one_of(st.just(()), st.tuples(text, text)),
+    kind=st.sampled_from(SessionKind),
 )
 replies = st.builds(
     SessionReply,
@@ -59,6 +75,7 @@ replies = st.builds(
     observation_steps=st.integers(1, 2**32 - 1),
     trained_fps=float32,
     rtc=st.booleans(),
+    continuation=text,
     serving_mode=text,
     policy_name=text,
     policy_revision=text,
@@ -104,6 +121,17 @@ def test_image_fields_of_different_lengths_are_refused(field):
         offer_from_request(request)
 
 
+@pytest.mark.parametrize("what", ["state", "action"])
+def test_units_are_one_for_each_name_or_none(what):
+    request = OpenSession.Request(robot_namespace="/arm", **{f"{what}_names": ["a", "b"]})
+    assert getattr(offer_from_request(request), f"{what}_units") == ()
+    setattr(request, f"{what}_units", ["rad"])
+    with pytest.raises(
+        WireError, match=f"{what}_units: found 1 entries, expected none or 2, one for each of {what}_"
+    ):
+        offer_from_request(request)
+
+
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
@@ -114,8 +142,10 @@ def test_image_fields_of_different_lengths_are_refused(field):
         ({"robot_type": "c" * 257}, "robot_type: found 257 characters"),
         ({"action_names": ["a", "b" * 257]}, r"action_names\[1\]: found 257 characters"),
         ({"state_names": ["b" * 257]}, r"state_names\[0\]: found 257 characters"),
+        ({"state_units": ["b" * 257]}, r"state_units\[0\]: found 257 characters"),
         ({"image_features": ["b" * 257]}, r"image_features\[0\]: found 257 characters"),
         ({"image_encodings": ["b" * 257]}, r"image_encodings\[0\]: found 257 characters"),
+        ({"tags": ["site=" + "b" * 1_000_000]}, "tags: site: found 'bbb.*expected 1 to 128 printable"),
     ],
 )
 def test_a_text_that_is_too_long_is_refused_and_not_echoed(changes, expected):
@@ -148,6 +178,13 @@ def test_sixteen_cameras_are_admitted_and_one_more_is_refused():
 def test_one_camera_offered_twice_is_refused():
     with pytest.raises(WireError, match=r"image_features: found 'images\.front' twice, expected each once"):
         offer_from_request(cameras(["images.front", "images.back", "images.front"]))
+
+
+def test_a_tag_that_could_forge_a_log_line_is_refused():
+    request = offer_of_a_camera()
+    request.tags = ["site=lab\n[ERROR] nothing"]
+    with pytest.raises(WireError, match=r"tags: site: found 'lab\\n.*expected 1 to 128 printable"):
+        offer_from_request(request)
 
 
 def test_an_unknown_encoding_is_refused_naming_the_feature():
@@ -199,3 +236,22 @@ def test_a_namespace_too_long_for_one_of_the_topics_is_refused():
 def test_a_peer_that_knows_no_history_sends_and_wants_the_present_alone():
     assert offer_from_request(OpenSession.Request(robot_namespace="/arm")).max_observation_steps == 1
     assert reply_from_response(OpenSession.Response()).observation_steps == 1
+
+
+@pytest.mark.parametrize(("response_ms", "response_s"), [(250.0, 0.25), (float("nan"), 0.0), (-1.0, 0.0)])
+def test_a_robot_reads_what_the_server_measured_of_itself(response_ms: float, response_s: float):
+    status = ServerStatus(accepting=True, image_features=["camera"], response_ms=response_ms)
+    reply = status_from_response(GetStatus.Response(status=status))
+    assert (reply.accepting, tuple(reply.image_features), reply.response_s) == (True, ("camera",), response_s)
+
+
+def test_a_robot_that_says_no_kind_is_a_robot():
+    request = OpenSession.Request(robot_namespace="/robot_1")
+    assert offer_from_request(request).kind is SessionKind.ROBOT
+
+
+def test_an_unknown_kind_is_refused_and_cut():
+    request = OpenSession.Request(robot_namespace="/robot_1", kind="x" * 10_000)
+    with pytest.raises(WireError, match=r"kind: found .x+.*, expected one of robot, evaluation") as error:
+        offer_from_request(request)
+    assert len(str(error.value)) < 300

@@ -4,23 +4,57 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
-from remote_inference.core.policy import Policy, PolicyError, PolicySpec
-from remote_inference.core.server.backends import BACK_ENDS
+from remote_inference.core.policy import DeviceError, Policy, PolicyError, PolicySpec
+from remote_inference.core.server.backends import BACK_ENDS, BackEnd
 from remote_inference.core.server.manifest import ModelSource
 
-__all__ = ["load_policy"]
+__all__ = ["PlacedPolicy", "load_on_first_device", "load_policy"]
+
+
+@dataclass(frozen=True)
+class PlacedPolicy:
+    """A loaded policy, the device that it is on, and why the devices before it in the list are not used."""
+
+    policy: Policy
+    device: str
+    passed_over: tuple[str, ...] = ()
 
 
 def load_policy(model: ModelSource) -> Policy:
-    """Load what a manifest names. A back end's libraries are imported only when it is asked for.
+    """Load what a manifest names, on the first of its devices that this machine has.
 
-    Raises PolicyError or DocumentError naming the file and the key; DeviceError, a PolicyError, when this
-    machine cannot use the device.
+    A back end's libraries are imported only when it is asked for. Raises PolicyError or DocumentError naming
+    the file and the key; DeviceError, a PolicyError, when this machine cannot use the device.
     """
+    return load_on_first_device(model).policy
+
+
+def load_on_first_device(model: ModelSource) -> PlacedPolicy:
+    """Load as `load_policy` does; say also on which device. Raises what `load_policy` raises."""
     back_end = _import_back_end(model.backend)
-    policy: Policy = back_end(model)
+    problems: list[str] = []
+    for choice in model.choices:
+        loaded = _try_to_load(back_end, choice)
+        if not isinstance(loaded, str):
+            return PlacedPolicy(loaded, choice.device, tuple(problems))
+        problems.append(loaded)
+    raise DeviceError("; ".join(problems))
+
+
+def _try_to_load(back_end: BackEnd, model: ModelSource) -> Policy | str:
+    """Return the policy, or why this machine cannot use the device: the error would hold what was loaded."""
+    try:
+        policy = back_end(model)
+    except DeviceError as error:
+        return " ".join(str(error).split())
+    _check(policy, model)
+    return policy
+
+
+def _check(policy: Policy, model: ModelSource) -> None:
+    """Raise PolicyError when a back end has made no policy, or another revision than the manifest's."""
     if not isinstance(getattr(policy, "spec", None), PolicySpec):
         found = f"{type(policy).__name__} without a PolicySpec as `spec`"
         raise PolicyError(f"model.backend: {BACK_ENDS.describe(model.backend)} returned {found}")
@@ -28,10 +62,9 @@ def load_policy(model: ModelSource) -> Policy:
         found = policy.spec.revision
         policy.close()
         raise PolicyError(f"{model.path}: revision: found {found!r}, expected {model.revision!r}")
-    return policy
 
 
-def _import_back_end(name: str) -> Any:
+def _import_back_end(name: str) -> BackEnd:
     try:
         back_end = BACK_ENDS.get(name)
     except Exception as error:  # a module may raise anything while it is imported

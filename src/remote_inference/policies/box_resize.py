@@ -32,6 +32,21 @@ def box_resize(image: NDArray[np.uint8], height: int, width: int) -> NDArray[np.
     return rounded.reshape(channels, height, width)
 
 
+def letterbox_resize(image: NDArray[np.uint8], height: int, width: int) -> NDArray[np.uint8]:
+    """Return RGB `[h, w, 3]` as `[3, height, width]` with its own proportions, in the middle of black."""
+    image_height, image_width, channels = image.shape
+    scale = min(height / image_height, width / image_width)
+    inner_height, inner_width = (
+        max(1, min(room, round(scale * side)))
+        for room, side in ((height, image_height), (width, image_width))
+    )
+    boxed = np.zeros((channels, height, width), np.uint8)
+    top, left = (height - inner_height) // 2, (width - inner_width) // 2
+    inner = box_resize(image, inner_height, inner_width)
+    boxed[:, top : top + inner_height, left : left + inner_width] = inner
+    return boxed
+
+
 @lru_cache(maxsize=64)
 def _area_weights(size_in: int, size_out: int) -> NDArray[np.float32]:
     """Return the weights `[size_out, size_in]` of input pixels in output pixels; every row sums to 1."""

@@ -11,37 +11,23 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from remote_inference.core.document import Document, parse_document, parse_json
+from remote_inference.core.document import parse_document, parse_json
 from remote_inference.policies.chunk_network import CHANNELS, HIDDEN_UNITS, ChunkNetwork, ObservationNetwork
 from remote_inference.policies.flow_network import FlowNetwork
 from remote_inference.policies.prefix_network import PrefixChunkNetwork, PrefixFlowNetwork
-
-Positive = Annotated[int, Field(ge=1)]
-Names = Annotated[tuple[str, ...], Field(min_length=1)]
+from remote_inference.policies.trained_policy import ImageShape, Positive, TrainedPolicy
 
 
-class ChunkPolicyConfig(Document):
+class ChunkPolicyConfig(TrainedPolicy):
     """The keys of every chunk policy. `image_features` maps each feature to its `(height, width, 3)`."""
 
     architecture: Annotated[
         Literal["chunk_network", "flow_network", "prefix_chunk_network", "prefix_flow_network"],
         Field(description="kind of network that the weights are for"),
     ]
-    name: Annotated[str, Field(min_length=1, description="name, for logs and status")]
-    revision: Annotated[
-        str, Field(min_length=1, description="version, as `model.revision` of a manifest may ask for it")
-    ]
-    state_names: Annotated[Names, Field(description="state that it was trained with, in this order")]
-    action_names: Annotated[Names, Field(description="columns of a chunk, in this order")]
     image_features: Annotated[
-        Mapping[str, tuple[Positive, Positive, Literal[3]]],
-        Field(
-            min_length=1, description="cameras by feature: height, width and 3 channels of the training [px]"
-        ),
-    ]
-    chunk_size: Annotated[Positive, Field(description="rows of a chunk")]
-    trained_fps: Annotated[
-        float, Field(gt=0, allow_inf_nan=False, description="control rate of the training data [Hz]")
+        Mapping[str, ImageShape],
+        Field(min_length=1, description=TrainedPolicy.model_fields["image_features"].description),
     ]
     channels: Annotated[
         tuple[Positive, Positive, Positive], Field(description="channels of a camera's three convolutions")
@@ -63,7 +49,12 @@ class ChunkPolicyConfig(Document):
 
     def to_json(self) -> bytes:
         """Return the text of `policy.json`, which `parse` reads back."""
-        return (json.dumps(self.model_dump(), indent=2) + "\n").encode()
+        content = {"architecture": self.architecture, **self.model_dump()}
+        if content["image_resize"] == "stretch":  # policies from before the key keep their fingerprints
+            del content["image_resize"]
+        if not content["units"]:
+            del content["units"]
+        return (json.dumps(content, indent=2) + "\n").encode()
 
     def make_network(self) -> ObservationNetwork:
         """Return an untrained network of this architecture."""

@@ -14,7 +14,7 @@ from torch import nn
 from remote_inference.core.policy import Continuation, Float32Array
 from remote_inference.core.rtc import guidance_weight, prefix_weights
 from remote_inference.policies.chunk_network import CHANNELS, HIDDEN_UNITS, ObservationNetwork
-from remote_inference.policies.model_input import ModelInput
+from remote_inference.policies.model_input import ModelInput, draw_noise
 
 _TIME_FREQUENCIES = 4
 
@@ -118,7 +118,8 @@ class FlowNetwork(ObservationNetwork):
         """Return the denoised chunk, and the change of the noisy chunk that moves it closer to the prefix."""
         with torch.enable_grad():
             noisy = chunk.detach().requires_grad_()
-            denoised = self(features, noisy, times)
+            # Never compiled: the warm-up continues no prefix, and a robot would wait for the compiler.
+            denoised = self.forward(features, noisy, times)
             error = ((prefix - denoised) * weights[..., None]).detach()
             (correction,) = torch.autograd.grad(denoised, noisy, error)
         return denoised.detach(), correction
@@ -151,8 +152,3 @@ def _pad(prefix: Float32Array, shape: tuple[int, int]) -> Float32Array:
     known = prefix[: len(padded)]
     padded[: len(known)] = known
     return padded
-
-
-def draw_noise(sample: ModelInput, shape: tuple[int, int]) -> Float32Array:
-    """Return standard normal noise that depends on the request's seed alone."""
-    return np.random.default_rng(sample.seed).standard_normal(shape, np.float32)

@@ -15,6 +15,7 @@ from remote_inference.core.document import Document, load_document
 from remote_inference.core.fingerprint import make_fingerprint
 from remote_inference.core.policy import Float32Array, PolicyError, PolicyObservation, PolicySpec
 from remote_inference.core.server.manifest import ModelSource
+from remote_inference.policies.trained_policy import UNITS, Unit
 
 CONFIG_FILE = "policy.json"
 
@@ -42,12 +43,13 @@ class HoldConfig(Document):
     ] = {}
     chunk_size: Annotated[int, Field(ge=1, description="rows of a chunk")]
     trained_fps: Annotated[float, Field(gt=0, description="control rate of the robots [Hz]")]
+    units: Annotated[Mapping[str, Unit], UNITS] = {}
 
 
 def load(source: ModelSource) -> HoldPolicy:
     """Load the policy of a manifest. Nothing is computed: whatever device and dtype are named will do."""
     source.read_options(HoldOptions)
-    return HoldPolicy(source.path)
+    return HoldPolicy(source.require_path())
 
 
 class HoldProcessors:
@@ -79,7 +81,10 @@ class HoldPolicy:
         file = Path(path) if Path(path).is_file() else Path(path) / CONFIG_FILE
         config = load_document(file, HoldConfig)
         if missing := [name for name in config.action_names if name not in config.state_names]:
-            raise PolicyError(f"{file}: action_names: {', '.join(missing)} not in state_names")
+            raise PolicyError(
+                f"{file}: action_names: found {missing[0]!r}, expected names of state_names: "
+                f"{', '.join(config.state_names)}"
+            )
         self._indices = [config.state_names.index(name) for name in config.action_names]
         self.spec = PolicySpec(
             name=config.name,
@@ -91,6 +96,7 @@ class HoldPolicy:
             chunk_size=config.chunk_size,
             trained_fps=config.trained_fps,
             max_batch=64,
+            units=config.units,
         )
 
     def make_processors(self) -> HoldProcessors:

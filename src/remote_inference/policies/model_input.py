@@ -17,7 +17,7 @@ class ModelInput:
     """One preprocessed observation: uint8 `[3, height, width]` per camera, float32 `[state_dim]`.
 
     prefix: model space `[rows, action_dim]`, no rows when the robot's queue is drained. delay_steps: prefix
-    rows that will be executed before the chunk arrives. seed: of the noise.
+    rows that will be executed before the chunk arrives. seed: of the noise; temperature: its scale.
     """
 
     images: tuple[NDArray[np.uint8], ...]
@@ -25,3 +25,11 @@ class ModelInput:
     prefix: Float32Array
     delay_steps: int = 0
     seed: int = 0
+    temperature: float = 1.0
+
+
+def draw_noise(sample: ModelInput, shape: tuple[int, int]) -> Float32Array:
+    """Return normal noise that depends on the request's seed and temperature alone."""
+    noise: Float32Array = np.random.default_rng(sample.seed).standard_normal(shape, np.float32)
+    noise *= sample.temperature
+    return noise

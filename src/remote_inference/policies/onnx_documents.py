@@ -4,19 +4,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from remote_inference.core.document import Document
+from remote_inference.policies.trained_policy import TrainedPolicy
 
 METADATA_KEY = "remote_inference"  # in `metadata_props`
-STATE, NOISE, ACTIONS = "state", "noise", "actions"  # tensors of the graph; images have their feature's name
+# Tensors of the graph; images have their feature's name.
+STATE, NOISE, ACTIONS = "state", "noise", "actions"
+PREFIX, EXECUTED, DELAY = "prefix", "executed_steps", "delay_steps"  # all three, or none
+WAIT = (PREFIX, EXECUTED, DELAY)
 
 Provider = Literal["tensorrt", "cuda", "cpu"]
-Positive = Annotated[int, Field(ge=1)]
-Names = Annotated[tuple[str, ...], Field(min_length=1)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 AboveZero = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -33,22 +34,10 @@ class OnnxOptions(Document):
     ] = ()
 
 
-class OnnxDescription(Document):
+class OnnxDescription(TrainedPolicy):
     """The JSON text under `remote_inference` in the `metadata_props` of an ONNX file."""
 
     format: Annotated[Literal[1], Field(description="version of this table")]
-    name: Annotated[str, Field(min_length=1, description="name, for logs and status")]
-    revision: Annotated[
-        str, Field(min_length=1, description="version, as `model.revision` of a manifest may ask for it")
-    ]
-    state_names: Annotated[Names, Field(description="columns of the input `state`, in this order")]
-    action_names: Annotated[Names, Field(description="columns of the output `actions`, in this order")]
-    image_features: Annotated[
-        Mapping[str, tuple[Positive, Positive, Literal[3]]],
-        Field(description="images by input: height, width and 3 channels of the training [px]"),
-    ] = {}
-    chunk_size: Annotated[Positive, Field(description="rows of `actions`")]
-    trained_fps: Annotated[AboveZero, Field(description="control rate of the training data [Hz]")]
     action_mean: Annotated[
         tuple[Finite, ...],
         Field(description="added to each column of `actions` after `action_std`; none: 0"),
@@ -64,6 +53,6 @@ class OnnxDescription(Document):
             found, expected = len(getattr(self, key)), len(self.action_names)
             if found not in {0, expected}:
                 raise ValueError(f"{key}: found {found} numbers, expected {expected}, one per action")
-        if taken := sorted({STATE, NOISE, ACTIONS} & self.image_features.keys()):
+        if taken := sorted({STATE, NOISE, ACTIONS, *WAIT} & self.image_features.keys()):
             raise ValueError(f"image_features: found {taken[0]!r}, the name of another tensor")
         return self

@@ -20,10 +20,22 @@ import torch
 from torch import nn
 
 from remote_inference.core.policy import Continuation, PolicyError, PolicyObservation, PolicySpec
-from remote_inference.policies.onnx_documents import ACTIONS, METADATA_KEY, NOISE, STATE, OnnxDescription
+from remote_inference.policies.onnx_documents import (
+    ACTIONS,
+    DELAY,
+    EXECUTED,
+    METADATA_KEY,
+    NOISE,
+    PREFIX,
+    STATE,
+    WAIT,
+    OnnxDescription,
+)
 from remote_inference.policies.onnx_file import MODEL_FILE
 from remote_inference.policies.onnx_policy import OnnxPolicy
+from remote_inference.policies.prefix_network import PrefixNetwork, Wait
 from remote_inference.policies.torch_chunk import TorchChunkPolicy
+from remote_inference.policies.trained_policy import TrainedPolicy
 
 TOLERANCE = 1e-4  # of normalised actions
 _COMPARED = 8  # requests
@@ -53,7 +65,48 @@ class _Flow(_Regression):
         return actions
 
 
-_GRAPHS: Mapping[str, type[_Regression]] = {"chunk_network": _Regression, "flow_network": _Flow}
+class _Prefix(_Regression):
+    """The graph of a network that was trained with latency, and draws nothing."""
+
+    inputs: tuple[str, ...] = (*WAIT, STATE)
+
+    def forward(  # type: ignore[override]
+        self,
+        rows: torch.Tensor,
+        executed: torch.Tensor,
+        delay: torch.Tensor,
+        state: torch.Tensor,
+        *images: torch.Tensor,
+    ) -> torch.Tensor:
+        wait, nothing_drawn = Wait(rows, executed, delay), state.new_zeros(0)
+        actions: torch.Tensor = self.network.continue_rows(images, state, wait, nothing_drawn)
+        return actions
+
+
+class _PrefixFlow(_Regression):
+    """The graph of a flow network that was trained with latency, with its sampling loop."""
+
+    inputs: tuple[str, ...] = (NOISE, *WAIT, STATE)
+
+    def forward(  # type: ignore[override]
+        self,
+        noise: torch.Tensor,
+        rows: torch.Tensor,
+        executed: torch.Tensor,
+        delay: torch.Tensor,
+        state: torch.Tensor,
+        *images: torch.Tensor,
+    ) -> torch.Tensor:
+        actions: torch.Tensor = self.network.continue_rows(images, state, Wait(rows, executed, delay), noise)
+        return actions
+
+
+_GRAPHS: Mapping[str, type[_Regression]] = {
+    "chunk_network": _Regression,
+    "flow_network": _Flow,
+    "prefix_chunk_network": _Prefix,
+    "prefix_flow_network": _PrefixFlow,
+}
 
 
 @dataclass(frozen=True)
@@ -86,7 +139,9 @@ def export_policy(source: Path, folder: Path) -> Export:
                 f"expected at most {TOLERANCE:g}: nothing was written"
             )
         os.replace(draft, folder / MODEL_FILE)
-    return Export(folder / MODEL_FILE, exported.spec, difference, policy.spec.continuation)
+    continuation = policy.spec.continuation
+    left_out = Continuation.NONE if exported.spec.continuation is continuation else continuation
+    return Export(folder / MODEL_FILE, exported.spec, difference, left_out)
 
 
 def _convert(policy: TorchChunkPolicy, source: Path) -> onnx.ModelProto:
@@ -101,7 +156,11 @@ def _convert(policy: TorchChunkPolicy, source: Path) -> onnx.ModelProto:
     state = torch.zeros(size, len(config.state_names))
     noise = torch.zeros(size, config.chunk_size, len(config.action_names))
     images = [torch.zeros(size, 3, *shape[:2], dtype=torch.uint8) for shape in config.image_features.values()]
-    arguments = [{STATE: state, NOISE: noise}[name] for name in graph.inputs]
+    tensors = {STATE: state, NOISE: noise}
+    if isinstance(network, PrefixNetwork):
+        tensors[PREFIX] = torch.zeros(size, network.max_delay_steps, noise.shape[2])
+        tensors |= {name: torch.zeros(size, dtype=torch.int64) for name in (EXECUTED, DELAY)}
+    arguments = [tensors[name] for name in graph.inputs]
     batch = {0: torch.export.Dim("batch")}
     with _quiet():
         program = torch.onnx.export(
@@ -118,13 +177,7 @@ def _convert(policy: TorchChunkPolicy, source: Path) -> onnx.ModelProto:
     _remove_traces(model)
     description = OnnxDescription(
         format=1,
-        name=config.name,
-        revision=config.revision,
-        state_names=config.state_names,
-        action_names=config.action_names,
-        image_features=config.image_features,
-        chunk_size=config.chunk_size,
-        trained_fps=config.trained_fps,
+        **{key: getattr(config, key) for key in TrainedPolicy.model_fields},
         action_mean=tuple(network.action_mean.tolist()),
         action_std=tuple(network.action_std.tolist()),
     )
@@ -158,11 +211,14 @@ def _compare(policy: TorchChunkPolicy, exported: OnnxPolicy) -> float:
     """Return the largest difference of normalised actions over some requests, in one batch and alone."""
     spec, rng = policy.spec, np.random.default_rng(0)
     mean, std = (tensor.numpy() for tensor in (policy.network.state_mean, policy.network.state_std))
+    continues = exported.spec.continuation is Continuation.TRAINED
     observations = [
         PolicyObservation(
             state=(mean + std * rng.standard_normal(mean.shape)).astype(np.float32),
             images={name: rng.integers(0, 256, shape, np.uint8) for name, shape in spec.image_shapes.items()},
             task="",
+            prefix_model=rng.standard_normal((2 * seed, spec.action_dim), np.float32) if continues else None,
+            inference_delay_steps=3 * seed,
             seed=seed,
         )
         for seed in range(_COMPARED)

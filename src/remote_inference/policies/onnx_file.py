@@ -20,7 +20,17 @@ from google.protobuf.message import DecodeError, Message
 
 from remote_inference.core.document import parse_document, parse_json
 from remote_inference.core.policy import PolicyError
-from remote_inference.policies.onnx_documents import ACTIONS, METADATA_KEY, NOISE, STATE, OnnxDescription
+from remote_inference.policies.onnx_documents import (
+    ACTIONS,
+    DELAY,
+    EXECUTED,
+    METADATA_KEY,
+    NOISE,
+    PREFIX,
+    STATE,
+    WAIT,
+    OnnxDescription,
+)
 
 MODEL_FILE = "model.onnx"
 
@@ -39,7 +49,8 @@ class OnnxFile:
     """A file that fits the format.
 
     inputs: names of the graph's inputs, each with its numpy dtype. batch: the only batch size of the graph,
-    None for any. external: tensors' data beside the file, by the name that the file gives it.
+    None for any. max_delay_steps: rows of `prefix`, 0 without. external: tensors' data beside the file, by
+    the name that the file gives it.
     """
 
     path: Path
@@ -47,6 +58,7 @@ class OnnxFile:
     model: bytes
     inputs: Mapping[str, str]
     batch: int | None
+    max_delay_steps: int
     external: Mapping[str, mmap.mmap]
     external_paths: tuple[Path, ...]
 
@@ -68,12 +80,13 @@ def read_onnx(path: str | Path) -> OnnxFile:
         model = onnx.ModelProto.FromString(content)
         _require_text(model, path)
         description = _describe(model, path)
-        inputs, batch = _check_tensors(model.graph, description, path)
+        inputs, batch, max_delay_steps = _check_tensors(model.graph, description, path)
         external_paths = _find_external(model, path)
     except (DecodeError, UnicodeDecodeError) as error:
         raise PolicyError(f"{path}: is not an ONNX file: {error}") from error
     external = {name: _map(file) for name, file in external_paths.items()}
-    return OnnxFile(path, description, content, inputs, batch, external, tuple(external_paths.values()))
+    others = tuple(external_paths.values())
+    return OnnxFile(path, description, content, inputs, batch, max_delay_steps, external, others)
 
 
 def _require_text(model: onnx.ModelProto, path: Path) -> None:
@@ -114,15 +127,20 @@ class _Expected:
 
 def _check_tensors(
     graph: onnx.GraphProto, description: OnnxDescription, path: Path
-) -> tuple[dict[str, str], int | None]:
-    """Return the type of each input, and the only batch size, None for any."""
-    chunk = _Expected(("float32",), (description.chunk_size, len(description.action_names)))
+) -> tuple[dict[str, str], int | None, int]:
+    """Return the type of each input, the only batch size, None for any, and the rows of a prefix."""
+    action_dim = len(description.action_names)
+    chunk = _Expected(("float32",), (description.chunk_size, action_dim))
     needed = {STATE: _Expected(("float32",), (len(description.state_names),))}
     for feature, (height, width, channels) in description.image_features.items():
         needed[feature] = _Expected(("uint8", "float32"), (channels, height, width))
     weights = {tensor.name for tensor in graph.initializer}  # listed among the inputs by old exporters
     inputs = {value.name: value for value in graph.input if value.name not in weights}
     outputs = {value.name: value for value in graph.output}
+    max_delay_steps = _count_rows(inputs[PREFIX], path) if PREFIX in inputs else 0
+    if inputs.keys() & set(WAIT):
+        needed[PREFIX] = _Expected(("float32",), (max_delay_steps, action_dim))
+        needed |= dict.fromkeys((EXECUTED, DELAY), _Expected(("int64",), ()))
     _check_names("input", inputs, needed.keys(), {NOISE}, path)
     _check_names("output", outputs, {ACTIONS}, set(), path)
     expected = {**needed, NOISE: chunk}
@@ -131,7 +149,17 @@ def _check_tensors(
     fixed = sorted(batches - {None}, key=str)
     if len(fixed) > 1:
         raise PolicyError(f"{path}: batch: found the sizes {fixed}, expected one, or a free dimension")
-    return {name: _type_of(value) for name, value in inputs.items()}, fixed[0] if fixed else None
+    types = {name: _type_of(value) for name, value in inputs.items()}
+    return types, fixed[0] if fixed else None, max_delay_steps
+
+
+def _count_rows(prefix: Any, path: Path) -> int:
+    """Return the rows of the input `prefix`, the longest delay that the policy knows [control ticks]."""
+    dims = prefix.type.tensor_type.shape.dim
+    rows = int(dims[1].dim_value) if len(dims) > 1 else 0
+    if rows < 1:
+        raise PolicyError(f"{path}: input {PREFIX}: found no fixed number of rows, expected one above 0")
+    return rows
 
 
 def _check_names(kind: str, found: Mapping[str, Any], needed: Any, optional: set[str], path: Path) -> None:

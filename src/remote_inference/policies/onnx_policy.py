@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from remote_inference.core.fingerprint import make_fingerprint
 from remote_inference.core.policy import (
+    Continuation,
     DeviceError,
     DeviceLostError,
     Float32Array,
@@ -26,10 +27,20 @@ from remote_inference.core.policy import (
     PolicySpec,
 )
 from remote_inference.core.server.manifest import ModelSource
-from remote_inference.policies.model_input import ModelInput
-from remote_inference.policies.onnx_documents import ACTIONS, NOISE, STATE, OnnxOptions, Provider
+from remote_inference.policies.model_input import ModelInput, draw_noise
+from remote_inference.policies.onnx_documents import (
+    ACTIONS,
+    DELAY,
+    EXECUTED,
+    NOISE,
+    PREFIX,
+    STATE,
+    OnnxOptions,
+    Provider,
+)
 from remote_inference.policies.onnx_file import OnnxFile, read_onnx
 from remote_inference.policies.processors import ChunkProcessors
+from remote_inference.policies.wait import wait_arrays
 
 _MAX_BATCH = 64  # of a file that takes any batch
 _DEVICE = re.compile(r"cpu|cuda(?::(\d+))?")
@@ -50,7 +61,7 @@ def load(source: ModelSource) -> OnnxPolicy:
         raise PolicyError(
             f"model.dtype: found {source.dtype!r}, expected 'float32': an ONNX file has its own precision"
         )
-    return OnnxPolicy(source.path, source.device, options.providers, source.settings)
+    return OnnxPolicy(source.require_path(), source.device, options.providers, source.settings)
 
 
 class OnnxPolicy:
@@ -72,6 +83,7 @@ class OnnxPolicy:
         file = read_onnx(path)
         self._session: Any = _open_session(file, chosen)
         self._path, self._inputs, self._batch = file.path, file.inputs, file.batch
+        self._max_delay_steps = file.max_delay_steps
         self._description = description = file.description
         ones = np.ones(len(description.action_names), np.float32)
         self._action_mean: Float32Array = np.array(description.action_mean or 0 * ones, np.float32)
@@ -85,7 +97,9 @@ class OnnxPolicy:
             image_shapes=description.image_features,
             chunk_size=description.chunk_size,
             trained_fps=description.trained_fps,
+            continuation=Continuation.TRAINED if file.max_delay_steps else Continuation.NONE,
             max_batch=self._batch or _MAX_BATCH,
+            units=description.units,
         )
 
     def make_processors(self) -> ChunkProcessors:
@@ -115,11 +129,12 @@ class OnnxPolicy:
             images = np.stack([sample.images[index] for sample in batch])
             as_float = self._inputs[feature] == "float32"
             feed[feature] = images.astype(np.float32) / np.float32(255.0) if as_float else images
+        if self._max_delay_steps:
+            wait = wait_arrays(batch, self._max_delay_steps)
+            feed |= {PREFIX: wait.rows, EXECUTED: wait.executed, DELAY: wait.delay}
         if NOISE in self._inputs:
             shape = (self.spec.chunk_size, self.spec.action_dim)
-            feed[NOISE] = np.stack(
-                [np.random.default_rng(sample.seed).standard_normal(shape, np.float32) for sample in batch]
-            )
+            feed[NOISE] = np.stack([draw_noise(sample, shape) for sample in batch])
         return feed
 
     def reset(self) -> None:

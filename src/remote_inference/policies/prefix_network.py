@@ -19,8 +19,9 @@ from torch import nn
 
 from remote_inference.core.policy import Continuation
 from remote_inference.policies.chunk_network import CHANNELS, HIDDEN_UNITS, ObservationNetwork
-from remote_inference.policies.flow_network import draw_noise, flow_inputs, make_flow_head
-from remote_inference.policies.model_input import ModelInput
+from remote_inference.policies.flow_network import flow_inputs, make_flow_head
+from remote_inference.policies.model_input import ModelInput, draw_noise
+from remote_inference.policies.wait import wait_arrays
 
 
 @dataclass(frozen=True)
@@ -38,15 +39,11 @@ class Wait:
     @classmethod
     def of(cls, batch: Sequence[ModelInput], max_delay_steps: int, like: torch.Tensor) -> Wait:
         """Return the wait of each input, on the device of `like`; a longer delay counts as the longest."""
-        delays = [min(sample.delay_steps, max_delay_steps) for sample in batch]
-        executed = [min(delay, len(sample.prefix)) for delay, sample in zip(delays, batch, strict=True)]
-        rows = np.zeros((len(batch), max_delay_steps, batch[0].prefix.shape[1]), np.float32)
-        for row, count, sample in zip(rows, executed, batch, strict=True):
-            row[:count] = sample.prefix[:count]
+        arrays = wait_arrays(batch, max_delay_steps)
         return cls(
-            torch.from_numpy(rows).to(like),
-            torch.tensor(executed, device=like.device),
-            torch.tensor(delays, device=like.device),
+            torch.from_numpy(arrays.rows).to(like),
+            torch.from_numpy(arrays.executed).to(like.device),
+            torch.from_numpy(arrays.delay).to(like.device),
         )
 
 
@@ -101,14 +98,21 @@ class PrefixNetwork(ObservationNetwork):
     ) -> torch.Tensor:
         """Return normalised actions `[batch, chunk_size, action_dim]`, beginning with the executed rows."""
         wait = Wait.of(batch, self.max_delay_steps, state)
+        noise = np.stack([draw_noise(sample, self.chunk_shape) for sample in batch])
+        return self.continue_rows(images, state, wait, torch.from_numpy(noise).to(state))
+
+    def continue_rows(
+        self, images: Sequence[torch.Tensor], state: torch.Tensor, wait: Wait, noise: torch.Tensor
+    ) -> torch.Tensor:
+        """Return the chunk of a wait. noise: `[batch, chunk_size, action_dim]`, for those who draw."""
         inputs, newest = self.encode(self.observe(images, state), state, wait)
-        new_rows = newest[:, None] + self.predict_motion(inputs, batch)
+        new_rows = newest[:, None] + self.predict_motion(inputs, noise)
         steps = torch.arange(self.chunk_shape[0], device=state.device)
         is_executed = (steps < wait.executed[:, None])[..., None]
-        executed = _pick(wait.rows, steps.expand(len(batch), -1))
+        executed = _pick(wait.rows, steps.expand(state.shape[0], -1))
         return torch.where(is_executed, executed, _pick(new_rows, steps - wait.executed[:, None]))
 
-    def predict_motion(self, inputs: torch.Tensor, batch: Sequence[ModelInput]) -> torch.Tensor:
+    def predict_motion(self, inputs: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
         """Return the rows from the arrival on, less the newest one: `[batch, chunk_size, action_dim]`."""
         raise NotImplementedError
 
@@ -155,7 +159,7 @@ class PrefixChunkNetwork(PrefixNetwork):
     def predict_motion(
         self,
         inputs: torch.Tensor,
-        batch: Sequence[ModelInput],  # noqa: ARG002  nothing is random here
+        noise: torch.Tensor,  # noqa: ARG002  nothing is random here
     ) -> torch.Tensor:
         motion: torch.Tensor = self(inputs)
         return motion
@@ -197,12 +201,11 @@ class PrefixFlowNetwork(PrefixNetwork):
         motion: torch.Tensor = self.head(flow_inputs(inputs, noisy, time)).unflatten(1, self.chunk_shape)
         return motion
 
-    def predict_motion(self, inputs: torch.Tensor, batch: Sequence[ModelInput]) -> torch.Tensor:
-        noise = np.stack([draw_noise(sample, self.chunk_shape) for sample in batch])
-        motion = torch.from_numpy(noise).to(inputs)
+    def predict_motion(self, inputs: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+        motion = noise
         for step in range(self.denoising_steps):
             time = step / self.denoising_steps
-            expected = self(inputs, motion, inputs.new_full((len(motion),), time))
+            expected = self(inputs, motion, inputs.new_full((motion.shape[0],), time))
             motion = motion + (expected - motion) / (1.0 - time) / self.denoising_steps
         return motion
 

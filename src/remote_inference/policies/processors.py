@@ -4,37 +4,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from remote_inference.core.policy import Float32Array, PolicyError, PolicyObservation
-from remote_inference.policies.box_resize import box_resize
+from remote_inference.policies.box_resize import box_resize, letterbox_resize
 from remote_inference.policies.model_input import ModelInput
+from remote_inference.policies.trained_policy import ImageResize, TrainedPolicy
 
-
-class ChunkFeatures(Protocol):
-    """What a policy was trained with, in the words of its configuration."""
-
-    @property
-    def state_names(self) -> tuple[str, ...]:
-        """The state, in order."""
-
-    @property
-    def action_names(self) -> tuple[str, ...]:
-        """The columns of a chunk, in order."""
-
-    @property
-    def image_features(self) -> Mapping[str, tuple[int, int, int]]:
-        """The training `(height, width, channels)` of each image."""
+_RESIZES: Mapping[ImageResize, Callable[[NDArray[np.uint8], int, int], NDArray[np.uint8]]] = {
+    "stretch": box_resize,
+    "letterbox": letterbox_resize,
+}
 
 
 class ChunkProcessors:
     """Resizes images before inference and unnormalises actions after it; keeps no state between requests."""
 
-    def __init__(self, config: ChunkFeatures, action_mean: Float32Array, action_std: Float32Array) -> None:
+    def __init__(self, config: TrainedPolicy, action_mean: Float32Array, action_std: Float32Array) -> None:
         self._config = config
         self._action_mean = action_mean
         self._action_std = action_std
@@ -42,11 +32,18 @@ class ChunkProcessors:
     def pre(self, observation: PolicyObservation) -> ModelInput:
         state = read_state(observation.state, len(self._config.state_names))
         images = tuple(
-            read_image(observation.images, feature, height, width)
+            read_image(observation.images, feature, height, width, self._config.image_resize)
             for feature, (height, width, _) in self._config.image_features.items()
         )
         prefix = read_prefix(observation.prefix_model, len(self._config.action_names))
-        return ModelInput(images, state, prefix, observation.inference_delay_steps, observation.seed)
+        return ModelInput(
+            images,
+            state,
+            prefix,
+            observation.inference_delay_steps,
+            observation.seed,
+            observation.temperature,
+        )
 
     def post(self, chunk_model: Float32Array) -> Float32Array:
         return chunk_model * self._action_std + self._action_mean
@@ -80,7 +77,7 @@ def read_prefix(rows: Float32Array | None, action_dim: int, name: str = "prefix_
 
 
 def read_image(
-    images: Mapping[str, NDArray[Any]], feature: str, height: int, width: int
+    images: Mapping[str, NDArray[Any]], feature: str, height: int, width: int, resize: ImageResize = "stretch"
 ) -> NDArray[np.uint8]:
     """Return one camera's RGB image, resampled to `[3, height, width]`.
 
@@ -91,4 +88,4 @@ def read_image(
         raise PolicyError(f"{feature}: missing; found {sorted(images)}")
     if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or 0 in image.shape:
         raise PolicyError(f"{feature}: expected uint8 [height, width, 3], found {image.dtype} {image.shape}")
-    return box_resize(image, height, width)
+    return _RESIZES[resize](image, height, width)

@@ -10,11 +10,13 @@ normalised actions; robot space is absolute joint targets.
 from __future__ import annotations
 
 import gc
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import torch
+from pydantic import Field
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
@@ -44,23 +46,38 @@ _DEVICE_ERROR = "CUDA error:"  # torch begins errors of the driver with this
 
 
 class ChunkNetworkOptions(Document):
-    """Keys of `model.options`: none yet."""
+    """Keys of `model.options`."""
+
+    compile: Annotated[
+        bool, Field(description="compile the network with torch.compile; the warm-up takes longer")
+    ] = False
+
+
+_NO_OPTIONS = ChunkNetworkOptions()
 
 
 def load(source: ModelSource) -> TorchChunkPolicy:
     """Load the policy of a manifest. Raises what TorchChunkPolicy raises, DocumentError also for options."""
-    source.read_options(ChunkNetworkOptions)
-    return TorchChunkPolicy(source.path, source.device, source.dtype)
+    options = source.read_options(ChunkNetworkOptions)
+    return TorchChunkPolicy(source.require_path(), source.device, source.dtype, options)
 
 
 class TorchChunkPolicy:
     """Serves the policy at `path`, a folder or a weights file, on `device` (as torch names it) in `dtype`.
 
+    Equal paths in other precision, or with other options, have another fingerprint.
+
     Raises PolicyError or DocumentError naming file and key when the policy cannot be loaded, and DeviceError,
     a PolicyError, when this machine cannot use the device.
     """
 
-    def __init__(self, path: str | Path, device: str = "cpu", dtype: str = "float32") -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        device: str = "cpu",
+        dtype: str = "float32",
+        options: ChunkNetworkOptions = _NO_OPTIONS,
+    ) -> None:
         if dtype not in _DTYPES:
             raise PolicyError(f"dtype: expected one of {', '.join(_DTYPES)}, found {dtype!r}")
         weights_file = Path(path) if Path(path).is_file() else Path(path) / WEIGHTS_FILE
@@ -76,17 +93,27 @@ class TorchChunkPolicy:
         try:
             self._device = torch.device(device)
         except RuntimeError as error:  # torch raises it for an unknown device
-            raise PolicyError(f"device {device!r}: {error}") from error
+            raise PolicyError(
+                f"model.device: found {device!r}, expected a device of torch: {error}"
+            ) from error
         try:
             self._network = network.to(device=self._device, dtype=self._dtype).eval()
         except (RuntimeError, AssertionError) as error:  # torch raises them for an absent device
-            raise DeviceError(f"device {device!r}: {error}") from error
+            reason = str(error).splitlines()[0]
+            raise DeviceError(
+                f"model.device: found {device!r}, expected a device of this machine: {reason}"
+            ) from error
+        if options.compile:
+            _compile(self._network)
         if self._device.type == "cpu":
             torch.set_num_threads(1)  # more threads are slower for a network of this size
         self.spec = PolicySpec(
             name=self.config.name,
             revision=self.config.revision,
-            fingerprint=make_fingerprint([weights_file, config_file], {"dtype": dtype}),
+            fingerprint=make_fingerprint(
+                [weights_file, config_file],
+                {"dtype": dtype, **options.model_dump(exclude_defaults=True)},
+            ),
             state_names=self.config.state_names,
             action_names=self.config.action_names,
             image_shapes=self.config.image_features,
@@ -95,12 +122,25 @@ class TorchChunkPolicy:
             continuation=network.continuation,
             serving_mode=ServingMode.SHARED,
             max_batch=_MAX_BATCH,
+            units=self.config.units,
         )
 
     @property
     def network(self) -> ObservationNetwork:
         """The network in use, whose encoders another may be trained with."""
         return self._network
+
+    def weights(self) -> Mapping[str, torch.Tensor]:
+        return self._network.state_dict()
+
+    def check_weights(self) -> None:
+        for name, copied in (("action_mean", self._action_mean), ("action_std", self._action_std)):
+            served = getattr(self._network, name)
+            if not torch.equal(served, torch.from_numpy(copied).to(served)):
+                raise PolicyError(
+                    f"{name}: found another normalisation of actions than the policy was loaded with, which "
+                    "sessions use; expected the same, or a policy that is loaded anew"
+                )
 
     def make_processors(self) -> ChunkProcessors:
         return ChunkProcessors(self.config, self._action_mean, self._action_std)
@@ -134,6 +174,13 @@ class TorchChunkPolicy:
         if self._device.type == "cuda":
             gc.collect()
             torch.cuda.empty_cache()
+
+
+def _compile(network: ObservationNetwork) -> None:
+    """Let torch compile what computes, when it is first used: for single requests, and for all batches."""
+    for encoder in network.encoders:  # `forward` of most networks begins behind them
+        encoder.compile()
+    network.compile()
 
 
 def save_policy(folder: Path, config: ChunkPolicyConfig, network: ObservationNetwork) -> None:

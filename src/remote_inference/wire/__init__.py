@@ -21,6 +21,7 @@ from remote_inference.wire.commands import (
     CommandWriter,
     make_command_reader,
     make_command_writer,
+    make_sink_reader,
 )
 from remote_inference.wire.history import SensedStep
 from remote_inference.wire.images import (
@@ -74,6 +75,7 @@ __all__ = [
     "image_to_message",
     "make_command_reader",
     "make_command_writer",
+    "make_sink_reader",
     "message_class",
     "observation_from_message",
     "observation_to_message",

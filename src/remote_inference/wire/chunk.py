@@ -10,8 +10,8 @@ from std_msgs.msg import Header
 from remote_inference.core.exchange import SCHEMA_VERSION_MAX, Chunk, ChunkStatus
 from remote_inference.msg import ActionChunk
 from remote_inference.wire.arrays import WireError, float32_field, from_float32_field
+from remote_inference.wire.cdr_view import view_message
 from remote_inference.wire.schema import require_schema_version
-from remote_inference.wire.serialized import read_message
 
 
 def chunk_to_message(chunk: Chunk, stamp: Time) -> ActionChunk:
@@ -49,7 +49,7 @@ def chunk_from_bytes(data: bytes) -> Chunk:
 
     Raises WireError also for bytes that are no ActionChunk.
     """
-    return chunk_from_message(read_message(data, ActionChunk, "chunk"))
+    return chunk_from_message(view_message(data, ActionChunk, "chunk"))
 
 
 def chunk_from_message(message: ActionChunk) -> Chunk:

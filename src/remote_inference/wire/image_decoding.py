@@ -13,10 +13,8 @@ from typing import Any
 from numpy.typing import NDArray
 from sensor_msgs.msg import CompressedImage, Image
 
-from remote_inference.core.limits import MAX_CAMERAS
 from remote_inference.wire.arrays import ByteBuffer
 from remote_inference.wire.images import (
-    MAX_PIXELS,
     ImageError,
     decode_jpeg,
     decode_png,
@@ -28,7 +26,6 @@ from remote_inference.wire.images import (
 _DECODERS: dict[str, Callable[[ByteBuffer], NDArray[Any]]] = {"jpeg": decode_jpeg, "png": decode_png}
 _SIZES: dict[str, Callable[[ByteBuffer], tuple[int, int]]] = {"jpeg": jpeg_size, "png": png_size}
 _DECODING_THREADS = 4
-MAX_TOTAL_PIXELS = MAX_CAMERAS * MAX_PIXELS  # of one request: a history must not multiply its memory
 
 
 @dataclass(frozen=True)
@@ -43,10 +40,8 @@ class EncodedImage:
 def decode_images(images: Sequence[EncodedImage]) -> list[NDArray[Any]]:
     """Return decoded images, in order.
 
-    Raises ImageError naming the first one that cannot be decoded, or when all together are too large.
+    Raises ImageError naming the first one that cannot be decoded.
     """
-    if len(images) > MAX_CAMERAS and (pixels := sum(map(_announced_pixels, images))) > MAX_TOTAL_PIXELS:
-        raise ImageError(f"images: found {pixels} pixels in all, expected {MAX_TOTAL_PIXELS} at most")
     encoded = [index for index, image in enumerate(images) if image.encoding != "raw"]
     # This thread decodes the first image, a pool the others: the libraries release the GIL.
     begun = {index: _decoding_pool().submit(_decode, images[index]) for index in encoded[1:]}
@@ -58,12 +53,12 @@ def decode_images(images: Sequence[EncodedImage]) -> list[NDArray[Any]]:
         wait([future for future in begun.values() if not future.cancel()])
 
 
-def _announced_pixels(image: EncodedImage) -> int:
-    """Return the pixels in an image's header; 0 for one that cannot be decoded or comes with its bytes."""
-    if image.encoding == "raw":
-        return 0
+def announced_pixels(encoding: str, message: CompressedImage | Image) -> int:
+    """Return the pixels that an image's header tells; 0 for one that cannot be decoded."""
+    if encoding == "raw":
+        return int(message.height * message.width)
     try:
-        height, width = _SIZES[image.encoding](image.message.data)
+        height, width = _SIZES[encoding](message.data)
     except ImageError:
         return 0
     return height * width

@@ -14,12 +14,12 @@ from sensor_msgs.msg import CompressedImage, Image
 from std_msgs.msg import Header
 
 from remote_inference.core.exchange import SCHEMA_VERSION_MAX, ImageFeature, Request, SessionOffer, no_rows
-from remote_inference.core.limits import MAX_TASK_LENGTH, find_length_problem
+from remote_inference.core.limits import DEFAULT_LIMITS, MAX_TASK_LENGTH, RequestLimits, find_length_problem
 from remote_inference.core.policy import Float32Array, PastStep, PolicyObservation
 from remote_inference.msg import Observation
 from remote_inference.wire.arrays import WireError, float32_field, from_float32_field
 from remote_inference.wire.history import ReadyImage, SensedStep, read_history, write_history
-from remote_inference.wire.image_decoding import EncodedImage, decode_images
+from remote_inference.wire.image_decoding import EncodedImage, announced_pixels, decode_images
 from remote_inference.wire.schema import require_schema_version
 
 _Images = dict[str, NDArray[Any]]
@@ -71,17 +71,21 @@ def observation_from_message(
     offer: SessionOffer,
     needed: Collection[str] | None = None,
     observation_steps: int = 1,
+    limits: RequestLimits = DEFAULT_LIMITS,
 ) -> PolicyObservation:
     """Return the decoded observation of the robot that made the offer.
 
     needed: the cameras to decode, None for all that the robot offers. observation_steps: the policy's.
+    limits: those of one request; nothing is decoded of one beyond them.
 
     States and prefixes are read-only views into the message. Raises WireError when the schema version, the
-    state, the prefixes or the number of steps or images differ from the offer, or the task is too long.
+    state, the prefixes or the number of steps or images differ from the offer, the task is too long, or the
+    request is beyond the limits.
     Raises ImageError, a WireError that names the feature, when an image has another format or cannot be
     decoded.
     """
     require_schema_version(message.schema_version, "observation")
+    _require_bytes(message, limits.size_bytes)
     if problem := find_length_problem("task", message.task, MAX_TASK_LENGTH):
         raise WireError(problem)
     state = from_float32_field(message.state, (len(offer.state_names),), "state")
@@ -94,8 +98,9 @@ def observation_from_message(
     history = read_history(message, offer.images, len(offer.state_names), observation_steps)
     for index, step in enumerate(history):
         _require_finite(step.state, offer.state_names, f"history_state[{index}]")
-    features = [feature for feature in offer.images if needed is None or feature.name in needed]
     arrived = [*(step.images for step in history), _pair_images(message, offer.images)]
+    _require_pixels(arrived, offer.images, limits.pixels)
+    features = [feature for feature in offer.images if needed is None or feature.name in needed]
     *past_images, images = _decode(arrived, features)
     return PolicyObservation(
         state=state,
@@ -161,6 +166,27 @@ def _pair_images(message: Observation, features: Sequence[ImageFeature]) -> dict
     _require_count(message.raw_images, raw, "raw_images")
     arrived = {feature.name: image for feature, image in zip(encoded, message.images, strict=True)}
     return arrived | {feature.name: image for feature, image in zip(raw, message.raw_images, strict=True)}
+
+
+def _require_bytes(message: Observation, most: int) -> None:
+    images = (message.images, message.raw_images, message.history_images, message.history_raw_images)
+    numbers = (message.state, message.prefix_model, message.prefix_robot, message.history_state)
+    found = len(message.extras)
+    found += sum(len(image.data) for field in images for image in field) + 4 * sum(map(len, numbers))
+    if found > most:
+        raise WireError(f"request: found {found} bytes, expected {most} at most (max_request_bytes)")
+
+
+def _require_pixels(
+    steps: Sequence[Mapping[str, ReadyImage]], features: Sequence[ImageFeature], most: int
+) -> None:
+    """Check the sizes in the headers of all images, also of those that are not to be decoded."""
+    encodings = {feature.name: feature.encoding for feature in features}
+    found = sum(
+        announced_pixels(encodings[name], image) for images in steps for name, image in images.items()
+    )
+    if found > most:
+        raise WireError(f"images: found {found} pixels in all, expected {most} at most (max_request_pixels)")
 
 
 def _require_finite(values: Float32Array, names: Sequence[str], what: str) -> None:

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Topic names and QoS of the package's own topics.
 
-Every topic uses KEEP_LAST, which rmw_zenoh maps to congestion control DROP: a stalled link drops a sample
-and blocks neither robot nor server. KEEP_ALL with RELIABLE would block.
+Every topic but one uses KEEP_LAST, which rmw_zenoh maps to congestion control DROP: a stalled link drops a
+sample and blocks neither robot nor server. KEEP_ALL with RELIABLE blocks: that is for a trainer's weights.
 """
 
 from __future__ import annotations
@@ -16,12 +16,20 @@ CHUNK_TOPIC = "remote_inference/chunk"
 STATE_TOPIC = "remote_inference/state"
 EXECUTED_TOPIC = "remote_inference/executed"
 HEARTBEAT_TOPIC = "remote_inference/heartbeat"
+DECISIONS_TOPIC = "remote_inference/decisions"
 WATCHDOG_TOPIC = "remote_inference/watchdog"
+# Relative to the node that takes weights.
+WEIGHTS_TOPIC = "weights"
+WEIGHTS_REPLIES_TOPIC = "weights_replies"
 # Absolute: all nodes of a ROS system report there.
 DIAGNOSTICS_TOPIC = "/diagnostics"
 
 # Observation and chunk: the request cycle recovers from a lost message, and an old message is worthless.
 EXCHANGE_QOS = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=1, reliability=ReliabilityPolicy.RELIABLE)
+# Who listens to a robot's chunks beside it, and does not look all the time.
+CHUNK_LISTENER_QOS = QoSProfile(
+    history=HistoryPolicy.KEEP_LAST, depth=100, reliability=ReliabilityPolicy.RELIABLE
+)
 # States: late joiners receive the newest message.
 LATCHED_QOS = QoSProfile(
     history=HistoryPolicy.KEEP_LAST,
@@ -33,7 +41,16 @@ EXECUTED_QOS = QoSProfile(
     history=HistoryPolicy.KEEP_LAST, depth=100, reliability=ReliabilityPolicy.BEST_EFFORT
 )
 # Sensors: only the newest message counts, and best effort matches every publisher.
+# A recorder that starts after the robot still gets the begin, without which nothing can be replayed.
+DECISIONS_QOS = QoSProfile(
+    history=HistoryPolicy.KEEP_LAST,
+    depth=256,
+    reliability=ReliabilityPolicy.RELIABLE,
+    durability=DurabilityPolicy.TRANSIENT_LOCAL,
+)
 SENSOR_QOS = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+# Several drivers may share a topic: a message of one must not replace the last one of another.
+JOINTS_QOS = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
 # Stops by value: none may be lost, and they may come in quick succession.
 STOP_QOS = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=10, reliability=ReliabilityPolicy.RELIABLE)
 COMMAND_QOS = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=1, reliability=ReliabilityPolicy.RELIABLE)
@@ -41,4 +58,9 @@ COMMAND_QOS = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=1, reliability=R
 HEARTBEAT_QOS = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=10, reliability=ReliabilityPolicy.RELIABLE)
 DIAGNOSTICS_QOS = QoSProfile(
     history=HistoryPolicy.KEEP_LAST, depth=10, reliability=ReliabilityPolicy.RELIABLE
+)
+# Weights: a trainer may wait for a slow network, and what is lost costs it a new link. A server may not wait.
+WEIGHTS_QOS = QoSProfile(history=HistoryPolicy.KEEP_ALL, reliability=ReliabilityPolicy.RELIABLE)
+WEIGHTS_REPLIES_QOS = QoSProfile(
+    history=HistoryPolicy.KEEP_LAST, depth=256, reliability=ReliabilityPolicy.RELIABLE
 )

@@ -16,7 +16,7 @@ from rclpy.serialization import serialize_message
 from sensor_msgs.msg import CompressedImage
 
 from remote_inference.core.exchange import ImageFeature, Request, SessionOffer
-from remote_inference.core.policy import PolicyObservation, PolicySpec
+from remote_inference.core.policy import PolicyError, PolicyObservation, PolicySpec
 from remote_inference.core.seeds import make_seed
 from remote_inference.core.server.manifest import Manifest
 from remote_inference.msg import Observation
@@ -30,13 +30,13 @@ from remote_inference.wire import (
     observation_to_message,
     request_from_message,
 )
-from remote_inference.wire.serialized import read_message
+from remote_inference.wire.cdr_view import view_message
 
 JPEG_QUALITY = 90  # the robots' default
 
 
 class RequestDecoder:
-    """Decodes requests for the worker. A request without a task gets the manifest's default task.
+    """Decodes requests for the worker. The manifest's default task and template make the instruction.
 
     Every observation gets a seed of its content: equal requests give equal seeds.
     """
@@ -45,23 +45,26 @@ class RequestDecoder:
         """spec: of the policy; images of cameras that it does not use are not decoded."""
         self._cameras = spec.image_shapes
         self._observation_steps = spec.observation_steps
-        self._default_task = manifest.default_task
-        self._pin_task = manifest.pin_task
+        self._manifest = manifest
 
-    def request(self, data: bytes) -> tuple[Request, Observation]:
-        """Return the request's identity and its message. Raises WireError for bytes that are none."""
-        message = read_message(data, Observation, "observation")
+    def request(self, data: bytes) -> tuple[Request, Any]:
+        """Return the request's identity and a view of its message. Raises WireError for other bytes."""
+        message = view_message(data, Observation, "observation")
         return request_from_message(message), message
 
     def observation(self, message: Any, offer: SessionOffer) -> PolicyObservation:
-        observation = observation_from_message(message, offer, self._cameras, self._observation_steps)
-        task = observation.task or self._default_task
-        if self._pin_task and task != self._default_task:  # may have changed since admission
-            raise WireError(f"task: found {task!r}, expected {self._default_task!r}, which is pinned")
+        observation = observation_from_message(
+            message, offer, self._cameras, self._observation_steps, self._manifest.limits
+        )
+        pinned = self._manifest.default_task
+        # The task may have changed since admission.
+        if self._manifest.pin_task and observation.task not in {"", pinned}:
+            raise WireError(f"task: found {observation.task!r}, expected {pinned!r}, which is pinned")
+        task = self._manifest.instruct(observation.task)
         return replace(observation, task=task, seed=make_seed(_content(message, task)))
 
 
-def _content(message: Observation, task: str) -> Iterator[Any]:
+def _content(message: Any, task: str) -> Iterator[Any]:
     """Yield what a request shows and asks, as it travelled: no ids and no clocks, which replays differ in."""
     yield task.encode()
     yield struct.pack("<QQ", message.inference_delay_steps, message.prefix_length)
@@ -70,6 +73,26 @@ def _content(message: Observation, task: str) -> Iterator[Any]:
     if message.history_steps:
         yield message.history_state
         yield from (image.data for image in (*message.history_images, *message.history_raw_images))
+
+
+def sample_requests(spec: PolicySpec, manifest: Manifest) -> Iterator[tuple[bytes, SessionOffer]]:
+    """Yield a sample of the training shapes, then one for each image size that the manifest names.
+
+    Raises PolicyError for image sizes of a policy that sees no images, and for a policy with more cameras
+    than a robot may offer.
+    """
+    if len(spec.image_shapes) > manifest.max_cameras:
+        found = f"found {manifest.max_cameras}, but policy {spec.name} has {len(spec.image_shapes)} cameras"
+        raise PolicyError(f"max_cameras: {found}")
+    if manifest.warmup_image_sizes and not spec.image_shapes:
+        sizes = ", ".join(f"{height} x {width}" for height, width in manifest.warmup_image_sizes)
+        raise PolicyError(
+            f"warmup_image_sizes: found {sizes}, expected none: policy {spec.name} has no images"
+        )
+    yield sample_request(spec, manifest.default_task)
+    for size in manifest.warmup_image_sizes:
+        shapes = {name: (*size, shape[2]) for name, shape in spec.image_shapes.items()}
+        yield sample_request(replace(spec, image_shapes=shapes), manifest.default_task)
 
 
 def sample_request(spec: PolicySpec, task: str) -> tuple[bytes, SessionOffer]:

@@ -4,25 +4,37 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from rclpy.exceptions import NameValidationException
 from rclpy.validate_full_topic_name import validate_full_topic_name
 from rclpy.validate_namespace import validate_namespace
 
-from remote_inference.core.exchange import ImageFeature, SessionOffer, SessionReply, StatusReply, in_namespace
+from remote_inference.core.exchange import (
+    ImageFeature,
+    SessionKind,
+    SessionOffer,
+    SessionReply,
+    StatusReply,
+    in_namespace,
+)
 from remote_inference.core.limits import (
     MAX_CAMERAS,
     MAX_NAME_LENGTH,
+    MAX_QUOTE_LENGTH,
     MAX_TASK_LENGTH,
     find_length_problem,
+    shorten,
 )
+from remote_inference.core.tags import parse_tags, write_tags
 from remote_inference.srv import GetStatus, OpenSession
 from remote_inference.wire.arrays import WireError
 from remote_inference.wire.images import require_possible_sizes
 from remote_inference.wire.qos import CHUNK_TOPIC, OBSERVATION_TOPIC
 
 _ENCODINGS = ("jpeg", "png", "raw")
+_LISTS = ("action_names", "state_names", "action_units", "state_units")
 
 
 def offer_to_request(offer: SessionOffer) -> OpenSession.Request:
@@ -44,6 +56,11 @@ def offer_to_request(offer: SessionOffer) -> OpenSession.Request:
         task=offer.task,
         wants_rtc=offer.wants_rtc,
         max_observation_steps=offer.max_observation_steps,
+        tags=list(write_tags(offer.tags)),
+        state_units=list(offer.state_units),
+        action_units=list(offer.action_units),
+        kind=offer.kind.value,
+        refuses_weight_updates=not offer.accepts_weight_updates,
     )
 
 
@@ -51,8 +68,9 @@ def offer_from_request(request: OpenSession.Request) -> SessionOffer:
     """Return the offer in a request.
 
     Raises WireError when the namespace is invalid or too long for our topics, a text is too long, the image
-    fields differ in length, there are too many or one twice, or an encoding is unknown. Raises ImageError, a
-    WireError, when an image is too large to decode.
+    fields differ in length, there are too many or one twice, an encoding or the kind is unknown, or a tag is
+    refused.
+    Raises ImageError, a WireError, when an image is too large to decode.
     """
     _require_lengths(request)
     _require_namespace(request.robot_namespace)
@@ -72,6 +90,11 @@ def offer_from_request(request: OpenSession.Request) -> SessionOffer:
                 f"expected one of {', '.join(_ENCODINGS)}"
             )
     require_possible_sizes(images)
+    _require_units(request)
+    try:
+        tags = parse_tags(request.tags)
+    except ValueError as error:
+        raise WireError(f"tags: {error}") from error
     return SessionOffer(
         client=request.client,
         client_instance_id=request.client_instance_id,
@@ -86,6 +109,11 @@ def offer_from_request(request: OpenSession.Request) -> SessionOffer:
         task=request.task,
         wants_rtc=request.wants_rtc,
         max_observation_steps=max(1, request.max_observation_steps),
+        tags=tags,
+        state_units=tuple(request.state_units),
+        action_units=tuple(request.action_units),
+        kind=_kind_of(request),
+        accepts_weight_updates=not request.refuses_weight_updates,
     )
 
 
@@ -94,12 +122,30 @@ def _require_lengths(request: OpenSession.Request) -> None:
         field: getattr(request, field)
         for field in ("client", "client_instance_id", "robot_namespace", "robot_type")
     }
-    for field in ("action_names", "state_names", "image_features", "image_encodings"):
+    for field in (*_LISTS, "image_features", "image_encodings"):
         names |= {f"{field}[{index}]": name for index, name in enumerate(getattr(request, field))}
     problems = [find_length_problem(field, name, MAX_NAME_LENGTH) for field, name in names.items()]
     problems.append(find_length_problem("task", request.task, MAX_TASK_LENGTH))
     if problem := next(filter(None, problems), ""):
         raise WireError(problem)
+
+
+def _kind_of(request: OpenSession.Request) -> SessionKind:
+    """Return the kind in a request; robots of earlier releases say none."""
+    try:
+        return SessionKind(request.kind) if request.kind else SessionKind.ROBOT
+    except ValueError:
+        expected = f"expected one of {', '.join(kind.value for kind in SessionKind)}"
+        raise WireError(f"kind: found {shorten(request.kind, MAX_QUOTE_LENGTH)!r}, {expected}") from None
+
+
+def _require_units(request: OpenSession.Request) -> None:
+    for what in ("state", "action"):
+        names, units = (len(getattr(request, f"{what}_{kind}")) for kind in ("names", "units"))
+        if units not in {0, names}:
+            raise WireError(
+                f"{what}_units: found {units} entries, expected none or {names}, one for each of {what}_names"
+            )
 
 
 def _require_cameras(names: Sequence[str]) -> None:
@@ -137,6 +183,7 @@ def reply_to_response(reply: SessionReply) -> OpenSession.Response:
         observation_steps=reply.observation_steps,
         trained_fps=float(reply.trained_fps),
         rtc=reply.rtc,
+        continuation=reply.continuation,
         serving_mode=reply.serving_mode,
         policy_name=reply.policy_name,
         policy_revision=reply.policy_revision,
@@ -150,7 +197,9 @@ def reply_to_response(reply: SessionReply) -> OpenSession.Response:
 
 def status_from_response(response: GetStatus.Response) -> StatusReply:
     """Return what a robot reads in a response to GetStatus."""
-    return StatusReply(response.status.accepting, tuple(response.status.image_features))
+    status = response.status
+    response_ms = status.response_ms if math.isfinite(status.response_ms) else 0.0
+    return StatusReply(status.accepting, tuple(status.image_features), max(0.0, response_ms) / 1e3)
 
 
 def reply_from_response(response: OpenSession.Response) -> SessionReply:
@@ -168,6 +217,7 @@ def reply_from_response(response: OpenSession.Response) -> SessionReply:
         observation_steps=max(1, response.observation_steps),
         trained_fps=response.trained_fps,
         rtc=response.rtc,
+        continuation=response.continuation,
         serving_mode=response.serving_mode,
         policy_name=response.policy_name,
         policy_revision=response.policy_revision,

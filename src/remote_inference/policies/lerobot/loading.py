@@ -18,7 +18,7 @@ from remote_inference.core.fingerprint import make_fingerprint
 from remote_inference.core.policy import Continuation, DeviceError, PolicyError, PolicySpec
 from remote_inference.core.server.manifest import ModelSource
 from remote_inference.policies.lerobot.checkpoint import CONFIG_FILE, Checkpoint
-from remote_inference.policies.lerobot.options import LeRobotOptions, Names, find_names
+from remote_inference.policies.lerobot.options import LeRobotOptions, Names, find_names, find_units
 from remote_inference.policies.lerobot.policy import LeRobotPolicy, free
 from remote_inference.policies.lerobot.processors import STATE, Features, PairMaker
 
@@ -51,6 +51,7 @@ def load_checkpoint(checkpoint: Checkpoint, source: ModelSource, options: LeRobo
             trained_fps=names.fps,
             observation_steps=features.steps or 1,
             continuation=Continuation.GUIDANCE if continues else Continuation.NONE,
+            units=find_units(options, checkpoint.folder, names),
         )
         return LeRobotPolicy(network, spec, pairs, noise_shape(config) if noise_shape else None)
     except BaseException:

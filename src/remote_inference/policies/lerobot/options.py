@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,6 +14,7 @@ from pydantic import Field
 from remote_inference.core.document import Document, DocumentError, parse_json
 from remote_inference.core.document_problems import show_value
 from remote_inference.core.policy import PolicyError
+from remote_inference.policies.trained_policy import UNITS, Unit
 
 
 class LeRobotOptions(Document):
@@ -33,6 +35,7 @@ class LeRobotOptions(Document):
             gt=0, allow_inf_nan=False, description="control rate of the training data [Hz]; before dataset's"
         ),
     ] = None
+    units: Annotated[Mapping[str, Unit], UNITS] = {}
     language_model: Annotated[
         str,
         Field(
@@ -92,6 +95,19 @@ def find_names(options: LeRobotOptions, folder: Path, state_dim: int | None, act
         find("action_names", options.action_names, "action", action_dim),
         float(fps),
     )
+
+
+def find_units(options: LeRobotOptions, folder: Path, names: Names) -> dict[str, str]:
+    """Return the units by name that the options say, or else the data set, if this package wrote it."""
+    found: dict[str, str] = {}
+    if options.dataset:
+        features = _read_data_set(folder / options.dataset)["features"]
+        for feature, known in (("observation.state", names.state), ("action", names.action)):
+            units = features.get(feature, {}).get("units")
+            if isinstance(units, list) and len(units) == len(known):
+                said = zip(known, units, strict=True)
+                found |= {name: unit for name, unit in said if isinstance(unit, str) and unit}
+    return found | dict(options.units)
 
 
 def _check_names(where: str, names: tuple[str, ...], count: int | None) -> tuple[str, ...]:

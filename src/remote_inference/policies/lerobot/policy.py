@@ -77,6 +77,13 @@ class LeRobotPolicy:
             raise
         return [chunks[index] for index in range(len(batch))]
 
+    def weights(self) -> Mapping[str, torch.Tensor]:
+        tensors: Mapping[str, torch.Tensor] = self._network.state_dict()
+        return tensors
+
+    def check_weights(self) -> None:
+        """Do nothing: the processors' statistics are not among the weights."""
+
     def reset(self) -> None:
         self._network.reset()
 

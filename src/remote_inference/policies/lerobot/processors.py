@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import copy
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -76,6 +77,7 @@ class PairMaker:
         """tokenizer: of the step that has one, or None. Raises PolicyError naming file and step."""
         self.device = device
         self._features = features
+        self._turn = threading.Lock()
         self._pre = _Blueprint(
             checkpoint.pre,
             {
@@ -89,7 +91,7 @@ class PairMaker:
 
     def make_processors(self, rtc_rows: int) -> LeRobotProcessors:
         """Return the processors of a session; rtc_rows: most rows of a prefix that are continued, 0: none."""
-        return LeRobotProcessors(self._make(), self._features, self.device, rtc_rows)
+        return LeRobotProcessors(self._make(), self._features, self.device, rtc_rows, self._turn)
 
     def _make(self) -> tuple[Any, Any]:
         """Return a new pre- and postprocessor, which share the state that relative actions refer to."""
@@ -118,18 +120,29 @@ class LeRobotProcessors:
     """The pair of one session."""
 
     def __init__(
-        self, pair: tuple[Any, Any], features: Features, device: torch.device, rtc_rows: int
+        self,
+        pair: tuple[Any, Any],
+        features: Features,
+        device: torch.device,
+        rtc_rows: int,
+        turn: threading.Lock,
     ) -> None:
-        """rtc_rows: most rows of a prefix that the policy continues; 0: it continues none."""
+        """rtc_rows: most rows of a prefix that the policy continues; 0: it continues none.
+
+        turn: of all pairs, for LeRobot's preprocessor: they share its tokenizer, which one thread may use.
+        """
         self._pre, self._post = pair
         self._features = features
         self._device = device
         self._rtc_rows = rtc_rows
+        self._turn = turn
         relative = _find(self._pre, RelativeActionsProcessorStep)
         self._relative = relative if relative is not None and relative.enabled else None
 
     def pre(self, observation: PolicyObservation) -> LeRobotInput:
-        prepared = self._pre(self._prepare(observation))
+        arrays = self._prepare(observation)
+        with self._turn:
+            prepared = self._pre(arrays)
         batch = {
             key: value
             for key, value in prepared.items()

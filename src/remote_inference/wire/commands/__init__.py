@@ -13,7 +13,7 @@ from remote_inference.core.operator_inputs import TakeoverInput
 from remote_inference.wire.commands.reader import CommandReader
 from remote_inference.wire.commands.writer import CommandWriter
 
-__all__ = ["CommandReader", "CommandWriter", "make_command_reader", "make_command_writer"]
+__all__ = ["CommandReader", "CommandWriter", "make_command_reader", "make_command_writer", "make_sink_reader"]
 
 
 def make_command_writer(sink: CommandSink, contract: Contract) -> CommandWriter:
@@ -25,4 +25,10 @@ def make_command_writer(sink: CommandSink, contract: Contract) -> CommandWriter:
 def make_command_reader(takeover: TakeoverInput, contract: Contract) -> CommandReader:
     """Return the reader of a person's commands."""
     reader: type[CommandReader] = TAKEOVER_INTERFACES.get(takeover.type)
-    return reader(takeover.topic, contract)
+    return reader(takeover.topic, contract.actions.kind, contract.actions.names)
+
+
+def make_sink_reader(sink: CommandSink, contract: Contract) -> CommandReader:
+    """Return the reader of what the robot sends to a controller."""
+    reader: type[CommandReader] = pkgutil.resolve_name(sink.interface.reader)
+    return reader(sink.topic, contract.actions.kind, sink.names)

@@ -4,13 +4,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from builtin_interfaces.msg import Time
 from numpy.typing import NDArray
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Header
 
-from remote_inference.core.contract import Contract
+from remote_inference.core.command_interfaces import Kind
 from remote_inference.core.contract_sections import StateSource
 from remote_inference.wire.arrays import float64_field
 from remote_inference.wire.commands.reader import CommandReader
@@ -30,17 +32,14 @@ class JointStateWriter(CommandWriter):
 
 
 class JointStateReader(CommandReader):
-    """A leader arm or a teleoperation node: joints by the names of the actions, others are ignored."""
+    """Joints by the names of the actions, others are ignored."""
 
     message_type = JointState
 
-    def __init__(self, topic: str, contract: Contract) -> None:
-        super().__init__(topic, contract)
-        actions = contract.actions
+    def __init__(self, topic: str, kind: Kind, names: Sequence[str]) -> None:
+        super().__init__(topic, kind, names)
         self._joints = JointReader(
-            StateSource(
-                topic=topic, type="sensor_msgs/msg/JointState", field=actions.kind, names=actions.names
-            )
+            StateSource(topic=topic, type="sensor_msgs/msg/JointState", field=kind, names=tuple(names))
         )
 
     def read(self, message: JointState) -> NDArray[np.float64]:

@@ -24,16 +24,12 @@ class ArrayWriter(CommandWriter):
 
 
 class ArrayReader(CommandReader):
-    """One value for each action, in the contract's order."""
+    """One value for each name."""
 
     message_type = Float64MultiArray
 
     def read(self, message: Float64MultiArray) -> NDArray[np.float64]:
-        names = self._actions.names
+        names = self._names
         if len(message.data) != len(names):
             raise self._error(f"found {len(message.data)} values, expected {len(names)}: {', '.join(names)}")
-        values: NDArray[np.float64] = np.frombuffer(message.data, np.float64)
-        if not np.isfinite(values).all():
-            odd = int(np.argmin(np.isfinite(values)))
-            raise self._error(f"found {names[odd]} = {values[odd]}, expected finite values")
-        return values
+        return self._require_finite(np.frombuffer(message.data, np.float64))

@@ -11,6 +11,7 @@ from builtin_interfaces.msg import Duration, Time
 from numpy.typing import NDArray
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
+from remote_inference.wire.commands.reader import CommandReader
 from remote_inference.wire.commands.writer import CommandWriter
 
 
@@ -34,6 +35,23 @@ class TrajectoryWriter(CommandWriter):
                 for index, row in enumerate(rows)
             ],
         )
+
+
+class TrajectoryReader(CommandReader):
+    """The first point of a trajectory: what the robot commands now. Joints are taken by name."""
+
+    message_type = JointTrajectory
+
+    def read(self, message: JointTrajectory) -> NDArray[np.float64]:
+        if not message.points:
+            raise self._error("found a trajectory without points, expected one at least")
+        positions = message.points[0].positions
+        if len(positions) != len(message.joint_names):
+            raise self._error(f"found {len(positions)} positions for {len(message.joint_names)} joints")
+        found = dict(zip(message.joint_names, positions, strict=True))
+        if missing := [name for name in self._names if name not in found]:
+            raise self._error(f"found no {', '.join(missing)} in {', '.join(found)}")
+        return self._require_finite(np.array([found[name] for name in self._names]))
 
 
 def _duration(duration_ns: int) -> Duration:

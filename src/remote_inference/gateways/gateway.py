@@ -1,0 +1,57 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What a server and a gateway expect of each other. Clients of a gateway are sessions like all others."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from remote_inference.core.exchange import SessionOffer
+from remote_inference.core.policy import PolicySpec
+from remote_inference.core.server.manifest import Manifest
+from remote_inference.core.server.session import Link, Session
+
+
+class GatewayError(Exception):
+    """A gateway cannot be opened; the message names its section, what was found and expected."""
+
+
+class Refused(Exception):  # noqa: N818  an answer, not a fault
+    """A session is not granted; the message is the admission rule's reason."""
+
+
+class Host(Protocol):
+    """A server as a gateway sees it. Any thread may call it."""
+
+    @property
+    def manifest(self) -> Manifest:
+        """The manifest, paths absolute."""
+
+    @property
+    def spec(self) -> PolicySpec:
+        """The policy that is served."""
+
+    def admit(self, offer: SessionOffer, link: Link) -> Session:
+        """Open a session. Raises Refused, and whatever the policy raises when it makes processors."""
+
+    def deposit(self, session: Session, data: bytes) -> None:
+        """Take a serialized Observation of a session; the answer leaves by the session's link."""
+
+    def end(self, session: Session, reason: str) -> None:
+        """Forget a session whose client has left; one that has ended already is no error."""
+
+    def find_refusal(self) -> str:
+        """Return why no client is admitted now, or an empty string."""
+
+    def record_refusal(self, session: Session, seq_id: int, episode_id: int, problem: str) -> None:
+        """Record a request that the gateway cannot hand on, in the request log and the metrics."""
+
+    def fail(self, error: Exception) -> None:
+        """End the server: the gateway cannot go on."""
+
+
+class Gateway(Protocol):
+    """An open gateway, with threads of its own."""
+
+    def close(self) -> bool:
+        """End its connections and sessions, and free the port; return False when that takes too long."""

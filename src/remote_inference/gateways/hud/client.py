@@ -1,0 +1,139 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""An agent's side of HUD's wire `openpi/0`: a simulated robot that somebody else serves. Blocking calls."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Mapping
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any
+
+import websockets
+from typing_extensions import Self
+from websockets.sync.client import connect
+
+from remote_inference.core.document_problems import show_value
+from remote_inference.core.limits import shorten
+from remote_inference.core.policy import Float32Array
+from remote_inference.errors import UserError
+from remote_inference.wire import WireError
+from remote_inference.wire.openpi import MAX_FRAME_BYTES, pack, unpack_map
+
+MAX_ANSWER_BYTES = 1 << 24
+MAX_REASON = 500  # characters of what a bridge says went wrong
+
+
+class HudError(UserError):
+    """A HUD bridge does not answer, or answers what cannot be used."""
+
+
+class HudControl:
+    """A bridge's control channel: a line of JSON-RPC for each call; a context manager."""
+
+    def __init__(self, host: str, port: int, timeout_s: float) -> None:
+        """Connect. Raises HudError when nobody listens."""
+        self._place = f"HUD control channel {host}:{port}"
+        try:
+            self._socket = socket.create_connection((host, port), timeout_s)
+        except OSError as error:
+            raise HudError(f"{self._place}: {error.strerror or error}") from error
+        self._file = self._socket.makefile("rwb")
+        self._calls = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._socket.close()
+
+    def call(self, method: str, **params: Any) -> Mapping[str, Any]:
+        """Return a call's result. Raises HudError for an error, no answer in time, or no result."""
+        self._calls += 1
+        request = {"jsonrpc": "2.0", "id": self._calls, "method": method, "params": params}
+        try:
+            self._file.write(json.dumps(request).encode() + b"\n")
+            self._file.flush()
+            line = self._file.readline(MAX_ANSWER_BYTES)
+            answer = json.loads(line) if line else None
+        except (OSError, ValueError, RecursionError) as error:
+            raise HudError(f"{self._place}: {method}: {error}") from error
+        if not isinstance(answer, dict):
+            raise HudError(f"{self._place}: {method}: found {show_value(answer)}, expected an answer")
+        if "error" in answer:
+            found = answer["error"]
+            told = found.get("message", found) if isinstance(found, dict) else found
+            raise HudError(f"{self._place}: {method}: {shorten(str(told), MAX_REASON)}")
+        result = answer.get("result")
+        if not isinstance(result, dict):
+            raise HudError(f"{self._place}: {method}: found {show_value(result)}, expected a map")
+        return result
+
+
+class HudRobot:
+    """A bridge's WebSocket, bound to one episode; a context manager."""
+
+    def __init__(self, url: str, token: str | None, timeout_s: float) -> None:
+        """Connect and claim an episode. timeout_s: of each answer. Raises HudError when that fails."""
+        self._url = url
+        self._timeout_s = timeout_s
+        with ExitStack() as opened:
+            try:
+                self._socket = opened.enter_context(
+                    connect(
+                        url,
+                        max_size=MAX_FRAME_BYTES,
+                        open_timeout=timeout_s,
+                        compression=None,
+                        ping_interval=None,
+                    )
+                )
+            except (OSError, websockets.WebSocketException, ValueError) as error:
+                raise HudError(f"{url}: {error}") from error
+            self._read()  # metadata
+            self._send({"claim": token})
+            self._opened = opened.pop_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._opened.close()
+
+    def observe(self) -> dict[str, Any]:
+        """Return the next observation. Raises HudError when none comes in time, or an error instead."""
+        return self._read()
+
+    def act(self, row: Float32Array) -> None:
+        """Send one action `[A]`; an observation follows."""
+        self._send({"actions": row})
+
+    def send_chunk(self, rows: Float32Array, obs_index: int) -> None:
+        """Send a chunk `[H, A]` for an observation, in real time."""
+        self._send({"actions": rows, "obs_index": obs_index})
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            message = self._socket.recv(self._timeout_s)
+        except TimeoutError as error:
+            raise HudError(f"{self._url}: nothing within {self._timeout_s:g} s") from error
+        except websockets.ConnectionClosed as error:
+            raise HudError(f"{self._url}: the connection has ended: {error}") from error
+        if isinstance(message, str):
+            raise HudError(f"{self._url}: {shorten(message, MAX_REASON)}")
+        try:
+            return unpack_map(message)
+        except WireError as error:
+            raise HudError(f"{self._url}: {error}") from error
+
+    def _send(self, message: Mapping[str, Any]) -> None:
+        try:
+            self._socket.send(pack(message))
+        except websockets.ConnectionClosed as error:
+            raise HudError(f"{self._url}: the connection has ended: {error}") from error

@@ -1,0 +1,231 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Serves an environment to HUD's agents: a WebSocket for frames, and a control channel for episodes.
+
+The wire is HUD's `openpi/0`: metadata; then the agent's claim; then observations and actions by turns, or in
+real time observations at the control rate and chunks whenever they come. A text frame is an error. The
+control channel takes a line of JSON-RPC for each call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import websockets
+from websockets.asyncio.server import Server, ServerConnection, serve
+
+from remote_inference.errors import UserError
+from remote_inference.gateways.hud.episode import Frame, HudEnvironment
+from remote_inference.wire import WireError
+from remote_inference.wire.openpi import pack, unpack_map
+
+Result = TypeVar("Result")
+
+PORT_ANNOUNCEMENT = "HUD_SIM_PORT="  # HUD's endpoint looks for it in a process's output
+CLAIM_TIMEOUT_S = 30.0
+ACTION_TIMEOUT_S = 30.0
+SEND_TIMEOUT_S = 10.0
+MAX_FRAME_BYTES = 1 << 24  # of what an agent sends: a chunk has a few kilobytes
+MAX_CALL_BYTES = 1 << 20
+
+
+class HudServer:
+    """One environment on one WebSocket port and one control port.
+
+    Every touch of the environment is made by one thread, which has made it.
+    """
+
+    def __init__(
+        self, make: Callable[[], HudEnvironment], *, real_time: bool, host: str = "127.0.0.1"
+    ) -> None:
+        self._make = make
+        self._real_time = real_time
+        self._host = host
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="hud_environment")
+        self._bound: ServerConnection | None = None
+        self._hud: HudEnvironment | None = None
+        self.url = ""
+
+    async def run(
+        self, announce: Callable[[int], None], stop: asyncio.Event, port: int = 0, control_port: int = 0
+    ) -> None:
+        """Serve until `stop`. announce: called with the control channel's port when all is up.
+
+        port: of the WebSocket; a port of 0 stands for any free one. Raises UserError for a port that is taken
+        and what making the environment raises.
+        """
+        self._hud = await self._touch(self._make)
+        try:
+            await self._listen(announce, stop, port, control_port)
+        except OSError as error:
+            raise UserError(f"cannot listen on {self._host}: {error.strerror or error}") from error
+        finally:
+            await self._touch(self._hud.close)
+            self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def _listen(
+        self, announce: Callable[[int], None], stop: asyncio.Event, port: int, control_port: int
+    ) -> None:
+        async with serve(
+            self._serve_agent,
+            self._host,
+            port,
+            max_size=MAX_FRAME_BYTES,
+            compression=None,
+            ping_interval=None,  # a reset may block an agent's loop for minutes
+        ) as server:
+            self.url = f"ws://{self._host}:{_port_of(server)}"
+            control = await asyncio.start_server(
+                self._serve_control, self._host, control_port, limit=MAX_CALL_BYTES
+            )
+            announce(control.sockets[0].getsockname()[1])
+            try:
+                await stop.wait()
+            finally:
+                control.close()
+
+    @property
+    def _environment(self) -> HudEnvironment:
+        assert self._hud is not None, "`run` makes it before it serves"
+        return self._hud
+
+    async def _touch(self, call: Callable[[], Result]) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call)
+
+    # -- an agent ------------------------------------------------------------------------------------------
+
+    async def _serve_agent(self, agent: ServerConnection) -> None:
+        try:
+            await _send(agent, {"claim_required": True, "protocol": "openpi/0"})
+            claim = _read(await asyncio.wait_for(agent.recv(), CLAIM_TIMEOUT_S))
+            if "claim" not in claim or not isinstance(claim["claim"], str | None):
+                raise UserError('the first frame: found no claim, expected {"claim": token or null}')
+            frame = await self._touch(lambda: self._environment.bind(claim["claim"]))
+            if self._bound is not None:
+                raise UserError("the episode already has an agent")
+            self._bound = agent
+            try:
+                await (self._play(agent, frame) if self._real_time else self._take_turns(agent, frame))
+            finally:
+                self._bound = None
+        except websockets.ConnectionClosed:
+            pass
+        except asyncio.TimeoutError:
+            await _refuse(agent, "robot env: timed out waiting for the agent")
+        except (UserError, WireError) as error:
+            await _refuse(agent, str(error))
+
+    async def _take_turns(self, agent: ServerConnection, frame: Frame) -> None:
+        await _send(agent, frame)
+        while not frame["terminated"]:
+            action = _actions(_read(await asyncio.wait_for(agent.recv(), ACTION_TIMEOUT_S)))
+            frame = await self._touch(lambda action=action: self._environment.act(action))  # type: ignore[misc]
+            await _send(agent, frame)
+        await agent.wait_closed()
+
+    async def _play(self, agent: ServerConnection, frame: Frame) -> None:
+        """Run the clock, and take chunks whenever they come, until the episode or the connection ends."""
+        await _send(agent, await self._touch(lambda: self._environment.describe(frame)))
+        chunks = asyncio.create_task(self._take_chunks(agent))
+        try:
+            loop = asyncio.get_running_loop()
+            period_s = 1.0 / self._environment.contract["control_rate"]
+            due_s = loop.time() + period_s
+            while not frame["terminated"] and not chunks.done():
+                await asyncio.wait([chunks], timeout=max(0.0, due_s - loop.time()))
+                due_s = max(due_s + period_s, loop.time())  # a late tick delays the others, as a slow clock
+                frame = await self._touch(self._environment.tick)
+                await _send(agent, frame)
+            if chunks.done():
+                chunks.result()  # raises what was wrong with a chunk
+        finally:
+            chunks.cancel()
+            with suppress(asyncio.CancelledError, UserError, WireError, websockets.ConnectionClosed):
+                await chunks
+
+    async def _take_chunks(self, agent: ServerConnection) -> None:
+        while True:
+            message = _read(await agent.recv())
+            rows, index = _actions(message), message.get("obs_index")
+            if index is not None and not isinstance(index, int):
+                raise UserError(f"obs_index: found {type(index).__name__}, expected an integer")
+            await self._touch(lambda rows=rows, index=index: self._environment.take_chunk(rows, index))  # type: ignore[misc]
+
+    # -- the control channel -------------------------------------------------------------------------------
+
+    async def _serve_control(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError, asyncio.IncompleteReadError):
+            while line := await self._read_line(reader):
+                writer.write(json.dumps(await self._answer(line)).encode() + b"\n")
+                await writer.drain()
+        writer.close()
+
+    @staticmethod
+    async def _read_line(reader: asyncio.StreamReader) -> bytes:
+        """Return the next line; nothing at the end, or after a line that is too long."""
+        try:
+            return await reader.readline()
+        except ValueError:  # longer than the stream's limit
+            return b""
+
+    async def _answer(self, line: bytes) -> dict[str, Any]:
+        number: Any = None
+        try:
+            call = json.loads(line)
+            if not isinstance(call, dict) or not isinstance(call.get("method"), str):
+                raise UserError("found no method, expected a call of JSON-RPC 2.0")
+            number, params = call.get("id"), call.get("params") or {}
+            if not isinstance(params, dict):
+                raise UserError(f"params: found {type(params).__name__}, expected an object")
+            result = await self._call(call["method"], params)
+        except (UserError, TypeError, ValueError, RecursionError) as error:
+            return {"jsonrpc": "2.0", "id": number, "error": {"code": -32000, "message": str(error)}}
+        return {"jsonrpc": "2.0", "id": number, "result": result}
+
+    async def _call(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        hud = self._environment
+        if method == "url":
+            return {"url": self.url}
+        if method == "contract":
+            return {"contract": hud.contract}
+        if method == "capabilities":
+            name = params.get("name", "robot")
+            found = {"name": name, "protocol": "openpi/0", "url": self.url}
+            return {"capabilities": [{**found, "params": {"contract": hud.contract}}]}
+        if method == "reset":
+            return await self._touch(lambda: hud.claim(**params))
+        if method == "result":
+            return await self._touch(lambda: hud.release(params.get("token")))
+        raise UserError(f"found method {method!r}, expected capabilities, contract, reset, result or url")
+
+
+def _port_of(server: Server) -> int:
+    return int(next(iter(server.sockets)).getsockname()[1])
+
+
+async def _send(agent: ServerConnection, frame: Frame) -> None:
+    await asyncio.wait_for(agent.send(pack(frame)), SEND_TIMEOUT_S)
+
+
+async def _refuse(agent: ServerConnection, reason: str) -> None:
+    with suppress(websockets.ConnectionClosed, asyncio.TimeoutError):
+        await asyncio.wait_for(agent.send(reason), SEND_TIMEOUT_S)  # a text frame is the wire's error
+        await asyncio.wait_for(agent.close(1011, reason[:100]), SEND_TIMEOUT_S)
+
+
+def _read(message: str | bytes) -> dict[str, Any]:
+    """Return an agent's frame. Raises UserError for one that cannot be read."""
+    if isinstance(message, str):
+        raise UserError("found a text frame, expected msgpack")
+    return unpack_map(message)
+
+
+def _actions(message: dict[str, Any]) -> Any:
+    if "actions" not in message:
+        raise UserError(f"found a frame with {', '.join(map(str, message)) or 'nothing'}, expected actions")
+    return message["actions"]
