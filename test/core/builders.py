@@ -41,12 +41,16 @@ def ns(seconds: float) -> int:
     return round(seconds * 1e9)
 
 
-def contract_document(kind: str = "position", fps: float = FPS) -> dict[str, Any]:
-    """Return a valid contract as YAML would give it; tests break one key of it."""
+def contract_document(kind: str = "position", fps: float = FPS, ticks_per_row: int = 1) -> dict[str, Any]:
+    """Return a valid contract as YAML would give it; tests break one key of it.
+
+    fps: of the policy's rows. ticks_per_row: of control.
+    """
     limit = {"min": -LIMIT, "max": LIMIT, "max_velocity": MAX_STEP * fps}
     return {
         "robot_type": "two_joints",
-        "fps": fps,
+        "fps": fps * ticks_per_row,
+        **({"policy_fps": fps} if ticks_per_row > 1 else {}),
         "task": "wave",
         "state": [
             {
@@ -63,8 +67,8 @@ def contract_document(kind: str = "position", fps: float = FPS) -> dict[str, Any
     }
 
 
-def make_contract(kind: str = "position", fps: float = FPS) -> Contract:
-    return parse_document(contract_document(kind, fps), Contract, "test.contract.yaml")
+def make_contract(kind: str = "position", fps: float = FPS, ticks_per_row: int = 1) -> Contract:
+    return parse_document(contract_document(kind, fps, ticks_per_row), Contract, "test.contract.yaml")
 
 
 def make_config(**changes: Any) -> RobotConfig:

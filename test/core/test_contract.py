@@ -12,6 +12,7 @@ import pytest
 import yaml
 from builders import CAMERA, JOINT_TRAJECTORY, JOINTS, contract_document, make_contract
 
+from remote_inference.core.admission import make_offer
 from remote_inference.core.contract import Contract, load_contract
 from remote_inference.core.document import DocumentError, parse_document
 
@@ -65,6 +66,33 @@ def test_an_action_has_the_unit_of_its_kind_unless_its_limit_names_another(kind:
 
 def test_rename_gives_the_policys_word():
     assert [image.name for image in make_contract().image_features] == [CAMERA]
+
+
+def test_rename_gives_the_policys_word_for_joints_and_leaves_the_robots():
+    document = contract_document()
+    document["state"].append({**document["state"][0], "field": "velocity"})
+    document["rename"] |= {"joints.shoulder": "shoulder.pos", "joints.elbow.velocity": "elbow.vel"}
+    contract = parse_document(document, Contract, "f")
+    assert contract.state_names == ("shoulder", "elbow", "shoulder.velocity", "elbow.velocity")
+    assert contract.policy_state_names == ("shoulder.pos", "elbow", "shoulder.velocity", "elbow.vel")
+    assert contract.actions.names == ("shoulder", "elbow")
+    assert contract.policy_action_names == ("shoulder.pos", "elbow")
+    offer = make_offer(contract)
+    assert offer.state_names == contract.policy_state_names
+    assert offer.action_names == contract.policy_action_names
+
+
+@pytest.mark.parametrize(
+    ("rename", "words"),
+    [
+        ({"joints.wrist": "wrist.pos"}, "rename has joints.wrist, expected keys of"),
+        ({"joints.shoulder": "elbow"}, "state names after rename: elbow found more than once"),
+        ({"joints.shoulder": ""}, "at least 1 character"),
+    ],
+)
+def test_joints_that_are_not_there_or_become_one_are_refused(rename: dict[str, str], words: str):
+    with pytest.raises(DocumentError, match=words):
+        parse_document({**contract_document(), "rename": rename}, Contract, "f")
 
 
 @pytest.mark.parametrize(
@@ -134,6 +162,18 @@ def takeover(**values: Any) -> Change:
     return lambda d: d.update(takeover={"topic": "teleop", "type": "sensor_msgs/msg/JointState", **values})
 
 
+@pytest.mark.parametrize(
+    ("fps", "policy_fps", "ticks"),
+    [(30, None, 1), (30, 30, 1), (100, 10, 10), (100, 33.333, 3), (7.5, 2.5, 3)],
+)
+def test_a_row_of_the_policy_lasts_whole_ticks(fps: float, policy_fps: float | None, ticks: int):
+    document = contract_document() | {"fps": fps, "policy_fps": policy_fps}
+    contract = parse_document(document, Contract, "f")
+    assert contract.ticks_per_row == ticks
+    assert contract.row_fps == fps / ticks
+    assert contract.interpolation == "linear"
+
+
 BAD: list[tuple[Change, str, list[str]]] = [
     (lambda d: d.pop("robot_type"), "robot_type", ["missing"]),
     (lambda d: d.pop("actions"), "actions", ["missing"]),
@@ -144,6 +184,10 @@ BAD: list[tuple[Change, str, list[str]]] = [
     (lambda d: d.update(fps=float("nan")), "fps", ["nan"]),
     (lambda d: d.update(fps=float("inf")), "fps", ["inf", "finite"]),
     (lambda d: d.update(fps="30"), "fps", ["'30'", "number"]),
+    (lambda d: d.update(fps=100, policy_fps=30), "", ["policy_fps: found 30 with fps 100", "25 or 33.3333"]),
+    (lambda d: d.update(fps=30, policy_fps=60), "", ["policy_fps: found 60", "whole number, such as 30"]),
+    (lambda d: d.update(fps=30, policy_fps=0), "policy_fps", ["0", "more than 0"]),
+    (lambda d: d.update(interpolation="cubic"), "interpolation", ["'cubic'", "'linear'", "'none'"]),
     (lambda d: d.update(task=5), "task", ["5", "text"]),
     (lambda d: d.update(state=[]), "state", ["0 items", "at least 1"]),
     (state(names=[]), "state.0.names", ["at least 1"]),

@@ -17,6 +17,11 @@ def test_a_policy_that_wants_too_many_or_no_steps_is_refused(steps: int):
         make_spec(observation_steps=steps)
 
 
+def test_a_unit_of_a_joint_that_the_policy_does_not_have_is_refused():
+    with pytest.raises(PolicyError, match=r"waver: units: found 'wrist', expected .*: elbow, shoulder"):
+        make_spec(units={"wrist": "degrees"})
+
+
 def step(value: float) -> PastStep:
     return PastStep(np.full(2, value, np.float32), {CAMERA: np.full((2, 2, 3), value, np.uint8)})
 

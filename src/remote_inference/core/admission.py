@@ -4,19 +4,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from remote_inference.core.contract import Contract
-from remote_inference.core.exchange import ImageFeature, SessionOffer, SessionReply, find_schema_problem
-from remote_inference.core.limits import MAX_OBSERVATION_STEPS
+from remote_inference.core.exchange import (
+    ImageFeature,
+    SessionKind,
+    SessionOffer,
+    SessionReply,
+    find_schema_problem,
+)
+from remote_inference.core.limits import DEFAULT_LIMITS, MAX_OBSERVATION_STEPS, RequestLimits
 from remote_inference.core.policy import PolicySpec, ServingMode
 
 # Rejections that violate the robot's contract; after any other, the next server may accept.
 CAMERAS_REJECTION = "cameras"
-FATAL_REJECTIONS = frozenset({"actions", CAMERAS_REJECTION, "state", "history", "schema"})
+FATAL_REJECTIONS = frozenset({"actions", CAMERAS_REJECTION, "state", "units", "history", "schema"})
 NAME_REJECTION = "name"  # another process has the robot's session
 INTERNAL_REJECTION = "internal"  # not a rule: the server itself failed
+# After these, the same server may accept the same offer later.
+PASSING_REJECTIONS = frozenset({"draining", "failing", NAME_REJECTION, "capacity", INTERNAL_REJECTION})
 ASPECT_RATIO_TOLERANCE = 0.05  # relative
 
 
@@ -33,6 +41,9 @@ class ServerTerms:
     accepting: bool
     failing: str = ""  # why the policy cannot answer; empty when it can
     name_taken: bool = False  # another live process drives the robot of this name
+    limits: RequestLimits = DEFAULT_LIMITS
+    yielding_sessions: int = 0  # of the active ones, those that make room for a robot
+    updates_weights: bool = False  # trainers may change the policy while it is served
 
     def capacity(self, spec: PolicySpec) -> int:
         return 1 if spec.serving_mode is ServingMode.EXCLUSIVE else self.max_sessions
@@ -62,13 +73,15 @@ def make_offer(
     client_instance_id: str = "",
     robot_namespace: str = "",
     wants_rtc: bool = True,
+    tags: Mapping[str, str] | None = None,
+    accepts_weight_updates: bool = True,
 ) -> SessionOffer:
     """Return the offer of a robot of this contract, as it is before the first session."""
     return SessionOffer(
-        action_names=contract.actions.names,
-        state_names=contract.state_names,
+        action_names=contract.policy_action_names,
+        state_names=contract.policy_state_names,
         images=contract.image_features,
-        fps=contract.fps,
+        fps=contract.row_fps,
         task=contract.task,
         wants_rtc=wants_rtc,
         robot_type=contract.robot_type,
@@ -76,6 +89,10 @@ def make_offer(
         client=client,
         client_instance_id=client_instance_id,
         max_observation_steps=MAX_OBSERVATION_STEPS,
+        tags=tags or {},
+        state_units=contract.policy_state_units,
+        action_units=contract.policy_action_units,
+        accepts_weight_updates=accepts_weight_updates,
     )
 
 
@@ -139,6 +156,20 @@ def _check_state(offer: SessionOffer, spec: PolicySpec, _: ServerTerms) -> str:
     return _compare_names("state", offer.state_names, "robot", spec.state_names, "policy")
 
 
+def _check_units(offer: SessionOffer, spec: PolicySpec, _: ServerTerms) -> str:
+    """Compare the units that both sides say; of others nobody knows."""
+    sides = (
+        ("state", offer.state_names, offer.state_units),
+        ("action", offer.action_names, offer.action_units),
+    )
+    for what, names, units in sides:
+        for name, found in zip(names, units, strict=False):
+            expected = spec.units.get(name, "")
+            if found and expected and found != expected:
+                return f"{what} {name!r} is in {found} on the robot, in {expected} in the policy"
+    return ""
+
+
 def _check_history(offer: SessionOffer, spec: PolicySpec, _: ServerTerms) -> str:
     if offer.max_observation_steps >= spec.observation_steps:
         return ""
@@ -150,10 +181,31 @@ def _check_schema(offer: SessionOffer, _spec: PolicySpec, _: ServerTerms) -> str
     return find_schema_problem(offer.schema_version)
 
 
+def _check_limits(offer: SessionOffer, spec: PolicySpec, terms: ServerTerms) -> str:
+    if len(offer.images) > (most := terms.limits.cameras):
+        return f"robot offers {len(offer.images)} cameras, server takes {most} at most (max_cameras)"
+    steps = spec.observation_steps
+    pixels = steps * sum(image.height * image.width for image in offer.images)  # of unknown sizes: 0
+    if pixels <= (most := terms.limits.pixels):
+        return ""
+    return (
+        f"robot's images have {pixels} pixels in {steps} control ticks, server takes {most} at most "
+        "(max_request_pixels)"
+    )
+
+
 def _check_name(offer: SessionOffer, _spec: PolicySpec, terms: ServerTerms) -> str:
     if not terms.name_taken:
         return ""
     return f"the session of {offer.robot_namespace} belongs to another process, which is alive"
+
+
+def _check_weights(offer: SessionOffer, _spec: PolicySpec, terms: ServerTerms) -> str:
+    if offer.accepts_weight_updates or not terms.updates_weights:
+        return ""
+    return (
+        "robot wants a policy that stays as it was loaded, trainers may change the server's (weights.accept)"
+    )
 
 
 def _check_task(offer: SessionOffer, _spec: PolicySpec, terms: ServerTerms) -> str:
@@ -162,9 +214,12 @@ def _check_task(offer: SessionOffer, _spec: PolicySpec, terms: ServerTerms) -> s
     return f"task is {offer.task!r} on the robot, pinned to {terms.default_task!r} on the server"
 
 
-def _check_capacity(_offer: SessionOffer, spec: PolicySpec, terms: ServerTerms) -> str:
+def _check_capacity(offer: SessionOffer, spec: PolicySpec, terms: ServerTerms) -> str:
     capacity = terms.capacity(spec)
-    if terms.active_sessions < capacity:
+    in_the_way = terms.active_sessions
+    if offer.kind is SessionKind.ROBOT:
+        in_the_way -= terms.yielding_sessions
+    if in_the_way < capacity:
         return ""
     return f"{terms.active_sessions} of {capacity} sessions are open, load {terms.load:.0%}"
 
@@ -188,9 +243,12 @@ RULES: dict[str, Rule] = {
     "actions": _check_actions,
     CAMERAS_REJECTION: _check_cameras,
     "state": _check_state,
+    "units": _check_units,
     "history": _check_history,
     "schema": _check_schema,
+    "limits": _check_limits,
     NAME_REJECTION: _check_name,
+    "weights": _check_weights,
     "task": _check_task,
     "capacity": _check_capacity,
     "fps": _check_fps,
@@ -210,6 +268,12 @@ def _warnings(offer: SessionOffer, spec: PolicySpec, _terms: ServerTerms) -> tup
                 f"{image.name}: aspect ratio of {image.width}x{image.height} on the robot differs from "
                 f"{shape[1]}x{shape[0]} in training"
             )
+    seen = dict(zip(offer.state_names, offer.state_units, strict=False))
+    for name, unit in zip(offer.action_names, offer.action_units, strict=False):
+        if unit and seen.get(name) and seen[name] != unit:
+            warnings.append(
+                f"{name!r}: the robot sends its state in {seen[name]} and takes actions in {unit}"
+            )
     if offer.wants_rtc and not spec.supports_rtc:
         warnings.append("policy does not continue prefixes (no RTC)")
     return tuple(warnings)
@@ -218,7 +282,7 @@ def _warnings(offer: SessionOffer, spec: PolicySpec, _terms: ServerTerms) -> tup
 def _fps_problem(offer: SessionOffer, spec: PolicySpec) -> str:
     if abs(offer.fps - spec.trained_fps) <= 1e-3 * spec.trained_fps:
         return ""
-    return f"control rate is {offer.fps:g} Hz on the robot, {spec.trained_fps:g} Hz in training"
+    return f"the policy's rate is {offer.fps:g} Hz on the robot, {spec.trained_fps:g} Hz in training"
 
 
 def _aspects_differ(height: int, width: int, shape: tuple[int, int, int]) -> bool:

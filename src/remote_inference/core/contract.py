@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -17,6 +17,7 @@ from remote_inference.core.document import Document, load_document, parse_docume
 from remote_inference.core.exchange import ImageFeature
 from remote_inference.core.limits import MAX_TASK_LENGTH
 from remote_inference.core.operator_inputs import StopInput, TakeoverInput
+from remote_inference.core.policy_units import UnitMap, scales_by_name
 
 
 class Contract(Document):
@@ -25,8 +26,22 @@ class Contract(Document):
     robot_type: Annotated[Name, Field(description="name of this kind of robot, for logs and status")]
     fps: Annotated[
         Positive,
-        Field(description="control rate; the policy's training rate, also that of the ticks it sees [Hz]"),
+        Field(
+            description="control rate; without policy_fps also the policy's training rate, and that of the "
+            "ticks it sees [Hz]"
+        ),
     ]
+    policy_fps: Annotated[
+        Positive | None,
+        Field(description="the policy's rate where control is faster: fps divided by a whole number [Hz]"),
+    ] = None
+    interpolation: Annotated[
+        Literal["linear", "none"],
+        Field(
+            description="commands between the policy's rows, with policy_fps; linear: in even steps to the "
+            "next row; none: the row again"
+        ),
+    ] = "linear"
     task: Annotated[
         str,
         Field(max_length=MAX_TASK_LENGTH, description="first instruction; empty: the server's default_task"),
@@ -45,7 +60,11 @@ class Contract(Document):
         Field(min_length=1, description="controllers; together they take each action once"),
     ]
     rename: Annotated[
-        Mapping[str, str], Field(description="`images.` and the camera's name -> the policy's feature")
+        Mapping[str, Name],
+        Field(
+            description="`images.` and the camera's name -> the policy's feature; `joints.` and the name of "
+            "a state entry or an action -> the policy's name for it"
+        ),
     ] = {}
     measured: Annotated[
         StateSource | None,
@@ -73,11 +92,24 @@ class Contract(Document):
     @model_validator(mode="after")
     def _consistent(self) -> Contract:
         require_unique(self.state_names, "state names")
+        self._check_policy_fps()
         self._check_topics()
+        self._check_rename()
         self._check_measured()
+        self._check_scale()
         self._check_home()
         self._check_operator_inputs()
         return self
+
+    def _check_policy_fps(self) -> None:
+        if self.policy_fps is None:
+            return
+        if self.ticks_per_row < 1 or abs(self.row_fps - self.policy_fps) > 1e-3 * self.policy_fps:
+            near = sorted({self.fps / max(1, int(self.fps / self.policy_fps) + more) for more in (0, 1)})
+            raise ValueError(
+                f"policy_fps: found {self.policy_fps:g} with fps {self.fps:g}, expected fps divided by a "
+                f"whole number, such as {' or '.join(f'{rate:.6g}' for rate in near)}"
+            )
 
     def _check_topics(self) -> None:
         require_unique([image.topic for image in self.images.values()], "image topics")
@@ -91,10 +123,6 @@ class Contract(Document):
         require_unique(commanded, "names in commands")
         if set(commanded) != set(self.actions.names):
             raise ValueError(f"commands take {sorted(commanded)}, expected {sorted(self.actions.names)}")
-        robot_features = {f"images.{name}" for name in self.images}
-        if unknown := sorted(set(self.rename) - robot_features):
-            raise ValueError(f"rename has {', '.join(unknown)}, expected keys of {sorted(robot_features)}")
-        require_unique([image.name for image in self.image_features], "image features after rename")
         for sink in self.commands:
             if self.actions.kind not in sink.interface.kinds:
                 raise ValueError(
@@ -102,9 +130,20 @@ class Contract(Document):
                     f"{' or '.join(sink.interface.kinds)}, found {self.actions.kind}"
                 )
 
+    def _check_rename(self) -> None:
+        known = {f"images.{name}" for name in self.images}
+        known |= {f"joints.{name}" for name in (*self.state_names, *self.actions.names)}
+        if unknown := sorted(set(self.rename) - known):
+            raise ValueError(f"rename has {', '.join(unknown)}, expected keys of {sorted(known)}")
+        require_unique([image.name for image in self.image_features], "image features after rename")
+        require_unique(self.policy_state_names, "state names after rename")
+        require_unique(self.policy_action_names, "action names after rename")
+
     def _check_measured(self) -> None:
         """Require joint positions: the first step of a position robot can be bounded only from these."""
         if self.measured is not None:
+            if self.measured.scale:
+                raise ValueError("measured.scale: found one, expected none: the policy does not see measured")
             if self.measured.field != "position" or len(self.measured.names) != self.action_dim:
                 raise ValueError(
                     f"measured: found {len(self.measured.names)} names of field {self.measured.field}, "
@@ -117,6 +156,12 @@ class Contract(Document):
                 f"state holds no position of {', '.join(missing)}, from which the first step is bounded; "
                 "expected the names of the actions, or `measured` with a joint for each of them"
             )
+
+    def _check_scale(self) -> None:
+        """Refuse degrees for a joint whose limits say that it moves in another unit than radians."""
+        for place, source in enumerate(self.state):
+            if source.field == self.actions.kind:
+                self.actions.check_angles(f"state.{place}.scale", source.scale)
 
     def _check_home(self) -> None:
         if self.home is None:
@@ -158,7 +203,22 @@ class Contract(Document):
 
     @property
     def period_s(self) -> float:
+        """Time between two control ticks."""
         return 1.0 / self.fps
+
+    @property
+    def ticks_per_row(self) -> int:
+        """Control ticks that a row of the policy lasts."""
+        return 1 if self.policy_fps is None else round(self.fps / self.policy_fps)
+
+    @property
+    def row_fps(self) -> float:
+        """Rate of the policy's rows: delays, prefixes, horizons and data sets count in them."""
+        return self.fps / self.ticks_per_row
+
+    @property
+    def row_period_s(self) -> float:
+        return 1.0 / self.row_fps
 
     @property
     def action_dim(self) -> int:
@@ -168,6 +228,46 @@ class Contract(Document):
     def state_names(self) -> tuple[str, ...]:
         """Names `[state_dim]` in the order in which the sources are concatenated."""
         return tuple(name for source in self.state for name in source.state_names)
+
+    @property
+    def policy_state_names(self) -> tuple[str, ...]:
+        """Names `[state_dim]` that the policy has for the state."""
+        return tuple(self.rename.get(f"joints.{name}", name) for name in self.state_names)
+
+    @property
+    def policy_action_names(self) -> tuple[str, ...]:
+        """Names `[action_dim]` that the policy has for the actions."""
+        return tuple(self.rename.get(f"joints.{name}", name) for name in self.actions.names)
+
+    @property
+    def policy_state_units(self) -> tuple[str, ...]:
+        """Unit `[state_dim]` that the policy has for each state entry; empty where nobody says it."""
+        entries = [(source.field, name) for source in self.state for name in source.names]
+        known = self.actions.names
+        own = [
+            self.actions.unit(name) if field == self.actions.kind and name in known else ""
+            for field, name in entries
+        ]
+        return tuple(unit or robot for unit, robot in zip(self.state_units.units, own, strict=True))
+
+    @property
+    def policy_action_units(self) -> tuple[str, ...]:
+        """Unit `[action_dim]` that the policy has for each action."""
+        own = map(self.actions.unit, self.actions.names)
+        return tuple(unit or robot for unit, robot in zip(self.action_units.units, own, strict=True))
+
+    @property
+    def state_units(self) -> UnitMap:
+        """Conversion of the state `[state_dim]` to the policy's units."""
+        return UnitMap(
+            [scales_by_name(source.scale).get(name) for source in self.state for name in source.names]
+        )
+
+    @property
+    def action_units(self) -> UnitMap:
+        """Conversion of actions `[action_dim]` from the policy's units."""
+        scales = scales_by_name(self.actions.scale)
+        return UnitMap([scales.get(name) for name in self.actions.names])
 
     @property
     def image_features(self) -> tuple[ImageFeature, ...]:

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 from remote_inference.core.command_interfaces import COMMAND_INTERFACES, CommandInterface
 from remote_inference.core.contract_fields import Finite, Name, Names, Positive, Topic, require_unique
 from remote_inference.core.document import Document, NameIn
+from remote_inference.core.policy_units import Scale, check_scales
 
 JOINT_STATE = "sensor_msgs/msg/JointState"
 IMAGE = "sensor_msgs/msg/Image"
@@ -28,6 +29,15 @@ class StateSource(Document):
         Literal["position", "velocity", "effort"], Field(description="which array of the message is read")
     ]
     names: Annotated[Names, Field(description="joints to pick from the message, in the policy's order")]
+    scale: Annotated[
+        tuple[Scale, ...],
+        Field(description="joints that the policy has in another unit than the message; others pass as is"),
+    ] = ()
+
+    @model_validator(mode="after")
+    def _scale_fits(self) -> StateSource:
+        check_scales(self.scale, self.names, self.field)
+        return self
 
     @property
     def state_names(self) -> tuple[str, ...]:
@@ -86,13 +96,19 @@ class JointLimit(Document):
 
 
 class Actions(Document):
-    """The action vector: `[action_dim]` in the order of `names`, which must equal the policy's."""
+    """The action vector: `[action_dim]` in the order of `names`, which must be the policy's after rename."""
 
     kind: Annotated[Literal["position", "velocity", "effort"], Field(description="what an action commands")]
-    names: Annotated[Names, Field(description="action vector; equal to the policy's, order included")]
+    names: Annotated[
+        Names, Field(description="action vector; after rename equal to the policy's, order included")
+    ]
     limits: Annotated[
         Mapping[str, JointLimit], Field(description="bounds by action; one entry for each of names")
     ]
+    scale: Annotated[
+        tuple[Scale, ...],
+        Field(description="actions that the policy has in another unit than the command and its limits"),
+    ] = ()
 
     @model_validator(mode="after")
     def _limits_cover_names(self) -> Actions:
@@ -112,7 +128,19 @@ class Actions(Document):
                 )
         if unknown := [name for name in self.limits if name not in self.names]:
             raise ValueError(f"limits names {', '.join(unknown)}, expected only names of actions.names")
+        check_scales(self.scale, self.names, self.kind)
+        self.check_angles("scale", self.scale)
         return self
+
+    def check_angles(self, where: str, scales: Sequence[Scale]) -> None:
+        """Raise ValueError, naming `where`, for degrees of an action whose limits are not in radians."""
+        for index, scale in enumerate(scales):
+            for name in scale.names if scale.is_angular else ():
+                if name in self.names and self.unit(name) != UNITS[self.kind]:
+                    raise ValueError(
+                        f"{where}.{index}.unit: found {scale.unit} for {name}, whose limits are in "
+                        f"{self.unit(name)}, expected limits in {UNITS[self.kind]}, or another unit"
+                    )
 
     def unit(self, name: str) -> str:
         """Return the unit of one action, for people to read."""

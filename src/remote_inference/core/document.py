@@ -15,10 +15,13 @@ from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
 from remote_inference.core.document_problems import describe_problems, show_value
+from remote_inference.core.marks import find_marks
 from remote_inference.core.registry import DECLARED_PATTERN, PLACE_PATTERN, Registry
 from remote_inference.errors import UserError
 
 MERGE_TAG = "tag:yaml.org,2002:merge"  # of the key `<<`
+MAX_DEPTH = 50  # of nested values; a contract has five
+TOO_DEEP = f"it is nested too deeply, expected at most {MAX_DEPTH} levels"
 MAX_VALUES = (
     100_000  # of a document with its aliases (`*name`) written out: a few lines can stand for billions
 )
@@ -118,10 +121,15 @@ def parse_json(text: str | bytes, source: str) -> Any:
 
 
 def parse_document(content: Any, model: type[Model], source: str) -> Model:
-    """Validate the parsed content of a document; `source` names it in errors."""
+    """Validate the parsed content of a document; `source` names it in errors.
+
+    Raises DocumentError, for a document with marked values with a line for each of them.
+    """
     if not isinstance(content, dict):
         raise DocumentError(f"{source}: found {show_value(content)}, expected a mapping of keys")
     try:
+        if marks := find_marks(content):
+            raise DocumentError("\n".join(f"{source}: {line}" for line in marks))
         return model.model_validate(_with_tuples(content))
     except ValidationError as error:
         raise DocumentError(describe_problems(source, model, error.errors())) from None
@@ -149,8 +157,21 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 class _UniqueKeyLoader(yaml.SafeLoader):
     """Refuses equal keys: PyYAML keeps the last one, which hides the one that a reader sees first.
 
-    Refuses endless and huge aliases, too: what reads the content would not end.
+    Refuses endless and huge aliases, too: what reads the content would not end. So does deep nesting, on
+    which PyYAML spends the square of the depth.
     """
+
+    def __init__(self, stream: Any) -> None:
+        super().__init__(stream)
+        self._depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        self._depth += 1
+        if parent is not None and self._depth > MAX_DEPTH:
+            raise yaml.constructor.ConstructorError(None, None, TOO_DEEP, parent.start_mark)
+        node: yaml.Node | None = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
 
     def get_single_node(self) -> yaml.Node | None:
         node = super().get_single_node()

@@ -4,9 +4,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
+from enum import Enum, IntEnum
 
 import numpy as np
 
@@ -82,6 +82,15 @@ class Chunk:
     policy_version: str = ""
 
 
+class SessionKind(Enum):
+    """Who asks for chunks; the values are those of OpenSession.srv."""
+
+    ROBOT = "robot"
+    EVALUATION = (
+        "evaluation"  # a simulator or a recording: it waits while a robot does, and makes room for one
+    )
+
+
 @dataclass(frozen=True)
 class ImageFeature:
     """One camera of a robot: the feature's name after rename, the encoding and size of its images."""
@@ -109,6 +118,11 @@ class SessionOffer:
     session_epoch: int = 0
     schema_version: int = SCHEMA_VERSION_MAX
     max_observation_steps: int = 1  # control ticks that one observation can show
+    tags: Mapping[str, str] = field(default_factory=dict)  # notes of its owner, which decide about nothing
+    state_units: Sequence[str] = ()  # of each state entry as it is sent; empty: not said
+    action_units: Sequence[str] = ()  # of each action as it is taken; empty: not said
+    kind: SessionKind = SessionKind.ROBOT
+    accepts_weight_updates: bool = True  # the policy may change while the session is open
 
 
 @dataclass(frozen=True)
@@ -117,6 +131,7 @@ class StatusReply:
 
     accepting: bool
     image_features: Sequence[str] = ()  # cameras that the policy needs; none while there is no policy
+    response_s: float = 0.0  # measured, from a request to its chunk; 0 while there is no policy
 
 
 @dataclass(frozen=True)
@@ -135,6 +150,7 @@ class SessionReply:
     observation_steps: int = 1  # control ticks that each observation must show
     trained_fps: float = 0.0
     rtc: bool = False
+    continuation: str = ""  # of the policy: none, guidance or trained
     serving_mode: str = ""
     policy_name: str = ""
     policy_revision: str = ""

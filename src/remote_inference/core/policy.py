@@ -5,9 +5,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,8 +52,9 @@ class PolicySpec:
     `image_shapes` maps each image feature to its training `(height, width, channels)`. `fingerprint` is what
     `core.fingerprint.make_fingerprint` returns for weights, configuration, processors, options and precision:
     equal fingerprints give equal chunks for equal observations. `observation_steps` is the number of control
-    ticks that one observation shows: the present one and those before it, one control period apart. Raises
-    PolicyError when it is out of bounds.
+    ticks that one observation shows: the present one and those before it, a row of a chunk apart. `units`
+    are those of state entries and actions by name, such as `degrees`, as far as they are known: a robot that
+    says another unit is refused. Raises PolicyError when the steps are out of bounds, or for units of others.
     """
 
     name: str
@@ -68,11 +69,18 @@ class PolicySpec:
     observation_steps: int = 1
     serving_mode: ServingMode = ServingMode.SHARED
     max_batch: int = 1
+    units: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not 1 <= self.observation_steps <= MAX_OBSERVATION_STEPS:
             found = f"{self.name}: observation_steps: found {self.observation_steps}"
             raise PolicyError(f"{found}, expected 1 to {MAX_OBSERVATION_STEPS}")
+        known = {*self.state_names, *self.action_names}
+        if alien := [name for name in self.units if name not in known]:
+            found = f"{self.name}: units: found {alien[0]!r}"
+            raise PolicyError(
+                f"{found}, expected names of the state or of actions: {', '.join(sorted(known))}"
+            )
 
     @property
     def supports_rtc(self) -> bool:
@@ -123,8 +131,9 @@ class PolicyObservation:
     `[rows, action_dim]`, row k for the k-th control tick after capture as in a chunk, or None when the
     robot's queue is drained. inference_delay_steps: control ticks from capture until the chunk arrives. seed:
     below 2**63, of everything random in the answer: a hash of the other fields, so that equal requests get
-    equal chunks. past: the control ticks before, oldest first, `observation_steps - 1` of them; early in an
-    episode its first tick is repeated.
+    equal chunks; rollouts of a group have seeds of their own. temperature: scale of the noise that a policy
+    draws, where it draws some; 0: none. past: the control ticks before, oldest first,
+    `observation_steps - 1` of them; early in an episode its first tick is repeated.
     """
 
     state: Float32Array
@@ -135,6 +144,7 @@ class PolicyObservation:
     prefix_robot: Float32Array | None = None
     seed: int = 0
     past: Sequence[PastStep] = ()
+    temperature: float = 1.0
 
     @property
     def states(self) -> Float32Array:
@@ -161,7 +171,11 @@ class PolicyObservation:
 
 
 class Processors(Protocol):
-    """The pre/post pair of one session; `post` may read what `pre` cached for the same request."""
+    """The pre/post pair of one session; `post` may read what `pre` cached for the same request.
+
+    A server prepares several sessions at once: the calls of one pair come one at a time and in the order of
+    its requests, but on different threads, and beside those of other pairs and of the policy.
+    """
 
     def pre(self, observation: PolicyObservation) -> Any:
         """Return the policy's input for a robot's observation; the server does not look into the input.
@@ -199,3 +213,21 @@ class Policy(Protocol):
 
     def close(self) -> None:
         """Free the device."""
+
+
+@runtime_checkable
+class UpdatablePolicy(Policy, Protocol):
+    """A policy whose weights may change between two calls of `predict`."""
+
+    def weights(self) -> Mapping[str, Any]:
+        """Return the tensors that `predict` reads, by name: numpy arrays, or tensors of torch.
+
+        They are the served memory itself: what is written into them is in the next chunk.
+        """
+
+    def check_weights(self) -> None:
+        """Raise PolicyError when the tensors as they are now cannot be served.
+
+        For example since processors have copied what they were. Called after each update, on the thread that
+        calls `predict`.
+        """

@@ -21,6 +21,7 @@ from simulation import World
 from remote_inference.core.exchange import Chunk, ChunkStatus, Request
 from remote_inference.core.policy import Continuation, Float32Array
 from remote_inference.core.robot.state_machine import State
+from remote_inference.core.robot.turn import Turn
 
 TWO = ("/server_a", "/server_b")
 CURED = 0.1  # of the worlds: they take longer
@@ -42,18 +43,10 @@ class Outcome:
 
 def play(seed: int) -> Outcome:
     """Play the world of a seed. Raises AssertionError for a command or request that must not be."""
-    rng = random.Random(seed)
-    world = make_world(rng, seed)
-    begun_ns = world.now_ns
-    for _ in range(rng.randint(1, 10)):
-        world.run(rng.random() * 1.2)
-        happen(world, rng)
-    if rng.random() < CURED and not world.engine.dead:
-        cure(world)
-        world.run_until(lambda: world.engine.dead or world.state is State.STREAMING, limit_s=RECOVERY_S)
+    world = play_world(seed)
     counters = world.engine.counters
     return Outcome(
-        simulated_s=(world.now_ns - begun_ns) / 1e9,
+        simulated_s=(world.now_ns - world.start_ns) / 1e9,
         ticks=len(world.ticks),
         commands=sum(tick.command is not None for _, tick in world.ticks),
         requests=counters.requests,
@@ -63,7 +56,20 @@ def play(seed: int) -> Outcome:
     )
 
 
-def make_world(rng: random.Random, seed: int) -> World:
+def play_world(seed: int, turn: Turn | None = None) -> World:
+    """Return the world of a seed at its end. turn: of the robot's threads."""
+    rng = random.Random(seed)
+    world = make_world(rng, seed, turn)
+    for _ in range(rng.randint(1, 10)):
+        world.run(rng.random() * 1.2)
+        happen(world, rng)
+    if rng.random() < CURED and not world.engine.dead:
+        cure(world)
+        world.run_until(lambda: world.engine.dead or world.state is State.STREAMING, limit_s=RECOVERY_S)
+    return world
+
+
+def make_world(rng: random.Random, seed: int, turn: Turn | None = None) -> World:
     """Return a robot and its servers with random parameters, as far as they can work together."""
     fps = rng.choice([20.0, 20.0, 10.0, 50.0])
     spec = make_spec(
@@ -74,12 +80,15 @@ def make_world(rng: random.Random, seed: int) -> World:
             [1, 1, 3]
         ),  # not from the other choices' stream
     )
+    # Not from the other choices' stream.
+    ticks_per_row = random.Random(f"ticks {seed}").choice([1, 1, 2, 5] if fps <= 20.0 else [1, 1, 2])
     servers = TWO[: rng.choice([1, 2])]
     world = World(
         make_config(servers=servers, **random_parameters(rng)),
         [RandomServer(name, spec, rng) for name in servers],
         seed=seed,
-        contract=make_contract(fps=fps),
+        contract=make_contract(fps=fps, ticks_per_row=ticks_per_row),
+        turn=turn,
     )
     network = RandomNetwork(world, rng)
     world.fate = network.fate

@@ -39,6 +39,7 @@ class SimulatedServer:
         self.max_sessions = 4
         self.generation = 0
         self.acknowledges_resets = True
+        self.response_s = 0.06  # what it says of itself
         self.closed: list[str] = []
         self.alter_reply: Callable[[SessionReply], SessionReply] = lambda reply: reply
         self._boot()
@@ -54,7 +55,7 @@ class SimulatedServer:
         self._boot()
 
     def status(self) -> StatusReply:
-        return StatusReply(self.accepting, tuple(self.spec.image_shapes))
+        return StatusReply(self.accepting, tuple(self.spec.image_shapes), self.response_s)
 
     def open(self, offer: SessionOffer) -> SessionReply:
         terms = make_terms(

@@ -25,6 +25,7 @@ from simulated_server import SimulatedServer
 
 from remote_inference.core.contract import Contract
 from remote_inference.core.exchange import Chunk, Request, SessionOffer, StatusReply
+from remote_inference.core.robot.action_queue import QueuedAction
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.content_time import ContentClock
 from remote_inference.core.robot.effects import (
@@ -38,12 +39,13 @@ from remote_inference.core.robot.effects import (
     Stop,
     Warn,
 )
-from remote_inference.core.robot.engine import Engine
 from remote_inference.core.robot.following import LAG_S
+from remote_inference.core.robot.journal import Begin, JournalledEngine
 from remote_inference.core.robot.latency import SHORTEST_WAIT_S
 from remote_inference.core.robot.observation_history import TickSample
 from remote_inference.core.robot.state_machine import State
 from remote_inference.core.robot.tick import CommandSource, Tick
+from remote_inference.core.robot.turn import Turn
 
 E = TypeVar("E", bound=Effect)
 
@@ -61,14 +63,17 @@ class World:
         servers: Sequence[SimulatedServer] = (),
         seed: int = 0,
         contract: Contract | None = None,
+        turn: Turn | None = None,
     ) -> None:
         self.config = config or make_config()
         self.servers = {server.name: server for server in servers} or {
             name: SimulatedServer(name) for name in self.config.servers
         }
         self.contract = contract or make_contract()
-        self.engine = Engine(self.contract, self.config, "/robot_1/client", "/robot_1", seed)
+        self.begin = Begin(self.contract, self.config, "/robot_1/client", "/robot_1", seed, "simulated")
+        self.engine = JournalledEngine(self.begin, turn)
         self.period_ns = round(self.contract.period_s * 1e9)
+        self._ticks_of_row: dict[tuple[str, int, int], int] = {}  # executed so far, by row of a chunk
         limits = [self.contract.actions.limits[name] for name in self.contract.actions.names]
         self._max_step = np.array([limit.max_velocity for limit in limits]) * self.contract.period_s
         self.now_ns = ns(100)
@@ -185,10 +190,10 @@ class World:
         self.driven = True
 
     def _tick(self) -> None:
-        self.engine.playback.listen([] if self.heard else self.contract.commands)
         if self.engine.cycle.observation_steps > 1:
             self._samples.append(TickSample(self.now_ns, dict(self.arrivals), self.engine.queue.executed))
-        tick = self.engine.playback.tick(self.now_ns)
+        unheard = () if self.heard else tuple(sink.topic for sink in self.contract.commands)
+        tick = self.engine.play(self.now_ns, unheard)
         self.ticks.append((self.now_ns, tick))
         if tick.command is None:
             return
@@ -201,9 +206,17 @@ class World:
             assert tick.queued is not None
             assert self.now_ns - tick.queued.source.capture_ns <= ns(self.config.max_action_age_s)
             assert tick.queued.source.episode_id == self.engine.episode.id
+            self._check_row(tick, tick.queued)
         if self.heard and self.driven and self.follows:
             self.position = tick.command
         self._last_command = tick.command
+
+    def _check_row(self, tick: Tick, row: QueuedAction) -> None:
+        """A row is begun once, and lasts a row's time at most."""
+        key = row.source.session_id, row.source.seq_id, row.step_index
+        passed = self._ticks_of_row.get(key, 0)
+        assert tick.row_fraction == passed / self.contract.ticks_per_row < 1.0
+        self._ticks_of_row[key] = passed + 1
 
     def _check_step(self, command: np.ndarray) -> None:
         """Each joint is sent at most a step from where it is, or was commanded while it seemed to follow."""
@@ -309,7 +322,7 @@ class World:
         ticks = [step.content for step in steps]
         self.shown.append(ticks)
         for before, after in itertools.pairwise(ticks):
-            assert after - before in {0, self.period_ns}
+            assert after - before in {0, self.contract.ticks_per_row * self.period_ns}
             assert after > before or before == ticks[0], "only the first tick is repeated"
         for step in steps:
             assert min(step.arrivals[topic] for topic in self._sources) > self._history_since_ns
@@ -330,6 +343,7 @@ class World:
         assert self.now_ns - newest_ns <= ns(self.config.max_sensor_age_s)
         assert not self.engine.paused
         assert not self.engine.dead
+        assert request.inference_delay_steps > 0, "no robot moves on a hint of zero"
         self.sent.append(request)
         self._sent_arrivals = shown
         self._open_request = (request, self.now_ns)
@@ -358,10 +372,12 @@ class World:
         self._open_request = None
         self.carry_out(self.engine.pause())
 
-    def resume(self) -> None:
-        if not self.engine.stops.find_obstacle(self.now_ns):
+    def resume(self) -> str:
+        problem, effects = self.engine.resume(self.now_ns)
+        if not problem:
             self._history_since_ns = self.now_ns
-        self.carry_out(self.engine.resume(self.now_ns))
+        self.carry_out(effects)
+        return problem
 
     def clear_stop(self) -> str:
         problem, effects = self.engine.clear_stop(self.now_ns)

@@ -93,10 +93,11 @@ def test_requests_carry_the_rows_since_their_capture_and_the_expected_delay():
     """Row k of a prefix is for control tick k after the capture, as row k of the chunk that continues it."""
     world = World(make_config(buffer_time_s=0.9))
     world.inference_ns = ns(0.18)  # a cycle takes 0.2 s: 4 control ticks
+    world.server.response_s = 0.18
     streaming(world).run(3)
     assert world.sent[0].prefix_model is None
     assert world.sent[0].prefix_robot is None
-    assert world.sent[0].inference_delay_steps == 0
+    assert world.sent[0].inference_delay_steps == 4
     ticks = [(at_ns, tick.queued.model) for at_ns, tick in world.ticks if tick.queued]
     executed_since = set()
     for request, queued, capture_ns in list(
@@ -113,6 +114,28 @@ def test_requests_carry_the_rows_since_their_capture_and_the_expected_delay():
         ]
         assert until_merged in possible
     assert 1 in executed_since, "else it proves nothing"
+
+
+def test_a_cold_robot_tells_the_latency_from_its_first_request_on():
+    """A policy that plans for the moment of arrival must not be told zero, in whatever order things begin."""
+    world = World(make_config(autostart=False))
+    world.inference_ns = ns(0.6)
+    world.server.response_s = 0.6
+    world.run(2)
+    world.reset()
+    world.resume()
+    world.run(3)
+    world.pause()
+    world.run(1)
+    world.reset()
+    world.resume()
+    world.run(3)
+    world.server.restart()
+    world.run(8)
+    assert {request.session_epoch for request in world.sent} == {1, 2}
+    assert len(world.sent) > 8
+    # 0.62 s, and at most a sensor's period more, are 13 ticks of 50 ms.
+    assert {request.inference_delay_steps for request in world.sent} <= {13, 14}
 
 
 def test_the_rows_executed_meanwhile_are_skipped():

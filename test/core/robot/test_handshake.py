@@ -54,6 +54,21 @@ def walk(handshake: Handshake, to: Phase, now_ns: int) -> Handshake:
     return handshake
 
 
+def test_the_first_latency_is_the_shorter_round_trip_and_what_the_server_measured():
+    handshake = make_handshake()
+    handshake.advance(0)
+    status = StatusReply(True, image_features=(CAMERA,), response_s=0.5)
+    handshake.take_status_reply("/a", status, "", ns(0.3))  # it had to be discovered
+    handshake.take_session_reply("/a", handshake.epoch, REPLY, ns(0.4))
+    assert handshake.expected_latency_s == pytest.approx(0.6)
+
+
+def test_an_offer_carries_the_tags_of_the_robot_s_configuration():
+    config = make_config(tags=("site=lab_2", "run=7"))
+    handshake = walk(Handshake(make_contract(), config, "/r/n", "/r", seed=0), Phase.OPENING, 0)
+    assert handshake.offer.tags == {"site": "lab_2", "run": "7"}
+
+
 @given(st.integers(0, 10_000))
 def test_pauses_double_to_the_maximum_with_bounded_jitter(seed: int):
     servers = make_servers(seed=seed)

@@ -43,10 +43,16 @@ def test_a_whole_number_of_periods_is_that_many_steps(count: int, fps: float):
     assert steps(count / fps, 1 / fps) == count
 
 
-def test_no_sample_gives_no_delay():
+def test_what_is_expected_counts_until_there_is_a_sample():
     window = LatencyWindow(0.95)
-    assert window.delay_steps(0.05) == 0
+    window.expect(0.6)
+    assert window.delay_steps(0.05) == 12
     assert window.quantile_s(0.5) is None
+    window.add(5.0)  # a cold start
+    assert window.delay_steps(0.05) == 12
+    window.add(0.2)
+    window.expect(0.6)
+    assert window.delay_steps(0.05) == 4
 
 
 def test_the_first_sample_is_a_cold_start():

@@ -109,6 +109,15 @@ def test_a_lost_first_request_of_an_episode_is_announced_again():
     assert not starts[-1]
 
 
+def test_a_cold_robot_waits_for_a_slow_server_as_long_as_it_says_it_takes():
+    world = World(make_config())
+    world.inference_ns = ns(1.2)
+    world.server.response_s = 1.2
+    world.run_until(lambda: world.engine.counters.chunks_merged == 1)
+    assert [request.seq_id for request in world.sent] == [1]
+    assert world.engine.counters.chunks_dropped == 0
+
+
 def test_patience_is_a_multiple_of_the_expected_latency_and_less_when_the_queue_needs_it():
     assert patience_s(0.2, playback_left_s=1.0) == pytest.approx(0.2 * PATIENCE)
     assert patience_s(0.2, playback_left_s=0.25) == 0.2

@@ -36,6 +36,16 @@ def test_the_first_tick_of_an_episode_is_repeated_until_there_are_enough():
     assert found == [[1, 1, 1], [1, 1, 2], [1, 2, 3], [2, 3, 4]]
 
 
+def test_steps_are_a_row_apart_where_control_is_faster_than_the_policy():
+    history = ObservationHistory(ticks_per_row=2)
+    history.use(3, TOPICS, now_ns=0)
+    found = []
+    for tick in range(1, 7):
+        history.add(sample(tick))
+        found.append(shown(history))
+    assert found == [[1, 1, 1], [2, 2, 2], [1, 1, 3], [2, 2, 4], [1, 3, 5], [2, 4, 6]]
+
+
 def test_no_tick_of_an_episode_before_shows():
     history = make_history()
     for tick in (1, 2, 3):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from builders import (
     FLOAT64_MULTI_ARRAY,
+    FPS,
     JOINT_TRAJECTORY,
     JOINTS,
     LIMIT,
@@ -36,9 +37,10 @@ def make_playback(
     *,
     types: tuple[str, str] = (JOINT_TRAJECTORY, JOINT_TRAJECTORY),
     fallback: str = "hold",
+    ticks_per_row: int = 1,
 ) -> Playback:
     """Return a playback, unpaused at zero, whose two joints go to controllers of these types."""
-    document = contract_document()
+    document = contract_document(fps=FPS / ticks_per_row, ticks_per_row=ticks_per_row)
     document["commands"] = [
         {"topic": f"{name}/commands", "type": kind, "names": [name]}
         for name, kind in zip(JOINTS, types, strict=True)
@@ -128,6 +130,19 @@ def test_rows_that_the_controller_executed_in_missed_periods_are_left_out():
     assert tick.command == pytest.approx(make_rows(10)[4])
     assert tick.interventions == ()  # the step is taken from where the controller is by now
     assert queue.executed == 5
+
+
+def test_points_between_rows_that_the_controller_executed_in_missed_periods_are_left_out():
+    queue = ActionQueue()
+    feed(queue, make_rows(10, step=0.05))
+    playback = make_playback(queue, ticks_per_row=5)
+    promised = horizon_of(playback.tick(0))
+    assert promised[:, 0] == pytest.approx(0.01 * np.arange(46))
+    tick = playback.tick(8 * PERIOD_NS)
+    assert tick.command == pytest.approx(promised[8])
+    assert tick.queued is not None
+    assert (tick.queued.step_index, tick.row_fraction, tick.interventions) == (1, 0.6, ())
+    assert queue.executed == 2
 
 
 def test_clamps_of_rows_that_the_controller_executed_by_itself_are_counted():
@@ -230,14 +245,16 @@ events = st.lists(
 )
 
 
-@given(events, st.integers(0, 2**32 - 1), st.sampled_from(["hold", "repeat_last"]))
+@given(
+    events, st.integers(0, 2**32 - 1), st.sampled_from(["hold", "repeat_last"]), st.sampled_from([1, 1, 2, 5])
+)
 def test_whatever_happens_no_controller_is_handed_a_jump_or_anything_too_old(
-    schedule: list, seed: int, fallback: str
+    schedule: list, seed: int, fallback: str, ticks_per_row: int
 ):
     """The arm follows its controller, which goes along the last horizon until another one arrives."""
     rng = np.random.default_rng(seed)
     queue = ActionQueue()
-    playback = make_playback(queue, fallback=fallback)
+    playback = make_playback(queue, fallback=fallback, ticks_per_row=ticks_per_row)
     now_ns = ns(10)
     path: list[np.ndarray] = [np.zeros(2)]  # what the controller does from the last tick on
     for event, amount in schedule:

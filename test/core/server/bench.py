@@ -13,6 +13,7 @@ from builders import SteadyPolicy, make_offer, make_request
 
 from remote_inference.core.exchange import Chunk, Request, SessionOffer
 from remote_inference.core.policy import PolicyObservation
+from remote_inference.core.server.finishing import Consumers
 from remote_inference.core.server.policy_watch import PolicyWatch
 from remote_inference.core.server.request_record import RequestRecord
 from remote_inference.core.server.scheduler import Scheduler, Selection
@@ -27,7 +28,7 @@ MS = 1_000_000
 class AllAtOnce:
     """A scheduler that serves all waiting sessions in one batch."""
 
-    def select(self, ready: Sequence[Session], open_sessions: int, now_ns: int) -> Selection:
+    def select(self, ready: Sequence[Session], joinable: int, now_ns: int, chosen: int = 0) -> Selection:
         return Selection(ready)
 
 
@@ -59,12 +60,15 @@ class Bench:
         robots: int = 2,
         capture: Callable[[SessionOffer, bytes, Chunk, int], None] | None = None,
         max_consecutive_failures: int = 10,
+        **pools: Any,
     ):
+        """pools: `prepare`, `finish` and `on_free` of the worker."""
         self.policy = policy or SteadyPolicy()
         self.now_ns = 1_000 * MS
         self.each_send_takes_ns = 0
         self.chunks: list[tuple[Session, Chunk]] = []
         self.records: list[RequestRecord] = []
+        self.refuse: Callable[[str, Session | RequestRecord], None] = lambda what, whose: None
         self.sessions = [
             Session(
                 f"s{index}",
@@ -80,16 +84,20 @@ class Bench:
         )
         self.worker = Worker(
             self.policy,
-            scheduler or RoundRobin(),
+            lambda: scheduler or RoundRobin(),
             JsonDecoder(),
-            deliver=self._deliver,
+            Consumers(self._deliver, self._note, capture),
             clock_ns=lambda: self.now_ns,
-            log_request=self.records.append,
             watch=self.watch,
-            capture=capture,
+            **pools,
         )
 
+    def _note(self, record: RequestRecord) -> None:
+        self.refuse("request record", record)
+        self.records.append(record)
+
     def _deliver(self, session: Session, chunk: Chunk) -> None:
+        self.refuse("chunk", session)
         self.now_ns += self.each_send_takes_ns
         self.chunks.append((session, chunk))
 

@@ -12,21 +12,35 @@ from builders import CAMERA, ShiftProcessors, make_offer, make_spec, make_terms
 
 from remote_inference.core.admission import FatalMismatch, check_reply, judge
 from remote_inference.core.exchange import ImageFeature, SessionReply
-from remote_inference.core.limits import MAX_OBSERVATION_STEPS
+from remote_inference.core.limits import MAX_OBSERVATION_STEPS, RequestLimits
 from remote_inference.core.policy import Continuation, ServingMode
 from remote_inference.core.server.session import Session, SessionRegistry
 
 DEPTH = ImageFeature("observation.images.depth", "png")
-
 # One violation per row of the table: (rejection, offer, terms, policy, words of the reason).
 ROWS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any], list[str]]] = [
     ("failing", {}, {"failing": "an inference has not ended for 16 s"}, {}, ["not ended for 16 s"]),
     ("actions", {"action_names": ("elbow", "shoulder")}, {}, {}, ["action 0", "'elbow'", "'shoulder'"]),
     ("cameras", {"images": (DEPTH,)}, {}, {}, [CAMERA, DEPTH.name]),
     ("state", {"state_names": ("shoulder", "wrist")}, {}, {}, ["state 1", "'wrist'", "'elbow'"]),
+    (
+        "units",
+        {"state_units": ("degrees", ""), "action_units": ("degrees", "rad")},
+        {},
+        {"units": {"shoulder": "degrees", "elbow": "percent"}},
+        ["action 'elbow'", "in rad on the robot", "in percent in the policy"],
+    ),
     ("history", {"max_observation_steps": 0}, {}, {}, ["1 control ticks", "0 at most"]),
     ("schema", {"schema_version": 9}, {}, {}, ["9", "1"]),
+    ("limits", {}, {"limits": RequestLimits(cameras=0)}, {}, ["1 cameras", "0 at most", "max_cameras"]),
     ("name", {}, {"name_taken": True}, {}, ["/robot_1", "another process"]),
+    (
+        "weights",
+        {"accepts_weight_updates": False},
+        {"updates_weights": True},
+        {},
+        ["stays as it was loaded", "weights.accept"],
+    ),
     ("task", {"task": "clap"}, {"pin_task": True}, {}, ["'clap'", "'wave'"]),
     ("capacity", {}, {"active_sessions": 4, "load": 0.83}, {}, ["4 of 4", "83%"]),
     ("fps", {"fps": 10.0}, {"strict_fps": True}, {}, ["10", "20"]),
@@ -46,10 +60,34 @@ def test_the_first_failing_rule_is_the_one_named(first: int):
     """The offer breaks this row of the table and all rows after it."""
     offer: dict[str, Any] = {}
     terms: dict[str, Any] = {}
-    for _, of_offer, of_terms, _, _ in ROWS[first:]:
+    spec: dict[str, Any] = {}
+    for _, of_offer, of_terms, of_spec, _ in ROWS[first:]:
         offer |= of_offer
         terms |= of_terms
-    assert judge(make_offer(**offer), make_spec(), make_terms(**terms)).rejection == ROWS[first][0]
+        spec |= of_spec
+    assert judge(make_offer(**offer), make_spec(**spec), make_terms(**terms)).rejection == ROWS[first][0]
+
+
+@pytest.mark.parametrize(
+    ("steps", "most", "reason"),
+    [
+        (1, 2 * 480 * 640, ""),
+        (1, 480 * 640, "robot's images have 614400 pixels in 1 control ticks, server takes 307200 at most"),
+        (3, 614_400, "robot's images have 1843200 pixels in 3 control ticks, server takes 614400 at most"),
+    ],
+)
+def test_the_pixels_that_a_robot_announces_are_limited(steps: int, most: int, reason: str):
+    """Those of all its cameras and of all control ticks that a request shows; an unknown size counts as 0."""
+    images = (
+        ImageFeature(CAMERA, "jpeg", 480, 640),
+        ImageFeature("images.unused", "raw", 480, 640),
+        ImageFeature("images.unknown", "jpeg"),
+    )
+    terms = make_terms(limits=RequestLimits(pixels=most))
+    verdict = judge(make_offer(images=images), make_spec(observation_steps=steps), terms)
+    assert (verdict.rejection, verdict.reason) == (
+        ("limits", f"{reason} (max_request_pixels)") if reason else ("", "")
+    )
 
 
 def test_a_matching_robot_is_admitted_without_warnings():
@@ -72,6 +110,34 @@ def test_names_are_compared_exactly_in_order_and_number(what: str, names: tuple[
     verdict = judge(make_offer(**{what: names}), make_spec(), make_terms())
     assert verdict.rejection == {"action_names": "actions", "state_names": "state"}[what]
     assert all(word in verdict.reason for word in words)
+
+
+@pytest.mark.parametrize(
+    ("offer", "units"),
+    [
+        ({}, {"shoulder": "rad", "elbow": "rad"}),
+        ({"state_units": ("", "percent"), "action_units": ("", "percent")}, {"elbow": "percent"}),
+        ({"state_units": (), "action_units": ()}, {"elbow": "percent"}),  # a robot that says none
+        ({"state_units": ("degrees",) * 2, "action_units": ("degrees",) * 2}, {}),
+    ],
+)
+def test_units_are_compared_where_both_sides_say_them(offer: dict[str, Any], units: dict[str, str]):
+    assert judge(make_offer(**offer), make_spec(units=units), make_terms()).accepted
+
+
+def test_the_state_s_unit_is_compared_too():
+    units = {"state_units": ("degrees", "degrees"), "action_units": ("rad", "")}
+    verdict = judge(make_offer(**units), make_spec(units={"shoulder": "rad"}), make_terms())
+    assert (verdict.rejection, verdict.reason) == (
+        "units",
+        "state 'shoulder' is in degrees on the robot, in rad in the policy",
+    )
+
+
+def test_a_joint_with_two_units_is_a_warning():
+    offer = make_offer(state_units=("degrees", "rad"), action_units=("rad", "rad"))
+    (warning,) = judge(offer, make_spec(), make_terms()).warnings
+    assert warning == "'shoulder': the robot sends its state in degrees and takes actions in rad"
 
 
 def test_a_task_in_a_refusal_is_cut():
@@ -192,12 +258,12 @@ def test_a_refusal_for_capacity_carries_the_load():
     assert (reply.load, reply.active_sessions, reply.max_sessions) == (0.5, 4, 4)
 
 
-@pytest.mark.parametrize("rejection", ["capacity", "draining", "failing"])
+@pytest.mark.parametrize("rejection", ["capacity", "limits", "draining", "failing"])
 def test_a_temporary_refusal_is_no_violation(rejection: str):
     check_reply(make_offer(), SessionReply(accepted=False, rejection=rejection), "f1")
 
 
-@pytest.mark.parametrize("rejection", ["actions", "cameras", "state", "history", "schema"])
+@pytest.mark.parametrize("rejection", ["actions", "cameras", "state", "units", "history", "schema"])
 def test_a_permanent_refusal_is_a_violation(rejection: str):
     with pytest.raises(FatalMismatch, match="the words"):
         check_reply(

@@ -72,6 +72,10 @@ def test_the_shipped_manifest_is_valid():
         (MINIMAL + "health_port: '80'\n", "health_port", ["'80'", "whole number"]),
         (MINIMAL + "max_consecutive_failures: 0\n", "max_consecutive_failures", ["0", "1"]),
         (MINIMAL + "max_session: 2\n", "max_session", ["unknown key"]),
+        (MINIMAL + "metric_tags: site\n", "metric_tags", ["'site'", "a list"]),
+        (MINIMAL + "metric_tags: [my site]\n", "metric_tags", ["'my site'", "letters, digits or _"]),
+        (MINIMAL + "metric_tags: [a, b, a]\n", "metric_tags", ["'a' twice", "once"]),
+        (MINIMAL + f"metric_tags: {[f'k{i}' for i in range(17)]}\n", "metric_tags", ["17", "16 at most"]),
     ],
 )
 def test_errors_name_file_key_found_and_expected(tmp_path: Path, text: str, key: str, words: list[str]):
@@ -87,6 +91,7 @@ def test_the_environment_wins_over_the_file_and_names_keys_of_sections_with_two_
     environment = {
         "REMOTE_INFERENCE_MANIFEST_MAX_SESSIONS": "8",
         "REMOTE_INFERENCE_MANIFEST_MODEL__DEVICE": "cuda:1",
+        "REMOTE_INFERENCE_MANIFEST_DEFAULT_TASK": "wave",
         "REMOTE_INFERENCE_MANIFEST_PIN_TASK": "true",
         "OTHER": "1",
     }
@@ -109,3 +114,45 @@ def test_a_wrong_variable_is_named(tmp_path: Path, variable: str, text: str, wor
     with pytest.raises(DocumentError) as refusal:
         load_manifest(path, {f"REMOTE_INFERENCE_MANIFEST_{variable}": text})
     assert all(word in str(refusal.value) for word in words)
+
+
+def test_a_list_of_devices_gives_the_back_end_one_at_a_time(tmp_path: Path):
+    model = load_manifest(
+        write(tmp_path, "model: {backend: hold, path: x, device: [cuda:1, cuda:0, cpu]}\n")
+    ).model
+    assert [choice.device for choice in model.choices] == ["cuda:1", "cuda:0", "cpu"]
+    assert {choice.path for choice in model.choices} == {str(tmp_path.resolve() / "x")}
+    assert [choice.device for choice in model.choices[1].choices] == ["cuda:0"]
+    assert [choice.device for choice in load_manifest(write(tmp_path, MINIMAL)).model.choices] == ["cpu"]
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("model: {backend: hold, path: x, device: [cpu, cuda:0]}", "device: found 'cuda:0' after 'cpu'"),
+        (
+            "model: {backend: hold, path: x, device: [cuda:0, cuda:0]}",
+            "device: found 'cuda:0' twice, expected each device once",
+        ),
+        ("model: {backend: hold, path: x, device: []}", "device: found [], expected text"),
+        ("model: {backend: hold, path: x, device: [3]}", "device: found [3], expected text"),
+        (f"{MINIMAL}task_template: 'Do it'", "task_template: found 'Do it', expected {task} in it, once"),
+        (f"{MINIMAL}task_template: '{{task}} {{task}}'", "expected {task} in it, once"),
+        (f"{MINIMAL}warmup_image_sizes: [[0, 640]]", "warmup_image_sizes.0.0: found 0, expected at least 1"),
+        (f"{MINIMAL}pin_task: true", "pin_task: found true without default_task, expected the task to pin"),
+        (f"{MINIMAL}serving_mode: share", "serving_mode: found 'share', expected 'auto', 'shared' or"),
+    ],
+)
+def test_contradicting_values_are_named_in_one_line(tmp_path: Path, line: str, problem: str):
+    with pytest.raises(DocumentError) as refusal:
+        load_manifest(write(tmp_path, line))
+    assert problem in str(refusal.value)
+    assert len(str(refusal.value).splitlines()) == 1
+
+
+def test_a_task_template_makes_the_instruction(tmp_path: Path):
+    text = f"{MINIMAL}default_task: wave\ntask_template: 'In: {{task}} Out:'\n"
+    manifest = load_manifest(write(tmp_path, text))
+    assert manifest.instruct("point {here}") == "In: point {here} Out:"
+    assert manifest.instruct("") == "In: wave Out:"
+    assert load_manifest(write(tmp_path, MINIMAL)).instruct("") == ""

@@ -51,6 +51,11 @@ def test_what_the_author_words_for_users_is_not_cluttered(written: dict):
     assert explain_policy_error(failure_of(written["Careful"]())) == "camera front: found no image"
 
 
+def test_a_reason_of_several_lines_becomes_one():
+    error = PolicyError("no compiler:\n\n  expected c++\nset CXX")
+    assert explain_policy_error(error) == "no compiler: expected c++ set CXX"
+
+
 def test_the_place_is_that_of_the_first_cause(written: dict):
     """A failed warm-up is a PolicyError; what its author has to mend is what the policy raised."""
     cause = failure_of(written["Policy"]())

@@ -1,14 +1,15 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Equal demand gets equal shares, no session starves, and batches wait for further requests."""
+"""Sessions get equal shares of time, none starves, and batches wait for further requests."""
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 
 import pytest
 from builders import ShiftProcessors, make_offer
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remote_inference.core.server.batching import make_scheduler
@@ -140,6 +141,129 @@ def test_no_session_starves_in_batches(demand: list[set[int]]):
         batch = select(scheduler, [sessions[index] for index in sorted({0} | others)])
         waited = 0 if sessions[0] in batch else waited + 1
         assert waited <= 2  # ten sessions in batches of four
+
+
+MS = 1_000_000
+
+
+def serve(scheduler: Scheduler, ready: list[Session], cost_ns: dict[str, int]) -> list[Session]:
+    """Let the next sessions have their turn, and charge what their requests cost."""
+    batch = select(scheduler, ready)
+    for session in batch:
+        session.account.charge(cost_ns[session.session_id])
+    return batch
+
+
+def test_a_session_gets_as_many_turns_as_its_requests_are_cheap(scheduler: Scheduler):
+    sessions = make_sessions(3)
+    cost_ns = {"s0": MS, "s1": MS, "s2": 10 * MS}
+    served = Counter(serve(scheduler, sessions, cost_ns)[0].session_id for _ in range(210))
+    assert served == {"s0": 100, "s1": 100, "s2": 10}
+
+
+def test_a_batch_leaves_out_the_expensive_session_while_cheap_ones_wait():
+    scheduler, sessions = MicroBatch(2, 0), make_sessions(3)
+    cost_ns = {"s0": MS, "s1": MS, "s2": 10 * MS}
+    served = Counter(
+        session.session_id for _ in range(105) for session in serve(scheduler, sessions, cost_ns)
+    )
+    assert served["s2"] <= 12
+    assert served["s0"] + served["s1"] >= 198
+
+
+def test_an_expensive_session_is_served_each_time_when_nobody_else_waits_for_the_turn():
+    """And it owes nothing for it later, beyond its last request."""
+    scheduler, (cheap, dear, late) = MicroBatch(2, 0), make_sessions(3)
+    cost_ns = {"s0": MS, "s1": 10 * MS, "s2": MS}
+    for _ in range(100):
+        assert len(serve(scheduler, [cheap, dear], cost_ns)) == 2
+    waited = 0
+    while dear not in serve(scheduler, [cheap, dear, late], cost_ns):
+        waited += 1
+    assert waited <= 10
+
+
+def test_an_expensive_robot_that_reopens_its_session_each_time_gets_one_turn_in_two(scheduler: Scheduler):
+    (steady,) = make_sessions(1)
+    served = Counter()
+    newcomer = steady
+    for index in range(20):
+        if newcomer.account.virtual_ns or newcomer is steady:  # it has been served
+            newcomer = Session(f"new{index}", make_offer(), ShiftProcessors())
+            newcomer.mailbox.put(b"", 0)
+        (chosen,) = select(scheduler, [steady, newcomer])
+        chosen.account.charge(MS if chosen is steady else 100 * MS)
+        served[chosen is steady] += 1
+    assert served[True] >= 9
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> tuple[list[set[int]], list[list[int]]]:
+    """Draw which of five sessions wait at each turn, and what a request of each costs there."""
+    turns = draw(st.integers(1, 40))
+    demand = st.lists(st.sets(st.integers(0, 4), min_size=1), min_size=turns, max_size=turns)
+    costs = st.lists(st.lists(st.integers(0, 1_000), min_size=5, max_size=5), min_size=turns, max_size=turns)
+    return draw(demand), draw(costs)
+
+
+def given_times(scheduler: Scheduler, demand: list[set[int]], costs: list[list[int]]) -> list[list[int]]:
+    """Return the time that each session gets at each turn; 0 where it is not served."""
+    sessions = make_sessions(5)
+    times = []
+    for waiting, cost in zip(demand, costs, strict=True):
+        batch = select(scheduler, [sessions[index] for index in sorted(waiting)])
+        served = {session.session_id for session in batch}
+        times.append([cost[index] if f"s{index}" in served else 0 for index in range(5)])
+        for session in batch:
+            session.account.charge(cost[int(session.session_id[1:])])
+    return times
+
+
+def spans(holds: list[bool]) -> list[range]:
+    """Return the longest runs of turns at which something holds."""
+    runs = []
+    for does_hold, run in itertools.groupby(range(len(holds)), holds.__getitem__):
+        turns = list(run)
+        if does_hold:
+            runs.append(range(turns[0], turns[-1] + 1))
+    return runs
+
+
+@given(worlds())
+@settings(max_examples=300)
+def test_the_times_of_two_waiting_sessions_differ_by_one_request_of_each(
+    world: tuple[list[set[int]], list[list[int]]],
+):
+    """In every stretch of time, whatever the requests cost and whoever else comes and goes."""
+    demand, costs = world
+    for scheduler in (RoundRobin(), MicroBatch(1, 0)):
+        times = given_times(scheduler, demand, costs)
+        most = [max(time[index] for time in times) for index in range(5)]
+        for one, other in itertools.combinations(range(5), 2):
+            for span in spans([{one, other} <= waiting for waiting in demand]):
+                leads = [0, *itertools.accumulate(times[turn][one] - times[turn][other] for turn in span)]
+                assert max(leads) - min(leads) <= most[one] + most[other]
+
+
+@given(worlds(), st.integers(1, 4))
+@settings(max_examples=300)
+def test_while_a_session_waits_for_a_batch_no_other_gets_more_than_one_request_of_each(
+    world: tuple[list[set[int]], list[list[int]]], max_batch: int
+):
+    demand, costs = world
+    scheduler = MicroBatch(max_batch, 0)
+    sessions = make_sessions(5)
+    got = {(one, other): 0 for one in range(5) for other in range(5)}  # while `one` waits in vain
+    most = [max(cost[index] for cost in costs) for index in range(5)]
+    for waiting, cost in zip(demand, costs, strict=True):
+        batch = select(scheduler, [sessions[index] for index in sorted(waiting)])
+        served = {int(session.session_id[1:]) for session in batch}
+        for (one, other), time in got.items():
+            waits = one in waiting and one not in served
+            got[one, other] = time + cost[other] * (other in served) if waits else 0
+            assert got[one, other] <= most[one] + most[other]
+        for session in batch:
+            session.account.charge(cost[int(session.session_id[1:])])
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,17 @@ def test_a_robot_that_asks_another_server_loses_its_session_here():
     assert expiry.expired(3) == {"a": "its robot has named another session in 3 requests in a row"}
 
 
+def test_a_robot_whose_requests_are_too_large_in_a_row_loses_its_session():
+    """Whatever becomes of them: taking them in costs the others time."""
+    expiry = Expiry()
+    for size_bytes in (101, 101, 100, 101, 101):
+        expiry.sessions[0].note_size(size_bytes, 100)
+    assert expiry.expired(1) == {}
+    expiry.sessions[0].note_size(101, 100)
+    reason = "its robot has sent 3 requests in a row that are larger than max_request_bytes"
+    assert expiry.expired(1) == {"a": reason}
+
+
 def test_old_requests_that_arrive_after_a_session_opened_do_not_end_it():
     """A robot abandons its request when it opens another session; the new server may still receive it."""
     expiry = Expiry()

@@ -21,6 +21,7 @@ from remote_inference.core.server.warmup import (
     Rehearsal,
     capacity,
     find_false_promises,
+    make_ready,
     warm_up,
 )
 
@@ -196,3 +197,12 @@ def test_promises_that_the_policy_cannot_keep_are_named(manifest: dict, spec: di
     found = find_false_promises(make_manifest(**manifest), make_spec(**spec), robots=40)
     assert len(found) == len(words)
     assert all(word in line for word, line in zip(words, found, strict=True))
+
+
+def test_other_requests_are_warmed_up_before_the_policy_is_ready():
+    policy = SteadyPolicy()
+    other, runs = rehearse(policy), []
+    other.run = lambda batch_size=1: runs.append(batch_size)  # type: ignore[method-assign, return-value]
+    ready = make_ready(policy, rehearse(policy), make_manifest(), frozen_clock, [other])
+    assert len(runs) >= make_manifest().warmup_inferences
+    assert ready.warnings == ()

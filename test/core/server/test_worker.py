@@ -15,11 +15,14 @@ import pytest
 from bench import MS, AllAtOnce, Bench
 from builders import CHUNK_SIZE, ShiftProcessors, SteadyPolicy
 
-from remote_inference.core.exchange import ChunkStatus
+from remote_inference.core.exchange import Chunk, ChunkStatus, SessionOffer
 from remote_inference.core.policy import PolicyError, PolicyObservation, ServingMode
+from remote_inference.core.server.job import Job
 from remote_inference.core.server.policy_watch import CHECK_PERIOD_NS
+from remote_inference.core.server.request_record import RequestRecord
 from remote_inference.core.server.scheduler import Selection
 from remote_inference.core.server.session import Session
+from remote_inference.core.server.worker import ALONE_NS
 
 
 def test_without_requests_a_step_does_nothing():
@@ -56,6 +59,19 @@ def test_both_spaces_travel_and_processors_are_linked_per_session():
     assert first.robot[0] == pytest.approx([0.2, 0.4])
     assert second.robot[0] == pytest.approx([0.6, 0.8])
     assert second.model[0] == pytest.approx([0.3, 0.4])
+
+
+class SlowProcessors(ShiftProcessors):
+    """Take their time to prepare a request."""
+
+    def __init__(self, bench: Bench, duration_ns: int) -> None:
+        super().__init__()
+        self._bench = bench
+        self._duration_ns = duration_ns
+
+    def pre(self, observation: PolicyObservation) -> Any:
+        self._bench.now_ns += self._duration_ns
+        return super().pre(observation)
 
 
 def nan_rows(batch: Sequence[Any]) -> list[np.ndarray]:
@@ -188,7 +204,73 @@ def test_the_other_requests_of_a_broken_batch_get_their_chunks():
     assert statuses == {"s0": ChunkStatus.OK, "s1": ChunkStatus.ERROR, "s2": ChunkStatus.OK}
 
 
-def test_a_failed_batch_is_freed_before_its_requests_are_tried_one_by_one():
+ROBOTS = 16
+POISON = (99.0, 0.0)
+
+
+def poisoned_bench() -> tuple[Bench, list[int]]:
+    """Return a bench whose policy refuses large states, and the sizes of its calls."""
+    bench = Bench(SteadyPolicy(max_batch=ROBOTS), AllAtOnce(), robots=ROBOTS)
+    refuse_large_states(bench)
+    refuse, calls = bench.policy.answer, []
+
+    def noted(batch: Sequence[Any]) -> Any:
+        calls.append(len(batch))
+        return refuse(batch)
+
+    bench.policy.answer = noted
+    return bench, calls
+
+
+def ask_all(bench: Bench, poisoned: Sequence[int] = ()) -> dict[str, ChunkStatus]:
+    for index in range(ROBOTS):
+        bench.put(index, state=POISON if index in poisoned else (0.5, -0.5))
+    return {chunk.session_id: chunk.status for chunk in bench.serve()}
+
+
+def test_a_failed_batch_is_halved_until_the_culprit_is_found():
+    bench, calls = poisoned_bench()
+    statuses = ask_all(bench, poisoned=[5])
+    assert [name for name, status in statuses.items() if status is ChunkStatus.ERROR] == ["s5"]
+    assert len(statuses) == ROBOTS
+    assert calls == [16, 8, 4, 4, 2, 1, 1, 2, 8]
+
+
+def test_a_recent_offender_is_served_alone_and_last_for_a_while():
+    """One robot that always fails must not cost all others a search in each batch."""
+    bench, calls = poisoned_bench()
+    for _ in range(10):
+        ask_all(bench, poisoned=[0])
+    assert len(calls) == 9 + 9 * 2
+    assert calls[-2:] == [ROBOTS - 1, 1]
+    assert [record.batch_size for record in bench.records[-ROBOTS:]] == [ROBOTS - 1] * (ROBOTS - 1) + [1]
+    calls.clear()
+    ask_all(bench)
+    assert calls == [ROBOTS - 1, 1]
+    bench.now_ns += ALONE_NS
+    ask_all(bench)
+    assert calls == [ROBOTS - 1, 1, ROBOTS]
+
+
+def test_an_offender_that_fails_alone_goes_on_being_served_alone():
+    bench, calls = poisoned_bench()
+    for _ in range(4):
+        ask_all(bench, poisoned=[0])
+        bench.now_ns += ALONE_NS * 2 // 3
+    assert len(calls) == 9 + 3 * 2
+
+
+def test_a_policy_that_fails_everybody_makes_nobody_an_offender():
+    """After it has recovered, the robots share its calls at once."""
+    bench, calls = poisoned_bench()
+    statuses = ask_all(bench, poisoned=range(ROBOTS))
+    assert set(statuses.values()) == {ChunkStatus.ERROR}
+    calls.clear()
+    ask_all(bench)
+    assert calls == [ROBOTS]
+
+
+def test_a_failed_batch_is_freed_before_its_requests_are_tried_in_parts():
     """After CUDA ran out of memory, the batch's activations would leave no memory for a single request."""
 
     class Activations:
@@ -218,30 +300,29 @@ def test_a_failed_batch_is_freed_before_its_requests_are_tried_one_by_one():
 def test_a_failed_handover_is_counted_and_affects_no_other_robot(what: str):
     """A robot's publisher may fail or a disk may be full; the worker still serves the others."""
     captured: list[Any] = []
-    bench = Bench(
-        SteadyPolicy(max_batch=3), AllAtOnce(), robots=3, capture=lambda *taken: captured.append(taken)
-    )
-    takers = {"chunk": "_deliver", "request record": "_log_request", "capture": "_capture"}
-    healthy = getattr(bench.worker, takers[what])
 
-    def refuse_the_second(*taken: Any) -> None:
-        if any("robot_1" in str(getattr(part, "offer", part)) for part in taken):
+    def refuse(taken: str, whose: Session | RequestRecord | SessionOffer) -> None:
+        if taken == what and "/robot_1" in repr(whose):
             raise OSError("no space left")
-        healthy(*taken)
 
-    setattr(bench.worker, takers[what], refuse_the_second)
+    def capture(offer: SessionOffer, *taken: Any) -> None:
+        refuse("capture", offer)
+        captured.append(taken)
+
+    bench = Bench(SteadyPolicy(max_batch=3), AllAtOnce(), robots=3, capture=capture)
+    bench.refuse = refuse
     for index in range(3):
         bench.put(index)
     bench.serve()
     taken = {"chunk": bench.chunks, "request record": bench.records, "capture": captured}
     assert {name: len(those) for name, those in taken.items()} == {**dict.fromkeys(taken, 3), what: 2}
     assert bench.worker.counters.undelivered == 1
-    assert bench.worker.last_undelivered == f"{what} of /robot_1: OSError: no space left"
+    assert bench.worker.counters.last_undelivered == f"{what} of /robot_1: OSError: no space left"
 
 
 def test_a_request_log_that_fails_does_not_end_the_worker_over_a_request_without_an_answer():
     bench = Bench(robots=1)
-    bench.worker._log_request = lambda _: 1 / 0
+    bench.refuse = lambda what, _: 1 / 0 if what == "request record" else None  # type: ignore[assignment, return-value]
     for session_id in ("elsewhere", "s0"):
         bench.put(0, session_id=session_id)
         bench.serve()
@@ -328,14 +409,54 @@ def test_the_inference_time_of_a_chunk_leaves_out_the_sending_of_other_chunks():
     assert [record.staleness_ms for record in bench.records] == pytest.approx([20] * 3)
 
 
+def test_a_job_knows_its_own_time_of_preparation_and_its_share_of_the_device(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """A batch that fails is tried again in parts; what that costs is the jobs' own."""
+    bench = Bench(SteadyPolicy(max_batch=2), AllAtOnce())
+    healthy = bench.policy.answer
+    costs: dict[str, tuple[int, int]] = {}
+
+    def refuse_batches(batch: Sequence[Any]) -> Any:
+        bench.now_ns += 6 * MS
+        return healthy(batch) if len(batch) == 1 else 1 / 0
+
+    def note(job: Job, chunk: Chunk, staleness_ms: float) -> RequestRecord:
+        costs[job.session.session_id] = job.prepare_ns // MS, job.device_ns // MS
+        return record(job, chunk, staleness_ms)
+
+    record = Job.record
+    monkeypatch.setattr(Job, "record", note)
+    bench.policy.answer = refuse_batches
+    bench.sessions[1].processors = SlowProcessors(bench, 4 * MS)
+    bench.put(0)
+    bench.put(1)
+    bench.serve()
+    assert costs == {"s0": (0, 3 + 6), "s1": (4, 3 + 6)}
+
+
+def test_a_session_is_charged_for_what_its_request_cost_also_when_it_failed():
+    bench = Bench(SteadyPolicy(max_batch=2), AllAtOnce())
+    bench.let_inference_take(20 * MS)
+    bench.sessions[1].processors = SlowProcessors(bench, 50 * MS)
+    bench.put(0)
+    bench.put(1)
+    bench.serve()
+    assert [session.account.virtual_ns for session in bench.sessions] == [10 * MS, 60 * MS]
+    bench.policy.answer = out_of_memory
+    bench.put(1)
+    assert [chunk.status for chunk in bench.serve()] == [ChunkStatus.ERROR]
+    assert bench.sessions[1].account.virtual_ns == 110 * MS
+
+
 def test_a_request_that_replaces_another_as_it_is_taken_has_not_waited():
     """A negative wait would let the sum of a histogram fall."""
 
     class Interrupted(AllAtOnce):
-        def select(self, ready: Sequence[Session], open_sessions: int, now_ns: int) -> Selection:
+        def select(self, ready: Sequence[Session], joinable: int, now_ns: int, chosen: int = 0) -> Selection:
             bench.now_ns += MS
             bench.put(0, seq_id=2)
-            return super().select(ready, open_sessions, now_ns)
+            return super().select(ready, joinable, now_ns, chosen)
 
     bench = Bench(scheduler=Interrupted(), robots=1)
     bench.put(0, seq_id=1)
@@ -578,6 +699,19 @@ def test_malformed_observations_are_not_counted_against_the_policy():
     bench.serve()
     assert [record.status for record in bench.records] == ["error", "error"]
     assert bench.watch.failed_batches == 0
+
+
+def test_every_record_bears_the_tags_of_its_session():
+    bench = Bench(robots=1)
+    session = bench.sessions[0]
+    session.offer = replace(session.offer, tags={"site": "lab_2"})
+    bench.put(0)
+    bench.serve()
+    bench.put(0, session_id="elsewhere")
+    bench.serve()
+    session.mailbox.put(b"{truncated", bench.now_ns)
+    bench.serve()
+    assert [record.tags for record in bench.records] == [{"site": "lab_2"}] * 3
 
 
 def test_what_a_request_names_is_not_echoed_at_any_length():

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from dataclasses import dataclass
 from enum import Enum
@@ -13,6 +12,7 @@ from itertools import groupby, islice
 import numpy as np
 
 from remote_inference.core.policy import Float32Array
+from remote_inference.core.robot.turn import Turn
 
 MEMORY = 1000  # executed rows that a prefix may begin with: a second at the fastest control rate in use
 
@@ -46,7 +46,11 @@ class ChunkSource:
 
 @dataclass(frozen=True)
 class QueuedAction:
-    """One row: `model` and `robot` are float32 `[action_dim]`, `step_index` its row in the chunk."""
+    """One row: `model` and `robot` are float32 `[action_dim]`, `step_index` its row in the chunk.
+
+    Both are as the server sent them, in the policy's units, and go back so in prefixes: no rounding of a
+    conversion comes between what a policy said and what it has to continue.
+    """
 
     source: ChunkSource
     step_index: int
@@ -65,51 +69,50 @@ class Prefixes:
 class ActionQueue:
     """Rows to execute, oldest first. Safe for one consuming and one merging thread.
 
-    The lock is held for the exchange of a deque and for a popleft, never while a chunk is prepared.
+    The turn is held for the exchange of a deque and for a popleft, never while a chunk is prepared.
     """
 
-    def __init__(self, delay_policy: DelayPolicy = DelayPolicy.CONSUMED) -> None:
+    def __init__(self, delay_policy: DelayPolicy = DelayPolicy.CONSUMED, turn: Turn | None = None) -> None:
         self._delay_policy = delay_policy
         self._rows: deque[QueuedAction] = deque()
         self._taken: deque[QueuedAction] = deque(maxlen=MEMORY)
         self._executed = 0
-        self._lock = threading.Lock()
+        self._turn = turn or Turn()
 
     def __len__(self) -> int:
-        return len(self._rows)
+        with self._turn:
+            return len(self._rows)
 
     @property
     def executed(self) -> int:
         """Actions taken so far."""
-        return self._executed
+        with self._turn:
+            return self._executed
 
     def get(self) -> QueuedAction | None:
         """Take the next action, or None. A taken action counts as executed."""
-        with self._lock:
-            return self._take() if self._rows else None
+        with self._turn:
+            if not self._rows:
+                return None
+            self._executed += 1
+            self._taken.append(self._rows.popleft())
+            return self._taken[-1]
 
-    def skip(self, rows: int, episode_id: int) -> None:
-        """Take the next rows, at most `rows`, as executed; those of another episode stay."""
-        with self._lock:
-            for _ in range(rows):
-                if not self._rows or self._rows[0].source.episode_id != episode_id:
-                    return
-                self._take()
-
-    def _take(self) -> QueuedAction:
-        self._executed += 1
-        self._taken.append(self._rows.popleft())
-        return self._taken[-1]
+    @property
+    def head(self) -> QueuedAction | None:
+        """The next action, which stays in the queue, or None."""
+        with self._turn:
+            return self._rows[0] if self._rows else None
 
     def upcoming(self) -> tuple[QueuedAction, ...]:
         """Return the unread rows of one instant, next one first."""
-        with self._lock:
+        with self._turn:
             return tuple(self._rows)
 
     def playback_left_ns(self, now_ns: int, *, period_ns: int, max_age_ns: int) -> int:
         """Return how long the queue will feed the robot from now on [ns].
 
-        Each row takes a period of control. A row counts only until its observation is older than max_age_ns:
+        Each row takes a period. A row counts only until its observation is older than max_age_ns:
         what is left of its chunk then is deleted, and the next chunk goes on.
         """
         rows = self.upcoming()
@@ -137,7 +140,7 @@ class ActionQueue:
         Both spaces are of the same instant. Both are None when the queue is drained, or when more rows were
         taken since than the queue remembers.
         """
-        with self._lock:
+        with self._turn:
             since = 0 if executed_before is None else self._executed - executed_before
             if not self._rows or since > len(self._taken):
                 return Prefixes(None, None)
@@ -167,7 +170,7 @@ class ActionQueue:
             QueuedAction(source, index, model_row, robot_row)
             for index, (model_row, robot_row) in enumerate(zip(model, robot, strict=True))
         ]
-        with self._lock:
+        with self._turn:
             if mode is MergeMode.APPEND:
                 self._rows.extend(rows[:horizon])
                 return 0
@@ -184,12 +187,12 @@ class ActionQueue:
     def drop_captured_before(self, oldest_ns: int) -> int:
         """Drop actions at the head whose observation was captured before an instant; return how many."""
         dropped = 0
-        with self._lock:
+        with self._turn:
             while self._rows and self._rows[0].source.capture_ns < oldest_ns:
                 self._rows.popleft()
                 dropped += 1
         return dropped
 
     def clear(self) -> None:
-        with self._lock:
+        with self._turn:
             self._rows.clear()

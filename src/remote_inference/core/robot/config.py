@@ -6,14 +6,20 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from remote_inference.core.document import Document, NameIn
 from remote_inference.core.robot.fallbacks import FALLBACKS
+from remote_inference.core.tags import MAX_TAGS, parse_tags
 
 
 def _seconds(minimum: float, maximum: float, description: str) -> object:
     return Field(ge=minimum, le=maximum, description=f"{description} [s]")
+
+
+def _check_tags(texts: tuple[str, ...]) -> tuple[str, ...]:
+    parse_tags(texts)
+    return texts
 
 
 class RobotConfig(Document):
@@ -102,6 +108,17 @@ class RobotConfig(Document):
     accept_new_policy: Annotated[
         bool, Field(description="reconnect even to a server whose policy differs from the first session's")
     ] = False
+    accept_weight_updates: Annotated[
+        bool, Field(description="use a server whose policy trainers may change while it is served")
+    ] = True
+    tags: Annotated[
+        tuple[str, ...],
+        AfterValidator(_check_tags),
+        Field(
+            description="notes for logs and metrics of robot and server, `key=value` each, "
+            f"{MAX_TAGS} at most, such as `site=lab_2`"
+        ),
+    ] = ()
     allow_fault_injection: Annotated[
         bool, Field(description="serve `inject_fault`, for drills: whoever calls it disturbs this robot")
     ] = False

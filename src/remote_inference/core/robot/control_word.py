@@ -8,12 +8,13 @@ before its old command is forgotten. One value has no order of statements.
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from remote_inference.core.robot.turn import Turn
 
 
 @dataclass(frozen=True)
@@ -31,23 +32,24 @@ class ControlWord:
 
 
 class ControlPanel:
-    """Holds the control word. Any thread may change it; who reads it needs no lock."""
+    """Holds the control word. Any thread may read and change it."""
 
-    def __init__(self, word: ControlWord) -> None:
-        self._lock = threading.Lock()  # keeps changes of two threads from losing each other
+    def __init__(self, word: ControlWord, turn: Turn | None = None) -> None:
+        self._turn = turn or Turn()
         self._word = word
 
     @property
     def word(self) -> ControlWord:
         """The word now in force. Read it once for all decisions that belong together."""
-        return self._word
+        with self._turn:
+            return self._word
 
     def change(self, *, forget: bool = False, blend_in: bool = False, **fields: Any) -> None:
         """Swap the word for one with other fields.
 
         forget: let the next tick forget the last command. blend_in: let the next action begin gently.
         """
-        with self._lock:
+        with self._turn:
             word = self._word
             forgets, blend_ins = word.forgets + forget, word.blend_ins + blend_in
             self._word = replace(word, forgets=forgets, blend_ins=blend_ins, **fields)

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The robot's engine: events in, effects out; no thread, clock or socket of its own.
 
-One thread calls everything here. The control thread calls `Playback.tick` only; the two share the ActionQueue
-and the control word.
+One thread calls everything here, except for the control thread's `play` and the inputs of any thread. What
+these share with it, each uses in its turn only.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ from remote_inference.core.robot.shadow import ShadowComparison
 from remote_inference.core.robot.state_machine import Event, State
 from remote_inference.core.robot.stop_inputs import StopInputs
 from remote_inference.core.robot.supervisor import Supervisor
+from remote_inference.core.robot.tick import Tick
+from remote_inference.core.robot.turn import Turn
 
 LATENCY_KNOWN_AFTER = 20  # chunks
 
@@ -57,14 +59,20 @@ class Engine:
         client: str,
         robot_namespace: str,
         seed: int | None = None,
+        *,
+        turn: Turn | None = None,
     ) -> None:
-        """Build the engine of the node `client`. `seed` fixes the backoff's jitter."""
+        """Build the engine of the node `client`. `seed` fixes the backoff's jitter.
+
+        turn: of the threads, for a replay that gives the turns as they were given.
+        """
         self._contract = contract
         self._config = config
-        self.queue = ActionQueue(DelayPolicy(config.delay_policy))
+        self.turn = turn or Turn()
+        self.queue = ActionQueue(DelayPolicy(config.delay_policy), self.turn)
         self.guard = Guard(contract.actions, contract.period_s)
-        self.stops = StopInputs(contract.stops)
-        self.human = HumanCommands(contract.takeover.silent_s) if contract.takeover else None
+        self.stops = StopInputs(contract.stops, self.turn)
+        self.human = HumanCommands(contract.takeover.silent_s, self.turn) if contract.takeover else None
         self.shadow = ShadowComparison(contract.action_dim) if config.command_mode == "shadow" else None
         self.playback = Playback(
             self.queue,
@@ -77,7 +85,9 @@ class Engine:
             shadow=self.shadow,
             blend_in=BlendIn(config.resume_velocity_scale, _ns(config.resume_ramp_s)),
             latch=InterventionLatch(config.max_clamped_ratio, config.clamped_window),
+            turn=self.turn,
         )
+        self._unheard: tuple[str, ...] = ()  # topics, by the control thread
         self.control = self.playback.control
         self.cycle = RequestCycle(contract, config, self.queue, self.guard)
         self._supervisor = Supervisor(config)
@@ -198,7 +208,7 @@ class Engine:
     def _note_merge(self, chunk: Chunk) -> list[Effect]:
         self.counters.chunks_merged += 1
         self.handshake.take_delivery()
-        self.playback.starved = ""
+        self.playback.take_merge()
         effects = self._supervisor.take_merge(chunk.seq_id, astray=bool(self.playback.astray))
         latency_s = self.cycle.latency.quantile_s(0.95)
         if self.counters.chunks_merged == LATENCY_KNOWN_AFTER and latency_s is not None:
@@ -231,14 +241,13 @@ class Engine:
         self._mode.pause()
         return []
 
-    def resume(self, now_ns: int) -> list[Effect]:
+    def resume(self, now_ns: int) -> tuple[str, list[Effect]]:
         """Request and command again; the next tick drops actions that have aged out meanwhile.
 
-        Refused with a warning while `stops.find_obstacle` finds one.
+        Return why not, or '': what `stops.find_obstacle` finds.
         """
-        if problem := self._mode.resume(now_ns):
-            return [Warn(f"not resumed: {problem}")]
-        return self.tick(now_ns)
+        problem = self._mode.resume(now_ns)
+        return problem, [] if problem else self.tick(now_ns)
 
     def reset(self, task: str, now_ns: int) -> list[Effect]:
         """Begin a new episode: empty queue, next episode_id, latency kept. An empty task keeps the old."""
@@ -259,6 +268,34 @@ class Engine:
         """Let the policy go on from where the arm is, in the same episode. Return why not, or ''."""
         problem, effects = self._mode.release(now_ns)
         return problem, effects if problem else [*effects, *self.tick(now_ns)]
+
+    # -- any thread: at once, without waiting for the engine's -----------------------------------------------
+
+    def pause_at_once(self) -> None:
+        """Command nothing from the next control tick on; `pause` does the rest."""
+        self.control.change(paused=True)
+
+    def halt_at_once(self) -> None:
+        """Execute no action from the next control tick on, for good."""
+        self.control.change(halted=True, wants_home=False)
+
+    def hear_stop(self, name: str, stops: bool, now_ns: int) -> None:
+        """Take a message of a stop input, and whether it stops the robot."""
+        self.stops.hear(name, stops=stops, now_ns=now_ns)
+
+    def hear_person(self, action: Float64Array, now_ns: int) -> None:
+        """Take a command `[action_dim]` of the contract's takeover topic."""
+        assert self.human is not None, "the contract names a takeover topic"
+        self.human.deposit(action, now_ns)
+
+    # -- the control thread --------------------------------------------------------------------------------
+
+    def play(self, now_ns: int, unheard: tuple[str, ...]) -> Tick:
+        """Return what a control tick commands. unheard: command topics without a subscriber."""
+        if unheard != self._unheard:
+            self._unheard = unheard
+            self.playback.listen(sink for sink in self._contract.commands if sink.topic in unheard)
+        return self.playback.tick(now_ns)
 
     # -- time ----------------------------------------------------------------------------------------------
 
@@ -302,6 +339,12 @@ class Engine:
         return self._mode.taken_over
 
     @property
+    def session_id(self) -> str:
+        """Id of the session that a server has granted, empty without one."""
+        session = self.handshake.session
+        return session.session_id if session else ""
+
+    @property
     def dead(self) -> bool:
         """True after the engine has given up: it emits nothing any more."""
         return self.machine.state is State.DEAD
@@ -317,7 +360,7 @@ class Engine:
         effects = self.handshake.advance(now_ns)
         if self.handshake.open and not was_open:
             self._supervisor.forgive()
-            self.cycle.skip_next_latency()
+            self.cycle.begin_session(self.handshake.expected_latency_s)
         return effects
 
     def _lose_session(self, cause: str, now_ns: int, *, move_on: bool = False) -> list[Effect]:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import random
+import secrets
 from dataclasses import replace
 from enum import Enum
 
@@ -24,6 +25,7 @@ from remote_inference.core.robot.invitations import Invitations
 from remote_inference.core.robot.namesakes import Namesakes
 from remote_inference.core.robot.server_list import ServerList
 from remote_inference.core.robot.timing import Timing, find_timing_problem, find_timing_warnings
+from remote_inference.core.tags import parse_tags
 
 UNLISTED_MAX = 3  # statuses in a row: one from before the session does not list it either
 RIVAL_WARNING_NS = 10_000_000_000  # between two warnings
@@ -65,14 +67,19 @@ class Handshake:
         self._base_offer = make_offer(
             contract,
             client=client,
-            client_instance_id=f"{rng.getrandbits(48):012x}",
+            client_instance_id=secrets.token_hex(6),
             robot_namespace=robot_namespace,
             wants_rtc=config.merge_mode != "append",
+            tags=parse_tags(config.tags),
+            accepts_weight_updates=config.accept_weight_updates,
         )
         self._servers = ServerList(
             config.servers, config.reconnect_initial_backoff_s, config.reconnect_max_backoff_s, rng
         )
         self._due_ns = 0  # when the pause is over or the step's deadline has passed
+        self._entered_ns = 0  # when the step began
+        self._round_trip_ns = 0  # of the shorter call of the last handshake
+        self._response_s = 0.0  # what the server needs for a chunk
         self._delivered = False  # true once the session in use has delivered a chunk
         self._matched = False
         self._listed_session = ""  # the session that the server's status has named
@@ -103,6 +110,11 @@ class Handshake:
         waits = self._rival and not self.established
         return f"another node is called {self._base_offer.client}" if waits else ""
 
+    @property
+    def expected_latency_s(self) -> float:
+        """What the first answer may take: the round trip of the handshake, and the server's own time."""
+        return self._round_trip_ns / 1e9 + self._response_s
+
     # -- what the node tells -------------------------------------------------------------------------------
 
     def take_status_reply(
@@ -119,6 +131,8 @@ class Handshake:
             return [] if now_ns < self._quiet_until_ns else [Warn(f"server {server} is silent")]
         self.epoch += 1
         self._delivered = False
+        self._round_trip_ns = now_ns - self._entered_ns
+        self._response_s = reply.response_s
         self._enter(Phase.OPENING, now_ns)
         images = choose_images(self._base_offer.images, reply.image_features)
         self.offer = replace(self._base_offer, session_epoch=self.epoch, task=task, images=images)
@@ -151,6 +165,7 @@ class Handshake:
             raise FatalMismatch(problem)
         self._first_fingerprint = self._first_fingerprint or reply.policy_fingerprint
         self.session = reply
+        self._round_trip_ns = min(self._round_trip_ns, now_ns - self._entered_ns)
         self._enter(Phase.MATCHING, now_ns)
         return self._remark(server, reply)
 
@@ -282,7 +297,7 @@ class Handshake:
 
     def _timing(self, reply: SessionReply, latency_s: float | None = None) -> Timing:
         appends = self._config.merges(rtc=reply.rtc) == "append"
-        return Timing(self._config, self._contract.fps, reply.chunk_size, appends, latency_s)
+        return Timing(self._config, self._contract.row_fps, reply.chunk_size, appends, latency_s)
 
     def _unused_images(self) -> list[str]:
         """Return the robot's cameras that the offer leaves out."""
@@ -291,6 +306,7 @@ class Handshake:
 
     def _enter(self, phase: Phase, now_ns: int) -> None:
         self.phase = phase
+        self._entered_ns = now_ns
         self._due_ns = now_ns + self._timeout_ns
 
     def _fail(self, now_ns: int) -> None:

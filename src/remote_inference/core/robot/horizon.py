@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from remote_inference.core.robot.action_queue import ActionQueue
 from remote_inference.core.robot.guard import Float64Array, Foreseen, Guard
+from remote_inference.core.robot.interpolation import Interpolation
 from remote_inference.core.robot.step_reference import StepReference
 
 EARLY_TICK = 0.1  # fraction of a period by which a tick may come too early
@@ -22,15 +22,15 @@ class Horizon:
     def __init__(
         self,
         joints: np.ndarray,
-        queue: ActionQueue,
+        interpolation: Interpolation,
         guard: Guard,
         *,
         period_ns: int,
         max_action_age_ns: int,
     ) -> None:
-        """joints: mask `[action_dim]` of those whose controllers take rows ahead."""
+        """Build it. joints: mask `[action_dim]` of those whose controllers take rows ahead."""
         self._joints = joints
-        self._queue = queue
+        self._interpolation = interpolation
         self._guard = guard
         self._period_ns = period_ns
         self._max_action_age_ns = max_action_age_ns
@@ -50,15 +50,16 @@ class Horizon:
         """
         if not self.is_used:
             return command[np.newaxis]
-        rows = [command]
-        for ahead, queued in enumerate(self._queue.upcoming(), start=1):
+        foresight = self._interpolation.foresee()
+        fresh = 0
+        for ahead, queued in enumerate(foresight.rows, start=1):
             at_ns = now_ns + ahead * self._period_ns
             if at_ns - queued.source.capture_ns > self._max_action_age_ns:
                 break
-            rows.append(queued.robot.astype(np.float64))
+            fresh = ahead
         self._given = Foreseen.none()
-        if len(rows) > 1:
-            self._given = self._guard.foresee(np.stack(rows[1:]), command, velocity_scale=scale)
+        if fresh:
+            self._given = self._guard.foresee(foresight.points[:fresh], command, velocity_scale=scale)
         self._given_ns, self._episode_id = now_ns, episode_id
         return np.concatenate([command[np.newaxis], self._given.actions.reshape(-1, len(command))])
 
@@ -74,4 +75,4 @@ class Horizon:
             reference.reach(self._joints, given.actions[missed - 1])
             for interventions in given.interventions[:missed]:
                 self._guard.count(interventions)
-            self._queue.skip(missed, self._episode_id)
+            self._interpolation.skip(missed, self._episode_id)

@@ -42,7 +42,12 @@ class LatencyWindow:
         """quantile: of the window, for `delay_steps`; 1.0 is the window's maximum."""
         self._quantile = quantile
         self._samples_s: deque[float] = deque(maxlen=WINDOW)
+        self._expected_s = 0.0
         self._skip_next = True
+
+    def expect(self, latency_s: float) -> None:
+        """Set what counts until there is a sample."""
+        self._expected_s = latency_s
 
     def add(self, latency_s: float) -> None:
         if self._skip_next:
@@ -66,6 +71,6 @@ class LatencyWindow:
         return low + fraction * (high - low)
 
     def delay_steps(self, period_s: float) -> int:
-        """Return the delay to expect of the next cycle in control ticks, 0 before the first sample."""
+        """Return the delay to expect of the next cycle in control ticks."""
         latency_s = self.quantile_s(self._quantile)
-        return 0 if latency_s is None else steps(latency_s, period_s)
+        return steps(self._expected_s if latency_s is None else latency_s, period_s)

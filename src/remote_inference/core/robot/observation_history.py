@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the sensors held at the last control ticks, for policies that see more than the present.
 
-The control thread takes a sample in each tick, as a recording of demonstrations does; so the steps of an
-observation are one control period apart. The newest sample is the present.
+The control thread takes a sample in each tick. The newest one is the present. The steps of an observation are
+a row's time apart, as in a recording of demonstrations: one tick, or several where control is faster than the
+policy.
 """
 
 from __future__ import annotations
@@ -30,15 +31,17 @@ class TickSample:
 class ObservationHistory:
     """A ring of the last samples of an episode. For one thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, ticks_per_row: int = 1) -> None:
+        """ticks_per_row: between two steps of an observation."""
+        self._ticks_per_row = ticks_per_row
         self._sources: Collection[str] = ()
         self._since_ns = 0
         self._samples: deque[TickSample] = deque(maxlen=1)
 
     @property
     def observation_steps(self) -> int:
-        """Control ticks that an observation shows; with 1 there is no history, and the ring is not used."""
-        return self._samples.maxlen or 1
+        """Steps that an observation shows; with 1 there is no history, and the ring is not used."""
+        return 1 + ((self._samples.maxlen or 1) - 1) // self._ticks_per_row
 
     @property
     def empty(self) -> bool:
@@ -46,7 +49,7 @@ class ObservationHistory:
 
     def use(self, observation_steps: int, sources: Collection[str], now_ns: int) -> None:
         """Begin anew for another session. sources: topics of an observation."""
-        self._samples = deque(maxlen=observation_steps)
+        self._samples = deque(maxlen=1 + (observation_steps - 1) * self._ticks_per_row)
         self._sources = sources
         self.begin(now_ns)
 
@@ -67,5 +70,5 @@ class ObservationHistory:
         """
         if not self._samples:
             return ()
-        missing = self.observation_steps - len(self._samples)
-        return (*[self._samples[0]] * missing, *self._samples)
+        shown = list(self._samples)[:: -self._ticks_per_row][::-1]
+        return (*[shown[0]] * (self.observation_steps - len(shown)), *shown)

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What the robot is commanded in each control tick: the next queued action, guarded, or the fallback."""
+"""What the robot is commanded in each control tick: the queue's next point, guarded, or the fallback."""
 
 from __future__ import annotations
 
@@ -20,17 +20,23 @@ from remote_inference.core.robot.guard import AGE, FOLLOWING_ERROR, SENSOR_AGE, 
 from remote_inference.core.robot.homing import Homing
 from remote_inference.core.robot.horizon import Horizon
 from remote_inference.core.robot.human_commands import HumanCommands
+from remote_inference.core.robot.interpolation import Interpolation
 from remote_inference.core.robot.intervention_latch import InterventionLatch
 from remote_inference.core.robot.shadow import ShadowComparison
 from remote_inference.core.robot.step_reference import StepReference
 from remote_inference.core.robot.stop_inputs import StopInputs
 from remote_inference.core.robot.tick import CommandSource, Tick
+from remote_inference.core.robot.turn import Turn
 
+AGED_OUT = "actions older than max_action_age_s"
 STOP_TICKS = 10  # a single stop, or the last step of the way home, may be lost on its way to the controller
 
 
 class Playback:
-    """Pops, guards and falls back. The control thread calls `tick` and `listen`; others change `control`."""
+    """Pops, guards and falls back. The control thread calls `tick` and `listen`; others change `control`.
+
+    A tick is one turn: what others share with it stays as it is meanwhile.
+    """
 
     def __init__(
         self,
@@ -45,18 +51,25 @@ class Playback:
         shadow: ShadowComparison | None = None,
         blend_in: BlendIn | None = None,
         latch: InterventionLatch | None = None,
+        turn: Turn | None = None,
     ) -> None:
         """Build it. stops: end the commands at once. human: for takeovers. shadow: nothing is published."""
-        self._stops = stops or StopInputs({})
+        self._turn = turn or Turn()
+        self._stops = stops or StopInputs({}, self._turn)
         self._human = human
         self._shadow = shadow
-        self._queue = queue
         self._guard = guard
         self._home = contract.home
         self._contract = contract
+        self._interpolation = Interpolation(
+            queue,
+            contract.action_units,
+            contract.ticks_per_row,
+            is_linear=contract.interpolation == "linear",
+        )
         self._horizon = Horizon(
             _taken_by(contract, (sink for sink in contract.commands if sink.interface.takes_horizon)),
-            queue,
+            self._interpolation,
             guard,
             period_ns=round(contract.period_s * 1e9),
             max_action_age_ns=max_action_age_ns,
@@ -74,16 +87,34 @@ class Playback:
         self._homing_ended = False  # home is reached, or the robot must not be moved there
         self._stop_ticks = 0  # stops still to command once there is nothing to execute
         self._word = ControlWord()  # of the tick in progress, or of the last one
-        self.control = ControlPanel(self._word)
-        self.astray: tuple[str, ...] = ()  # joints that do not follow their commands
-        self.starved = ""  # why the last tick had no action to execute; empty when it had one
+        self.control = ControlPanel(self._word, self._turn)
+        self._astray: tuple[str, ...] = ()
+        self._starved = ""
+
+    @property
+    def astray(self) -> tuple[str, ...]:
+        """Joints that do not follow their commands."""
+        with self._turn:
+            return self._astray
+
+    @property
+    def starved(self) -> str:
+        """Why the last tick had no action to execute; empty when it had one, or a chunk was merged since."""
+        with self._turn:
+            return self._starved
+
+    def take_merge(self) -> None:
+        """Note that a chunk was merged."""
+        with self._turn:
+            self._starved = ""
 
     @property
     def finished(self) -> bool:
         """True when a halted robot has got its stop commands, or is home."""
-        word = self.control.word
-        goes_home = word.wants_home and not word.paused and not self._homing_ended
-        return word.halted and not self._stop_ticks and not goes_home
+        with self._turn:
+            word = self.control.word
+            goes_home = word.wants_home and not word.paused and not self._homing_ended
+            return word.halted and not self._stop_ticks and not goes_home
 
     def listen(self, unheard: Iterable[CommandSink]) -> None:
         """Take the commands that no controller subscribes to. The control thread calls this before a tick.
@@ -96,6 +127,10 @@ class Playback:
 
     def tick(self, now_ns: int) -> Tick:
         """Return what one control period commands."""
+        with self._turn:
+            return self._tick(now_ns)
+
+    def _tick(self, now_ns: int) -> Tick:
         before, self._word = self._word, self.control.word
         self._horizon.catch_up(self._reference, now_ns)
         self._reference.lose(self._unheard)
@@ -103,6 +138,7 @@ class Playback:
             self._reference.forget()
             self._following.forget()
             self._latch.forget()
+            self._interpolation.end_row()
         if now_ns - self._commanded_ns > self._max_action_age_ns:  # another node may have moved the robot
             self._reference.forget()
             self._reference.lose(np.ones_like(self._unheard))
@@ -125,59 +161,67 @@ class Playback:
             led = self._reference.led
             lost, blocked = self._following.look(last, word.measured, led, age_s=age_s, now_ns=now_ns)
             self._reference.lose(lost)
-        self.astray = self._following.astray
+        self._astray = self._following.astray
         if word.measured is None:  # whether a joint that did not follow has moved, nobody knows
-            return not self.astray
+            return not self._astray
         return not blocked.any()
 
     def _decide(self, now_ns: int, led_on: bool) -> Tick:
         word = self._word
         stopped = self._stops.look(now_ns)  # not by the word: a stop waits for nobody who swaps it
         if word.halted or word.paused or stopped:
-            self.starved = ""
+            self._starved = ""
             goes_home = word.wants_home and not (word.paused or stopped or self._homing_ended)
             return self._go_home(now_ns, led_on) if goes_home else self._stop()
         if word.taken_over:
             return self._follow_person(now_ns, led_on)
-        expired = self._queue.drop_captured_before(now_ns - self._max_action_age_ns)
+        expired = self._interpolation.drop_captured_before(now_ns - self._max_action_age_ns)
         self._guard.refuse(AGE, expired)
         if not led_on:
             return self._refuse_astray()
         start = self._reference.start(word.measured)
-        if start is None and self._guard.needs_position and len(self._queue):
+        if start is None and self._guard.needs_position and self._interpolation.can_step:
             self._guard.refuse(SENSOR_AGE)
-            self.starved = "no fresh joint positions to step from"
+            self._starved = "no fresh joint positions to step from"
             return self._fall_back((SENSOR_AGE,))
-        queued = self._queue.get()
-        # A chunk may be merged between the two calls, hence the second look at the age.
-        if queued is not None and now_ns - queued.source.capture_ns > self._max_action_age_ns:
+        step = self._interpolation.step()
+        # The last look at the age: it holds whatever the queue returned.
+        if step is not None and now_ns - step.row.source.capture_ns > self._max_action_age_ns:
             self._guard.refuse(AGE)
-            expired, queued = expired + 1, None
-        if queued is None:
-            self.starved = "actions older than max_action_age_s" if expired else self.starved or "queue empty"
+            expired, step = expired + 1, None
+        if step is None:
+            self._starved = AGED_OUT if expired else self._starved or "queue empty"
             return self._fall_back((AGE,) if expired else ())
-        self.starved = ""
+        self._starved = ""
         scale = self._blend_in.scale(now_ns)
-        guarded = self._guard.check(queued.robot.astype(np.float64), start, velocity_scale=scale)
+        guarded = self._guard.check(step.point, start, velocity_scale=scale)
         if scale == 1.0 and (reason := self._latch.take(guarded.interventions)):
             self._stops.latch(reason)  # from the next tick on
         if guarded.action is None:
             return self._fall_back(guarded.interventions)
         self._stop_ticks = STOP_TICKS
-        horizon = self._horizon.hand_over(guarded.action, now_ns, scale, queued.source.episode_id)
+        source = step.row.source
+        horizon = self._horizon.hand_over(guarded.action, now_ns, scale, source.episode_id)
         self._reference.take(guarded.action, self._unheard)
-        age_s = (now_ns - queued.source.capture_ns) / 1e9
-        return Tick(guarded.action, CommandSource.CHUNK, queued, age_s, guarded.interventions, horizon)
+        return Tick(
+            guarded.action,
+            CommandSource.CHUNK,
+            step.row,
+            age_s=(now_ns - source.capture_ns) / 1e9,
+            interventions=guarded.interventions,
+            horizon=horizon,
+            row_fraction=step.fraction,
+        )
 
     def _follow_person(self, now_ns: int, led_on: bool) -> Tick:
         """Command what a person says, within the guard's limits; a silent person means the fallback."""
         action = self._human.newest(now_ns) if self._human is not None else None
         if action is None:
-            self.starved = "takeover topic silent"
+            self._starved = "takeover topic silent"
             return self._fall_back(())
         if not led_on:
             return self._refuse_astray()
-        self.starved = ""
+        self._starved = ""
         guarded = self._guard.check(action, self._reference.start(self._word.measured))
         if guarded.action is None:
             return self._fall_back(guarded.interventions)
@@ -188,7 +232,7 @@ class Playback:
     def _refuse_astray(self) -> Tick:
         """Lead no arm on that does not follow."""
         self._guard.refuse(FOLLOWING_ERROR)
-        self.starved = f"{', '.join(self.astray)}: the arm does not follow"
+        self._starved = f"{', '.join(self._astray)}: the arm does not follow"
         return self._fall_back((FOLLOWING_ERROR,))
 
     def _compare(self, tick: Tick, shadow: ShadowComparison) -> Tick:

@@ -17,7 +17,7 @@ from remote_inference.core.exchange import Chunk, ChunkStatus, Request, SessionR
 from remote_inference.core.robot.action_queue import ActionQueue, ChunkSource, MergeMode
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.guard import AGE, SENSOR_AGE, Guard
-from remote_inference.core.robot.latency import LatencyWindow, patience_s, steps
+from remote_inference.core.robot.latency import PATIENCE, LatencyWindow, patience_s, steps
 from remote_inference.core.robot.observation_history import ObservationHistory, TickSample
 
 
@@ -25,7 +25,7 @@ from remote_inference.core.robot.observation_history import ObservationHistory, 
 class _Capture:
     """When the observation's oldest source arrived, and how many actions had been executed by then.
 
-    Row k of a chunk is for the k-th control tick after capture, so the delays and the prefix begin here and
+    Row k of a chunk is for the k-th period of rows after capture, so the delays and the prefix begin here and
     not with the request, which may follow a tick later.
     """
 
@@ -61,18 +61,19 @@ class RequestCycle:
         self._config = config
         self._queue = queue
         self._guard = guard
-        self._period_ns = round(contract.period_s * 1e9)
+        self._period_ns = round(contract.row_period_s * 1e9)
         self._timeout_ns = int(config.request_timeout_s * 1e9)
         self._max_action_age_ns = int(config.max_action_age_s * 1e9)
         self._arrivals: Mapping[str, int] = {}
         self._shown_arrivals: Mapping[str, int] = {}  # of what a request would show
         self._sent_arrivals: Mapping[str, int] = {}
         self._executed_at_arrival: dict[str, int] = {}  # actions executed when each source arrived last
-        self._history = ObservationHistory()
+        self._history = ObservationHistory(contract.ticks_per_row)
         self._outstanding: _Outstanding | None = None
         self._seq_id = 0
         self._pause_until_ns = 0
         self._late_s = 0.0  # latency of the last answer that was dropped, until the server is fast again
+        self._first_wait_s = config.degraded_after_s  # for an answer, until one has come
         self.latency = LatencyWindow(config.latency_quantile)  # request to merge
         self._delay = LatencyWindow(config.latency_quantile)  # capture to merge
         self.sources: tuple[str, ...] = contract.topics  # the observation's
@@ -80,8 +81,8 @@ class RequestCycle:
 
     @property
     def delay_steps(self) -> int:
-        """Expected delay of the next cycle [control ticks]."""
-        return self._delay.delay_steps(self._contract.period_s)
+        """Expected delay of the next cycle [rows]."""
+        return self._delay.delay_steps(self._contract.row_period_s)
 
     def playback_left_s(self, now_ns: int) -> float:
         """Return the time for which the queued actions last [s]: until the last one, or the age bound."""
@@ -90,14 +91,19 @@ class RequestCycle:
         )
         return left_ns / 1e9
 
-    def skip_next_latency(self) -> None:
-        """Leave the next cycle out of the latencies: it pays for cold caches and connections."""
+    def begin_session(self, expected_latency_s: float) -> None:
+        """Leave the next cycle out of the latencies: it pays for cold caches and connections.
+
+        expected_latency_s: the delay of a robot that has not measured any yet: it moves on no delay of zero.
+        """
         self.latency.skip_next()
         self._delay.skip_next()
+        self._delay.expect(expected_latency_s)
+        self._first_wait_s = max(self._config.degraded_after_s, PATIENCE * expected_latency_s)
 
     @property
     def observation_steps(self) -> int:
-        """Control ticks that the session's observations show."""
+        """Steps, a row's time apart, that the session's observations show."""
         return self._history.observation_steps
 
     def use(self, features: Collection[str], observation_steps: int, now_ns: int) -> None:
@@ -197,6 +203,11 @@ class RequestCycle:
         self._sent_arrivals = self._shown_arrivals
         return request
 
+    @property
+    def request_in_flight(self) -> Request | None:
+        """The request whose answer is awaited, if there is one."""
+        return None if self._outstanding is None else self._outstanding.request
+
     def abandon(self) -> None:
         """Forget the request in flight; its answer will be dropped."""
         self._outstanding = None
@@ -256,7 +267,7 @@ class RequestCycle:
             chunk.model,
             chunk.robot,
             MergeMode(self._config.merges(rtc=session.rtc)),
-            latency_steps=steps(delay_s, self._contract.period_s),
+            latency_steps=steps(delay_s, self._contract.row_period_s),
             executed_before=capture.executed,
             horizon=self._config.execution_horizon or None,
         )
@@ -295,7 +306,7 @@ class RequestCycle:
         expected_s = max(self.latency.quantile_s(0.95) or 0.0, self._late_s)
         wait_s = patience_s(expected_s, self.playback_left_s(now_ns))
         if not expected_s:
-            expected_s = wait_s = self._config.degraded_after_s
+            expected_s = wait_s = self._first_wait_s
         wait_ns = int(wait_s * 1e9) << max(0, len(outstanding.asked_ns) - 2)
         ends_ns = outstanding.since_ns + self._timeout_ns - int(expected_s * 1e9)
         return outstanding.request.client_mono_ns + wait_ns <= now_ns <= ends_ns

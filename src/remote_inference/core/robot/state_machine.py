@@ -82,10 +82,15 @@ class Transition:
     event: Event
     cause: str
 
-    def to_json(self) -> str:
-        """Return the transition as one line for the log."""
-        fields = (self.before.name, self.after.name, self.event.value, self.cause)
-        return json.dumps(dict(zip(("before", "after", "event", "cause"), fields, strict=True)))
+    def to_json(self, tags: Mapping[str, str]) -> str:
+        """Return the transition as one line for the log, with the robot's tags if there are any."""
+        fields = {
+            "before": self.before.name,
+            "after": self.after.name,
+            "event": self.event.value,
+            "cause": self.cause,
+        }
+        return json.dumps({**fields, "tags": dict(tags)} if tags else fields)
 
 
 class StateMachine:

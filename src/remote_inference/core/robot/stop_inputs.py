@@ -4,11 +4,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from remote_inference.core.operator_inputs import StopInput
+from remote_inference.core.robot.turn import Turn
 
 
 @dataclass
@@ -34,28 +34,30 @@ class _Heard:
 class StopInputs:
     """The inputs and the latch.
 
-    Safe for three threads: one hears messages, the control thread looks in each tick, one clears. The lock is
-    held for a few comparisons, so no order of the three loses a stop. Times are monotonic [ns].
+    Safe for three threads: one hears messages, the control thread looks in each tick, one clears. The turn is
+    held for a few comparisons, and no order of the three loses a stop. Times are monotonic [ns].
     """
 
-    def __init__(self, stops: Mapping[str, StopInput]) -> None:
+    def __init__(self, stops: Mapping[str, StopInput], turn: Turn | None = None) -> None:
         self._heard = {name: _Heard(source) for name, source in stops.items()}
-        self._lock = threading.Lock()
+        self._turn = turn or Turn()
         self._latched = ""
 
     @property
     def latched(self) -> str:
         """What stopped the robot, and why; empty when nothing did since the last clear."""
-        return self._latched
+        with self._turn:
+            return self._latched
 
     @property
     def unheard(self) -> tuple[str, ...]:
         """Names of the inputs of which nothing was ever heard."""
-        return tuple(name for name, heard in self._heard.items() if heard.at_ns is None)
+        with self._turn:
+            return tuple(name for name, heard in self._heard.items() if heard.at_ns is None)
 
     def hear(self, name: str, *, stops: bool, now_ns: int) -> None:
         """Take a message of an input, and whether it stops the robot."""
-        with self._lock:
+        with self._turn:
             # A silence that nobody has looked at yet must not end unseen.
             self._latch(now_ns)
             heard = self._heard[name]
@@ -64,20 +66,18 @@ class StopInputs:
 
     def latch(self, reason: str) -> None:
         """Stop the robot for a reason of this node's own, unless it is stopped already."""
-        with self._lock:
+        with self._turn:
             self._latched = self._latched or reason
 
     def look(self, now_ns: int) -> str:
         """Latch the first input that stops the robot; return what is latched, or an empty string."""
-        if not self._heard:
-            return self._latched
-        with self._lock:
+        with self._turn:
             self._latch(now_ns)
             return self._latched
 
     def clear(self, now_ns: int) -> str:
         """Release the latch; return why it cannot be released, or an empty string."""
-        with self._lock:
+        with self._turn:
             if problem := self._find_reason(now_ns):
                 return f"stop input {problem}"
             self._latched = ""
@@ -85,9 +85,11 @@ class StopInputs:
 
     def find_obstacle(self, now_ns: int) -> str:
         """Return why the robot must not move, or an empty string: a latched stop, or an input never heard."""
-        if latched := self.look(now_ns):
+        with self._turn:
+            latched, unheard = self.look(now_ns), self.unheard
+        if latched:
             return f"stopped by {latched}; clear_stop is expected first"
-        sources = {name: self._heard[name].source for name in self.unheard}
+        sources = {name: self._heard[name].source for name in unheard}
         if not sources:
             return ""
         named = ", ".join(f"{name} ({source.topic}, {source.type})" for name, source in sources.items())

@@ -30,6 +30,9 @@ class Tick:
 
     `horizon` `[rows, action_dim]` begins with the command; the other rows are what the next ticks will
     command if nothing new arrives, none of them beyond the age bound.
+
+    `queued` is the row whose time it is, and `row_fraction` how much of that time has passed: 0.0 in the tick
+    in which it begins, and always when a row takes one tick.
     """
 
     command: Float64Array | None
@@ -38,6 +41,7 @@ class Tick:
     age_s: float = math.nan
     interventions: tuple[str, ...] = ()
     horizon: Float64Array | None = None
+    row_fraction: float = 0.0
     shadow: bool = False  # nothing is published: this is what would have been commanded
 
     @property

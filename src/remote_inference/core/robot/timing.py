@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a robot's timing parameters, its control rate and a policy's chunks can work together.
+"""Whether a robot's timing parameters, its rate and a policy's chunks can work together.
 
 Each rule names the value to change. Latencies are in seconds, None while they are unknown.
 """
@@ -18,7 +18,7 @@ class Timing:
     """What the timing of a session follows from."""
 
     config: RobotConfig
-    fps: float  # of control
+    fps: float  # of the policy's rows: that of control, or the contract's policy_fps
     chunk_size: int  # rows
     appends: bool  # chunks are appended to the queue, not put in place of it
     latency_s: float | None = None  # from request to chunk
@@ -54,7 +54,7 @@ def _age_within_a_period(timing: Timing) -> str:
     age_s = timing.config.max_action_age_s
     if age_s > timing.period_s:
         return ""
-    return f"max_action_age_s: found {age_s:g}, expected more than a control period, {timing.period_s:g} s"
+    return f"max_action_age_s: found {age_s:g}, expected more than a row lasts, {timing.period_s:g} s"
 
 
 def _age_within_the_latency(timing: Timing) -> str:

@@ -14,17 +14,37 @@ from remote_inference.core.server.mailbox import Letter
 from remote_inference.core.server.request_record import RequestRecord
 from remote_inference.core.server.session import Session
 
+_UNREAD = Request(
+    session_id="",
+    session_epoch=0,
+    seq_id=0,
+    episode_id=0,
+    episode_start=False,
+    client_mono_ns=0,
+    task="",
+    inference_delay_steps=0,
+)
+
 
 @dataclass
 class Job:
-    """A request of a session. Its answer is a chunk, or an ERROR chunk with `error` as its message."""
+    """A request of a session. Its answer is a chunk, or an ERROR chunk with `error` as its message.
+
+    One thread at a time has it: it prepares the job, predicts with it or finishes it.
+    """
 
     session: Session
     letter: Letter
-    request: Request
-    message: Any
-    begin_ns: int
-    batch_size: int = 0  # requests taken together with this one, itself included
+    request: Request = _UNREAD  # until it is parsed
+    message: Any = None
+    unanswered: RequestRecord | None = None  # of a request that gets no answer, with the reason
+    begins_episode: bool = False  # the first of an episode, for which the policy may have to be reset
+    asked: bool = False  # whether the policy was asked: it is not for a request that could not be prepared
+    policy_version: str = ""  # of the weights that its batch is served with
+    batch_size: int = 0  # requests served together with this one, itself included
+    prepare_ns: int = 0  # time of parsing, decoding and `pre`
+    device_ns: int = 0  # its share of the policy's calls: of a call with n requests, one nth
+    predict_begin_ns: int = 0  # when the policy was called for its batch
     model_input: Any = None
     chunk_model: Float32Array = field(default_factory=no_rows)
     chunk_robot: Float32Array = field(default_factory=no_rows)
@@ -38,6 +58,7 @@ class Job:
             client=self.session.offer.client,
             seq_id=chunk.seq_id,
             episode_id=chunk.episode_id,
+            policy_version=self.policy_version,
             batch_size=self.batch_size,
             queue_wait_ms=round(chunk.queue_wait_ms, 3),
             inference_ms=round(chunk.inference_ms, 3),
@@ -45,7 +66,13 @@ class Job:
             superseded=chunk.superseded_seqs,
             status="error" if self.error else "ok",
             outcome=shorten(self.error) or "ok",
+            tags=self.session.offer.tags,
         )
+
+
+def ended(job: Job) -> RequestRecord:
+    """Return the record of a request whose session has ended since the request was taken."""
+    return _unanswered(job.session, job.letter, job.request, "its session has ended")
 
 
 def unreadable(session: Session, letter: Letter, error: Exception) -> RequestRecord:
@@ -57,6 +84,7 @@ def unreadable(session: Session, letter: Letter, error: Exception) -> RequestRec
         superseded=letter.superseded,
         status="error",
         outcome=shorten(f"unreadable request: {type(error).__name__}: {error}"),
+        tags=session.offer.tags,
     )
 
 
@@ -88,4 +116,5 @@ def _unanswered(session: Session, letter: Letter, request: Request, why: str) ->
         superseded=letter.superseded,
         status="error",
         outcome=f"not answered: {why}",
+        tags=session.offer.tags,
     )

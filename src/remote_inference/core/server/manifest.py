@@ -4,11 +4,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import Field
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    WithJsonSchema,
+    model_validator,
+)
 
 from remote_inference.core.document import (
     Document,
@@ -18,12 +27,38 @@ from remote_inference.core.document import (
     parse_yaml,
     read_yaml,
 )
+from remote_inference.core.limits import MAX_CAMERAS, RequestLimits
 from remote_inference.core.server.backends import BACK_ENDS
+from remote_inference.core.server.openpi_section import OpenpiSection
 from remote_inference.core.server.schedulers import SCHEDULERS
+from remote_inference.core.server.weights_section import WeightsSection
+from remote_inference.core.tags import check_keys
 
 Options = TypeVar("Options", bound=Document)
 
 ENVIRONMENT_PREFIX = "REMOTE_INFERENCE_MANIFEST_"
+TASK = "{task}"  # in a task template
+
+
+def _take_first_device(device: Any) -> Any:
+    """Return the first of a list. Raises ValueError for a list in which a device can never be used."""
+    if not isinstance(device, tuple) or not device or not all(isinstance(name, str) for name in device):
+        return device
+    if twice := [name for index, name in enumerate(device) if name in device[:index]]:
+        raise ValueError(f"found {twice[0]!r} twice, expected each device once")
+    if "cpu" in device[:-1]:
+        after = device[device.index("cpu") + 1]
+        raise ValueError(f"found {after!r} after 'cpu', which every machine has; expected 'cpu' at the end")
+    return device[0]
+
+
+def _check_template(template: str) -> str:
+    if template.replace(TASK, "", 1).count(TASK) or TASK not in template:
+        raise ValueError(f"found {template!r}, expected {TASK} in it, once")
+    return template
+
+
+Side = Annotated[int, Field(ge=1, le=8192)]
 
 
 class ModelSource(Document):
@@ -43,17 +78,63 @@ class ModelSource(Document):
         Field(
             min_length=1,
             description="folder of the policy, or a file: the weights (with a `policy.json` beside them), "
-            "for hold its `policy.json`, for onnx the `.onnx`; relative to the manifest's",
+            "for hold its `policy.json`, for onnx the `.onnx`; for a policy on another server the folder of "
+            "its key, such as `.`; relative to the manifest's",
         ),
     ]
     revision: Annotated[str, Field(description="the only revision to serve; empty: the folder's")] = ""
-    device: Annotated[str, Field(min_length=1, description="where it runs, as torch names it")] = "cpu"
+    device: Annotated[
+        str,
+        BeforeValidator(_take_first_device),
+        WithJsonSchema(
+            {
+                "anyOf": [
+                    {"type": "string", "minLength": 1},
+                    {"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1},
+                ]
+            }
+        ),
+        Field(
+            min_length=1,
+            description="where it runs, as torch names it; a list, for example `[cuda:0, cpu]`: the first "
+            "that this machine has",
+        ),
+    ] = "cpu"
     dtype: Annotated[
         Literal["float32", "bfloat16", "float16"], Field(description="precision of the weights")
     ] = "float32"
     options: Annotated[
         Mapping[str, Any], Field(description="what the back end asks for besides, with keys of its own")
     ] = {}
+
+    _devices: tuple[str, ...] = PrivateAttr(default=())  # of a list; a back end gets one in `device`
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _keep_devices(cls, content: Any, handler: ModelWrapValidatorHandler[ModelSource]) -> ModelSource:
+        made = handler(content)
+        device = content.get("device") if isinstance(content, dict) else None
+        if isinstance(device, tuple):
+            made._devices = device
+        return made
+
+    @property
+    def choices(self) -> tuple[ModelSource, ...]:
+        """The section with each of its devices, in order."""
+        devices = self._devices or (self.device,)
+        choices = tuple(self.model_copy(update={"device": device}) for device in devices)
+        for choice in choices:
+            choice._devices = ()
+        return choices
+
+    def require_path(self) -> Path:
+        """Return the path. Raises DocumentError when nothing is there, as for a policy's name on a hub."""
+        if not os.path.exists(self.path):
+            raise DocumentError(
+                f"model.path: found nothing at {self.path}, expected a folder or a file on this machine; "
+                "nothing is fetched from a hub"
+            )
+        return Path(self.path)
 
     def read_options(self, model: type[Options]) -> Options:
         """Return the options as the back end's own document. Raises DocumentError naming the key."""
@@ -70,9 +151,15 @@ class Manifest(Document):
 
     model: Annotated[ModelSource, Field(description="the policy, and where it runs")]
     default_task: Annotated[str, Field(description="task of robots that send no task")] = ""
+    task_template: Annotated[
+        str,
+        AfterValidator(_check_template),
+        Field(description="what the policy reads, with a robot's task in the place of `{task}`"),
+    ] = TASK
     pin_task: Annotated[bool, Field(description="refuse robots with another task than default_task")] = False
     strict_fps: Annotated[
-        bool, Field(description="refuse robots whose control rate differs from training, instead of warning")
+        bool,
+        Field(description="refuse robots whose rate of rows differs from training, instead of warning"),
     ] = False
     serving_mode: Annotated[
         Literal["auto", "shared", "exclusive"],
@@ -82,6 +169,21 @@ class Manifest(Document):
         ),
     ] = "auto"
     max_sessions: Annotated[int, Field(ge=1, le=10_000, description="robots admitted at a time")] = 1
+    max_cameras: Annotated[int, Field(ge=0, le=MAX_CAMERAS, description="cameras that a robot may offer")] = (
+        RequestLimits.cameras
+    )
+    max_request_pixels: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=1_000_000_000,
+            description="pixels of all images of one request, also of those that the policy does not use "
+            "[px]",
+        ),
+    ] = RequestLimits.pixels
+    max_request_bytes: Annotated[
+        int, Field(ge=1_024, le=2_000_000_000, description="bytes of one request")
+    ] = RequestLimits.size_bytes
     session_grace_s: Annotated[
         float,
         Field(ge=0.1, le=3_600.0, description="end a session this long after its robot vanished [s]"),
@@ -92,12 +194,22 @@ class Manifest(Document):
     scheduler: Annotated[
         str,
         NameIn(SCHEDULERS),
-        Field(description="one request at a time in turn, or several in one call of the policy"),
+        Field(
+            description="one request at a time, or several in one call of the policy; the session that has "
+            "cost least is served first"
+        ),
     ] = "round_robin"
     max_batch: Annotated[int, Field(ge=1, le=1_024, description="micro_batch: most requests in one call")] = 8
     batch_window_ms: Annotated[
         float, Field(ge=0.0, le=1_000.0, description="micro_batch: longest wait for more requests [ms]")
     ] = 5.0
+    warmup_image_sizes: Annotated[
+        tuple[tuple[Side, Side], ...],
+        Field(
+            description="image sizes of the robots, `[height, width]` each, to warm up besides that of the "
+            "training [px]"
+        ),
+    ] = ()
     warmup_inferences: Annotated[
         int,
         Field(
@@ -125,6 +237,14 @@ class Manifest(Document):
     health_port: Annotated[
         int, Field(ge=0, le=65_535, description="status page, probes and metrics on every interface; 0: off")
     ] = 0
+    metric_tags: Annotated[
+        tuple[str, ...],
+        AfterValidator(check_keys),
+        Field(
+            description="keys of robots' tags that label their metrics, as `tag_<key>`; a robot without that "
+            "tag has an empty label"
+        ),
+    ] = ()
     audit_file: Annotated[
         str, Field(description="one JSON line per request, relative to the manifest's folder; empty: none")
     ] = ""
@@ -133,9 +253,32 @@ class Manifest(Document):
         Field(description="folder of requests for `replay-capture`, relative to the manifest's; empty: none"),
     ] = ""
     capture_max: Annotated[int, Field(ge=1, le=1_000_000, description="newest requests kept")] = 100
+    openpi: Annotated[
+        OpenpiSection | None,
+        Field(description="serve programs that use openpi-client, too; left out: no port is opened"),
+    ] = None
+    weights: Annotated[
+        WeightsSection | None,
+        Field(description="updates of the weights while they are served; left out: none are taken"),
+    ] = None
     inject_latency_ms: Annotated[
         float, Field(ge=0.0, le=60_000.0, description="delay of each chunk, for tests and the demo [ms]")
     ] = 0.0
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Manifest:
+        if self.pin_task and not self.default_task:
+            raise ValueError("pin_task: found true without default_task, expected the task to pin")
+        return self
+
+    @property
+    def limits(self) -> RequestLimits:
+        """What one request of a robot may hold."""
+        return RequestLimits(self.max_cameras, self.max_request_pixels, self.max_request_bytes)
+
+    def instruct(self, task: str) -> str:
+        """Return what the policy reads for a robot's task; an empty task is the default task."""
+        return self.task_template.replace(TASK, task or self.default_task)
 
 
 def load_manifest(path: str | Path, environment: Mapping[str, str] | None = None) -> Manifest:
@@ -157,7 +300,13 @@ def load_manifest(path: str | Path, environment: Mapping[str, str] | None = None
         key: str(home / value) if value else ""
         for key, value in (("capture_dir", manifest.capture_dir), ("audit_file", manifest.audit_file))
     }
-    return manifest.model_copy(update={"model": model, **paths})
+    openpi = manifest.openpi
+    if openpi is not None and openpi.api_key_file:
+        openpi = openpi.model_copy(update={"api_key_file": str(home / openpi.api_key_file)})
+    weights = manifest.weights
+    if weights is not None and weights.socket:
+        weights = weights.model_copy(update={"socket": str(home / weights.socket)})
+    return manifest.model_copy(update={"model": model, "openpi": openpi, "weights": weights, **paths})
 
 
 def _set(content: dict[str, Any], variable: str, text: str) -> None:

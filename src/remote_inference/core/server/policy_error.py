@@ -30,7 +30,7 @@ def explain_policy_error(error: BaseException) -> str:
     """Return an error in one line, with file and line unless its author wrote it for users."""
     root = _root(error)
     place = "" if isinstance(root, (PolicyError, DocumentError)) else find_place(root)
-    text = str(error)
+    text = " ".join(str(error).split())
     if not isinstance(error, (PolicyError, DocumentError)):
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return f"{text} ({place})" if place else text

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 from remote_inference.core.policy import DeviceLostError
@@ -14,7 +15,7 @@ CHECK_PERIOD_NS = 2_000_000_000  # between two probes of a failing policy
 
 
 class PolicyWatch:
-    """Watches one policy. The worker's thread reports batches; any thread may ask for the reasons.
+    """Watches one policy. The device's thread probes it; any thread counts batches and asks for reasons.
 
     Failed batches may be the robots' fault, and a policy without requests could never prove its recovery.
     So the server probes the policy with a request of its own, and the probe decides whether the policy
@@ -37,6 +38,7 @@ class PolicyWatch:
         self._device_lost = False
         self._next_check_ns = 0
         self.failed_batches = 0  # in a row
+        self._lock = threading.Lock()  # guards what `count` changes
         self.busy = BusyMeter()
 
     @property
@@ -46,14 +48,15 @@ class PolicyWatch:
 
     def count(self, *, answered: bool) -> None:
         """Count a batch. answered: whether the policy answered any request of the batch."""
-        if not answered:
-            self.failed_batches += 1
-            return
-        self.failed_batches = 0
-        self._failure = ""
-        self._doubtful = False
-        self._device_lost = False
-        self._next_check_ns = 0
+        with self._lock:
+            if not answered:
+                self.failed_batches += 1
+                return
+            self.failed_batches = 0
+            self._failure = ""
+            self._doubtful = False
+            self._device_lost = False
+            self._next_check_ns = 0
 
     def check_when_due(self, clock_ns: Callable[[], int], *, episode_at_stake: bool = False) -> None:
         """Probe the policy after too many failed batches in a row, and until it answers again.
@@ -62,19 +65,20 @@ class PolicyWatch:
         without one: the robot is told to leave, and the probe comes when it has left.
         """
         begin_ns = clock_ns()
-        if self.failed_batches < self._max_consecutive_failures or begin_ns < self._next_check_ns:
-            return
-        if episode_at_stake:
-            self._doubtful = True
-            return
-        self._doubtful = False
+        with self._lock:
+            if self.failed_batches < self._max_consecutive_failures or begin_ns < self._next_check_ns:
+                return
+            self._doubtful = episode_at_stake
+            if episode_at_stake:
+                return
         self.busy.begin(begin_ns)
         try:
             self._rehearse()
         except Exception as error:
-            self._failure = f"{type(error).__name__}: {error}"
-            self._device_lost = isinstance(error, DeviceLostError)
-            self._next_check_ns = clock_ns() + CHECK_PERIOD_NS
+            with self._lock:
+                self._failure = f"{type(error).__name__}: {error}"
+                self._device_lost = isinstance(error, DeviceLostError)
+                self._next_check_ns = clock_ns() + CHECK_PERIOD_NS
         else:
             self.count(answered=True)
         self.busy.add(begin_ns, clock_ns())

@@ -93,9 +93,10 @@ def choose_serving_mode(
 
 def require_batches_to_agree(policy: Policy, batch_size: int, manifest: Manifest) -> None:
     """Serve different requests one by one and in one call. Raises PolicyError when the answers differ."""
+    task = manifest.instruct("")
     processors = [policy.make_processors() for _ in range(batch_size)]
     inputs = [
-        processors[who].pre(_observe(policy.spec, manifest.default_task, state, brightness=who % 256))
+        processors[who].pre(_observe(policy.spec, task, state, brightness=who % 256))
         for who, state in enumerate(_states(policy.spec, batch_size))
     ]
     alone = [rows for model_input in inputs for rows in policy.predict([model_input])]

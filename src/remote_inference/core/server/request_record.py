@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Literal
 
 
@@ -18,6 +19,7 @@ class RequestRecord:
     client: str
     seq_id: int = 0
     episode_id: int = 0
+    policy_version: str = ""
     batch_size: int = 0
     queue_wait_ms: float = 0.0
     inference_ms: float = 0.0
@@ -25,6 +27,7 @@ class RequestRecord:
     superseded: int = 0
     status: Literal["ok", "error"] = "ok"
     outcome: str = "ok"
+    tags: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self, **head: str) -> str:
         """Return one line; `head` comes first."""

@@ -20,33 +20,57 @@ class Selection:
 
 
 class Scheduler(Protocol):
-    """Chooses the next batch; called by the worker's thread only."""
+    """Chooses the next batch; called by one thread at a time."""
 
     batches: ClassVar[bool]  # whether a selection may hold several sessions
 
     def __init__(self, max_batch: int, window_ns: int) -> None:
         """max_batch: the most sessions of a selection. window_ns: the longest wait for others to join."""
 
-    def select(self, ready: Sequence[Session], open_sessions: int, now_ns: int) -> Selection:
-        """Choose from `ready`, the sessions with a waiting request. open_sessions: the number of all."""
+    def select(self, ready: Sequence[Session], joinable: int, now_ns: int, chosen: int = 0) -> Selection:
+        """Choose from `ready`, the sessions with a waiting request.
+
+        joinable: how many sessions the batch may wait for; 0 while the device is busy. chosen: the number of
+        sessions that are in the batch already.
+        """
 
 
 class Turns:
-    """The session served longest ago comes first, so each waiting one is served once per cycle."""
+    """The waiting session that has cost least comes first; of equal ones, the session served longest ago.
+
+    Costs are measured times [ns], charged when a request has been served. The rule is start-time fair
+    queueing (Goyal, Vin and Cheng, 1996) with equal weights, and several served at a time as in SFQ(D) (Jin,
+    Chase and Kaur, 2004): while two sessions wait for single turns, the times that they are given differ by
+    no more than the cost of one request of each, whatever their requests cost.
+
+    A session that is new, or comes back, begins with the least cost of those that wait: nobody saves up
+    time, and a robot that opens again and again overtakes nobody.
+    """
 
     def __init__(self) -> None:
         self._turn = 0
+        self._virtual_ns = 0  # the highest cost at which a session was chosen the last time
 
     def take(self, ready: Sequence[Session], count: int) -> list[Session]:
-        # A newcomer queues at the end: one that opens again and again must not overtake the others.
-        for session in ready:
-            if not session.served_turn:
-                self._queue_up(session)
-        chosen = sorted(ready, key=lambda session: session.served_turn)[:count]
+        """Return `count` sessions, or all when fewer wait, in the order of their turns."""
+        self._admit(ready)
+        chosen = sorted(ready, key=lambda session: (session.account.virtual_ns, session.account.turn))[:count]
+        if chosen:
+            self._virtual_ns = chosen[-1].account.virtual_ns
         for session in chosen:
             self._queue_up(session)
         return chosen
 
+    def _admit(self, ready: Sequence[Session]) -> None:
+        """Let those that are new, come back or were served beside a dearer one begin where the others are."""
+        costs = [session.account.virtual_ns for session in ready if session.account.turn]
+        contending = [cost_ns for cost_ns in costs if cost_ns >= self._virtual_ns]
+        least_ns = min(contending, default=self._virtual_ns)
+        for session in ready:
+            session.account.raise_to(least_ns)
+            if not session.account.turn:
+                self._queue_up(session)
+
     def _queue_up(self, session: Session) -> None:
         self._turn += 1
-        session.served_turn = self._turn
+        session.account.turn = self._turn

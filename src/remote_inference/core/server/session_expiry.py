@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Finds sessions to end: their robot has vanished, uses another server, or sends no requests."""
+"""Finds sessions to end: their robot has vanished, uses another server, or sends no or too large requests."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from remote_inference.core.server.session import Session
 
 # In a row. A robot has one request in flight, so a new session may see one of the session before.
 FOREIGN_REQUESTS_MAX = 3
+# In a row. Taking a message in costs the other robots time by its size, whatever becomes of it.
+OVERSIZED_REQUESTS_MAX = 3
 
 
 class SessionExpiry:
@@ -40,6 +42,9 @@ class SessionExpiry:
             return f"its robot has been gone for {gone_ns / 1e9:.0f} s"
         if session.foreign_requests >= FOREIGN_REQUESTS_MAX:
             return f"its robot has named another session in {session.foreign_requests} requests in a row"
+        if session.oversized_requests >= OVERSIZED_REQUESTS_MAX:
+            count = session.oversized_requests
+            return f"its robot has sent {count} requests in a row that are larger than max_request_bytes"
         idle_ns = now_ns - session.last_asked_ns
         if idle_ns >= self._idle_timeout_ns:
             return f"no request for {idle_ns / 1e9:.0f} s"

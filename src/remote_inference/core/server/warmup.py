@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,13 +23,13 @@ from remote_inference.core.policy import (
 )
 from remote_inference.core.server.batching import batches, largest_batch, require_batchable
 from remote_inference.core.server.manifest import Manifest
+from remote_inference.core.server.preparation import Decoder
 from remote_inference.core.server.probe import (
     choose_serving_mode,
     find_serving_mode,
     require_batches_to_agree,
     require_chunk,
 )
-from remote_inference.core.server.worker import Decoder
 
 TIMED_INFERENCES = 5
 
@@ -77,16 +77,23 @@ class Readiness:
 
 
 def make_ready(
-    policy: Policy, rehearsal: Rehearsal, manifest: Manifest, clock_ns: Callable[[], int]
+    policy: Policy,
+    rehearsal: Rehearsal,
+    manifest: Manifest,
+    clock_ns: Callable[[], int],
+    others: Sequence[Rehearsal] = (),
 ) -> Readiness:
     """Prepare a loaded policy for robots.
 
-    The policy is warmed up, its serving mode is found and set, and its batches are compared. Raises
-    PolicyError when it cannot be served as the manifest says.
+    The policy is warmed up, its serving mode is found and set, and its batches are compared. others: what to
+    warm up besides, for example other image sizes. Raises PolicyError when it cannot be served as the
+    manifest says.
     """
+    for other in others:
+        warm_up(policy, other, manifest.warmup_inferences, clock_ns)
     request_s = warm_up(policy, rehearsal, manifest.warmup_inferences, clock_ns)
     require_batchable(manifest, policy.spec)
-    probe = find_serving_mode(policy, manifest.default_task)
+    probe = find_serving_mode(policy, manifest.instruct(""))
     mode, warnings = choose_serving_mode(manifest, policy.spec, probe)
     policy.spec = replace(policy.spec, serving_mode=mode)
     if (batch := largest_batch(manifest, policy.spec)) > 1:

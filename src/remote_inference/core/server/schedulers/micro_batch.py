@@ -11,7 +11,7 @@ from remote_inference.core.server.session import Session
 
 
 class MicroBatch:
-    """Up to `max_batch` requests in one call, the sessions served longest ago first.
+    """Up to `max_batch` requests in one call, of the waiting sessions that have cost least.
 
     The session that has waited longest waits at most `window_ns` for others to join it, however often it
     asks meanwhile. It does not wait when no other session could join.
@@ -24,11 +24,11 @@ class MicroBatch:
         self._max_batch = max_batch
         self._window_ns = window_ns
 
-    def select(self, ready: Sequence[Session], open_sessions: int, now_ns: int) -> Selection:
-        if len(ready) < min(self._max_batch, open_sessions):
+    def select(self, ready: Sequence[Session], joinable: int, now_ns: int, chosen: int = 0) -> Selection:
+        if len(ready) < min(self._max_batch, joinable):
             begins = [session.mailbox.waiting_since_ns for session in ready]
             oldest_ns = min((begin for begin in begins if begin is not None), default=now_ns)
             wait_ns = oldest_ns + self._window_ns - now_ns
             if not ready or wait_ns > 0:
                 return Selection(wait_ns=wait_ns if ready else 0)
-        return Selection(self._turns.take(ready, self._max_batch))
+        return Selection(self._turns.take(ready, self._max_batch - chosen))

@@ -11,12 +11,12 @@ from remote_inference.core.server.session import Session
 
 
 class RoundRobin:
-    """One request after the other, each waiting session once per cycle."""
+    """One request after the other, of the waiting session that has cost least."""
 
     batches = False
 
     def __init__(self, max_batch: int = 1, window_ns: int = 0) -> None:  # noqa: ARG002
         self._turns = Turns()
 
-    def select(self, ready: Sequence[Session], open_sessions: int, now_ns: int) -> Selection:  # noqa: ARG002
-        return Selection(self._turns.take(ready, 1))
+    def select(self, ready: Sequence[Session], joinable: int, now_ns: int, chosen: int = 0) -> Selection:  # noqa: ARG002
+        return Selection(self._turns.take(ready, 1 - chosen))

@@ -1,0 +1,169 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The journal of an engine: everything that it was told, in order, for a replay that reproduces each command.
+
+An entry is a call of one of the engine's public methods. Its number is that of the turn's operations when the
+call began: it says between which two operations of the engine's thread a control tick or an input fell.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, NamedTuple
+
+from remote_inference.core.contract import Contract
+from remote_inference.core.robot.config import RobotConfig
+from remote_inference.core.robot.engine import Engine
+from remote_inference.core.robot.observation_history import TickSample
+from remote_inference.core.robot.tick import Tick
+from remote_inference.core.robot.turn import Turn
+
+# Public methods of the engine by the threads that call them; all others change nothing.
+CALLS = (
+    "take_sensors",
+    "take_status_reply",
+    "take_session_reply",
+    "take_presence",
+    "take_server_status",
+    "take_rival",
+    "take_reset_reply",
+    "take_chunk",
+    "take_back_request",
+    "take_malformed_chunk",
+    "pause",
+    "resume",
+    "reset",
+    "clear_stop",
+    "take_over",
+    "release",
+    "tick",
+    "close",
+)
+INPUTS = ("pause_at_once", "halt_at_once", "hear_stop", "hear_person")  # of any thread
+PLAY = "play"  # of the control thread
+BEGIN = "begin"  # the first entry
+
+MAX_WAITING = 50_000  # entries that nobody has taken: minutes of a robot
+
+
+@dataclass(frozen=True)
+class Begin:
+    """What an engine was built from."""
+
+    contract: Contract
+    config: RobotConfig
+    client: str
+    robot_namespace: str
+    seed: int
+    version: str  # of this package
+
+
+class Entry(NamedTuple):
+    """One call. error: name of the exception that ended it, empty when it returned."""
+
+    number: int
+    method: str
+    arguments: tuple[Any, ...]
+    named: Mapping[str, Any] = {}
+    error: str = ""
+
+
+class Journal:
+    """The entries that nobody has taken yet. Any thread adds, one takes.
+
+    Entries are kept as they are, for another thread to encode. When too many wait, the oldest go.
+    """
+
+    def __init__(self, begin: Begin, turn: Turn) -> None:
+        self._turn = turn
+        self._entries = deque([Entry(0, BEGIN, (begin,))])
+        self._first = 0  # place of the oldest entry kept
+
+    def add(self, entry: Entry) -> None:
+        """Append an entry."""
+        with self._turn:
+            self._entries.append(entry)
+            if len(self._entries) > MAX_WAITING:
+                self._entries.popleft()
+                self._first += 1
+
+    def take(self) -> tuple[int, deque[Entry]]:
+        """Take the entries that wait, and the place of the first of them since the start."""
+        with self._turn:
+            first, entries = self._first, self._entries
+            self._entries = deque()
+            self._first += len(entries)
+        return first, entries
+
+
+class JournalledEngine(Engine):
+    """An engine that writes a journal of what it is told."""
+
+    def __init__(self, begin: Begin, turn: Turn | None = None) -> None:
+        super().__init__(
+            begin.contract, begin.config, begin.client, begin.robot_namespace, begin.seed, turn=turn
+        )
+        self.journal = Journal(begin, self.turn)
+        self._is_called = False  # by the engine's thread
+
+    def play(self, now_ns: int, unheard: tuple[str, ...]) -> Tick:
+        error = ""
+        with self.turn:
+            try:
+                return super().play(now_ns, unheard)
+            except Exception as failure:
+                error = type(failure).__name__
+                raise
+            finally:
+                self.journal.add(Entry(self.turn.number, PLAY, (now_ns, unheard), error=error))
+
+
+def _journalled_call(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method of the engine's thread whose outermost call makes an entry, once it has ended.
+
+    The ticks and inputs that fell into the call then come before it, and a replay reads the journal once.
+    """
+
+    @wraps(method)
+    def call(self: JournalledEngine, *arguments: Any, **named: Any) -> Any:
+        if self._is_called:
+            return method(self, *arguments, **named)
+        self._is_called, number, error = True, self.turn.number, ""
+        self.turn.begin_call()
+        try:
+            return method(self, *arguments, **named)
+        except Exception as failure:
+            error = type(failure).__name__
+            raise
+        finally:
+            self.turn.end_call()
+            self._is_called = False
+            self.journal.add(Entry(number, name, tuple(map(_without_content, arguments)), named, error))
+
+    return call
+
+
+def _journalled_input(name: str, method: Callable[..., None]) -> Callable[..., None]:
+    @wraps(method)
+    def call(self: JournalledEngine, *arguments: Any) -> None:
+        with self.turn:
+            self.journal.add(Entry(self.turn.number, name, arguments))
+            method(self, *arguments)
+
+    return call
+
+
+def _without_content(argument: Any) -> Any:
+    """Return an argument without the sensors' messages, which no decision is made of."""
+    if isinstance(argument, list) and argument and isinstance(argument[0], TickSample):
+        return tuple(TickSample(None, sample.arrivals, sample.executed) for sample in argument)
+    return argument
+
+
+for _name in CALLS:
+    setattr(JournalledEngine, _name, _journalled_call(_name, getattr(Engine, _name)))
+for _name in INPUTS:
+    setattr(JournalledEngine, _name, _journalled_input(_name, getattr(Engine, _name)))

@@ -1,0 +1,197 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A journal reproduces what the engine did: each tick and each effect, bit for bit."""
+
+from __future__ import annotations
+
+import inspect
+import random
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from builders import make_config, make_contract, ns
+from random_world import play_world
+from replayed import divergences_of, effects_of, exact, replay, ticks_of
+from simulation import World, streaming
+
+from remote_inference.core.robot.engine import Engine
+from remote_inference.core.robot.journal import CALLS, INPUTS, PLAY, Entry
+from remote_inference.core.robot.replay import JournalError
+from remote_inference.core.robot.tick import CommandSource, Tick
+from remote_inference.core.robot.turn import Turn
+
+UNJOURNALLED = {"awaits_observation"}  # reads, and properties
+
+
+def entries_of(world: World) -> list[Entry]:
+    first, entries = world.engine.journal.take()
+    assert first == 0, "a world that is replayed is short enough for its journal"
+    return list(entries)
+
+
+def check_replay(world: World) -> None:
+    outcomes = replay(entries_of(world))
+    assert divergences_of(outcomes) == []
+    assert exact(ticks_of(outcomes)) == exact([tick for _, tick in world.ticks])
+    assert exact(effects_of(outcomes)) == exact([effect for _, effect in world.effects])
+
+
+def test_every_public_method_of_the_engine_that_changes_something_is_journalled():
+    methods = {name for name, _ in inspect.getmembers(Engine, inspect.isfunction) if not name.startswith("_")}
+    assert methods == {*CALLS, *INPUTS, PLAY, *UNJOURNALLED}
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_a_random_world_is_replayed_bit_for_bit(seed: int):
+    check_replay(play_world(seed))
+
+
+def trust(world: World) -> None:
+    """Let a world judge no step or request: it knows of no ticks and pauses within the engine's calls."""
+    world._check_step = lambda command: None  # type: ignore[method-assign]
+    world._check_request = lambda request, shown: world.sent.append(request)  # type: ignore[method-assign]
+
+
+class InterruptedTurn(Turn):
+    """Lets something happen right before some of the operations of the engine's thread."""
+
+    def __init__(self, rng: random.Random) -> None:
+        super().__init__()
+        self._rng = rng
+        self.interrupt: Callable[[], None] | None = None
+        self.interruptions = 0
+
+    def __enter__(self) -> None:
+        interrupt, caller = self.interrupt, self._caller
+        if interrupt and caller is not None and not self._depth and self._rng.random() < 0.02:
+            self.interrupt = self._caller = None
+            interrupt()
+            self.interruptions += 1
+            self.interrupt, self._caller = interrupt, caller
+        super().__enter__()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_ticks_and_inputs_within_the_engine_s_calls_are_replayed_between_the_same_operations(seed: int):
+    rng = random.Random(seed)
+    turn = InterruptedTurn(rng)
+    world = World(make_config(max_action_age_s=0.3, autostart=True), contract=make_contract(), turn=turn)
+
+    def interrupt() -> None:
+        tick = world.engine.play(world.now_ns, ())
+        world.ticks.append((world.now_ns, tick))
+        if tick.command is not None:
+            world.position = world._last_command = tick.command
+        if rng.random() < 0.1:
+            world.engine.pause_at_once()
+
+    trust(world)
+    turn.interrupt = interrupt
+    for _ in range(20):
+        world.run(rng.random() * 0.3)
+        rng.choice([world.pause, world.resume, world.reset, world.resume])()
+    assert turn.interruptions > 10
+    check_replay(world)
+
+
+class UntickedWorld(World):
+    """A world whose control ticks another thread plays."""
+
+    def _tick(self) -> None:
+        pass
+
+
+def test_two_real_threads_are_replayed_bit_for_bit():
+    world = UntickedWorld(make_config(max_action_age_s=0.3))
+    ticks: list[Tick] = []
+    stop = threading.Event()
+
+    def control() -> None:
+        now_ns = 0
+        while not stop.is_set():
+            now_ns = max(now_ns, world.now_ns)
+            ticks.append(world.engine.play(now_ns, ()))
+            if len(ticks) % 500 == 0:
+                world.engine.pause_at_once()
+
+    trust(world)
+    thread = threading.Thread(target=control)
+    thread.start()
+    try:
+        for _ in range(60):
+            world.run(0.05)
+            world.resume()
+    finally:
+        stop.set()
+        thread.join()
+    outcomes = replay(entries_of(world))
+    assert divergences_of(outcomes) == []
+    assert {tick.source for tick in ticks} == {CommandSource.NONE, CommandSource.CHUNK}
+    assert exact(ticks_of(outcomes)) == exact(ticks)
+    assert exact(effects_of(outcomes)) == exact([effect for _, effect in world.effects])
+
+
+def changed(entries: list[Entry], method: str, change: Callable[[Entry], Entry]) -> list[Entry]:
+    """Return a journal with another entry in place of the middle one of a method."""
+    places = [place for place, entry in enumerate(entries) if entry.method == method]
+    place = places[len(places) // 2]
+    return [*entries[:place], change(entries[place]), *entries[place + 1 :]]
+
+
+def nudge_chunk(entry: Entry) -> Entry:
+    chunk, now_ns = entry.arguments
+    robot = chunk.robot.copy()
+    robot.view(np.uint8).reshape(-1)[len(robot.tobytes()) // 2] ^= 1
+    return entry._replace(arguments=(replace(chunk, robot=robot), now_ns))
+
+
+def test_one_changed_bit_of_a_chunk_changes_the_replay():
+    world = streaming(World()).run(2)
+    entries = entries_of(world)
+    found = ticks_of(replay(changed(entries, "take_chunk", nudge_chunk)))
+    assert exact(found) != exact([tick for _, tick in world.ticks])
+
+
+@pytest.mark.parametrize("method", ["take_sensors", "take_chunk"])
+def test_a_missing_call_is_noticed_at_the_next_one(method: str):
+    entries = entries_of(streaming(World()).run(2))
+    places = [place for place, entry in enumerate(entries) if entry.method == method]
+    del entries[places[len(places) // 2]]
+    assert "operations" in divergences_of(replay(entries))[0].field
+
+
+def test_an_entry_that_no_engine_knows_is_refused():
+    begin, *_ = entries_of(World().run(0.1))
+    with pytest.raises(JournalError, match="explode"):
+        replay([begin, Entry(0, "explode", ())])
+
+
+def test_another_parameter_shows_what_it_would_have_done():
+    world = streaming(World(make_config(max_action_age_s=3.0)))
+    world.server.hung = True
+    world.run(3)
+    then = [tick for _, tick in world.ticks]
+    now = ticks_of(replay(entries_of(world), make_config(max_action_age_s=0.3)))
+    assert len(now) == len(then)
+    last_then = max(index for index, tick in enumerate(then) if tick.source is CommandSource.CHUNK)
+    last_now = max(index for index, tick in enumerate(now) if tick.source is CommandSource.CHUNK)
+    assert last_now < last_then, "actions are refused earlier"
+
+
+def test_a_journal_that_nobody_takes_is_bounded_and_says_where_it_begins(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("remote_inference.core.robot.journal.MAX_WAITING", 100)
+    world = World().run(5)
+    first, entries = world.engine.journal.take()
+    assert len(entries) == 100
+    world.run(0.1)
+    again, _ = world.engine.journal.take()
+    assert again == first + 100
+
+
+def test_sensor_messages_are_not_kept_for_the_journal():
+    world = World()
+    world.engine.take_sensors({}, None, ns(200), [])
+    assert all("content" not in str(entry) or "content=None" in str(entry) for entry in entries_of(world))
