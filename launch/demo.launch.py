@@ -4,8 +4,8 @@
 
     ros2 launch remote_inference demo.launch.py
 
-Begin an episode with `ros2 service call /belt_arm_1/belt_arm/reset_episode
-remote_inference/srv/BeltArmReset "{seed: 1}"` and `ros2 service call /belt_arm_1/remote_inference/reset
+Begin an episode with `ros2 service call /belt_arm_1/belt_arm/reset_environment
+remote_inference/srv/ResetEnvironment "{seed: 1}"` and `ros2 service call /belt_arm_1/remote_inference/reset
 std_srvs/srv/Trigger`.
 """
 

@@ -7,10 +7,14 @@ ros2 launch remote_inference robot.launch.py namespace:=robot_1 contract:=my_arm
 
 from launch import LaunchContext, LaunchDescription
 from launch.actions import DeclareLaunchArgument, OpaqueFunction
-from launch.substitutions import LaunchConfiguration
 
 from remote_inference.deployment import bringup
-from remote_inference.deployment.launch_actions import middleware_arguments, node_actions, warn_of_middleware
+from remote_inference.deployment.launch_actions import (
+    argument_reader,
+    middleware_arguments,
+    node_actions,
+    warn_of_middleware,
+)
 from remote_inference.paths import share_path
 
 
@@ -32,12 +36,25 @@ def generate_launch_description() -> LaunchDescription:
                 "those of params_file, or /policy_server",
             ),
             DeclareLaunchArgument(
+                "tags",
+                default_value="",
+                description="notes for logs and metrics, key=value, comma-separated; empty: those of "
+                "params_file, or none",
+            ),
+            DeclareLaunchArgument(
                 "params_file",
                 default_value="",
                 description="ROS parameter file for the node; empty: defaults",
             ),
             DeclareLaunchArgument(
                 "record", default_value="", description="folder of a bag to create; empty: no recording"
+            ),
+            DeclareLaunchArgument(
+                "recorder",
+                default_value="auto",
+                choices=["auto", "ros2_bag", "bag_recorder"],
+                description="what records; auto: `ros2 bag` where it is installed, unless params_file has "
+                "parameters of bag_recorder, which alone keeps a budget, digests and counts of losses",
             ),
             *middleware_arguments(),
             OpaqueFunction(function=_start),
@@ -46,16 +63,20 @@ def generate_launch_description() -> LaunchDescription:
 
 
 def _start(context: LaunchContext) -> list:
-    def value(name: str) -> str:
-        return LaunchConfiguration(name).perform(context)
+    value = argument_reader(context)
+
+    def items(name: str) -> list[str]:
+        return [item.strip() for item in value(name).split(",") if item.strip()]
 
     warn_of_middleware(value("rmw"), value("router"))
     processes = bringup.robot_processes(
         value("contract"),
         namespace=value("namespace"),
-        servers=[server.strip() for server in value("servers").split(",") if server.strip()],
+        servers=items("servers"),
+        tags=items("tags"),
         parameter_files=[value("params_file")] if value("params_file") else [],
         bag=value("record") or None,
+        recorded_by=value("recorder"),
         rmw=value("rmw"),
         router=value("router"),
     )

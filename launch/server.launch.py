@@ -7,10 +7,14 @@ ros2 launch remote_inference server.launch.py manifest:=my_policy.manifest.yaml
 
 from launch import LaunchContext, LaunchDescription
 from launch.actions import DeclareLaunchArgument, OpaqueFunction
-from launch.substitutions import LaunchConfiguration
 
 from remote_inference.deployment import bringup
-from remote_inference.deployment.launch_actions import middleware_arguments, node_actions, warn_of_middleware
+from remote_inference.deployment.launch_actions import (
+    argument_reader,
+    middleware_arguments,
+    node_actions,
+    warn_of_middleware,
+)
 from remote_inference.paths import share_path
 
 
@@ -38,9 +42,7 @@ def generate_launch_description() -> LaunchDescription:
 
 
 def _start(context: LaunchContext) -> list:
-    def value(name: str) -> str:
-        return LaunchConfiguration(name).perform(context)
-
+    value = argument_reader(context)
     warn_of_middleware(value("rmw"), value("router"))
     server = bringup.server(
         value("manifest"),

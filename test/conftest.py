@@ -35,6 +35,7 @@ from collections.abc import Generator, Iterator  # noqa: E402
 import pytest  # noqa: E402
 import rclpy  # noqa: E402
 import zenoh_router  # noqa: E402
+from log_folder import LOG_FOLDER  # noqa: E402
 from rclpy.node import Node  # noqa: E402
 
 if rclpy.get_rmw_implementation_identifier() == zenoh_router.RMW:
@@ -50,7 +51,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Show the last log lines of the test's processes when the test fails."""
     report = yield
-    folder = getattr(item, "funcargs", {}).get("tmp_path")
+    folder = item.stash.get(LOG_FOLDER, getattr(item, "funcargs", {}).get("tmp_path"))
     if report.failed and folder is not None:
         for log in sorted(folder.rglob("*.log")):
             lines = log.read_text(errors="replace").splitlines()[-LOG_LINES:]
@@ -64,15 +65,36 @@ def pytest_report_header() -> str:
 
 
 def pytest_sessionfinish() -> None:
-    """Remove the shared memory of processes that tests killed: Fast DDS frees it only on a clean exit."""
+    """Remove the shared memory of processes that tests killed: Fast DDS frees it only on a clean exit.
+
+    A port's memory is used again by the next process of its number, which may be starting right now: while
+    other test processes run, that of ports stays.
+    """
     in_use = _shared_memory_in_use()
     minute_ago = time.time() - 60.0
-    for file in Path("/dev/shm").glob("*fastrtps_*"):
+    shared = Path("/dev/shm")
+    left = [*shared.glob("*fastrtps_*"), *shared.glob("*fastdds_*")]  # of Jazzy, of Kilted
+    if _others_run():
+        left = [file for file in left if "_port" not in file.name]
+    for file in left:
         # A mutex is open only while it is held: it goes with what it guards.
         guarded = file.with_name(file.name.removeprefix("sem.").removesuffix("_mutex"))
         with suppress(OSError):
             if not {str(file), str(guarded)} & in_use and file.stat().st_mtime < minute_ago:
                 file.unlink()
+
+
+def _others_run() -> bool:
+    """Return whether another test process of this host has claimed a domain."""
+    for claimed in Path(tempfile.gettempdir()).glob("ros_test_domain_*.lock"):
+        if claimed.name == Path(_claim.name).name:
+            continue
+        try:
+            with claimed.open("w") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:  # locked, or another user's
+            return True
+    return False
 
 
 def _shared_memory_in_use() -> set[str]:

@@ -22,6 +22,7 @@ from remote_inference.deployment.back_ends import BackEndReport, list_back_ends
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of the path, to install into."""
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "my_policies", raising=False)  # another test's module of that name
     return tmp_path
 
 

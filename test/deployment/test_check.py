@@ -41,12 +41,63 @@ def test_a_contract_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert "goes home in 3 s" in said
 
 
+def test_a_joint_that_the_policy_knows_by_another_name_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    contract = changed(tmp_path, rename={"joints.gripper": "gripper.pos"})
+    assert cli.main(["check", str(contract)]) == 0
+    assert [line for line in capsys.readouterr().out.splitlines() if line.startswith("  joint ")] == [
+        "  joint gripper: to the policy gripper.pos"
+    ]
+
+
+def write_hold(folder: Path, **units: str) -> Path:
+    """Write a manifest of a policy for the shipped contract's joints that says their units."""
+    names = yaml.safe_load(CONTRACT.read_text())["actions"]["names"]
+    policy = {"name": "hold", "revision": "1", "state_names": names, "action_names": names}
+    (folder / "policy.json").write_text(
+        json.dumps(policy | {"chunk_size": 30, "trained_fps": 30, "units": units})
+    )
+    path = folder / "hold.manifest.yaml"
+    path.write_text(yaml.safe_dump({"model": {"backend": "hold", "path": "."}}))
+    return path
+
+
+def test_units_are_said_and_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    percent = [{"unit": "percent", "names": ["gripper"], "range": [0.0, 0.035]}]
+    shipped = yaml.safe_load(CONTRACT.read_text())
+    state = [{**shipped["state"][0], "scale": percent}]
+    contract = changed(tmp_path, state=state, actions={**shipped["actions"], "scale": percent})
+    manifest = write_hold(tmp_path, gripper="percent")
+    assert cli.main(["check", str(contract), str(manifest)]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert "  joint gripper: in percent to the policy" in said
+    assert "  gripper: in percent" in said
+    assert cli.main(["check", str(CONTRACT), str(manifest)]) == 1
+    refused = "  refused (units): state 'gripper' is in m on the robot, in percent in the policy"
+    assert refused in capsys.readouterr().out.splitlines()
+    assert cli.main(["check", str(write_hold(tmp_path, griper="percent"))]) == 2
+    assert "hold: units: found 'griper', expected names of the state" in capsys.readouterr().err
+
+
 def test_a_manifest_is_explained_and_its_policy_loaded(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["check", str(MANIFEST)]) == 0
     said = capsys.readouterr().out
     assert "backend chunk_network on cpu, float32" in said
     assert "chunks of" in said
     assert "at most 4 sessions" in said
+
+
+def test_keys_of_openpi_that_do_not_fit_the_policy_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = yaml.safe_load(MANIFEST.read_text()) | {"openpi": {"preset": "droid"}}
+    content["model"]["path"] = str(share_path("config", "models", "belt_arm"))
+    path = tmp_path / "manifest.yaml"
+    path.write_text(yaml.safe_dump(content))
+    assert cli.main(["check", str(path)]) == 2
+    said = capsys.readouterr()
+    assert f"{path}: openpi.images: found no entry for observation.images." in said.out + said.err
 
 
 def test_a_robot_that_fits_is_said_to_fit(capsys: pytest.CaptureFixture[str]) -> None:
@@ -65,7 +116,7 @@ def test_a_robot_that_does_not_fit_is_refused_in_the_servers_words(
 def test_a_policy_that_does_not_continue_prefixes_is_a_warning(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], warned: bool
 ) -> None:
-    name = "belt_arm" if warned else "belt_arm_flow"
+    name = "belt_arm_plain" if warned else "belt_arm"
     manifest = manifest_of(tmp_path, share_path("config", "models", name))
     assert cli.main(["check", str(CONTRACT), str(manifest)]) == 0
     said = capsys.readouterr().out
@@ -80,7 +131,7 @@ def test_a_device_that_this_machine_lacks_is_a_warning(
     assert cli.main(["check", str(CONTRACT), str(manifest)]) == 0
     said = capsys.readouterr().out
     assert "backend chunk_network on cuda:99" in said
-    assert "  warning: device 'cuda:99': " in said
+    assert "  warning: model.device: found 'cuda:99', expected a device of this" in said
     assert "its files were checked on the cpu" in " ".join(said.split())
     assert "  fits\n" in said
 
@@ -88,7 +139,7 @@ def test_a_device_that_this_machine_lacks_is_a_warning(
 def test_a_device_that_no_machine_has_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     manifest = manifest_of(tmp_path, share_path("config", "models", "belt_arm"), device="abacus")
     assert cli.main(["check", str(manifest)]) == 2
-    assert "device 'abacus'" in capsys.readouterr().err
+    assert "model.device: found 'abacus', expected a device of torch" in capsys.readouterr().err
 
 
 def test_long_lists_of_names_are_folded_and_not_cut(
@@ -104,9 +155,22 @@ def test_long_lists_of_names_are_folded_and_not_cut(
     assert "wrist_roll,\n    gripper\n" in said
 
 
+def test_a_faster_control_rate_is_said_and_only_the_policy_s_is_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = changed(tmp_path, fps=120.0, policy_fps=30.0)
+    assert cli.main(["check", str(path), str(MANIFEST)]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "control at 120 Hz, policy at 30 Hz: 4 commands for each row, linear between rows" in said
+    assert "in training" not in said
+    path = changed(tmp_path, fps=120.0, policy_fps=30.0, interpolation="none")
+    assert cli.main(["check", str(path)]) == 0
+    assert "each row repeated" in " ".join(capsys.readouterr().out.split())
+
+
 def test_warnings_do_not_fail(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["check", str(changed(tmp_path, fps=20.0)), str(MANIFEST)]) == 0
-    assert "warning: control rate is 20 Hz on the robot, 30 Hz in training" in capsys.readouterr().out
+    assert "warning: the policy's rate is 20 Hz on the robot, 30 Hz in training" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -115,8 +179,8 @@ def test_warnings_do_not_fail(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         ("fps: 30", "expected a contract, a manifest or"),
         ("- 1", "expected a contract, a manifest or"),
         ("actions: {}", "robot_type: missing"),
-        ("model: {backend: hold, path: nowhere}", "policy.json: cannot be read"),
-        ("model: {backend: chunk_network, path: nowhere}", "policy.json: No such file"),
+        ("model: {backend: hold, path: nowhere}", "model.path: found nothing at "),
+        ("model: {backend: chunk_network, path: nowhere}", "nowhere, expected a folder or a file"),
     ],
 )
 def test_a_bad_file_is_named_with_exit_code_2(
@@ -226,7 +290,7 @@ def test_run_shows_what_the_policy_answers(capsys: pytest.CaptureFixture[str]) -
     said = capsys.readouterr().out
     assert "ms with images as in training, shared" in said
     assert "fast enough for" in said
-    assert "a chunk for a state of zeros, 40 rows:" in said
+    assert "a chunk for a state of zeros, 70 rows:" in said
     table = said[said.index("    action ") : said.index(str(CONTRACT))].splitlines()
     assert [line.split()[0] for line in table] == [
         *("action", "shoulder_pan", "shoulder_lift", "elbow_flex", "wrist_flex", "wrist_roll", "gripper")
@@ -259,7 +323,7 @@ def test_run_finds_that_a_policy_remembers_and_what_its_manifest_promises(
 def test_run_does_not_do_without_the_device(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     manifest = manifest_of(tmp_path, share_path("config", "models", "belt_arm"), device="cuda:99")
     assert cli.main(["check", "--run", str(manifest)]) == 2
-    assert "device 'cuda:99'" in capsys.readouterr().err
+    assert "model.device: found 'cuda:99', expected a device of this machine" in capsys.readouterr().err
 
 
 def test_json_is_the_same_report_whatever_a_policy_prints(
@@ -312,7 +376,7 @@ def test_a_robot_s_parameters_are_judged_with_its_contract_and_the_policy(
     slow = changed(tmp_path, fps=10.0)
     assert cli.main(["check", str(slow), str(parameters), str(MANIFEST)]) == 1
     said = capsys.readouterr().out
-    assert "refused (timing): max_action_age_s: found 0.05, expected more than a control period" in said
+    assert "refused (timing): max_action_age_s: found 0.05, expected more than a row lasts" in said
 
 
 def test_a_parameter_that_a_robot_does_not_have_is_a_problem(

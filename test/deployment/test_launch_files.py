@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from remote_inference.deployment import bringup, middleware, zenoh_config
+from remote_inference.deployment import bringup, middleware, recording, zenoh_config
 
 LAUNCH = Path(__file__).parents[2] / "launch"
-ROUTED = ("robot", "server")
+ROUTED = ("robot", "server", "pool")
 
 
 @dataclass
@@ -79,6 +79,15 @@ class Node:
     on_exit: Any
 
 
+@dataclass
+class ExecuteProcess:
+    cmd: list[str]
+    name: str
+    additional_env: dict[str, str]
+    output: str
+    on_exit: Any
+
+
 class Log:
     def __init__(self) -> None:
         self.warnings: list[str] = []
@@ -91,13 +100,16 @@ class Log:
         self.warnings.append(text)
 
 
+ACTIONS = (DeclareLaunchArgument, ExecuteProcess, OpaqueFunction, Shutdown)
+
+
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch, no_zenoh_settings: None) -> Log:
     """Stand in for the packages of a full ROS 2 installation."""
     made = Log()
     contents: dict[str, dict[str, Any]] = {
         "launch": {"LaunchContext": LaunchContext, "LaunchDescription": list},
-        "launch.actions": {kind.__name__: kind for kind in (DeclareLaunchArgument, OpaqueFunction, Shutdown)},
+        "launch.actions": {kind.__name__: kind for kind in ACTIONS},
         "launch.substitutions": {kind.__name__: kind for kind in (EnvironmentVariable, LaunchConfiguration)},
         "launch.logging": {"get_logger": lambda name: made},
         "launch_ros": {},
@@ -160,6 +172,12 @@ def test_an_argument_wins_over_the_environment(name: str, log: Log, monkeypatch:
     assert log.warnings == []
 
 
+def test_servers_and_tags_are_lists_with_commas(log: Log) -> None:
+    nodes = {node.name: node for node in start("robot", servers="/a, /b", tags="site=lab 2,run=7")}
+    given = nodes["remote_inference"].parameters[-1]
+    assert (given["servers"], given["tags"]) == (["/a", "/b"], ["site=lab 2", "run=7"])
+
+
 @pytest.mark.parametrize("name", ROUTED)
 def test_a_router_without_a_protocol_starts_nothing(name: str, log: Log) -> None:
     with pytest.raises(zenoh_config.EndpointError, match="found no protocol in 'host:7447', expected"):
@@ -189,12 +207,29 @@ def test_a_recorder_that_ends_is_said_and_the_robot_runs_on(
     assert log.errors == said
 
 
+def test_ros2_bag_is_started_where_it_is_and_its_end_ends_nothing(
+    log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording, "has_ros2_bag", lambda: True)
+    bag = str(tmp_path / "bag")
+    recorder, *others = start("robot", namespace="robot_1", record=bag)
+    assert isinstance(recorder, ExecuteProcess)
+    assert recorder.cmd[:3] == ["ros2", "bag", "record"]
+    recorder.on_exit(ProcessExited(1), LaunchContext())
+    assert log.errors == ["ros2_bag ended with exit code 1, the rest runs on without it"]
+    ours, *same = start("robot", namespace="robot_1", record=bag, recorder="bag_recorder")
+    assert isinstance(ours, Node)
+    entries = ours.parameters[-1]["topics"]
+    assert recorder.cmd[recorder.cmd.index("--topics") + 1 :] == [entry.split(":")[0] for entry in entries]
+    assert [node.name for node in others] == [node.name for node in same]
+
+
 def test_topics_are_recorded_under_a_namespace_without_its_slash(log: Log, tmp_path: Path) -> None:
     nodes = {node.name: node for node in start("robot", namespace="robot_1", record=str(tmp_path / "bag"))}
     assert {node.namespace for node in nodes.values()} == {"/robot_1"}
     topics = nodes["bag_recorder"].parameters[-1]["topics"]
     assert topics
-    assert all(topic.startswith("/robot_1/") for topic in topics)
+    assert all(topic.startswith(("/robot_1/", "/policy_server/")) for topic in topics)
 
 
 def test_the_demo_runs_on_the_middleware_in_force(log: Log) -> None:

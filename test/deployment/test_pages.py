@@ -19,6 +19,7 @@ from remote_inference.core.admission import FATAL_REJECTIONS, INTERNAL_REJECTION
 from remote_inference.core.contract import Contract
 from remote_inference.core.contract_sections import Actions, CommandSink, JointLimit, StateSource
 from remote_inference.core.document import allowed_names
+from remote_inference.core.limits import RequestLimits
 from remote_inference.core.robot import guard
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.state_machine import State
@@ -72,7 +73,7 @@ ALL_COMMANDS = [
 def metric_names() -> set[str]:
     snapshot = ServerSnapshot("/policy_server", "id", "active", 0.0)
     metrics = ServerMetrics(lambda: snapshot, lambda: 0.0)
-    metrics.keep(["/robot"])
+    metrics.keep({"/robot": {}})
     samples = {sample.name for family in metrics.families() for sample in family.samples}
     return samples | {name.removesuffix("_count") for name in samples}
 
@@ -127,9 +128,12 @@ VIOLATIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "actions": ({"action_names": ("elbow", "shoulder")}, {}),
     "cameras": ({"images": ()}, {}),
     "state": ({"state_names": ("shoulder", "wrist")}, {}),
+    "units": ({"state_units": ("degrees", "degrees")}, {}),
     "history": ({"max_observation_steps": 0}, {}),
     "schema": ({"schema_version": 9}, {}),
+    "limits": ({}, {"limits": RequestLimits(cameras=0)}),
     "name": ({}, {"name_taken": True}),
+    "weights": ({"accepts_weight_updates": False}, {"updates_weights": True}),
     "task": ({"task": "clap"}, {"pin_task": True}),
     "capacity": ({}, {"active_sessions": 4}),
     "fps": ({"fps": 10.0}, {"strict_fps": True}),
@@ -169,7 +173,8 @@ def test_every_rejection_is_explained() -> None:
 @pytest.mark.parametrize(("name", "words"), REJECTIONS, ids=dict(REJECTIONS))
 def test_a_rejection_is_explained_in_the_server_s_words(name: str, words: str) -> None:
     offer, terms = VIOLATIONS[name]
-    verdict = judge(make_offer(**offer), make_spec(), make_terms(**terms))
+    spec = make_spec(units={"elbow": "rad"})
+    verdict = judge(make_offer(**offer), spec, make_terms(**terms))
     assert verdict.rejection == name
     pattern = re.escape(words).replace(re.escape("..."), ".+")
     assert re.fullmatch(pattern, verdict.reason), verdict.reason
@@ -204,8 +209,11 @@ def test_every_reason_of_the_health_port_is_explained() -> None:
 
 
 def launch_arguments(name: str) -> set[str]:
-    files = [ROOT / "launch" / name, SOURCE / "deployment" / "launch_actions.py"]
-    return {a for file in files for a in re.findall(r'DeclareLaunchArgument\(\s*"(\w+)"', file.read_text())}
+    file = (ROOT / "launch" / name).read_text()
+    shared = re.split(r"^def ", (SOURCE / "deployment" / "launch_actions.py").read_text(), flags=re.MULTILINE)
+    included = set(re.findall(r"\*(\w+)\(\)", file))
+    sources = [file, *(function for function in shared if function.partition("(")[0] in included)]
+    return {a for source in sources for a in re.findall(r'DeclareLaunchArgument\(\s*"(\w+)"', source)}
 
 
 def of(pattern: str) -> list[tuple[str, ...]]:
@@ -225,10 +233,10 @@ def test_executables_that_are_run_are_installed() -> None:
 
 
 def test_services_and_topics_have_the_names_and_types_that_are_called() -> None:
-    nodes = {"remote_inference": "robot/*.py", "belt_arm": "belt_arm.py"}
+    nodes = {"remote_inference": "robot/*.py", "belt_arm": "environment.py", "environment": "environment.py"}
     for node, service, type_name in of(r"ros2 service call /\w+/(\w+)/(\w+) (\S+)"):
         source = "".join(path.read_text() for path in (SOURCE / "nodes").glob(nodes[node]))
-        assert f'({type_name.rsplit("/", 1)[1]}, "~/{service}"' in source, service
+        assert f'{type_name.rsplit("/", 1)[1]}, "~/{service}"' in source, service
     qos = (SOURCE / "wire" / "qos.py").read_text()
     for (topic,) in of(r"ros2 topic echo --once /(\S+)"):
         assert topic == "policy_server/status" or f'"{topic.split("/", 1)[1]}"' in qos
@@ -261,7 +269,7 @@ def test_options_that_are_named_are_the_package_s() -> None:
         option
         for _, line in ALL_COMMANDS
         if line.startswith(("--", "remote-inference "))
-        for option in re.findall(r"--[a-z-]+", line)
+        for option in re.findall(r"--[a-z0-9-]+", line)
     }
     assert named <= options(cli.make_parser(complete=True))
 

@@ -85,6 +85,7 @@ class Arm(Rig):
 
     def __init__(self, folder: Path) -> None:
         self.record = Record()
+        self.has_namesake = False  # a second node of the robot's name
         self.expected_exit: int | None = None  # of the robot's process; None: it must live
         self.episode = 0
         self.joints_on = self.camera_on = True

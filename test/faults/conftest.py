@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from arm import Arm
+from decision_tape import DecisionTape
 from fault import Fault
 from fault_table import PROPERTY, Row, write_table
 from judge import find_violations
@@ -59,6 +60,7 @@ def arm(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Arm]:
     """The arm of every fault; an indirect parameter makes another one in the test's folder."""
     made = getattr(request, "param", Arm)(tmp_path)
     try:
+        tape = DecisionTape(made, commands=False)  # a controller's absence must be seen
         yield made
         ended = made.robot.poll()
     finally:
@@ -68,6 +70,7 @@ def arm(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Arm]:
     assert made.record.commands, "the arm was never commanded"
     violations = find_violations(made.record)
     assert not violations, "\n".join([f"{len(violations)} unsafe commands:", *violations[:20]])
+    tape.check(tmp_path, of_first_node=made.has_namesake)
 
 
 @pytest.fixture

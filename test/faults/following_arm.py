@@ -54,6 +54,7 @@ class FollowingArm(Arm):
         self._at = dict.fromkeys(LIMITS, 0.0)  # [rad]
         self._target: dict[str, float] | None = None
         super().__init__(folder)
+        self.record.takes_horizons = controller is JointTrajectory
         if max_following_error is not None:
             self.record.max_following_error = max_following_error
 

@@ -76,6 +76,7 @@ class Record:
     outages: list[Outage] = field(default_factory=list)
     # A joint farther from its command [rad] does not follow it. The default lets one jump between its limits.
     max_following_error: float = 10.0
+    takes_horizons: bool = False  # the controller goes on along a command's rows when the next one is late
 
     def end_outage(self, time_ns: int) -> None:
         """Note that the last outage is over."""
@@ -149,6 +150,8 @@ def _steps(record: Record) -> Iterator[str]:
             # controller a little before the first command comes through.
             since_s = (command.time_ns - unheard.ended_ns) / 1e9 if unheard.ended_ns else 0.0
             periods = min(periods, 1 + math.ceil(max(0.0, since_s) / PERIOD_S))
+        elif before is not None and record.takes_horizons:
+            periods = max(periods, math.ceil((command.time_ns - before.time_ns) / 1e9 / PERIOD_S))
         for index, joint in enumerate(LIMITS):
             references = _find_references(record, None if unheard else before, command, index, periods)
             way = MAX_VELOCITY[joint] * PERIOD_S * periods + ROUNDING

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import copy
 import threading
+import time
 import uuid
 from array import array
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from arm import NAMES, POLICY
 from rclpy._rclpy_pybind11 import InvalidHandle
 from rclpy.publisher import Publisher
 from rclpy.subscription import Subscription
-from rig import Rig
+from rig import DEADLINE_S, Rig
 
 from remote_inference.msg import ActionChunk, Observation, ServerStatus
 from remote_inference.srv import CloseSession, GetStatus, OpenSession, ResetSession
@@ -86,17 +87,35 @@ class ScriptedServer:
         """Forget every session in the next status, and admit no robot any more."""
         self.refusal = refusal
 
+    def send_when(self, condition: Callable[[], bool], chunk: ActionChunk) -> None:
+        """Send a chunk to its session as soon as a condition holds, if it does within the deadline."""
+        threading.Thread(target=self._await_and_send, args=(condition, chunk), daemon=True).start()
+
+    def _await_and_send(self, condition: Callable[[], bool], chunk: ActionChunk) -> None:
+        end_s = time.monotonic() + DEADLINE_S
+        while time.monotonic() < end_s:
+            if condition():
+                self._send(chunk.session_id, chunk)
+                return
+            time.sleep(0.005)
+
     def _observe(self, session_id: str, observation: Observation) -> None:
         if observation.session_id != session_id:
             return
         self.observations.append(observation)
-        for delay_s, chunk in self.behaviour(observation):
-            if delay_s:
-                timer = threading.Timer(delay_s, self._send, (session_id, chunk))
-                timer.daemon = True
-                timer.start()
-            else:
-                self._send(session_id, chunk)
+        replies = sorted(self.behaviour(observation), key=lambda reply: reply[0])
+        for _, chunk in (reply for reply in replies if not reply[0]):
+            self._send(session_id, chunk)
+        late = [reply for reply in replies if reply[0]]
+        if late:
+            threading.Thread(target=self._send_in_order, args=(session_id, late), daemon=True).start()
+
+    def _send_in_order(self, session_id: str, replies: list[Reply]) -> None:
+        """Send each reply after its delay; one thread for all, as timers may overtake one another."""
+        begin_s = time.monotonic()
+        for delay_s, chunk in replies:
+            time.sleep(max(0.0, begin_s + delay_s - time.monotonic()))
+            self._send(session_id, chunk)
 
     def _send(self, session_id: str, chunk: ActionChunk) -> None:
         if session_id in self._sessions:

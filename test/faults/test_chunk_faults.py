@@ -122,13 +122,18 @@ def test_chunks_that_arrive_too_old_lose_the_session(
 def test_a_second_copy_of_an_answer_is_dropped(
     streaming: Arm, scripted: ScriptedServer, fault: Fault
 ) -> None:
-    """The copies arrive at once, and again while the robot waits for the next answer."""
+    """The copies arrive when the answer is being executed, and again while the robot waits for the next.
+
+    Not earlier: a topic of depth 1 lets a copy take the place of an answer that was not read yet.
+    """
     copies: list[ActionChunk] = []
 
     def behaviour(observation: Observation) -> list[Reply]:
         chunk = right_answer(observation)
         copies.append(poisoned(chunk))
-        return [*((0.0, copy) for copy in copies[-2:-1]), (0.05, chunk), (0.1, copies[-1])]
+        capture = observation.state[NAMES.index("capture")]
+        scripted.send_when(lambda: streaming.record.commands[-1].capture >= capture, copies[-1])
+        return [*((0.0, copy) for copy in copies[-2:-1]), (0.05, chunk)]
 
     misbehave(streaming, scripted, behaviour, "chunks_dropped", fault)
     assert fault.longest_gap_s < GAP_S

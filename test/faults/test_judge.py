@@ -72,6 +72,21 @@ def test_lost_commands_are_known_by_their_numbers_and_allow_more_way() -> None:
     assert find_violations(record) == []
 
 
+@pytest.mark.parametrize(("takes_horizons", "expected"), [(True, set()), (False, {"steps"})])
+def test_a_late_command_may_be_further_where_the_controller_went_on_by_itself(
+    takes_horizons: bool, expected: set[str]
+) -> None:
+    """It goes on along the rows that it was handed: the next command steps from where it is by then."""
+    record = good_run()
+    record.takes_horizons = takes_horizons
+    del record.commands[40:43]
+    for index in range(40, len(record.commands)):
+        change(record, index, number=index + 1)
+    assert rules(record) == expected
+    change(record, 40, time_ns=at(record, 39) + PERIOD_NS)
+    assert "steps" in rules(record)
+
+
 def test_the_first_received_command_may_follow_commands_that_the_arm_did_not_hear() -> None:
     record = good_run()
     for index, capture in enumerate(record.captures):

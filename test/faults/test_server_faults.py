@@ -235,6 +235,7 @@ def test_another_process_of_the_robot_s_name_does_not_get_its_session(streaming:
 @pytest.mark.fault("a second process is started under the robot's name")
 def test_a_newcomer_with_the_robot_s_name_disturbs_nothing(streaming: Arm, fault: Fault) -> None:
     fault.begins()
+    streaming.has_namesake = True
     newcomer = streaming.group.start(
         bringup.robot(
             write_arm_contract(streaming.folder, streaming.record.max_following_error),

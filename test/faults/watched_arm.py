@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rig import CONTRACT, DEEP_LATCHED_QOS, DEEP_QOS, JOINTS, Rig, write_contract, write_manifest
+from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 from trajectory_msgs.msg import JointTrajectory
 
@@ -22,6 +23,7 @@ from remote_inference.wire.qos import WATCHDOG_TOPIC
 TIMEOUT_S = 0.2  # watchdog_timeout_s, its default
 PERIOD_S = 1.0 / CONTRACT["fps"]
 TYPES: dict[str, Any] = {"velocity": Float64MultiArray, "trajectory": JointTrajectory}
+ON_ITS_WAY_S = 0.1  # a measured position that left later may not have arrived yet
 STUCK_CONTROL = Path(__file__).with_name("stuck_control")
 
 
@@ -41,6 +43,7 @@ class WatchedArm(Rig):
         self.controller = controller
         self.received: list[Received] = []
         self.watchdog_states: list[WatchdogState] = []
+        self._measured: list[tuple[int, tuple[float, ...]]] = []  # time [ns] and positions as published
         self._stuck = folder / "stuck"
         super().__init__(folder)
         self.subscribe(WatchdogState, WATCHDOG_TOPIC, self.watchdog_states.append, DEEP_LATCHED_QOS)
@@ -98,6 +101,21 @@ class WatchedArm(Rig):
         stops = (command for command in self.received if not command.moves and command.time_ns > time_ns)
         return next(stops, None)
 
+    def known_positions(self, time_ns: int) -> list[tuple[float, ...]]:
+        """Return what the watchdog may take for the newest measured positions, in order of JOINTS."""
+        known: list[tuple[float, ...]] = []
+        for left_ns, positions in self._measured:
+            if left_ns > time_ns:
+                break
+            if left_ns < time_ns - ON_ITS_WAY_S * 1e9:
+                known.clear()
+            known.append(positions)
+        return known
+
+    def _measure(self) -> JointState:
+        self._measured.append((time.time_ns(), tuple(self.positions)))
+        return super()._measure()
+
     def _start_controller(self) -> None:
         kind = TYPES[self.controller]
         self._controller = self.node.create_subscription(kind, "commands", self._receive_command, DEEP_QOS)
@@ -111,7 +129,7 @@ class WatchedArm(Rig):
         self.received.append(Received(time_ns, tuple(values), moves))
 
 
-def in_order_of_sink(positions: list[float]) -> tuple[float, ...]:
+def in_order_of_sink(positions: Sequence[float]) -> tuple[float, ...]:
     """Return positions, in the order of JOINTS, as the controller takes them."""
     assert len(positions) == len(JOINTS)
     return tuple(reversed(positions))

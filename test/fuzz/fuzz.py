@@ -29,13 +29,27 @@ from random import Random
 from typing import Any
 
 import fuzz_documents
+import fuzz_explained
 import fuzz_files
+import fuzz_gr00t
+import fuzz_openpi
+import fuzz_weights
 import fuzz_wire
 from fuzz_target import CORPUS, Place, Signature, Target, try_input
 from mutation import MAX_INPUT_BYTES
 
 TARGETS = {
-    target.name: target for target in (*fuzz_wire.TARGETS, *fuzz_documents.TARGETS, *fuzz_files.TARGETS)
+    target.name: target
+    for module in (
+        fuzz_wire,
+        fuzz_openpi,
+        fuzz_gr00t,
+        fuzz_documents,
+        fuzz_files,
+        fuzz_explained,
+        fuzz_weights,
+    )
+    for target in module.TARGETS
 }
 if find_spec("onnx"):  # an extra
     import fuzz_onnx

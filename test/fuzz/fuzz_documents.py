@@ -17,6 +17,9 @@ from mutation import spoil_text, spoil_tree
 
 from remote_inference.core.contract import Contract, parse_contract
 from remote_inference.core.document import Document, DocumentError, load_document, parse_document, parse_json
+from remote_inference.core.drafts.hud import from_hud, read_hud
+from remote_inference.core.drafts.lerobot import from_lerobot, read_info
+from remote_inference.core.drafts.urdf import UrdfError, parse_urdf
 from remote_inference.core.names import find_topic_name_problem
 from remote_inference.core.server.manifest import Manifest, load_manifest
 from remote_inference.deployment.zenoh_config import EndpointError, environment, parse_endpoint
@@ -51,6 +54,29 @@ ONNX = {
 HOLD = {
     "name": "hold", "revision": "1", "state_names": ["a"], "action_names": ["a"],
     "image_features": {"front": [48, 64, 3]}, "chunk_size": 10, "trained_fps": 20.0,
+}  # fmt: skip
+
+URDF = b"""<?xml version="1.0" encoding="utf-8"?><robot name="arm"><!-- six joints -->
+<joint name="lift" type="revolute"><limit lower="-1.5" upper="1.5" velocity="2" effort="10"/></joint>
+<joint name="roll" type="continuous"/><link name="a&amp;b"/>
+<joint name="finger" type="prismatic"><mimic joint="lift" multiplier="-1"/></joint></robot>"""
+
+INFO = {
+    "codebase_version": "v3.0", "robot_type": "so101_follower", "fps": 30, "features": {
+        "action": {"dtype": "float32", "shape": [2], "names": ["lift.pos", "gripper.pos"]},
+        "observation.state": {"dtype": "float32", "shape": [2], "names": {"motors": ["lift", "gripper"]}},
+        "observation.images.a": {"dtype": "video", "shape": [48, 64, 3], "info": {"is_depth_map": True}},
+    },
+}  # fmt: skip
+HUD = {
+    "robot_type": "arm", "control_rate": 15, "features": {
+        "front/image": {"role": "observation", "type": "rgb", "dtype": "image"},
+        "state": {"role": "observation", "names": ["lift", "lift.velocity"]},
+        "prompt": {"role": "observation", "dtype": "string"},
+        "action": {
+            "role": "action", "type": "joint_pos", "names": ["lift"], "limits": {"min": [-1], "max": [1]},
+        },
+    },
 }  # fmt: skip
 
 
@@ -97,7 +123,8 @@ def _find_environment(data: bytes) -> None:
 
 
 def _robot_parameters() -> dict[str, Any]:
-    return {"contract": "a.yaml", "servers": ["/policy_server"], "buffer_time_s": "auto", "autostart": True}
+    parameters = {"contract": "a.yaml", "servers": ["/policy_server"], "tags": ["site=lab_2"]}
+    return {**parameters, "buffer_time_s": "auto", "autostart": True}
 
 
 def _contract() -> list[bytes]:
@@ -197,6 +224,33 @@ TARGETS = (
         tempfile.gettempdir(),
     ),
     Target("fleet", _tree_of(Fleet), lambda: _json(FLEET), spoil_tree, (DocumentError,), 2, f"{SOURCE}: "),
+    Target(
+        "lerobot_info",
+        lambda data: from_lerobot(read_info(data, SOURCE)).to_yaml(),
+        lambda: _json(INFO),
+        spoil_tree,
+        (DocumentError,),
+        1,
+        f"{SOURCE}: ",
+    ),
+    Target(
+        "hud_contract",
+        lambda data: from_hud(read_hud(data, SOURCE)).to_yaml(),
+        lambda: _json(HUD),
+        spoil_tree,
+        (DocumentError,),
+        1,
+        f"{SOURCE}: ",
+    ),
+    Target(
+        "urdf",
+        lambda data: parse_urdf(data, SOURCE),
+        lambda: [URDF],
+        spoil_text,
+        (UrdfError,),
+        1,
+        f"{SOURCE}: ",
+    ),
     Target(
         "topic_name",
         lambda data: find_topic_name_problem(_as_text(data)),

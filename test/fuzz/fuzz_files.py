@@ -4,12 +4,13 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import socket
 import tempfile
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -26,9 +27,14 @@ from std_msgs.msg import Header
 from remote_inference.core.exchange import Chunk
 from remote_inference.monitoring.health import HealthServer
 from remote_inference.monitoring.snapshot import ServerSnapshot
-from remote_inference.recording.bag import BagError, BagTopic, BagWriter, open_bag
+from remote_inference.recording.bag import open_bag
+from remote_inference.recording.bag_error import BagError
+from remote_inference.recording.bag_topic import BagTopic
+from remote_inference.recording.bag_writer import BagWriter
 from remote_inference.recording.captures import Capture, CaptureError, CaptureRing, load_capture
 from remote_inference.recording.images import recorded_images
+from remote_inference.recording.repair import repair
+from remote_inference.recording.verification import verify
 from remote_inference.wire import bytes_field, encode_jpeg
 
 ANSWER_DEADLINE_S = 10.0
@@ -78,6 +84,22 @@ def _read_bag(name: str) -> Callable[[bytes], None]:
     return run
 
 
+def _judge_bag(name: str) -> Callable[[bytes], None]:
+    """Return what puts bytes in the place of one of a bag's files, verifies the bag and repairs it."""
+
+    def run(data: bytes) -> None:
+        path, out = scratch_folder() / f"judged_{Path(name).suffix[1:]}", scratch_folder() / "repaired"
+        if not path.exists():
+            shutil.copytree(_bag(), path)
+        next(path.glob(name)).write_bytes(data)
+        shutil.rmtree(out, ignore_errors=True)
+        verify(path)
+        if repair(path, out).is_needed:
+            verify(out)
+
+    return run
+
+
 def _find_jpeg(data: bytes) -> None:
     list(recorded_images(0.0, CompressedImage(data=bytes_field(data))))
 
@@ -102,13 +124,25 @@ class _HealthPort:
     def _exchange(self, data: bytes) -> bytes:
         answer = b""
         with socket.create_connection(("127.0.0.1", self._port), ANSWER_DEADLINE_S) as connection:
-            with suppress(ConnectionError):  # the server may hang up before it has read everything
+            with _hanging_up():
                 connection.sendall(data)
                 connection.shutdown(socket.SHUT_WR)
             with suppress(ConnectionError):
                 while part := connection.recv(65536):
                     answer += part
         return answer
+
+
+@contextmanager
+def _hanging_up() -> Iterator[None]:
+    """Allow the server to hang up before it has read everything."""
+    try:
+        yield
+    except ConnectionError:
+        pass
+    except OSError as error:
+        if error.errno != errno.ENOTCONN:
+            raise
 
 
 @cache
@@ -136,6 +170,24 @@ TARGETS = (
     Target(
         "bag_metadata",
         _read_bag("metadata.yaml"),
+        lambda: _seed_of_bag("metadata.yaml"),
+        spoil_text,
+        (BagError,),
+        0.3,
+        tempfile.gettempdir(),
+    ),
+    Target(
+        "bag_judged",
+        _judge_bag("*.mcap"),
+        lambda: _seed_of_bag("*.mcap"),
+        spoil_bytes,
+        (BagError,),
+        0.3,
+        tempfile.gettempdir(),
+    ),
+    Target(
+        "bag_metadata_judged",
+        _judge_bag("metadata.yaml"),
         lambda: _seed_of_bag("metadata.yaml"),
         spoil_text,
         (BagError,),

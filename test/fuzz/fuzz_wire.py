@@ -52,7 +52,8 @@ OFFER = make_offer(
         ImageFeature("front", "jpeg", 8, 12),
         ImageFeature("depth", "png", 8, 12),
         ImageFeature("raw", "raw", 8, 12),
-    )
+    ),
+    tags={"site": "lab_2"},
 )
 MANIFEST = Manifest(model=ModelSource(backend="hold", path="policy.json"), default_task="wave")
 JOINTS = StateSource(

@@ -18,6 +18,8 @@ OBSERVATION_1 = topic("robot_1/remote_inference/observation")
 CHUNK_1 = topic("robot_1/remote_inference/chunk")
 RESET_1 = topic("robot_1/remote_inference/reset", "srv")
 OPEN_1 = topic("gpu_1/open_session", "srv")
+WEIGHTS_1, REPLIES_1 = topic("gpu_1/weights"), topic("gpu_1/weights_replies")
+LINK_1 = topic("gpu_1/open_weights_link", "srv")
 
 
 # -- what is allowed -----------------------------------------------------------------------------------------
@@ -41,6 +43,34 @@ def test_a_robot_calls_its_server(rig: FleetRig, service: str):
     key = topic(f"gpu_1/{service}", "srv")
     Inbox(rig.connect("gpu_1")).serve(key)
     assert ask_until(rig.connect("robot_1"), key) == ["ok"]
+
+
+def test_a_trainer_sends_weights_to_its_server_and_hears_it(rig: FleetRig):
+    trainer, server = rig.connect("trainer_1"), rig.connect("gpu_1")
+    put_until(trainer, WEIGHTS_1, "piece", Inbox(server).subscribe(WEIGHTS_1))
+    put_until(server, REPLIES_1, "taken", Inbox(trainer).subscribe(REPLIES_1))
+    Inbox(server).serve(LINK_1)
+    assert ask_until(trainer, LINK_1) == ["ok"]
+
+
+def test_a_trainer_and_its_server_see_each_other_s_tokens(rig: FleetRig):
+    trainer, server = Inbox(rig.connect("trainer_1")), Inbox(rig.connect("gpu_1"))
+    node = "/trainer_1/weights_trainer_5f0c2ab4"
+    of_trainer = [
+        token("NN", node),
+        token("MP", node, "/gpu_1/weights"),
+        token("MS", node, "/gpu_1/weights_replies"),
+        token("SC", node, "/gpu_1/open_weights_link"),
+    ]
+    of_server = [
+        token("MS", "/gpu_1", "/gpu_1/weights"),
+        token("MP", "/gpu_1", "/gpu_1/weights_replies"),
+        token("SS", "/gpu_1", "/gpu_1/open_weights_link"),
+    ]
+    trainer.watch_tokens().show(*of_trainer)
+    server.watch_tokens().show(*of_server)
+    wait_until(lambda: set(of_server) <= set(trainer.got), f"the server's tokens; got {trainer.got}")
+    wait_until(lambda: set(of_trainer) <= set(server.got), f"the trainer's tokens; got {server.got}")
 
 
 @pytest.mark.parametrize(
@@ -199,6 +229,52 @@ def test_only_its_server_speaks_to_a_robot(rig: FleetRig, attacker: str, victim:
     else:
         ask_until_served(rig, session)
     assert not forged(put_until(owner, key, "marker", inbox))
+
+
+@pytest.mark.parametrize("mode", ["client", "router"])
+@pytest.mark.parametrize(
+    ("attacker", "marker"), [("robot_1", OBSERVATION_1), ("gpu_2", topic("robot_10/remote_inference/chunk"))]
+)
+def test_only_its_trainers_send_weights_to_a_server(rig: FleetRig, mode: str, attacker: str, marker: str):
+    inbox = Inbox(rig.connect("gpu_1")).subscribe(WEIGHTS_1, WEIGHTS_1 + "/@adv/pub/**")
+    owner = rig.connect("trainer_1")
+    put_until(owner, WEIGHTS_1, "ready", inbox)
+    session = rig.connect(attacker, mode)
+    session.put(WEIGHTS_1, "forged")
+    reader = {"robot_1": "gpu_1", "gpu_2": "robot_10"}[attacker]
+    put_until(session, marker, "marker", Inbox(rig.connect(reader)).subscribe(marker))
+    assert not forged(put_until(owner, WEIGHTS_1, "marker", inbox))
+
+
+def test_a_trainer_sends_no_weights_to_a_server_that_is_not_its_own(rig: FleetRig):
+    key = topic("gpu_2/weights")
+    inbox = Inbox(rig.connect("gpu_2")).subscribe(key)
+    session = rig.connect("trainer_1")
+    session.put(key, "forged")
+    put_until(session, WEIGHTS_1, "marker", Inbox(rig.connect("gpu_1")).subscribe(WEIGHTS_1))
+    put_until(
+        rig.connect("robot_10"),
+        topic("robot_10/remote_inference/observation"),
+        "ready",
+        inbox.subscribe(topic("robot_10/remote_inference/observation")),
+    )
+    assert not forged(inbox.got)
+
+
+@pytest.mark.parametrize("caller", ["robot_1", "gpu_2"])
+def test_only_its_trainers_open_links_to_a_server(rig: FleetRig, caller: str):
+    Inbox(rig.connect("gpu_1")).serve(LINK_1)
+    assert ask_until(rig.connect("trainer_1"), LINK_1) == ["ok"]
+    assert ask(rig.connect(caller), LINK_1, timeout_s=1.0) == []
+
+
+def test_a_robot_hears_no_weights(rig: FleetRig):
+    spy = Inbox(rig.connect("robot_1")).subscribe("**", WEIGHTS_1, REPLIES_1, CHUNK_1)
+    server, trainer = rig.connect("gpu_1"), rig.connect("trainer_1")
+    put_until(server, CHUNK_1, "ready", spy)
+    put_until(trainer, WEIGHTS_1, "secret", Inbox(server).subscribe(WEIGHTS_1))
+    put_until(server, REPLIES_1, "secret", Inbox(trainer).subscribe(REPLIES_1))
+    assert not any("secret" in item for item in put_until(server, CHUNK_1, "marker", spy))
 
 
 @pytest.mark.parametrize("mode", ["client", "router"])

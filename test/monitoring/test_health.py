@@ -48,8 +48,9 @@ class Port:
         connection.close()
         return answer, body
 
-    def connect(self) -> socket.socket:
-        return socket.create_connection(("127.0.0.1", self.number), DEADLINE_S)
+    def connect(self, host: str = "127.0.0.1") -> socket.socket:
+        """host: the address to come from."""
+        return socket.create_connection(("127.0.0.1", self.number), DEADLINE_S, source_address=(host, 0))
 
 
 @pytest.fixture
@@ -183,8 +184,10 @@ def test_slow_clients_do_not_use_up_the_server(port: Port, monkeypatch: pytest.M
 class IdleClients:
     """Keeps every connection of a port taken: opens a new one, and says nothing, for each that ends."""
 
-    def __init__(self, port: Port) -> None:
+    def __init__(self, port: Port, count: int = health.MAX_CONNECTIONS, host: str = "127.0.0.1") -> None:
         self._port = port
+        self._count = count
+        self._host = host
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.opened = 0
@@ -204,8 +207,8 @@ class IdleClients:
             for client in ended:
                 held.remove(client)
                 client.close()
-            while len(held) < health.MAX_CONNECTIONS:
-                held.append(self._port.connect())
+            while len(held) < self._count:
+                held.append(self._port.connect(self._host))
                 self.opened += 1
         for client in held:
             client.close()
@@ -224,6 +227,23 @@ def test_a_probe_is_answered_while_idle_clients_take_every_connection(port: Port
     with IdleClients(port) as idle:
         wait_until(lambda: idle.opened >= health.MAX_CONNECTIONS, "connections taken")
         assert [answers(port) for _ in range(20)] == [True] * 20
+
+
+@pytest.mark.parametrize("host", ["127.0.0.2", "127.0.0.1"], ids=["of another peer", "of the probe's peer"])
+def test_every_probe_is_answered_beside_200_idle_connections_of_one_peer(port: Port, host: str):
+    with IdleClients(port, 200, host) as idle:
+        wait_until(lambda: idle.opened >= 400, "connections taken and opened again")
+        assert [answers(port) for _ in range(40)] == [True] * 40
+
+
+def test_a_peer_s_connections_end_its_own_oldest_and_no_other_peer_s(port: Port):
+    with port.connect() as patient:
+        held = [port.connect("127.0.0.2") for _ in range(3 * health.MAX_CONNECTIONS_OF_A_PEER)]
+        wait_until(lambda: has_ended(held[0]), "the peer's oldest connection ended")
+        assert not has_ended(patient)
+        assert answers(port)
+        for connection in held:
+            connection.close()
 
 
 def test_connections_that_come_all_at_once_get_a_bounded_number_of_threads(port: Port):

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -46,14 +47,18 @@ class Scrape:
     def of(self, name: str, robot: str = "/a") -> float:
         return self.samples[f"policy_server_{name}", robot]
 
+    def labels(self, name: str) -> list[dict[str, str]]:
+        name = f"policy_server_{name}"
+        return [s.labels for f in self.families.values() for s in f.samples if s.name == name]
+
     def robots(self) -> set[str]:
         return {s.labels["robot"] for f in self.families.values() for s in f.samples if "robot" in s.labels}
 
 
-def make_metrics(**snapshot: object) -> ServerMetrics:
+def make_metrics(tag_keys: Sequence[str] = (), **snapshot: object) -> ServerMetrics:
     now = ServerSnapshot("/policy_server", "abc", "active", made_s=0.0, accepting=True)
-    metrics = ServerMetrics(lambda: replace(now, **snapshot), lambda: 1.0)
-    metrics.keep(["/a"])
+    metrics = ServerMetrics(lambda: replace(now, **snapshot), lambda: 1.0, tag_keys)
+    metrics.keep({"/a": {}})
     return metrics
 
 
@@ -83,11 +88,11 @@ def test_errors_are_counted_and_unreadable_requests_have_no_duration():
 def test_a_robot_s_series_begin_with_its_session_and_end_with_it():
     """Series begin at zero: a rate needs a first sample."""
     metrics = make_metrics()
-    metrics.keep(["/a", "/b"])
+    metrics.keep({"/a": {}, "/b": {}})
     assert Scrape(metrics).robots() == {"/a", "/b"}
     assert Scrape(metrics).of("request_duration_seconds_count", "/b") == 0.0
     metrics.record(RECORD)
-    metrics.keep(["/a"])
+    metrics.keep({"/a": {}})
     scrape = Scrape(metrics)
     assert scrape.robots() == {"/a"}
     assert scrape.of("request_duration_seconds_count") == 1.0
@@ -95,10 +100,44 @@ def test_a_robot_s_series_begin_with_its_session_and_end_with_it():
 
 def test_a_request_that_ends_after_its_session_brings_no_series_back():
     metrics = make_metrics()
-    metrics.keep([])
+    metrics.keep({})
     metrics.record(RECORD)
     assert Scrape(metrics).robots() == set()
     assert Scrape(metrics)["batch_size_count"] == 1.0
+
+
+def test_the_series_of_a_robot_that_comes_back_begin_anew_and_count():
+    metrics = make_metrics()
+    metrics.record(RECORD)
+    metrics.keep({})
+    metrics.keep({"/a": {}})
+    assert Scrape(metrics).of("request_duration_seconds_count") == 0.0
+    metrics.record(RECORD)
+    assert Scrape(metrics).of("request_duration_seconds_count") == 1.0
+
+
+def test_the_tags_that_the_server_names_are_labels_and_no_others():
+    metrics = make_metrics(tag_keys=("site", "operator"))
+    metrics.keep({"/a": {"site": 'lab "2"', "run": "7"}})
+    metrics.record(RECORD)
+    labels = Scrape(metrics).labels("request_errors_total")
+    assert labels == [{"robot": "/a", "tag_site": 'lab "2"', "tag_operator": ""}]
+
+
+def test_a_robot_that_comes_back_with_another_tag_begins_anew():
+    """A label cannot change: the robot would be counted twice."""
+    metrics = make_metrics(tag_keys=("site",))
+    metrics.keep({"/a": {"site": "lab"}, "/b": {"site": "lab"}})
+    metrics.record(RECORD)
+    metrics.keep({"/a": {"site": "hall", "run": "8"}, "/b": {"site": "lab", "run": "8"}})
+    metrics.record(RECORD)
+    sites = {
+        labels["robot"]: labels["tag_site"] for labels in Scrape(metrics).labels("staleness_seconds_count")
+    }
+    assert sites == {"/a": "hall", "/b": "lab"}
+    assert len(Scrape(metrics).labels("staleness_seconds_count")) == 2
+    metrics.keep({})
+    assert Scrape(metrics).robots() == set()
 
 
 def test_gauges_are_read_at_the_scrape():

@@ -65,8 +65,9 @@ def test_json_is_complete_and_standard():
     assert "inactive" in content["reason"]
 
 
-def make_session(robot: str, session_id: str) -> Session:
-    return Session(session_id, make_offer(robot_namespace=robot, client=f"{robot}/node"), processors=None)  # type: ignore[arg-type]
+def make_session(robot: str, session_id: str, **tags: str) -> Session:
+    offer = make_offer(robot_namespace=robot, client=f"{robot}/node", tags=tags)
+    return Session(session_id, offer, processors=None)  # type: ignore[arg-type]
 
 
 def make_record(robot: str = "/a", **changes: Any) -> RequestRecord:
@@ -85,6 +86,14 @@ def test_a_session_is_new_then_serving_then_quiet():
     assert (view.requests, view.errors, view.superseded) == (1, 0, 1)
     (view,) = journal.views(ns(1.5 + QUIET_AFTER_S))
     assert view.state == "quiet"
+
+
+def test_a_session_shows_its_tags():
+    journal = Journal()
+    journal.keep([make_session("/a", "1", site="lab_2")])
+    journal.record(make_record(), 0)
+    (view,) = journal.views(0)
+    assert view.tags == {"site": "lab_2"}
 
 
 def test_a_session_that_gets_errors_is_failing_until_a_request_succeeds():

@@ -25,6 +25,29 @@ FLAGS = (
     "--disable-sync",
 )
 LOAD_DEADLINE_S = 30.0
+# Contrast and place of each piece of text that is shown in main.
+CONTRAST = """
+const channels = (colour) => {
+  const canvas = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
+  canvas.fillStyle = colour;
+  canvas.fillRect(0, 0, 1, 1);
+  return [...canvas.getImageData(0, 0, 1, 1).data];
+};
+const opaque = (e) => !e ? [255, 255, 255]
+  : channels(getComputedStyle(e).backgroundColor)[3] === 255 ? channels(getComputedStyle(e).backgroundColor)
+  : opaque(e.parentElement);
+const luminance = (c) => [0.2126, 0.7152, 0.0722].reduce((sum, weight, i) => {
+  const share = c[i] / 255;
+  return sum + weight * (share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4);
+}, 0);
+return [...document.querySelectorAll("main *")]
+  .filter((e) => e.getClientRects().length)
+  .filter((e) => [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim()))
+  .map((e) => {
+    const [a, b] = [channels(getComputedStyle(e).color), opaque(e)].map(luminance).sort((x, y) => y - x);
+    return [(a + 0.05) / (b + 0.05), `${e.tagName}.${e.className}: ${e.textContent.slice(0, 30)}`];
+  });
+"""
 
 
 @contextmanager
@@ -54,3 +77,19 @@ def resize(driver: WebDriver, width: int, height: int) -> None:
     """Set the page's size [px]. A window has a minimum size, so the page's viewport is set instead."""
     metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+
+
+def prefer(driver: WebDriver, scheme: str) -> None:
+    """Prefer the colour scheme light or dark."""
+    feature = {"name": "prefers-color-scheme", "value": scheme}
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+
+
+def complaints(driver: WebDriver) -> list[str]:
+    """Return what the browser has logged: errors of scripts, and what it refused to load."""
+    return [entry["message"] for entry in driver.get_log("browser")]
+
+
+def overflow(driver: WebDriver) -> int:
+    """Return by how many pixels the page is wider than the window."""
+    return driver.execute_script("return document.documentElement.scrollWidth - innerWidth")

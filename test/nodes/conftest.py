@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 from health_port import free_port
+from log_folder import LOG_FOLDER
 from rig import Rig
 
 
 @pytest.fixture
-def rig(tmp_path: Path) -> Iterator[Rig]:
+def rig(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Rig]:
+    request.node.stash[LOG_FOLDER] = tmp_path
     made = Rig(tmp_path)
     yield made
     made.close()

@@ -20,6 +20,7 @@ from remote_inference.policies.hold import HoldPolicy
 
 FAULT_FILE = "FAULT_FILE"  # environment variable: path of the file that names the present fault
 POLL_S = 0.02
+SLOW_S = 0.02  # that an inference of a slow policy takes more
 
 
 class FaultyServer(bringup.Process):
@@ -37,7 +38,10 @@ class PolicyFault:
         self.end()
 
     def begin(self, name: str) -> None:
-        """Make every later inference hang, answer NaN, lose its device or make a mistake, as `name` says."""
+        """Make every later inference hang, take longer, answer NaN, lose its device or make a mistake.
+
+        name: `hang`, `slow`, `nan`, `device lost` or `mistake`.
+        """
         self._path.write_text(name)
 
     def end(self) -> None:
@@ -68,6 +72,8 @@ def spoil(path: Path) -> None:
         while path.read_text() == "hang":
             _witness(path).touch()
             time.sleep(POLL_S)
+        if path.read_text() == "slow":
+            time.sleep(SLOW_S)
         if path.read_text() == "device lost":
             raise DeviceLostError("CUDA error: an illegal memory access was encountered")
         if path.read_text() == "mistake":

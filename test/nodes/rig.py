@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import subprocess
 import threading
 import time
 from array import array
@@ -93,13 +95,26 @@ def write_manifest(folder: Path, policy: dict[str, Any] | None = None, **changes
     return path
 
 
+class RigProcesses(ProcessGroup):
+    """Starts our nodes with the executor that the environment variable TEST_EXECUTOR names, if it does.
+
+    But not the watchdog: with the plain executor it falls behind on a busy machine and holds an old position.
+    """
+
+    def start(self, process: bringup.Process) -> subprocess.Popen[bytes]:
+        executor = os.environ.get("TEST_EXECUTOR")
+        if executor and not process.words and process.executable != "command_watchdog":
+            process = replace(process, parameters={"executor": executor, **process.parameters})
+        return super().start(process)
+
+
 class Rig:
     """The robot's hardware and its operator; spins on a thread of its own."""
 
     def __init__(self, folder: Path, namespace: str = "/rig") -> None:
         self.folder = folder
         self.namespace = namespace
-        self.group = ProcessGroup(folder / "logs")
+        self.group = RigProcesses(folder / "logs")
         self.positions = [0.25, -0.5]  # measured, order of JOINTS
         self.commands: list[tuple[float, tuple[float, ...]]] = []  # arrival [s], order of the sink
         self.states: list[ClientState] = []
@@ -158,6 +173,12 @@ class Rig:
 
         self.node.create_subscription(kind, topic, receive, qos)
 
+    def run_on_executor(self, function: Callable[[], Any]) -> None:
+        """Call a function on the executor's thread, and wait until it has returned."""
+        task = self._executor.create_task(function)
+        self.wait_for(task.done, "the executor's thread")
+        task.result()
+
     def destroy_subscription(self, subscription: Subscription) -> None:
         """Destroy a subscription on the executor's thread: on another, the wait set may just take it."""
         self._executor.create_task(self.node.destroy_subscription, subscription)
@@ -202,6 +223,11 @@ class Rig:
         """Wait for `count` more commands."""
         target = len(self.commands) + count
         self.wait_for(lambda: len(self.commands) >= target, f"{count} commands")
+
+    def wait_for_executed(self, count: int) -> None:
+        """Wait for `count` more control ticks."""
+        target = len(self.executed) + count
+        self.wait_for(lambda: len(self.executed) >= target, f"{count} ticks")
 
     def call(self, kind: Any, name: str, /, **request: Any) -> Any:
         """Call a service as a plain rclpy script would; relative names are in the robot's namespace.

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import resource
 import signal
@@ -15,6 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from mcap.reader import make_reader
 from rcl_interfaces.srv import GetParameters
 from rclpy.duration import Duration
 from rclpy.executors import SingleThreadedExecutor
@@ -26,9 +29,16 @@ from rosbags.interfaces import QosDurability, QosReliability
 from sensor_msgs.msg import JointState
 from waiting import wait_until
 
-from remote_inference.msg import ClientState, ExecutedAction
-from remote_inference.nodes.bag_recorder import RecorderError, message_class, parse_topics, subscription_qos
+from remote_inference import __version__
+from remote_inference.msg import ClientState, ExecutedAction, ServerStatus
+from remote_inference.nodes.recorder_config import RecorderError, message_class, parse_topics
+from remote_inference.nodes.recorder_qos import SUBSCRIPTION_DEPTH, subscription_qos
 from remote_inference.recording.bag import open_bag
+from remote_inference.recording.bag_error import BagError
+from remote_inference.recording.bag_records import END, LOSSES, NODE, POLICY, RUN
+from remote_inference.recording.mcap_scan import Messages, scan_file
+from remote_inference.recording.repair import repair
+from remote_inference.recording.verification import verify
 
 DEADLINE_S = 30.0
 
@@ -85,6 +95,10 @@ def start() -> Iterator[Callable[..., Recorder]]:
     for recorder in recorders:
         if recorder.process.poll() is None:
             recorder.stop(signal.SIGTERM)
+
+
+def incompressible(size: int) -> str:
+    return os.urandom(size).hex()
 
 
 def wait_for_subscriber(publisher: Publisher) -> None:
@@ -157,15 +171,14 @@ def test_best_effort_topics_are_recorded(node: Node, start: Callable[..., Record
     )
     wait_for_subscriber(executed)
     wait_for_subscriber(joints)
-    recorded = tmp_path / "run" / "run.mcap"
+    recorded = tmp_path / "run" / "run_0.mcap"
 
     def publish_until_on_disk() -> bool:
-        # The writer flushes a chunk of the file per MiB.
-        executed.publish(ExecutedAction(joint_names=["x" * 100_000]))
+        executed.publish(ExecutedAction(joint_names=[incompressible(50_000)]))
         joints.publish(JointState(name=["pan"]))
-        return recorded.stat().st_size > 2**20
+        return recorded.stat().st_size > 2**17
 
-    wait_until(publish_until_on_disk, "a megabyte recorded")
+    wait_until(publish_until_on_disk, "two messages of each topic recorded")
     assert recorder.stop(signal.SIGINT) == 0
     with open_bag(tmp_path / "run") as bag:
         assert {topic for topic, _, _ in bag.raw_messages()} == {EXECUTED, JOINTS}
@@ -183,13 +196,42 @@ def test_a_recording_ends_at_the_first_failed_write_and_says_so(
     resource.prlimit(recorder.process.pid, resource.RLIMIT_FSIZE, (2**20, 2**20))
 
     def publish_until_it_ends() -> bool:
-        joints.publish(JointState(name=["x" * 100_000]))
+        joints.publish(JointState(name=[incompressible(50_000)]))
         return recorder.process.poll() is not None
 
     wait_until(publish_until_it_ends, "the recorder's end")
     assert recorder.wait() == 1
     assert f"recording to {tmp_path / 'run'} ended early: [Errno 27] File too large" in recorder.log
-    assert re.search(rf"{JOINTS}: \d+ messages, \d+ dropped", recorder.log)
+    assert f"`remote-inference repair {tmp_path / 'run'} NEW_FOLDER` recovers what is whole" in recorder.log
+    assert re.search(rf"{JOINTS}: \d+ messages, \d+ lost", recorder.log)
+    assert not (tmp_path / "run" / "metadata.yaml").exists()
+    repair(tmp_path / "run", tmp_path / "repaired")
+    assert verify(tmp_path / "repaired").is_intact
+
+
+def test_a_killed_recorder_s_bag_is_repaired_to_its_last_second(
+    node: Node, start: Callable[..., Recorder], tmp_path: Path
+) -> None:
+    joints = node.create_publisher(JointState, JOINTS, RELIABLE)
+    recorder = start(f"path:={tmp_path / 'run'}", f"topics:=['{JOINTS}:sensor_msgs/msg/JointState']")
+    wait_for_subscriber(joints)
+    file = tmp_path / "run" / "run_0.mcap"
+    size = file.stat().st_size
+
+    def publish_until_a_chunk_is_written() -> bool:
+        joints.publish(JointState(name=[incompressible(500)]))
+        return file.stat().st_size > size + 2000
+
+    wait_until(publish_until_a_chunk_is_written, "a chunk in the file")
+    assert recorder.stop(signal.SIGKILL) == -signal.SIGKILL
+    with pytest.raises(BagError, match="its recorder was killed; `remote-inference repair"):
+        open_bag(tmp_path / "run")
+    repair(tmp_path / "run", tmp_path / "repaired")
+    result = verify(tmp_path / "repaired")
+    assert result.is_intact
+    assert result.counts[JOINTS] > 0
+    with open_bag(tmp_path / "repaired") as bag:
+        assert len(list(bag.messages([JOINTS]))) == result.counts[JOINTS]
     assert "Traceback" not in recorder.log
 
 
@@ -234,6 +276,168 @@ def test_a_bad_contract_is_refused(start: Callable[..., Recorder], tmp_path: Pat
     assert recorder.wait() == 2
     assert f"parameter contract: {contract}: fps: found -1" in recorder.log
     assert not (tmp_path / "bag").exists()
+
+
+def records_of(bag: Path) -> dict[str, dict[str, str]]:
+    """Return the newest metadata record of each name in a bag's last file."""
+    with max(bag.glob("*.mcap")).open("rb") as file:
+        return {record.name: record.metadata for record in make_reader(file).iter_metadata()}
+
+
+def test_the_bag_says_how_many_messages_of_which_topic_were_lost(
+    node: Node, start: Callable[..., Recorder], tmp_path: Path
+) -> None:
+    """A stopped recorder takes nothing; its middleware keeps the newest messages of each topic only."""
+    joints = node.create_publisher(JointState, JOINTS, BEST_EFFORT)
+    recorder = start(f"path:={tmp_path / 'run'}", f"topics:=['{JOINTS}:sensor_msgs/msg/JointState']")
+    wait_for_subscriber(joints)
+    file = tmp_path / "run" / "run_0.mcap"
+    size, sent = file.stat().st_size, 0
+
+    def publish_until_one_is_recorded() -> bool:
+        nonlocal sent
+        joints.publish(JointState(name=["before"]))
+        sent += 1
+        return file.stat().st_size > size
+
+    wait_until(publish_until_one_is_recorded, "a message in the file")
+    recorder.process.send_signal(signal.SIGSTOP)
+    for _ in range(50 * SUBSCRIPTION_DEPTH):
+        joints.publish(JointState(name=["while it stands"]))
+        sent += 1
+    recorder.process.send_signal(signal.SIGCONT)
+
+    def publish_until_it_is_said() -> bool:
+        nonlocal sent
+        joints.publish(JointState(name=["after"]))
+        sent += 1
+        return "messages lost so far" in recorder.log
+
+    wait_until(publish_until_it_is_said, "the loss in the log")
+    wait_for_arrival(node, joints)
+    assert recorder.stop(signal.SIGINT) == 0
+    numbers = [
+        message.sequence
+        for part in scan_file(file)
+        if isinstance(part, Messages)
+        for message in part.messages
+    ]
+    recorded = len(numbers)
+    lost = sent - (numbers[0] - 1) - recorded  # what was published before the first one is not known to be
+    assert lost > 0
+    records = records_of(tmp_path / "run")
+    assert json.loads(records[LOSSES]["before"]) == {JOINTS: lost}
+    assert json.loads(records[END]["lost"]) == {JOINTS: lost}
+    assert (records[END]["reason"], json.loads(records[END]["messages"])) == (
+        "told to stop",
+        {JOINTS: recorded},
+    )
+
+
+def test_a_topic_of_two_publishers_is_uncounted_and_no_loss_is_claimed(
+    node: Node, start: Callable[..., Recorder], tmp_path: Path
+) -> None:
+    publishers = [node.create_publisher(JointState, JOINTS, BEST_EFFORT) for _ in range(2)]
+    recorder = start(f"path:={tmp_path / 'run'}", f"topics:=['{JOINTS}:sensor_msgs/msg/JointState']")
+    for publisher in publishers:
+        wait_for_subscriber(publisher)
+    file = tmp_path / "run" / "run_0.mcap"
+
+    def publish_until_the_record() -> bool:
+        for publisher in publishers:
+            publisher.publish(JointState(name=["one of two"]))
+        return b"uncounted" in file.read_bytes()
+
+    wait_until(publish_until_the_record, "the record of what is not counted")
+    assert recorder.stop(signal.SIGINT) == 0
+    assert json.loads(records_of(tmp_path / "run")[LOSSES]["uncounted"]) == [JOINTS]
+    assert "lost" not in recorder.log
+
+
+def test_the_bag_carries_the_parameters_of_the_robot_s_node_and_the_server_s_policy(
+    node: Node, start: Callable[..., Recorder], tmp_path: Path
+) -> None:
+    node.declare_parameter("buffer_time_s", 0.25)
+    node.declare_parameter("servers", ["/gpu"])
+    status = node.create_publisher(ServerStatus, "/gpu/status", TRANSIENT)
+    policy = {"policy_name": "pick", "policy_revision": "3", "policy_fingerprint": "f"}
+    status.publish(ServerStatus(server="/gpu", manifest_digest="d", **policy))
+    name = node.get_fully_qualified_name()
+    recorder = start(
+        f"path:={tmp_path / 'run'}",
+        "topics:=['/gpu/status:remote_inference/msg/ServerStatus']",
+        f"robot:={name}",
+    )
+    executor = SingleThreadedExecutor(context=node.context)
+    executor.add_node(node)
+
+    def recorded() -> bool:
+        executor.spin_once(timeout_sec=0.1)
+        data = (
+            (tmp_path / "run" / "run_0.mcap").read_bytes()
+            if (tmp_path / "run" / "run_0.mcap").exists()
+            else b""
+        )
+        return NODE.encode() in data and POLICY.encode() in data
+
+    wait_until(recorded, "the records")
+    executor.shutdown()
+    assert recorder.stop(signal.SIGINT) == 0
+    records = records_of(tmp_path / "run")
+    parameters = json.loads(records[NODE]["parameters"])
+    assert records[NODE]["node"] == name
+    assert (parameters["buffer_time_s"], parameters["servers"]) == (0.25, ["/gpu"])
+    assert records[POLICY] == {
+        "server": "/gpu", "name": "pick", "revision": "3", "fingerprint": "f", "manifest_digest": "d",
+    }  # fmt: skip
+    assert records[RUN]["package_version"] == __version__
+    assert json.loads(records[RUN]["recorder"])["robot"] == name
+
+
+@pytest.mark.parametrize(
+    ("parameters", "reason"),
+    [
+        (
+            ["when_full:=drop_oldest", "min_free_bytes:=0"],
+            "when_full: found drop_oldest, expected max_bytes",
+        ),
+        (
+            ["when_full:=drop_oldest", "max_bytes:=9000000", "max_split_bytes:=6000000"],
+            "expected at least twice",
+        ),
+        (["max_split_bytes:=5"], "max_split_bytes: found 5, expected 0 or at least"),
+        (["max_bytse:=5"], "max_bytse"),
+    ],
+)
+def test_budgets_that_cannot_work_are_refused(
+    parameters: list[str], reason: str, start: Callable[..., Recorder], tmp_path: Path
+) -> None:
+    recorder = start(f"path:={tmp_path / 'run'}", f"topics:=[{JOINTS}]", *parameters)
+    assert recorder.wait() == 2
+    assert reason in recorder.log
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_bag_that_may_not_grow_is_finished_and_readable(
+    node: Node, start: Callable[..., Recorder], tmp_path: Path
+) -> None:
+    joints = node.create_publisher(JointState, JOINTS, RELIABLE)
+    recorder = start(
+        f"path:={tmp_path / 'run'}", f"topics:=['{JOINTS}:sensor_msgs/msg/JointState']", "max_bytes:=8400000"
+    )
+    wait_for_subscriber(joints)
+
+    def publish_until_it_ends() -> bool:
+        joints.publish(JointState(name=[incompressible(50_000)]))
+        return recorder.process.poll() is not None
+
+    wait_until(publish_until_it_ends, "the recorder's end")
+    assert recorder.wait() == 1
+    assert "ended early: " in recorder.log
+    assert "the bag has reached max_bytes, 8400000 bytes" in recorder.log
+    assert sum(file.stat().st_size for file in (tmp_path / "run").glob("*.mcap")) <= 8_400_000
+    with open_bag(tmp_path / "run") as bag:
+        assert len(list(bag.messages())) == bag.message_count > 0
 
 
 def test_topic_entries_may_carry_a_type() -> None:

@@ -19,7 +19,7 @@ from trajectory_msgs.msg import JointTrajectory
 from remote_inference.msg import ExecutedAction
 from remote_inference.wire.qos import COMMAND_QOS
 
-HORIZON = 60  # rows of a chunk: two seconds
+HORIZON = 150  # rows of a chunk: five seconds, longer than a busy machine lets a process wait
 PERIOD_S = 1.0 / CONTRACT["fps"]
 MAX_STEP = 3.0 * PERIOD_S
 HOME = (1.0, 0.5)
@@ -32,7 +32,7 @@ def command_with(rig: Rig, message_type: Any, name: str) -> list[Any]:
     rig.subscribe(message_type, "other_commands", received.append, COMMAND_QOS)
     sink = {"topic": "other_commands", "type": name, "names": list(reversed(JOINTS))}
     rig.start_server(write_manifest(rig.folder, policy={"chunk_size": HORIZON}))
-    rig.start_robot(write_contract(rig.folder, commands=[sink]), merge_mode="replace", buffer_time_s=1.8)
+    rig.start_robot(write_contract(rig.folder, commands=[sink]), merge_mode="replace", buffer_time_s=4.5)
     rig.wait_for(lambda: len(received) > 10, "commands")
     return received
 

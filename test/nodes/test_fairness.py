@@ -35,7 +35,8 @@ def test_robots_that_ask_all_the_time_are_served_alike(rig: Rig, tmp_path: Path,
     for robot in fleet:
         robot.rest()
     # A request that just misses its turn or batch waits for the next one: every other robot passes it once.
-    assert max(counted) <= 2 * (ANSWERS + 1), counted
+    # Turns go by measured costs: on a busy machine, a request that is interrupted costs several.
+    assert max(counted) <= 3 * (ANSWERS + 1), counted
     assert {chunk.status for robot in fleet for chunk in robot.chunks} == {ActionChunk.OK}
     sessions = rig.call(GetStatus, f"{SERVER}/get_status").status.sessions
     assert sorted(sessions) == sorted(robot.session.session_id for robot in fleet)

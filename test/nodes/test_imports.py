@@ -16,6 +16,7 @@ ALLOWED = {
     "remote_inference.nodes.server.policy_server": set(),  # its policy's libraries come with the back end
     "remote_inference.nodes.bag_recorder": set(),
     "remote_inference.nodes.belt_arm": {"mujoco"},
+    "remote_inference.nodes.environment_pool": set(),  # its simulators are processes of their own
 }
 
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The demo's policies as ONNX files, served by a real server to the demo's robot; torch answers the same.
 
-Torch is asked without the prefixes that the robot sends, which an exported flow policy does not continue.
+Torch is asked for what the file can do: guidance is left out, so a guided policy gets no prefixes.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ pytest.importorskip("onnxscript", reason="found no onnxscript, which requirement
 from rig import Rig
 
 from remote_inference import cli
+from remote_inference.core.policy import Continuation
 from remote_inference.core.server.manifest import load_manifest
 from remote_inference.deployment import bringup
 from remote_inference.paths import share_path
@@ -43,13 +44,13 @@ def write_manifest(folder: Path, backend: str, path: Path) -> Path:
     return manifest
 
 
-@pytest.mark.parametrize("name", ["belt_arm", "belt_arm_flow"])
+@pytest.mark.parametrize("name", ["belt_arm", "belt_arm_flow", "belt_arm_guidance"])
 def test_a_robot_is_driven_by_an_exported_policy_as_by_torch(rig: Rig, tmp_path: Path, name: str) -> None:
     source, exported = share_path("config", "models", name), tmp_path / "exported"
     assert cli.main(["export-onnx", str(source), "--out", str(exported), "--quiet"]) == 0
     rig.start_server(write_manifest(tmp_path, "onnx", exported))
     rig.group.start(bringup.belt_arm(namespace="/belt_arm_1"))
-    parameters = {"autostart": True, "merge_mode": "append"}
+    parameters = {"autostart": True}
     contract = share_path("config", "belt_arm.contract.yaml")
     rig.group.start(bringup.robot(contract, namespace="/belt_arm_1", parameters=parameters))
     folder = tmp_path / "captures"
@@ -64,7 +65,9 @@ def test_a_robot_is_driven_by_an_exported_policy_as_by_torch(rig: Rig, tmp_path:
     decoder, processors = RequestDecoder(manifest, policy.spec), policy.make_processors()
     for capture in map(load_capture, find_captures()):
         _, message = decoder.request(capture.data)
-        observation = replace(decoder.observation(message, capture.offer), prefix_model=None)
+        observation = decoder.observation(message, capture.offer)
+        if policy.spec.continuation is Continuation.GUIDANCE:
+            observation = replace(observation, prefix_model=None)
         (model,) = policy.predict([processors.pre(observation)])
         np.testing.assert_allclose(capture.model, model, atol=TOLERANCE)
         np.testing.assert_allclose(capture.robot, processors.post(model), atol=TOLERANCE)

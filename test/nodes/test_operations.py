@@ -19,11 +19,14 @@ from health_port import answers, ask
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
 from prometheus_client.parser import text_string_to_metric_families
+from rclpy.impl.logging_severity import LoggingSeverity
 from rig import Rig, write_manifest
 
 from remote_inference.core.server.manifest import load_manifest
+from remote_inference.core.server.request_record import RequestRecord
 from remote_inference.core.server.session import SessionRegistry
 from remote_inference.msg import ActionChunk, ServerStatus
+from remote_inference.nodes.schedule import Schedule
 from remote_inference.nodes.server.operations import Operations
 from remote_inference.nodes.server.serving import Serving
 from remote_inference.recording.request_log import DESCRIPTIONS
@@ -125,8 +128,27 @@ def watched(rig: Rig, tmp_path: Path) -> Iterator[tuple[Operations, Serving]]:
     """The observers of a server that lives in this process, on the rig's executor."""
     manifest = load_manifest(write_manifest(tmp_path))
     serving = Serving(manifest, SessionRegistry("watched"), *[lambda *_: None] * 3)
-    yield Operations(rig.add_node("watched"), "watched"), serving
+    schedule = Schedule()
+    rig.node.create_timer(0.01, schedule.run_due)
+    yield Operations(rig.add_node("watched"), schedule, "watched"), serving
     serving.close()
+
+
+@pytest.mark.parametrize("severity", [LoggingSeverity.INFO, LoggingSeverity.DEBUG])
+def test_a_record_becomes_json_only_for_a_log_that_is_read(
+    watched: tuple[Operations, Serving], severity: LoggingSeverity
+) -> None:
+    made: list[str] = []
+
+    class Record(RequestRecord):
+        def to_json(self, **head: str) -> str:
+            made.append("json")
+            return super().to_json(**head)
+
+    operations, _ = watched
+    operations._record_logger.set_level(severity)
+    operations.record(Record("s1", "/r", "/r/n"))
+    assert len(made) == (severity is LoggingSeverity.DEBUG)
 
 
 def update(operations: Operations, serving: Serving) -> dict[str, float]:

@@ -1,14 +1,68 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A signal that comes while rclpy works is handled when rclpy is done."""
+"""The operator's client waits for what is still unknown to it, and handles signals when rclpy is done."""
 
 from __future__ import annotations
 
 import signal
+import threading
+from collections.abc import Callable, Iterator
 
 import pytest
+import rclpy
+from rcl_interfaces.srv import GetParameters
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+from rig import DEEP_QOS
+from std_srvs.srv import Trigger
 
-from remote_inference.nodes.operator_client import deferred_signals
+from remote_inference.msg import ServerStatus
+from remote_inference.nodes.operator_client import SETTLE_S, OperatorClient, OperatorError, deferred_signals
+from remote_inference.wire.qos import LATCHED_QOS
+
+TIMEOUT_S = 30.0
+
+
+class Elsewhere:
+    """A process's worth of nodes, which spin on a thread of their own."""
+
+    def __init__(self) -> None:
+        self._context = rclpy.Context()
+        rclpy.init(context=self._context)
+        self._executor = SingleThreadedExecutor(context=self._context)
+        self._nodes: list[Node] = []
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._spin, daemon=True)
+        self._thread.start()
+
+    def _spin(self) -> None:
+        while not self._stop.is_set():
+            self._executor.spin_once(timeout_sec=0.05)
+
+    def add(self, name: str, namespace: str = "/") -> Node:
+        node = rclpy.create_node(name, namespace=namespace, context=self._context)
+        self._nodes.append(node)
+        self._executor.add_node(node)
+        return node
+
+    def run(self, work: Callable[[], object]) -> None:
+        """Let the executor's thread do something."""
+        self._executor.create_task(work)
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join(TIMEOUT_S)
+        self._executor.shutdown(timeout_sec=1.0)
+        for node in self._nodes:
+            node.destroy_node()
+        rclpy.shutdown(context=self._context)
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[Elsewhere]:
+    made = Elsewhere()
+    yield made
+    made.close()
 
 
 def test_ctrl_c_is_raised_after_the_work_and_not_within_it() -> None:
@@ -23,3 +77,83 @@ def test_ctrl_c_is_raised_after_the_work_and_not_within_it() -> None:
         work()
     assert done == ["the work"]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_the_only_robot_is_found_also_when_a_server_was_seen_long_before_it(elsewhere: Elsewhere) -> None:
+    elsewhere.add("gpu").create_publisher(ServerStatus, "~/status", LATCHED_QOS)
+    with OperatorClient("operator") as ros:
+        ros.wait_for(lambda: bool(ros.find_servers()), "the server", TIMEOUT_S)
+        late = threading.Timer(2 * SETTLE_S, elsewhere.add, ("remote_inference", "/arm"))
+        late.start()
+        assert ros.find_robot(None, TIMEOUT_S) == "/arm"
+        late.join()
+
+
+def test_who_looks_for_robots_and_servers_waits_for_the_kind_that_is_known_later(
+    elsewhere: Elsewhere,
+) -> None:
+    elsewhere.add("remote_inference", "/arm")
+    with OperatorClient("operator") as ros:
+        ros.wait_for(lambda: bool(ros.find_robots()), "the robot", TIMEOUT_S)
+        gpu = elsewhere.add("gpu")
+        late = threading.Timer(2 * SETTLE_S, gpu.create_publisher, (ServerStatus, "~/status", LATCHED_QOS))
+        late.start()
+        ros.settle(TIMEOUT_S)
+        assert ros.find_servers() == ["/gpu"]
+        late.join()
+
+
+def test_a_second_robot_that_becomes_known_before_the_call_keeps_it_from_the_first(
+    elsewhere: Elsewhere,
+) -> None:
+    asked = []
+    node = elsewhere.add("remote_inference", "/arm")
+    node.create_service(Trigger, "~/resume", lambda _, response: asked.append("arm") or response)
+    with OperatorClient("operator") as ros:
+        assert ros.find_robot(None, TIMEOUT_S) == "/arm"
+        elsewhere.add("remote_inference", "/other_arm")
+        ros.wait_for(lambda: len(ros.find_robots()) > 1, "the other robot", TIMEOUT_S)
+        service = "/arm/remote_inference/resume"
+        with pytest.raises(OperatorError, match=r"found robots /arm, /other_arm, expected the name of one"):
+            ros.call(Trigger, service, Trigger.Request(), TIMEOUT_S, ros.require_only_robot)
+    assert asked == []
+
+
+def test_a_service_that_is_known_later_than_its_node_is_waited_for(elsewhere: Elsewhere) -> None:
+    """A request that leaves before its service is known is lost."""
+    node = elsewhere.add("remote_inference", "/arm")
+
+    def answer(_: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        response.success = True
+        return response
+
+    def create() -> None:
+        node.create_service(Trigger, "~/pause", answer)
+
+    with OperatorClient("operator") as ros:
+        known = f"{node.get_fully_qualified_name()}/get_parameters"
+        ros.call(GetParameters, known, GetParameters.Request(), TIMEOUT_S)
+        late = threading.Timer(2.0, elsewhere.run, (create,))
+        late.start()
+        pause = "/arm/remote_inference/pause"
+        assert ros.call(Trigger, pause, Trigger.Request(), TIMEOUT_S).success
+        late.join()
+
+
+def test_a_condition_is_looked_at_after_every_message() -> None:
+    """Who waits for an answer has it at once, not at the end of a period."""
+    with OperatorClient("looking") as client:
+        taken: list[ServerStatus] = []
+        client.subscribe(ServerStatus, "status", taken.append, DEEP_QOS)
+        publisher = client.node.create_publisher(ServerStatus, "status", DEEP_QOS)
+        client.wait_for(lambda: publisher.get_subscription_count() > 0, "endpoints matched", TIMEOUT_S)
+        for _ in range(5):
+            publisher.publish(ServerStatus())
+        seen: list[int] = []
+
+        def has_all() -> bool:
+            seen.append(len(taken))
+            return len(taken) == 5
+
+        assert client.spin_until(has_all, TIMEOUT_S)
+        assert set(seen) == {0, 1, 2, 3, 4, 5}

@@ -4,9 +4,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +17,7 @@ from remote_inference.core.contract import load_contract
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.engine import Engine
 from remote_inference.core.robot.state_machine import Event
+from remote_inference.nodes.later_service import LaterAnswer
 from remote_inference.nodes.robot.operator_services import OperatorServices
 from remote_inference.srv import StartEpisode
 
@@ -24,19 +25,24 @@ from remote_inference.srv import StartEpisode
 class Services:
     """Stands for a node: keeps each service's callback, and carries out its work at once."""
 
-    executor = None
-
     def __init__(self, engine: Engine) -> None:
         self.callbacks: dict[str, Callable[..., Any]] = {}
         OperatorServices(self, engine, lambda work: work())  # type: ignore[arg-type]
 
-    def create_service(self, _kind: type, name: str, callback: Callable[..., Any], **_: Any) -> None:
+    def create_service(
+        self, _kind: type, name: str, callback: Callable[..., Any], **_: Any
+    ) -> SimpleNamespace:
         self.callbacks[name.removeprefix("~/")] = callback
+        return SimpleNamespace(send_response=None)
 
     def call(self, name: str) -> Any:
         kind = StartEpisode if name == "start_episode" else Trigger
         answer = self.callbacks[name](kind.Request(), kind.Response())
-        return asyncio.run(answer) if asyncio.iscoroutine(answer) else answer
+        if not isinstance(answer, LaterAnswer):
+            return answer
+        given: list[Any] = []
+        answer.bind(given.append)
+        return given[0]
 
 
 @pytest.fixture

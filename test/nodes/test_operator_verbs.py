@@ -155,7 +155,7 @@ def test_a_service_that_is_not_offered_ends_with_its_name(
     stubborn: Node, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["start-episode", OTHER, "--timeout", "3"]) == 2
-    assert f"{OTHER}/remote_inference/start_episode: no answer within 3 s" in capsys.readouterr().err
+    assert f"{OTHER}/remote_inference/start_episode: no such service within 3 s" in capsys.readouterr().err
 
 
 def test_the_doctor_names_what_keeps_a_robot_still(

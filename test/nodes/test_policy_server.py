@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 from array import array
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from fleet import answer_to
 from health_port import ask
@@ -78,13 +80,7 @@ class Client:
         return answer_to(self.observe(**changes), self._rig, self.publisher, self.chunks)
 
 
-def _grey() -> Any:
-    import numpy as np
-
-    return np.full((48, 64, 3), 128, np.uint8)
-
-
-GREY = _grey()
+GREY = np.full((48, 64, 3), 128, np.uint8)
 
 
 @pytest.fixture
@@ -94,7 +90,8 @@ def client(rig: Rig, tmp_path: Path) -> Client:
 
 
 def test_the_lifecycle_answers_a_plain_client(rig: Rig, tmp_path: Path) -> None:
-    rig.start_server(write_manifest(tmp_path), autostart=False)
+    manifest = write_manifest(tmp_path)
+    rig.start_server(manifest, autostart=False)
     assert state_of(rig) == "unconfigured"
     assert open_session(rig).rejection == "draining"
     assert change_state(rig, Transition.TRANSITION_CONFIGURE)
@@ -103,12 +100,15 @@ def test_the_lifecycle_answers_a_plain_client(rig: Rig, tmp_path: Path) -> None:
     assert (refused.accepted, refused.rejection) == (False, "draining")
     assert change_state(rig, Transition.TRANSITION_ACTIVATE)
     assert open_session(rig).accepted
+    status = rig.call(GetStatus, f"{SERVER}/get_status").status
+    assert status.manifest_digest == hashlib.sha256(manifest.read_bytes()).hexdigest()
     assert change_state(rig, Transition.TRANSITION_DEACTIVATE)
     assert open_session(rig).rejection == "draining"
     assert change_state(rig, Transition.TRANSITION_CLEANUP)
     assert state_of(rig) == "unconfigured"
     status = rig.call(GetStatus, f"{SERVER}/get_status").status
-    assert (list(status.sessions), status.policy_name) == ([], "")
+    assert (list(status.sessions), status.policy_name, status.continuation) == ([], "", "")
+    assert not status.manifest_digest
     assert change_state(rig, Transition.TRANSITION_CONFIGURE)
     assert change_state(rig, Transition.TRANSITION_ACTIVATE)
     assert change_state(rig, Transition.TRANSITION_ACTIVE_SHUTDOWN)
@@ -226,6 +226,23 @@ def test_capacity_is_refused_with_the_load_in_words(rig: Rig, tmp_path: Path) ->
     refused = open_session(rig, robot_namespace="/other")
     assert (refused.accepted, refused.rejection) == (False, "capacity")
     assert "1 of 1 sessions are open" in refused.message
+
+
+def test_a_robot_with_larger_images_than_the_server_takes_is_refused_and_so_is_each_request(
+    rig: Rig, tmp_path: Path
+) -> None:
+    rig.start_server(write_manifest(tmp_path, max_request_pixels=48 * 64, max_cameras=1))
+    refused = open_session(rig, image_heights=[49])
+    assert (refused.accepted, refused.rejection) == (False, "limits")
+    assert "3136 pixels in 1 control ticks, server takes 3072 at most (max_request_pixels)" in refused.message
+    refused = open_session(rig, cameras=(FEATURE, "observation.images.other"))
+    assert refused.rejection == "limits"
+    client = Client(rig)
+    larger = np.full((49, 64, 3), 128, np.uint8)
+    chunk = client.request(images=[CompressedImage(format="jpeg", data=array("B", encode_jpeg(larger, 90)))])
+    assert chunk.status == ActionChunk.ERROR
+    assert "pixels" in chunk.message
+    assert client.request().status == ActionChunk.OK
 
 
 def test_closing_and_resetting_an_unknown_session_is_refused(rig: Rig, client: Client) -> None:

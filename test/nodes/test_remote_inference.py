@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
-from rig import CONTRACT, JOINTS, Rig, write_contract, write_manifest
+from rig import CONTRACT, DEADLINE_S, FEATURE, JOINTS, Rig, write_contract, write_manifest
 from sensor_msgs.msg import Image
 
 from remote_inference.deployment import bringup
@@ -33,6 +35,22 @@ def test_the_policy_s_actions_reach_the_controller_in_its_own_order(streaming: R
     chunked = [tick for tick in streaming.executed if tick.source == ExecutedAction.CHUNK]
     assert {tuple(tick.joint_names) for tick in chunked} == {JOINTS}
     assert all(tick.session_id and tick.policy_version and tick.action_age_s >= 0.0 for tick in chunked)
+
+
+@pytest.mark.parametrize("mode", ["live", "shadow"])
+def test_joints_have_the_policy_s_names_for_the_server_alone(rig: Rig, tmp_path: Path, mode: str) -> None:
+    names = [f"{name}.pos" for name in JOINTS]
+    rename = {"images.camera": FEATURE} | {f"joints.{name}": f"{name}.pos" for name in JOINTS}
+    rig.start_server(write_manifest(tmp_path, {"state_names": names, "action_names": names}))
+    rig.start_robot(write_contract(tmp_path, rename=rename), command_mode=mode)
+    rig.wait_for_state("STREAMING")
+    if mode == "live":
+        rig.wait_for_commands(5)
+        assert rig.commands[-1][1] == pytest.approx((-0.5, 0.25))
+        assert {tuple(tick.joint_names) for tick in rig.executed if tick.joint_names} == {JOINTS}
+    else:
+        rig.wait_for(lambda: rig.states[-1].shadow_ticks > 0, "a comparison")
+        assert tuple(rig.states[-1].shadow_names) == JOINTS
 
 
 def test_a_robot_without_autostart_waits_for_resume(rig: Rig, tmp_path: Path) -> None:
@@ -73,6 +91,22 @@ def test_after_a_reset_no_action_of_the_old_episode_follows(streaming: Rig) -> N
     ]
     assert not seq_ids[0] & seq_ids[1]
     assert not seq_ids[1] & seq_ids[2]
+
+
+def test_a_reset_that_waits_for_its_server_is_answered_when_the_node_ends(rig: Rig, tmp_path: Path) -> None:
+    rig.start_server(write_manifest(tmp_path))
+    rig.start_robot(write_contract(tmp_path), reset_timeout_s=60.0, service_timeout_s=60.0)
+    rig.wait_for_commands(5)
+    episode = rig.states[-1].episode_id
+    rig.server.send_signal(signal.SIGSTOP)
+    answers: list[str] = []
+    call = threading.Thread(target=lambda: answers.append(rig.trigger("reset").message))
+    call.start()
+    rig.wait_for(lambda: rig.states[-1].episode_id == episode + 1, "the next episode")
+    rig.robot.send_signal(signal.SIGINT)
+    call.join(DEADLINE_S)
+    rig.server.send_signal(signal.SIGCONT)
+    assert answers == [f"episode {episode + 1} began; the node stops"]
 
 
 def test_a_malformed_chunk_is_dropped_and_counted(streaming: Rig) -> None:

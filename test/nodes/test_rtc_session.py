@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from decision_tape import DecisionTape
 from rig import DEEP_QOS, JOINTS, POLICY, Rig, write_contract, write_manifest
 
 from remote_inference.core.admission import make_offer
@@ -59,6 +60,7 @@ def test_a_flow_policy_is_granted_rtc_continues_the_prefix_and_replaces_the_queu
     model = {"backend": "chunk_network", "path": "flow"}
     manifest = write_manifest(tmp_path, model=model, inject_latency_ms=150.0)
     contract = write_contract(tmp_path)
+    tape = DecisionTape(rig)
     rig.start_server(manifest)
     rig.start_robot(contract, buffer_time_s=0.4)
     steps: dict[int, list[int]] = {}
@@ -79,7 +81,13 @@ def test_a_flow_policy_is_granted_rtc_continues_the_prefix_and_replaces_the_queu
             and request.prefix_length > request.inference_delay_steps
         ]
 
-    rig.wait_for(lambda: len(find_continued()) > 2, "continued prefixes")
+    def find_replaced() -> list[int]:
+        """Return those whose successor was executed, too."""
+        found = find_continued()
+        answered = {chunk.seq_id for chunk in tuple(chunks)}
+        return [r.seq_id for r in found if {r.seq_id, r.seq_id + 1} <= answered & steps.keys()]
+
+    rig.wait_for(lambda: len(find_continued()) > 2 and find_replaced(), "continued prefixes")
     continued = find_continued()
     answers = {chunk.seq_id: np.array(chunk.chunk_model).reshape(-1, len(JOINTS)) for chunk in chunks}
     decoder, offer = RequestDecoder(load_manifest(manifest), policy.spec), make_offer(load_contract(contract))
@@ -98,3 +106,19 @@ def test_a_flow_policy_is_granted_rtc_continues_the_prefix_and_replaces_the_queu
         first, *_, last = steps[seq_id]
         assert first > 3, "the rows that passed on the way are dropped"
         assert last < policy.spec.chunk_size - 1, "the next chunk takes the place of what is queued"
+
+    rig.group.stop()
+    assert tape.check(tmp_path).compared["requests"] > 5
+
+
+def test_a_cold_robot_tells_the_latency_from_its_first_request_on(rig: Rig, tmp_path: Path):
+    policy = save_flow_policy(tmp_path / "flow")
+    requests: list[Observation] = []
+    rig.subscribe(Observation, OBSERVATION_TOPIC, requests.append, DEEP_QOS)
+    model = {"backend": "chunk_network", "path": "flow"}
+    rig.start_server(write_manifest(tmp_path, model=model, inject_latency_ms=600.0))
+    rig.start_robot(write_contract(tmp_path), buffer_time_s=0.4)
+    rig.wait_for(lambda: len(requests) >= 3, "requests")
+    assert requests[0].seq_id == 1
+    for request in requests:
+        assert request.inference_delay_steps >= 0.6 * policy.spec.trained_fps

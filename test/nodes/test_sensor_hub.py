@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 from rclpy.node import Node
-from rig import write_contract
+from rig import CONTRACT, JOINTS, write_contract
 from sensor_msgs.msg import CompressedImage, Image, JointState
 
 from remote_inference.core.contract import load_contract
@@ -24,7 +26,7 @@ def make_hub(node: Node, folder: Path, **images: dict[str, object]) -> SensorHub
     return SensorHub(node, load_contract(write_contract(folder, images=cameras, rename={})), lambda: None)
 
 
-def snapshot(**messages: Image) -> Snapshot:
+def snapshot(**messages: Image | JointState) -> Snapshot:
     return Snapshot(messages, dict.fromkeys(messages, 0))
 
 
@@ -105,6 +107,18 @@ def test_an_image_that_cannot_be_read_is_reported_when_it_is_wanted(node: Node, 
     assert greys_of(hub.read_images([snapshot(wrist=image(20))], [WRIST])[0]) == [20]
 
 
+def test_the_policy_gets_its_units_and_the_guard_the_robots(node: Node, tmp_path: Path) -> None:
+    scale = [{"unit": "degrees", "names": [JOINTS[0]]}]
+    state = [{**CONTRACT["state"][0], "scale": scale}]
+    hub = SensorHub(node, load_contract(write_contract(tmp_path, state=state)), lambda: None)
+    seen = snapshot(joint_states=JointState(name=list(JOINTS), position=[math.pi / 2, 0.5]))
+    state_sent, measured = hub.read_state(seen), hub.measured_positions(seen)
+    assert state_sent.dtype == np.float32
+    assert state_sent.tolist() == [90.0, 0.5]
+    assert measured is not None
+    assert measured.tolist() == [math.pi / 2, 0.5]
+
+
 def test_raw_images_are_passed_on(node: Node, tmp_path: Path) -> None:
     hub = make_hub(node, tmp_path, wrist={"jpeg_quality": 0})
     wrist = image(20)
@@ -161,27 +175,56 @@ def joints(sec: int, **positions: float) -> JointState:
     return message
 
 
-def test_a_message_of_some_joints_does_not_replace_that_of_all(
-    node: Node, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """Two drivers on one topic: the gripper's own messages are ignored, and named once."""
-    hub = SensorHub(node, load_contract(write_contract(tmp_path, images={}, rename={})), lambda: None)
-    hub._deposit("joint_states", joints(1, elbow=0.2, shoulder=0.1))
-    full = hub.snapshot()
-    for sec in (2, 3):
-        hub._deposit("joint_states", joints(sec, elbow=0.9))
-    assert hub.snapshot() == full
+def arrived(hub: SensorHub, *messages: JointState) -> None:
+    for message in messages:
+        hub._deposit_joints("joint_states", message)
+
+
+@pytest.fixture
+def hub(node: Node, tmp_path: Path) -> SensorHub:
+    return SensorHub(node, load_contract(write_contract(tmp_path, images={}, rename={})), lambda: None)
+
+
+def test_the_joints_of_two_drivers_on_one_topic_are_merged(hub: SensorHub) -> None:
+    arrived(hub, joints(1, elbow=0.2), joints(1, shoulder=0.1))
     assert hub.read_state(hub.snapshot()) == pytest.approx([0.1, 0.2])
-    hub._deposit("joint_states", joints(4, shoulder=0.3, gripper=0.0, elbow=0.4))
+    arrived(hub, joints(2, elbow=0.9, gripper=0.0))
+    assert hub.read_state(hub.snapshot()) == pytest.approx([0.1, 0.9])
+    arrived(hub, joints(3, shoulder=0.3, elbow=0.4))
     assert hub.read_state(hub.snapshot()) == pytest.approx([0.3, 0.4])
-    assert capfd.readouterr().err.count("joint_states: messages without shoulder are ignored") == 1
 
 
-def test_a_topic_whose_messages_never_hold_all_joints_is_reported_when_it_is_read(
-    node: Node, tmp_path: Path
+def test_the_age_of_a_topic_is_that_of_its_oldest_joint(hub: SensorHub) -> None:
+    arrived(hub, joints(1, elbow=0.2), joints(1, shoulder=0.1))
+    arrived(hub, joints(2, elbow=0.3))
+    seen = hub.snapshot().arrivals["joint_states"]
+    arrived(hub, joints(3, elbow=0.4), joints(4, elbow=0.5))  # the shoulder's driver is silent
+    assert hub.snapshot().arrivals["joint_states"] == seen
+    arrived(hub, joints(2, shoulder=0.2))
+    assert hub.snapshot().arrivals["joint_states"] > seen
+
+
+def test_a_driver_that_repeats_its_stamp_does_not_make_its_joints_younger(hub: SensorHub) -> None:
+    arrived(hub, joints(1, elbow=0.2), joints(1, shoulder=0.1), joints(2, elbow=0.3))
+    seen = hub.snapshot().arrivals["joint_states"]
+    arrived(hub, joints(1, shoulder=0.7), joints(3, elbow=0.4))
+    assert hub.read_state(hub.snapshot()) == pytest.approx([0.1, 0.4])
+    assert hub.snapshot().arrivals["joint_states"] == seen
+
+
+def test_nothing_is_known_until_every_joint_was_seen_and_the_missing_are_named_once(
+    hub: SensorHub, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    hub = SensorHub(node, load_contract(write_contract(tmp_path, images={}, rename={})), lambda: None)
-    for sec in (1, 2):
-        hub._deposit("joint_states", joints(sec, elbow=0.9))
-    with pytest.raises(SensorError, match="found no shoulder among elbow"):
-        hub.read_state(hub.snapshot())
+    arrived(hub, *(joints(sec, elbow=0.9) for sec in (1, 2, 3)))
+    assert hub.snapshot().messages == {}
+    assert capfd.readouterr().err.count("joint_states: no message so far has shoulder") == 1
+    arrived(hub, joints(1, shoulder=0.1))
+    assert hub.read_state(hub.snapshot()) == pytest.approx([0.1, 0.9])
+
+
+def test_a_driver_without_what_the_contract_picks_is_named(
+    hub: SensorHub, capfd: pytest.CaptureFixture[str]
+) -> None:
+    arrived(hub, joints(1, elbow=0.2), JointState(name=["shoulder"], velocity=[0.1]))
+    assert hub.snapshot().messages == {}
+    assert "joint_states: no message so far has shoulder" in capfd.readouterr().err

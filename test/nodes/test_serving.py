@@ -7,6 +7,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,23 @@ import pytest
 from builtin_interfaces.msg import Time
 from rclpy.serialization import serialize_message
 from rig import DEADLINE_S, JOINTS, write_manifest
+from waiting import wait_until
 
 from remote_inference.core.admission import ServerTerms, judge
 from remote_inference.core.exchange import Chunk, Request, SessionOffer
-from remote_inference.core.policy import Continuation, Float32Array, PolicyError, PolicySpec
+from remote_inference.core.policy import (
+    Continuation,
+    Float32Array,
+    PolicyError,
+    PolicyObservation,
+    PolicySpec,
+)
 from remote_inference.core.server.manifest import Manifest, ModelSource, load_manifest
 from remote_inference.core.server.session import Session, SessionRegistry
 from remote_inference.monitoring.snapshot import EXECUTOR_DEADLINE_S
 from remote_inference.nodes.server import delay_line, serving
 from remote_inference.nodes.server.serving import Serving
+from remote_inference.policies import PlacedPolicy
 from remote_inference.policies.hold import HoldPolicy
 from remote_inference.recording import captures
 from remote_inference.wire import observation_to_message
@@ -92,13 +101,13 @@ class ServingRig:
         self.registry = SessionRegistry("i1")
         self.chunks: list[Chunk] = []
         self.answered = threading.Event()
-        monkeypatch.setattr(serving, "load_policy", self._load)
+        monkeypatch.setattr(serving, "load_on_first_device", self._load)
 
-    def _load(self, model: Any) -> TracedPolicy:
+    def _load(self, model: Any) -> PlacedPolicy:
         policy = TracedPolicy(model.path)
         self.spoil(policy)
         self.policies.append(policy)
-        return policy
+        return PlacedPolicy(policy, "cpu")
 
     def open(self, **changes: Any) -> tuple[Serving, TracedPolicy]:
         """Load the policy. changes: keys of the manifest."""
@@ -108,11 +117,14 @@ class ServingRig:
         made = Serving(load_manifest(path, {}), self.registry, self._send, lambda _: None, self._fail)
         return made, self.policies[-1]
 
+    def open_session(self, made: Serving, session_id: str) -> Session:
+        session = Session(session_id, OFFER, made.policy.make_processors())
+        self.registry.add(session)
+        return session
+
     def ask(self, made: Serving) -> None:
         """Send one request as a robot."""
-        session = Session("s1", OFFER, made.policy.make_processors())
-        self.registry.add(session)
-        made.deposit(session, serialize_message(observation_to_message(REQUEST, [0.5, 0.25], (), Time())))
+        made.deposit(self.open_session(made, "s1"), request_of("s1"))
 
     def _send(self, _: Session, chunk: Chunk) -> None:
         self.chunks.append(chunk)
@@ -128,6 +140,21 @@ def serving_rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServingRig:
     return ServingRig(tmp_path, monkeypatch)
 
 
+def request_of(session_id: str) -> bytes:
+    request = replace(REQUEST, session_id=session_id)
+    return bytes(serialize_message(observation_to_message(request, [0.5, 0.25], (), Time())))
+
+
+def note_thread(names: list[str], work: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return `work`, noting the thread of each call."""
+
+    def noted(argument: Any) -> Any:
+        names.append(threading.current_thread().name)
+        return work(argument)
+
+    return noted
+
+
 def names_of_threads() -> set[str]:
     return {thread.name for thread in threading.enumerate()}
 
@@ -141,6 +168,57 @@ def test_one_thread_loads_calls_and_frees_the_policy(serving_rig: ServingRig) ->
     assert made.close()
     assert policy.closed.is_set()
     assert policy.threads == {"inference"}
+
+
+def test_requests_are_prepared_and_answered_beside_the_thread_of_the_policy(serving_rig: ServingRig) -> None:
+    """The first one by the policy's thread, which would only wait; the next while it predicts."""
+    made, policy = serving_rig.open(max_sessions=2)
+    threads: dict[str, list[str]] = {"s1": [], "s2": []}
+    policy.asked.clear()
+    policy.may_answer.clear()
+    for name, names in threads.items():
+        session = serving_rig.open_session(made, name)
+        noted = partial(note_thread, names)
+        session.processors.pre = noted(session.processors.pre)  # type: ignore[method-assign]
+        session.processors.post = noted(session.processors.post)  # type: ignore[method-assign]
+        made.deposit(session, request_of(name))
+        assert policy.asked.wait(DEADLINE_S)
+    wait_until(lambda: len(threads["s2"]) == 1, "prepared while the policy computes", DEADLINE_S)
+    assert not made.idle
+    policy.may_answer.set()
+    wait_until(lambda: made.idle and len(serving_rig.chunks) == 2, "both answered", DEADLINE_S)
+    assert made.close()
+    assert [name.rpartition("_")[0] for name in threads["s2"]] == ["prepare", "finish"]
+    assert not [name for name in names_of_threads() if name.startswith(("prepare", "finish"))]
+
+
+def test_the_policy_is_freed_after_the_processors_have_ended(serving_rig: ServingRig) -> None:
+    """They may use its device."""
+    made, policy = serving_rig.open(max_sessions=2)
+    policy.asked.clear()
+    policy.may_answer.clear()
+    serving_rig.ask(made)
+    assert policy.asked.wait(DEADLINE_S)
+    preparing, may_end = threading.Event(), threading.Event()
+    session = serving_rig.open_session(made, "s2")
+    healthy = session.processors.pre
+
+    def slow(observation: PolicyObservation) -> Any:
+        preparing.set()
+        assert may_end.wait(DEADLINE_S)
+        return healthy(observation)
+
+    session.processors.pre = slow  # type: ignore[method-assign]
+    made.deposit(session, request_of("s2"))
+    assert preparing.wait(DEADLINE_S)
+    closing = threading.Thread(target=made.close)
+    closing.start()
+    policy.may_answer.set()
+    wait_until(lambda: serving_rig.chunks, "the first one answered", DEADLINE_S)
+    assert not policy.closed.is_set()
+    may_end.set()
+    closing.join(DEADLINE_S)
+    assert policy.closed.is_set()
 
 
 def test_a_policy_that_fails_its_warm_up_is_freed_and_leaves_no_thread(serving_rig: ServingRig) -> None:

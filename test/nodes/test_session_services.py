@@ -26,14 +26,14 @@ class LocalServer:
         self._rig = rig
         self.node = rig.add_node("server")
         self.registry = SessionRegistry("server")
-        manifest = load_manifest(write_manifest(folder), {})
+        manifest = load_manifest(write_manifest(folder, max_sessions=2), {})
         self.serving = Serving(manifest, self.registry, *[lambda *_: None] * 3)
         services = SessionServices(self.node, self.registry, lambda: None)
         services.start(self.serving)
         services.accepting = True
 
-    def open(self) -> OpenSession.Response:
-        return self._rig.open_session("/server")
+    def open(self, **changes: Any) -> OpenSession.Response:
+        return self._rig.open_session("/server", **changes)
 
 
 @pytest.fixture
@@ -68,3 +68,18 @@ def test_a_session_that_cannot_be_opened_is_refused_and_leaves_nothing(
     chunks = rig.node.resolve_topic_name(CHUNK_TOPIC)
     rig.wait_for(lambda: server.node.count_publishers(chunks) == 0, "no publisher left")
     assert server.open().accepted
+
+
+def test_an_evaluation_makes_room_for_a_robot(rig: Rig, server: LocalServer) -> None:
+    """The server of this test has room for two."""
+    evaluations = [server.open(kind="evaluation", robot_namespace=f"/evaluation_{index}") for index in (1, 2)]
+    assert [reply.accepted for reply in evaluations] == [True, True]
+    assert server.open(kind="evaluation", robot_namespace="/evaluation_3").rejection == "capacity"
+    robot = server.open()
+    assert robot.accepted
+    left = {session.session_id for session in server.registry.all()}
+    assert left == {evaluations[0].session_id, robot.session_id}
+    chunks = f"/evaluation_2/{CHUNK_TOPIC}"
+    rig.wait_for(lambda: server.node.count_publishers(chunks) == 0, "its publisher gone")
+    assert server.open(robot_namespace="/second_robot").accepted
+    assert server.open(robot_namespace="/third_robot").rejection == "capacity"

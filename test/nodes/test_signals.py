@@ -17,6 +17,7 @@ from health_port import answers
 from rig import Rig, write_contract, write_manifest
 
 from remote_inference.nodes.start import MODULES
+from remote_inference.paths import share_path
 
 DEADLINE_S = 30.0
 MOMENTS_S = (0.3, 0.6, 1.0, 1.5, 2.0, 3.0)  # after the start: imports, construction, work
@@ -28,6 +29,11 @@ def start(executable: str, folder: Path) -> subprocess.Popen[str]:
         "remote_inference": {"contract": str(write_contract(folder))},
         "command_watchdog": {"contract": str(write_contract(folder))},
         "belt_arm": {},
+        "environment": {
+            "environment": "belt_arm",
+            "contract": str(share_path("config", "belt_arm.contract.yaml")),
+        },
+        "environment_pool": {"environment": "belt_arm", "slots": 2},
         "bag_recorder": {"path": str(folder / "bag"), "topics": ["/joint_states"]},
     }[executable]
     words = [word for name, value in parameters.items() for word in ("-p", f"{name}:={json.dumps(value)}")]

@@ -16,7 +16,7 @@ import pytest
 
 pytest.importorskip("selenium", reason="no selenium: pip install selenium, and run tools/ensure_chromium.sh")
 
-from browser import chromium, resize
+from browser import CONTRAST, chromium, complaints, overflow, prefer, resize
 from fleet import FleetRobot
 from health_port import free_port
 from rig import DEADLINE_S, Rig, write_manifest
@@ -54,14 +54,6 @@ def points(browser: WebDriver, selector: str) -> int:
     """Return how many points a drawn line has."""
     script = "return document.querySelector(arguments[0])?.getAttribute('d')?.split('L').length ?? 0"
     return browser.execute_script(script, selector)
-
-
-def complaints(browser: WebDriver) -> list[str]:
-    return [entry["message"] for entry in browser.get_log("browser")]
-
-
-def overflow(browser: WebDriver) -> int:
-    return browser.execute_script("return document.documentElement.scrollWidth - innerWidth")
 
 
 def test_the_page_shows_the_sessions_and_their_changes(rig: Rig, tmp_path: Path, browser: WebDriver) -> None:
@@ -161,35 +153,6 @@ def test_the_page_fits_a_phone_and_a_screen(browser: WebDriver, crowded_server: 
     browser.get(f"http://127.0.0.1:{crowded_server}/")
     wait_for(browser, lambda: len(rows(browser)) > 7, "the sessions")
     assert overflow(browser) <= 0
-
-
-CONTRAST = """
-const channels = (colour) => {
-  const canvas = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
-  canvas.fillStyle = colour;
-  canvas.fillRect(0, 0, 1, 1);
-  return [...canvas.getImageData(0, 0, 1, 1).data];
-};
-const opaque = (e) => !e ? [255, 255, 255]
-  : channels(getComputedStyle(e).backgroundColor)[3] === 255 ? channels(getComputedStyle(e).backgroundColor)
-  : opaque(e.parentElement);
-const luminance = (c) => [0.2126, 0.7152, 0.0722].reduce((sum, weight, i) => {
-  const share = c[i] / 255;
-  return sum + weight * (share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4);
-}, 0);
-return [...document.querySelectorAll("main *")]
-  .filter((e) => e.getClientRects().length)
-  .filter((e) => [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim()))
-  .map((e) => {
-    const [a, b] = [channels(getComputedStyle(e).color), opaque(e)].map(luminance).sort((x, y) => y - x);
-    return [(a + 0.05) / (b + 0.05), `${e.tagName}.${e.className}: ${e.textContent.slice(0, 30)}`];
-  });
-"""
-
-
-def prefer(browser: WebDriver, scheme: str) -> None:
-    feature = {"name": "prefers-color-scheme", "value": scheme}
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

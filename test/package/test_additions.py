@@ -28,6 +28,7 @@ from builders import (
     make_spec,
 )
 from builtin_interfaces.msg import Time
+from waiting import wait_until
 
 from remote_inference.core.command_interfaces import COMMAND_INTERFACES
 from remote_inference.core.contract import Contract
@@ -45,10 +46,22 @@ from remote_inference.core.server.manifest import load_manifest
 from remote_inference.core.server.schedulers import SCHEDULERS
 from remote_inference.core.server.session import Session
 from remote_inference.environments import ENVIRONMENTS
+from remote_inference.environments.make import make_environment
 from remote_inference.policies import load_policy
+from remote_inference.weights import COMPRESSIONS, TRANSPORTS, SenderConfig, WeightsError, WeightSyncer
+from remote_inference.weights.changes import STRATEGIES
 from remote_inference.wire import make_command_writer
 
-REGISTRIES: tuple[Registry[Any], ...] = (BACK_ENDS, COMMAND_INTERFACES, ENVIRONMENTS, FALLBACKS, SCHEDULERS)
+REGISTRIES: tuple[Registry[Any], ...] = (
+    BACK_ENDS,
+    COMMAND_INTERFACES,
+    COMPRESSIONS,
+    ENVIRONMENTS,
+    FALLBACKS,
+    SCHEDULERS,
+    STRATEGIES,
+    TRANSPORTS,
+)
 
 Add = Callable[[Registry[Any], str, str], None]
 
@@ -151,8 +164,8 @@ def test_a_scheduler_is_added(add: Add, tmp_path: Path):
             def __init__(self, max_batch, window_ns):
                 self.max_batch = max_batch
 
-            def select(self, ready, open_sessions, now_ns):
-                return Selection(ready[: -1 - self.max_batch : -1])
+            def select(self, ready, joinable, now_ns, chosen=0):
+                return Selection(ready[: -1 - self.max_batch + chosen : -1])
         """,
     )
     manifest = load_manifest(path)
@@ -202,17 +215,17 @@ def test_a_fallback_is_added(add: Add):
 
 
 def test_an_environment_is_added(add: Add):
-    with pytest.raises(ValueError, match="found 'contrib', expected 'belt_arm'"):
+    with pytest.raises(ValueError, match="found 'contrib', expected 'belt_arm', 'recording'"):
         ENVIRONMENTS.get("contrib")
     add(
         ENVIRONMENTS,
         "EmptyRoom",
         """
         class EmptyRoom:
-            success = True
+            spec = "empty"
         """,
     )
-    assert ENVIRONMENTS.get("contrib")().success
+    assert make_environment("contrib", {}).spec == "empty"
 
 
 @pytest.mark.parametrize(
@@ -230,3 +243,32 @@ def test_the_names_are_known_without_the_libraries_behind_them(name: str, librar
         [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60
     )
     assert not libraries & set(loaded.stdout.split())
+
+
+def test_a_compression_of_weights_is_added(add: Add):
+    with pytest.raises(WeightsError, match="compression: found 'contrib', expected 'none'"):
+        SenderConfig(compression="contrib").check()
+    add(
+        COMPRESSIONS,
+        "Zlib",
+        """
+        import zlib
+
+        class Zlib:
+            def compress(self, data):
+                return zlib.compress(data)
+
+            def decompress(self, data, size):
+                return zlib.decompress(data, bufsize=size)
+        """,
+    )
+    served, model = {"head": np.zeros(500, np.float32)}, {"head": np.ones(500, np.float32)}
+    syncer, server = WeightSyncer(SenderConfig(compression="contrib")), WeightSyncer()
+    server.init_receiver(served)
+    here, there = TRANSPORTS.get("in_process")()
+    server.pump.add(there)
+    syncer.init_sender(lambda: model, {"server": lambda: here})
+    wait_until(lambda: server.apply() == 1, "the weights are there")
+    syncer.close()
+    server.close()
+    assert (served["head"] == 1.0).all()

@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from graphlib import CycleError, TopologicalSorter
@@ -40,10 +41,14 @@ FOLDERS = (
     "paths",
     "core",
     "wire",
+    "weights",
     "policies",
     "environments",
     "recording",
+    "rollouts",
+    "evaluation",
     "monitoring",
+    "gateways",
     "nodes",
     "deployment",
     "keys",
@@ -106,6 +111,7 @@ def test_no_import_points_up_or_across():
         ("core.exchange", "core.robot.guard"),
         ("nodes.server.serving", "nodes.robot.telemetry"),
         ("monitoring.health", "nodes.runtime"),
+        ("gateways.gateway", "nodes.server.serving"),
         ("paths", "core.document"),
     ],
 )
@@ -120,6 +126,13 @@ def test_no_modules_import_each_other_in_a_circle():
         TopologicalSorter(IMPORTS).prepare()
     except CycleError as error:
         pytest.fail(" -> ".join(error.args[1]))
+
+
+def test_no_two_test_modules_share_a_name():
+    """pytest imports them by name alone: of two, one is not collected in a process that knows the other."""
+    paths = sorted((ROOT / "test").rglob("*.py"))
+    names = Counter(path.name for path in paths if path.name not in {"conftest.py", "__init__.py"})
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_every_folder_is_known():
@@ -139,6 +152,11 @@ def test_the_core_imports_few_libraries_and_nothing_of_ros_or_torch(path: Path):
 def test_nothing_unpickles() -> None:
     for path in SOURCE.rglob("*.py"):
         assert not {"pickle", "cPickle", "dill", "marshal"} & imports_of(path), path
+
+
+def test_periodic_calls_are_made_by_the_schedule() -> None:
+    """With rclpy's timers, an overloaded node answers no service."""
+    assert not [path for path in SOURCE.rglob("*.py") if ".create_timer(" in path.read_text()]
 
 
 def test_every_interface_is_built_and_every_field_explained() -> None:

@@ -26,7 +26,7 @@ def names() -> set[str]:
     """Return the names of all samples of a server with one robot."""
     snapshot = ServerSnapshot("/policy_server", "abc", "active", 0.0)
     metrics = ServerMetrics(lambda: snapshot, lambda: 0.0)
-    metrics.keep(["/robot"])
+    metrics.keep({"/robot": {}})
     return {sample.name for family in metrics.families() for sample in family.samples}
 
 

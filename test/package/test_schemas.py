@@ -16,7 +16,8 @@ from jsonschema import Draft202012Validator
 
 ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "config"
-SHIPPED = sorted([*CONFIG.glob("*.contract.yaml"), *CONFIG.glob("*.manifest.yaml")])
+KINDS = ("contract", "evaluation", "manifest")
+SHIPPED = sorted(path for kind in KINDS for path in CONFIG.glob(f"*.{kind}.yaml"))
 
 
 def validator(kind: str) -> Draft202012Validator:
@@ -52,6 +53,9 @@ def test_the_manifest_of_the_pods_is_valid():
         ("contract", {"fps": 0}),
         ("contract", {"state": []}),
         ("contract", {"images": {"front": {"topic": "front", "type": "sensor_msgs/msg/Imag"}}}),
+        ("evaluation", {"episode": 4}),
+        ("evaluation", {"modes": ["real"]}),
+        ("evaluation", {"policies": {"one": {"kind": "oracle"}}}),
         ("manifest", {"max_session": 4}),
         ("manifest", {"scheduler": "lottery"}),
         ("manifest", {"health_port": 70_000}),

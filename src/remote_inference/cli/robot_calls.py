@@ -51,14 +51,20 @@ def positive(text: str) -> float:
     return value
 
 
-def open_client(name: str) -> OperatorClient:
+def open_client(name: str, namespace: str = "/") -> OperatorClient:
     """Return a client with the Zenoh settings that the package's nodes have. Raises OperatorError."""
-    from remote_inference.deployment import zenoh_config  # noqa: PLC0415
     from remote_inference.nodes.operator_client import OperatorClient  # noqa: PLC0415  imports rclpy
+
+    set_zenoh_environment()
+    return OperatorClient(name, namespace)
+
+
+def set_zenoh_environment() -> None:
+    """Give the nodes of this process the Zenoh settings that the package's nodes have."""
+    from remote_inference.deployment import zenoh_config  # noqa: PLC0415
     from remote_inference.paths import share_path  # noqa: PLC0415
 
     os.environ.update(zenoh_config.environment(share_path("config", "zenoh"), "", os.environ))
-    return OperatorClient(name)
 
 
 def trigger(arguments: argparse.Namespace) -> int:
@@ -72,7 +78,9 @@ def call(arguments: argparse.Namespace, kind: Any, service: str, request: Any, *
     """Call one service of a robot and print its answer, in JSON with `fields`; return the exit code."""
     with open_client(f"{service}_verb") as ros:
         robot = ros.find_robot(arguments.robot, arguments.timeout)
-        response = ros.call(kind, f"{robot}/remote_inference/{service}", request, arguments.timeout)
+        # Another robot may have become known while the service was awaited.
+        check = (lambda: None) if arguments.robot else ros.require_only_robot
+        response = ros.call(kind, f"{robot}/remote_inference/{service}", request, arguments.timeout, check)
     if arguments.json:
         answer = {"robot": robot, "success": response.success, "message": response.message}
         print_json({**answer, **{field: getattr(response, field) for field in fields}})

@@ -13,12 +13,22 @@ from typing import Any
 from rich.console import Console
 
 from remote_inference.demo.console import Display, live_progress
+from remote_inference.demo.learn import (
+    BEGINNER,
+    LATENCIES_AFTER_MS,
+    LEARNING_LATENCY_MS,
+    Attempt,
+    after_learning,
+    run_learning,
+)
+from remote_inference.demo.learning import write_learning
+from remote_inference.demo.learning_console import live_learning
 from remote_inference.demo.options import DemoOptions
 from remote_inference.demo.results import link_latest, write_results, write_summary
 from remote_inference.demo.run import Episode, run_episodes
 from remote_inference.demo.sweep import LATENCIES_MS, Cell, write_sweep
 from remote_inference.deployment.process_group import ProcessError
-from remote_inference.environments.belt_arm.strategies import ROBOT_STRATEGIES
+from remote_inference.environments.belt_arm.strategies import STRATEGIES, TRAINED
 from remote_inference.errors import UserError
 from remote_inference.nodes.operator_client import OperatorError
 
@@ -33,6 +43,8 @@ def run_demo(arguments: argparse.Namespace, give_json: Callable[[Any], None] | N
     try:
         if arguments.sweep:
             _sweep(display, arguments, folder)
+        elif arguments.learn:
+            _learn(display, arguments, folder)
         else:
             _run_once(display, arguments, folder)
     except (ProcessError, OperatorError) as error:
@@ -45,8 +57,9 @@ def run_demo(arguments: argparse.Namespace, give_json: Callable[[Any], None] | N
 
 
 def _run_once(display: Display, arguments: argparse.Namespace, folder: Path) -> None:
+    policy = arguments.policy or STRATEGIES[arguments.strategy].policy
     options = DemoOptions(
-        arguments.episodes, arguments.latency_ms, arguments.strategy, arguments.seed, arguments.policy
+        arguments.episodes, arguments.latency_ms or 0.0, arguments.strategy, arguments.seed, policy
     )
     episodes: list[Episode] = []
     try:
@@ -78,19 +91,38 @@ def _sweep(display: Display, arguments: argparse.Namespace, folder: Path) -> Non
     cells: dict[tuple[str, float], Cell] = {}
     try:
         for latency_ms in LATENCIES_MS:
-            for strategy in ROBOT_STRATEGIES:
+            for name, strategy in STRATEGIES.items():
                 options = DemoOptions(
-                    arguments.episodes, latency_ms, strategy, arguments.seed, arguments.policy, record=False
+                    arguments.episodes, latency_ms, name, arguments.seed, strategy.policy, record=False
                 )
-                cells[strategy, latency_ms] = _run_cell(display, options, folder)
+                cells[name, latency_ms] = _run_cell(display, options, folder)
                 write_sweep(cells, folder)
     except (KeyboardInterrupt, ProcessError, OperatorError):
-        _say_end(display, f"{len(cells)} of {len(LATENCIES_MS) * len(ROBOT_STRATEGIES)} combinations", folder)
+        _say_end(display, f"{len(cells)} of {len(LATENCIES_MS) * len(STRATEGIES)} combinations", folder)
         if cells:
             write_sweep(cells, folder)
             display.show_sweep(cells, folder)
         raise
     display.show_sweep(cells, folder)
+
+
+def _learn(display: Display, arguments: argparse.Namespace, folder: Path) -> None:
+    latency_ms = LEARNING_LATENCY_MS if arguments.latency_ms is None else arguments.latency_ms
+    options = DemoOptions(0, latency_ms, TRAINED.name, arguments.seed, BEGINNER)
+    duration_s = 60.0 * arguments.minutes
+    attempts: list[Attempt] = []
+    began_s = time.time()
+    try:
+        with live_learning(display, options, duration_s, folder) as tell:
+            began_s = run_learning(options, duration_s, folder, attempts, tell)
+        after = []
+        for latency_after_ms in LATENCIES_AFTER_MS:
+            options_after = after_learning(options, latency_after_ms, folder)
+            after.append(_run_cell(display, options_after, folder))
+    except (KeyboardInterrupt, ProcessError, OperatorError):
+        _say_end(display, f"{len(attempts)} episodes", folder)
+        raise
+    display.show_learning(write_learning(options, attempts, began_s, after, folder), folder)
 
 
 def _run_cell(display: Display, options: DemoOptions, folder: Path) -> Cell:

@@ -15,10 +15,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as RichProgress
 from rich.table import Table
 
+from remote_inference.demo.learning import as_lines
 from remote_inference.demo.options import DemoOptions
 from remote_inference.demo.run import Episode, Progress
 from remote_inference.demo.sweep import Sweep, as_rows
-from remote_inference.environments.belt_arm.strategies import ROBOT_STRATEGIES
+from remote_inference.environments.belt_arm.strategies import STRATEGIES
 
 STATE_STYLES = {
     "CONNECTING": "cyan",
@@ -47,6 +48,12 @@ class Display:
         else:
             print_summary(self.console, summary, folder)
 
+    def show_learning(self, summary: Mapping[str, Any], folder: Path) -> None:
+        if self.give_json:
+            self.give_json(summary)
+        else:
+            print_learning(self.console, summary, folder)
+
     def show_sweep(self, cells: Sweep, folder: Path) -> None:
         if self.give_json:
             self.give_json(as_rows(cells))
@@ -70,15 +77,19 @@ def live_progress(display: Display, options: DemoOptions) -> Iterator[Callable[[
         task = bar.add_task(description, total=options.episodes, picked="", state="")
 
         def tell(progress: Progress) -> None:
-            style = STATE_STYLES.get(progress.state, "white")
             bar.update(
                 task,
                 completed=len(progress.episodes),
                 picked=_picked(progress.episodes),
-                state=f"[{style}]{progress.state:<12}[/]",
+                state=state_text(progress.state),
             )
 
         yield tell
+
+
+def state_text(state: str) -> str:
+    """Return a state's name as rich draws it, as wide as the longest."""
+    return f"[{STATE_STYLES.get(state, 'white')}]{state:<12}[/]"
 
 
 def print_summary(console: Console, summary: Mapping[str, Any], folder: Path) -> None:
@@ -90,7 +101,7 @@ def print_summary(console: Console, summary: Mapping[str, Any], folder: Path) ->
     picked = f"{summary['successes']} of {summary['episodes']} ({summary['success_rate']:.0%})"
     table.add_row("cubes picked", picked)
     table.add_row("policy", summary["policy"])
-    table.add_row("strategy", f"{summary['strategy']} ({ROBOT_STRATEGIES[summary['strategy']].label})")
+    table.add_row("strategy", f"{summary['strategy']} ({STRATEGIES[summary['strategy']].label})")
     table.add_row("injected latency", f"{summary['injected_latency_ms']:g} ms")
     table.add_row("request cycle", _latency_text(latency))
     table.add_row("control ticks by source", ", ".join(f"{name} {count}" for name, count in actions.items()))
@@ -99,14 +110,23 @@ def print_summary(console: Console, summary: Mapping[str, Any], folder: Path) ->
     _print_paths(console, folder, ("summary.json", "report.png", "frames.png", "bag"))
 
 
+def print_learning(console: Console, summary: Mapping[str, Any], folder: Path) -> None:
+    """Print the table at the end of a run that learns."""
+    table = Table(title="Belt arm demo, learning", show_header=False, title_justify="left")
+    for row in as_lines(summary):
+        table.add_row(*row)
+    console.print(table)
+    _print_paths(console, folder, ("learning.json", "learning.png", "bag", "policy"))
+
+
 def print_sweep(console: Console, cells: Sweep, folder: Path) -> None:
     """Print success by latency and strategy."""
     title = "Cubes picked by injected latency"
     table = Table(title=title, title_justify="left", min_width=len(title))  # one strategy alone is narrower
     table.add_column("latency")
-    strategies = [name for name in ROBOT_STRATEGIES if any(key[0] == name for key in cells)]
+    strategies = [name for name in STRATEGIES if any(key[0] == name for key in cells)]
     for strategy in strategies:
-        table.add_column(ROBOT_STRATEGIES[strategy].label, justify="right")
+        table.add_column(STRATEGIES[strategy].label, justify="right")
     for latency_ms in sorted({key[1] for key in cells}):
         row = [cells.get((strategy, latency_ms)) for strategy in strategies]
         texts = [

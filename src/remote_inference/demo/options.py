@@ -6,8 +6,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# Parameters of the robot by policy, a folder of config/models. The params file's `replace` is for belt_arm.
-POLICIES: dict[str, dict[str, object]] = {"belt_arm": {}, "belt_arm_flow": {"merge_mode": "auto"}}
+POLICIES = {
+    "belt_arm": "regression, trained with latency",
+    "belt_arm_flow": "flow matching, trained with latency",
+    "belt_arm_beginner": "regression, told of latency and trained as if there were none",
+    "belt_arm_plain": "regression, trained without",
+    "belt_arm_guidance": "flow matching, trained without, guided at inference",
+}
+"""What each folder of config/models holds."""
 
 
 @dataclass(frozen=True)
@@ -18,5 +24,5 @@ class DemoOptions:
     latency_ms: float
     strategy: str
     seed: int
-    policy: str = "belt_arm"
+    policy: str  # folder of config/models, or any folder's absolute path
     record: bool = True

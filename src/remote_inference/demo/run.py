@@ -5,19 +5,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import yaml
 
 from remote_inference.core.contract_sections import COMPRESSED_IMAGE
-from remote_inference.demo.operator import Operator
-from remote_inference.demo.options import POLICIES, DemoOptions
+from remote_inference.demo.options import DemoOptions
 from remote_inference.deployment import bringup
 from remote_inference.deployment.process_group import ProcessGroup
 from remote_inference.environments.belt_arm import EPISODE_LIMIT_S
-from remote_inference.environments.belt_arm.strategies import ROBOT_STRATEGIES
+from remote_inference.environments.belt_arm.strategies import STRATEGIES
+from remote_inference.nodes.episode_operator import EpisodeOperator
 from remote_inference.paths import share_path
 
 NAMESPACE = "/belt_arm_1"
@@ -55,35 +58,53 @@ def run_episodes(
     episodes: receives each episode when it ends, so that the episodes are known even when this raises.
     Raises ProcessError when a process ends, OperatorError when something does not answer.
     """
+    tell(Progress((), "starting"))
+    with running(options, folder) as (group, operator):
+        for index in range(options.episodes):
+            seed = first_seed(options) + index
+            episodes.append(run_episode(operator, group, seed, tuple(episodes), tell))
+            tell(Progress(tuple(episodes), _state_name(operator)))
+
+
+@contextmanager
+def running(
+    options: DemoOptions, folder: Path, manifest: Mapping[str, Any] = MappingProxyType({})
+) -> Iterator[tuple[ProcessGroup, EpisodeOperator]]:
+    """Start recorder, server, arm and robot; yield them with an operator when the robot has its session.
+
+    manifest: sections beside those of the shipped one. Raises ProcessError and OperatorError.
+    """
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
     folder.mkdir(parents=True, exist_ok=True)
-    with ProcessGroup(folder / "logs") as group, Operator(NAMESPACE) as operator:
-        tell(Progress((), "starting"))
+    with (
+        ProcessGroup(folder / "logs") as group,
+        EpisodeOperator("demo_operator", NAMESPACE, "belt_arm", group.check) as operator,
+    ):
         if options.record:
             recorder = bringup.recorder(
                 folder / "bag", CONTRACT, namespace=NAMESPACE, extra_topics=CAMERA_TOPICS
             )
             group.start(replace(recorder, required=True))  # without the bag there are no results
-        group.start(bringup.server(_write_manifest(options, folder)))
+        group.start(bringup.server(_write_manifest(options, folder, manifest)))
         group.start(bringup.belt_arm(namespace=NAMESPACE))
         group.start(_robot(options))
-        operator.wait_for_services(STARTUP_TIMEOUT_S, group.check)
-        operator.wait_for(
-            lambda: operator.connected, "session with the server", STARTUP_TIMEOUT_S, group.check
-        )
-        for index in range(options.episodes):
-            seed = FIRST_SEED + options.seed * 10_000 + index
-            episodes.append(_run_episode(operator, group, seed, tuple(episodes), tell))
-            tell(Progress(tuple(episodes), _state_name(operator)))
+        operator.wait_for_robot(STARTUP_TIMEOUT_S)
+        yield group, operator
 
 
-def _run_episode(
-    operator: Operator,
+def first_seed(options: DemoOptions) -> int:
+    """Return the seed of the run's first episode; the others follow."""
+    return FIRST_SEED + options.seed * 10_000
+
+
+def run_episode(
+    operator: EpisodeOperator,
     group: ProcessGroup,
     seed: int,
     before: tuple[Episode, ...],
     tell: Callable[[Progress], None],
 ) -> Episode:
+    """Run one episode. before: those that `tell` shows. Raises ProcessError and OperatorError."""
     episode_id = operator.begin_episode(seed)
     while True:
         operator.spin(OUTCOME_PERIOD_S)
@@ -91,20 +112,22 @@ def _run_episode(
         tell(Progress(before, _state_name(operator)))
         outcome = operator.outcome()
         if outcome.success or outcome.elapsed_s >= EPISODE_LIMIT_S:
-            success_s = outcome.success_s if outcome.success else None
+            metrics = dict(zip(outcome.metric_names, outcome.metric_values, strict=True))
+            success_s = metrics.get("success_s")
             return Episode(seed, episode_id, outcome.success, success_s, outcome.elapsed_s)
 
 
-def _state_name(operator: Operator) -> str:
+def _state_name(operator: EpisodeOperator) -> str:
     return operator.state.state_name if operator.state else "unknown"
 
 
-def _write_manifest(options: DemoOptions, folder: Path) -> Path:
-    """Write the shipped manifest with the policy to serve and the latency to inject."""
+def _write_manifest(options: DemoOptions, folder: Path, sections: Mapping[str, Any]) -> Path:
+    """Write the shipped manifest with the policy to serve, the latency to inject and more sections."""
     shipped = share_path("config", "belt_arm.manifest.yaml")
     manifest = yaml.safe_load(shipped.read_text(encoding="utf-8"))
     manifest["model"]["path"] = str(shipped.parent / "models" / options.policy)
     manifest["inject_latency_ms"] = options.latency_ms
+    manifest |= sections
     path = folder / "manifest.yaml"
     path.write_text(yaml.safe_dump(manifest, sort_keys=False), encoding="utf-8")
     return path
@@ -115,5 +138,5 @@ def _robot(options: DemoOptions) -> bringup.Process:
         CONTRACT,
         namespace=NAMESPACE,
         parameter_files=[share_path("config", "belt_arm.params.yaml")],
-        parameters={**ROBOT_STRATEGIES[options.strategy].parameters, **POLICIES[options.policy]},
+        parameters=STRATEGIES[options.strategy].parameters,
     )

@@ -13,10 +13,11 @@ from typing import Any
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from remote_inference.environments.belt_arm.strategies import ROBOT_STRATEGIES
+from remote_inference.environments.belt_arm.strategies import STRATEGIES
 
-LATENCIES_MS = (0.0, 100.0, 200.0, 300.0, 600.0)
-_STYLES = (("#0072B2", "s"), ("#E69F00", "^"), ("#009E73", "o"))  # colour and marker of each strategy
+LATENCIES_MS = (0.0, 300.0, 450.0, 600.0, 800.0, 1000.0)
+# Colour and marker of each strategy.
+_STYLES = (("#0072B2", "s"), ("#E69F00", "^"), ("#CC79A7", "v"), ("#56B4E9", "D"), ("#009E73", "o"))
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def _draw(cells: Sweep, path: Path) -> None:
     figure = Figure(figsize=(7.5, 4.2), dpi=120, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    for (name, strategy), (colour, marker) in zip(ROBOT_STRATEGIES.items(), _STYLES, strict=True):
+    for (name, strategy), (colour, marker) in zip(STRATEGIES.items(), _STYLES, strict=True):
         row = sorted(
             (cell for cell in cells.values() if cell.strategy == name), key=lambda cell: cell.latency_ms
         )
@@ -80,7 +81,7 @@ def _draw(cells: Sweep, path: Path) -> None:
     axes.set_ylim(-4, 104)
     axes.set_title("A cube on a 6 cm/s belt: success by latency")
     axes.grid(alpha=0.3)
-    axes.legend(loc="lower left")
+    figure.legend(loc="outside lower center", ncols=3, frameon=False)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     figure.savefig(path)

@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from remote_inference.core.contract import load_contract
 from remote_inference.core.document import DocumentError
 from remote_inference.core.exchange import in_namespace
 from remote_inference.core.names import find_topic_name_problem
-from remote_inference.deployment import zenoh_config
+from remote_inference.deployment import recording, zenoh_config
 from remote_inference.errors import UserError
 from remote_inference.paths import share_path
 
@@ -28,14 +29,10 @@ MALLOC_ENVIRONMENT = {
     "MALLOC_TRIM_THRESHOLD_": "268435456",
     "MALLOC_TOP_PAD_": "16777216",
 }
-FASTDDS_PROFILES = ("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_DEFAULT_PROFILES_FILE")  # of version 2 and 3
-RECORDED_TOPICS = {
-    "remote_inference/observation": "remote_inference/msg/Observation",
-    "remote_inference/chunk": "remote_inference/msg/ActionChunk",
-    "remote_inference/state": "remote_inference/msg/ClientState",
-    "remote_inference/executed": "remote_inference/msg/ExecutedAction",
-    "remote_inference/watchdog": "remote_inference/msg/WatchdogState",
-}
+RECORDER = "bag_recorder"
+# By Fast DDS 2 and 3. Version 3 reads the first, too, and warns that it is deprecated.
+FASTDDS_PROFILES = ("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_DEFAULT_PROFILES_FILE")
+FASTDDS_3_RCLPY = 9  # Kilted's: the first with Fast DDS 3
 
 
 class DeploymentError(UserError):
@@ -57,6 +54,7 @@ class Process:
     parameter_files: Sequence[str | Path] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     required: bool = True  # the deployment ends with this process
+    words: Sequence[str] = ()  # whole command line of a program that is no node of this package
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "namespace", absolute_namespace(self.namespace))
@@ -66,6 +64,8 @@ class Process:
 
     def command(self) -> list[str]:
         """Return the command line that starts the process without `ros2 run`."""
+        if self.words:
+            return list(self.words)
         command = [sys.executable, "-m", "remote_inference.nodes.start", self.executable, "--ros-args"]
         command += ["-r", f"__node:={self.name}", "-r", f"__ns:={self.namespace}"]
         for path in self.parameter_files:
@@ -95,9 +95,10 @@ def environment(
     nodes connect to, such as tls/host:7447; empty: the configuration's. zenoh_settings: changes to the
     session's file, JSON5 by key. Raises EndpointError.
     """
-    profiles = str(share_path("config", "fastdds.xml"))
-    defaults = {**MALLOC_ENVIRONMENT, **dict.fromkeys(FASTDDS_PROFILES, profiles)}
-    variables = {name: value for name, value in defaults.items() if name not in os.environ}
+    variables = {name: value for name, value in MALLOC_ENVIRONMENT.items() if name not in os.environ}
+    if not any(name in os.environ for name in FASTDDS_PROFILES):
+        major = int(metadata.version("rclpy").partition(".")[0])  # ROS_DISTRO need not be set
+        variables[FASTDDS_PROFILES[major >= FASTDDS_3_RCLPY]] = str(share_path("config", "fastdds.xml"))
     folder = share_path("config", "zenoh")
     variables |= zenoh_config.environment(folder, router, os.environ, zenoh_settings)
     if rmw:
@@ -129,6 +130,7 @@ def robot(
     *,
     namespace: str,
     servers: Sequence[str] = (),
+    tags: Sequence[str] = (),
     parameter_files: Sequence[str | Path] = (),
     parameters: Mapping[str, Any] | None = None,
     rmw: str = "",
@@ -136,9 +138,10 @@ def robot(
 ) -> Process:
     """Describe one robot's remote_inference node.
 
-    `servers` and `parameters` win over `parameter_files`; without any, the node's defaults hold.
+    `servers`, `tags` and `parameters` win over `parameter_files`; without any, the node's defaults hold.
     """
-    named = {"servers": list(servers)} if servers else {}
+    lists = {"servers": list(servers), "tags": list(tags)}
+    named = {name: given for name, given in lists.items() if given}
     return Process(
         "remote_inference",
         "remote_inference",
@@ -175,34 +178,47 @@ def recorder(
     contract: str | Path,
     *,
     namespace: str,
+    servers: Sequence[str] = (),
+    parameter_files: Sequence[str | Path] = (),
     extra_topics: Mapping[str, str] | None = None,
+    recorded_by: str = RECORDER,
     rmw: str = "",
     router: str = "",
 ) -> Process:
-    """Describe the recorder of one robot: the package's topics, joints, commands, stops and takeover.
+    """Describe the recorder of one robot: the package's topics, sensors, commands, stops and takeover.
 
     It is not required: a full disk must not end control.
 
-    Camera images are in the observations. extra_topics: message type by topic relative to the namespace.
-    Raises DocumentError for a bad contract and DeploymentError when `bag` exists already: a recorder that
-    refuses would leave the robot running unrecorded.
+    parameter_files: the robot's, which may have parameters of `bag_recorder`. extra_topics: message type by
+    topic relative to the namespace. recorded_by: one of recording.RECORDERS.
+
+    Raises DocumentError for a bad contract or file, RecordingError when that program cannot record, and
+    DeploymentError when `bag` exists already: a recorder that refuses would leave the robot running
+    unrecorded.
     """
     if Path(bag).exists():
         raise DeploymentError(f"{bag}: exists already, expected the folder of a bag to create")
-    wiring = load_contract(contract)
     namespace = absolute_namespace(namespace)
-    types = {**RECORDED_TOPICS, **(extra_topics or {})}
-    types |= {source.topic: source.type for source in wiring.joint_sources}
-    types |= {sink.topic: sink.type for sink in wiring.commands}
-    types |= {source.topic: source.type for source in wiring.operator_inputs.values()}
-    topics = [f"{in_namespace(namespace, topic)}:{type_name}" for topic, type_name in types.items()]
+    program = recording.choose_recorder(recorded_by, parameter_files)
+    types = recording.recorded_topics(
+        load_contract(contract), namespace, recording.named_servers(servers, parameter_files), extra_topics
+    )
+    words: Sequence[str] = ()
+    parameters: dict[str, Any] = {}
+    if program == recording.ROS2_BAG:
+        text, config = Path(contract).read_text(encoding="utf-8"), share_path("config", "rosbag2_mcap.yaml")
+        words = recording.ros2_bag_command(bag, types, text, namespace=namespace, config=config)
+    else:
+        parameters = {
+            **recording.file_parameters(RECORDER, parameter_files),
+            "path": str(bag),
+            "topics": [f"{topic}:{type_name}" for topic, type_name in types.items()],
+            "contract": str(contract),
+            "robot": in_namespace(namespace, "remote_inference"),
+        }
+    variables = environment(rmw, router)
     return Process(
-        "bag_recorder",
-        "bag_recorder",
-        namespace,
-        {"path": str(bag), "topics": topics, "contract": str(contract)},
-        environment=environment(rmw, router),
-        required=False,
+        program, program, namespace, parameters, environment=variables, required=False, words=words
     )
 
 
@@ -211,13 +227,16 @@ def robot_processes(
     *,
     namespace: str,
     servers: Sequence[str] = (),
+    tags: Sequence[str] = (),
     parameter_files: Sequence[str | Path] = (),
     bag: str | Path | None = None,
+    recorded_by: str = RECORDER,
     rmw: str = "",
     router: str = "",
 ) -> list[Process]:
     """Describe everything that runs on a robot: watchdog, node and, with `bag`, its recorder.
 
+    recorded_by: one of recording.RECORDERS.
     What is started first is stopped last: the watchdog sees the end of the node.
     """
     processes = [
@@ -226,13 +245,24 @@ def robot_processes(
             contract,
             namespace=namespace,
             servers=servers,
+            tags=tags,
             parameter_files=parameter_files,
             rmw=rmw,
             router=router,
         ),
     ]
     if bag:
-        processes.insert(0, recorder(bag, contract, namespace=namespace, rmw=rmw, router=router))
+        recording_process = recorder(
+            bag,
+            contract,
+            namespace=namespace,
+            servers=servers,
+            parameter_files=parameter_files,
+            recorded_by=recorded_by,
+            rmw=rmw,
+            router=router,
+        )
+        processes.insert(0, recording_process)
     return processes
 
 

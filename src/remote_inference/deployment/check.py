@@ -150,8 +150,10 @@ def _check_manifest(report: FileReport, manifest: Manifest, *, run: bool) -> Non
         else:
             report.spec, warnings = _load_spec(manifest.model)
             report.warnings += warnings
+        if manifest.openpi is not None:
+            manifest.openpi.keys_for(report.spec)
     except (Exception, SystemExit) as error:  # an author's code may raise anything
-        report.problem = f"{report.path}: {' '.join(explain_policy_error(error).split())}"
+        report.problem = f"{report.path}: {explain_policy_error(error)}"
         return
     report.lines += _fold(_describe_manifest(report.path, manifest, report.spec))
     report.lines += report.trial.lines() if report.trial else ()
@@ -170,7 +172,7 @@ def _read_parameters(path: Path, content: dict[str, Any]) -> RobotConfig:
     for name, section in content.items():
         if name.rpartition("/")[2] in {"remote_inference", "*", "**"}:
             known |= section.get("ros__parameters") or {}
-    ignored = {"contract", "use_sim_time"}
+    ignored = {"contract", "executor", "use_sim_time"}
     return parse_document({key: known[key] for key in known if key not in ignored}, RobotConfig, str(path))
 
 
@@ -179,11 +181,15 @@ def _judge(robot: FileReport, server: FileReport, parameters: RobotConfig) -> Fi
     assert contract is not None, "both files were read"
     assert manifest is not None, "both files were read"
     assert spec is not None, "the policy was loaded"
-    offer = make_offer(contract, wants_rtc=parameters.merge_mode != "append")
+    offer = make_offer(
+        contract,
+        wants_rtc=parameters.merge_mode != "append",
+        accepts_weight_updates=parameters.accept_weight_updates,
+    )
     verdict = judge(offer, spec, _terms(manifest))
     timing = Timing(
         parameters,
-        contract.fps,
+        contract.row_fps,
         spec.chunk_size,
         appends=parameters.merges(rtc=spec.supports_rtc) == "append",
         latency_s=server.trial.speed.request_s if server.trial else None,
@@ -202,7 +208,7 @@ def _load_spec(model: ModelSource) -> tuple[PolicySpec, list[str]]:
         policy = load_policy(model)
     except DeviceError as error:
         warnings.append(f"{' '.join(str(error).split())}; its files were checked on the cpu")
-        policy = load_policy(model.model_copy(update={"device": "cpu"}))
+        policy = load_policy(model.choices[0].model_copy(update={"device": "cpu"}))
     policy.close()
     return policy.spec, warnings
 
@@ -221,11 +227,25 @@ def _wrap(lines: Iterable[str]) -> Iterator[str]:
         )
 
 
+def _describe_rates(contract: Contract) -> str:
+    if contract.policy_fps is None:
+        return f"{contract.fps:g} Hz"
+    between = "linear between rows" if contract.interpolation == "linear" else "each row repeated"
+    return (
+        f"control at {contract.fps:g} Hz, policy at {contract.row_fps:g} Hz: "
+        f"{contract.ticks_per_row} commands for each row, {between}"
+    )
+
+
 def _describe_contract(path: Path, contract: Contract) -> Iterator[str]:
-    yield f"{path}: contract of {contract.robot_type}, {contract.fps:g} Hz"
+    yield f"{path}: contract of {contract.robot_type}, {_describe_rates(contract)}"
     yield f"  state: {', '.join(contract.state_names)}"
     for (name, source), feature in zip(contract.images.items(), contract.image_features, strict=True):
         yield f"  camera {name}: {source.topic}, travels as {feature.encoding}, to the policy {feature.name}"
+    for name, policy_name in sorted(_renamed_joints(contract).items()):
+        yield f"  joint {name}: to the policy {policy_name}"
+    for name, unit in sorted(_units(contract).items()):
+        yield f"  joint {name}: in {unit} to the policy"
     for name in contract.actions.names:
         limit = contract.actions.limits[name]
         yield (
@@ -238,14 +258,37 @@ def _describe_contract(path: Path, contract: Contract) -> Iterator[str]:
         yield f"  goes home in {contract.home.duration_s:g} s when it gives up"
 
 
+def _renamed_joints(contract: Contract) -> dict[str, str]:
+    """Return the policy's names for state entries and actions, where they are others than the robot's."""
+    names = (*contract.state_names, *contract.actions.names)
+    policy_names = (*contract.policy_state_names, *contract.policy_action_names)
+    return {name: other for name, other in zip(names, policy_names, strict=True) if name != other}
+
+
+def _units(contract: Contract) -> dict[str, str]:
+    """Return the policy's units of state entries and actions that it has in another unit than the robot."""
+    said: dict[str, str] = {}
+    sides = (contract.state_names, contract.state_units), (contract.actions.names, contract.action_units)
+    for names, units in sides:
+        for name, unit in zip(names, units.units, strict=True):
+            if unit:
+                said[name] = (
+                    unit if said.get(name, unit) == unit else f"{said[name]} (state), {unit} (action)"
+                )
+    return said
+
+
 def _describe_manifest(path: Path, manifest: Manifest, spec: PolicySpec) -> Iterator[str]:
     model = manifest.model
     yield f"{path}: manifest of {spec.name} {spec.revision} ({spec.fingerprint})"
-    yield f"  backend {model.backend} on {model.device}, {model.dtype}, from {model.path}"
+    devices = " or ".join(choice.device for choice in model.choices)
+    yield f"  backend {model.backend} on {devices}, {model.dtype}, from {model.path}"
     yield f"  state: {', '.join(spec.state_names)}"
     for name, (height, width, channels) in spec.image_shapes.items():
         yield f"  camera {name}: trained at {width}x{height}, {channels} channels"
     yield f"  actions: {', '.join(spec.action_names)}"
+    for name, unit in spec.units.items():
+        yield f"  {name}: in {unit}"
     if spec.observation_steps > 1:
         yield f"  each observation shows {spec.observation_steps} control ticks"
     seconds = spec.chunk_size / spec.trained_fps
@@ -265,4 +308,6 @@ def _terms(manifest: Manifest) -> ServerTerms:
         active_sessions=0,
         load=0.0,
         accepting=True,
+        limits=manifest.limits,
+        updates_weights=manifest.weights is not None and manifest.weights.accept,
     )

@@ -247,7 +247,7 @@ def judge_contract(
         if topic in unused:
             yield Finding(Level.OK, f"sensor {name}", "no server's policy uses it")
             continue
-        yield _judge_sensor(name, expected, contract.fps, topics.get(name, TopicFacts()))
+        yield _judge_sensor(name, expected, contract.row_fps, topics.get(name, TopicFacts()))
     for sink in contract.commands:
         name = in_namespace(namespace, sink.topic)
         yield _judge_command(name, sink.type, topics.get(name, TopicFacts()))

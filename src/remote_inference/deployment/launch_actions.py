@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import launch.logging
-from launch.actions import DeclareLaunchArgument, Shutdown
-from launch.substitutions import EnvironmentVariable
+from launch.actions import DeclareLaunchArgument, ExecuteProcess, Shutdown
+from launch.substitutions import EnvironmentVariable, LaunchConfiguration
 from launch_ros.actions import Node
 
 from remote_inference.deployment import bringup, zenoh_config
@@ -35,6 +35,25 @@ def middleware_arguments() -> list[Any]:
     ]
 
 
+def environment_arguments() -> list[Any]:
+    """Declare `environment` and `options`: which simulator, made how."""
+    return [
+        DeclareLaunchArgument(
+            "environment",
+            default_value="belt_arm",
+            description="built-in name, gymnasium:<id>, package.module:attribute or an entry point",
+        ),
+        DeclareLaunchArgument(
+            "options", default_value="{}", description="options of the environment, as JSON"
+        ),
+    ]
+
+
+def argument_reader(context: Any) -> Callable[[str], str]:
+    """Return what gives an argument's value by its name. context: the LaunchContext."""
+    return lambda name: str(LaunchConfiguration(name).perform(context))
+
+
 def warn_of_middleware(rmw: str, router: str) -> None:
     """Log what `middleware_warnings` returns, and raise what it raises."""
     for warning in middleware_warnings(rmw, router):
@@ -42,20 +61,35 @@ def warn_of_middleware(rmw: str, router: str) -> None:
 
 
 def node_actions(processes: Iterable[bringup.Process]) -> list[Any]:
-    """Return one Node action per process. When a required one ends, the launch ends."""
-    return [
-        Node(
-            package="remote_inference",
-            executable=process.executable,
-            name=process.name,
-            namespace=process.namespace,
-            parameters=[*map(str, process.parameter_files), dict(process.parameters)],
-            additional_env=dict(process.environment),
-            output="both",
-            on_exit=Shutdown(reason=f"{process.name} ended") if process.required else _report(process.name),
-        )
-        for process in processes
-    ]
+    """Return one action per process. When a required one ends, the launch ends."""
+    return [_program_action(process) if process.words else _node_action(process) for process in processes]
+
+
+def _node_action(process: bringup.Process) -> Any:
+    return Node(
+        package="remote_inference",
+        executable=process.executable,
+        name=process.name,
+        namespace=process.namespace,
+        parameters=[*map(str, process.parameter_files), dict(process.parameters)],
+        additional_env=dict(process.environment),
+        output="both",
+        on_exit=_on_exit(process),
+    )
+
+
+def _program_action(process: bringup.Process) -> Any:
+    return ExecuteProcess(
+        cmd=list(process.words),
+        name=process.name,
+        additional_env=dict(process.environment),
+        output="both",
+        on_exit=_on_exit(process),
+    )
+
+
+def _on_exit(process: bringup.Process) -> Any:
+    return Shutdown(reason=f"{process.name} ended") if process.required else _report(process.name)
 
 
 def _report(name: str) -> Callable[[Any, Any], None]:

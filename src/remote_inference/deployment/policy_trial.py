@@ -16,7 +16,7 @@ from remote_inference.core.policy import Float32Array, PolicySpec
 from remote_inference.core.server.manifest import Manifest
 from remote_inference.core.server.warmup import Rehearsal, Speed, find_false_promises, find_speed, make_ready
 from remote_inference.policies import load_policy
-from remote_inference.wire.request_decoder import RequestDecoder, sample_request
+from remote_inference.wire.request_decoder import RequestDecoder, sample_requests
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,10 @@ class Trial:
 def try_policy(manifest: Manifest) -> Trial:
     """Load a policy, prepare it as its server does, and serve one more request. Raises what these raise."""
     with closing(load_policy(manifest.model)) as policy:
-        sample = sample_request(policy.spec, manifest.default_task)
-        rehearsal = Rehearsal(policy, RequestDecoder(manifest, policy.spec), *sample)
-        readiness = make_ready(policy, rehearsal, manifest, time.monotonic_ns)
+        decoder = RequestDecoder(manifest, policy.spec)
+        samples = sample_requests(policy.spec, manifest)
+        rehearsal, *others = [Rehearsal(policy, decoder, *sample) for sample in samples]
+        readiness = make_ready(policy, rehearsal, manifest, time.monotonic_ns, others)
         speed = find_speed(policy.spec, readiness.request_s)
         (chunk,) = rehearsal.run()
         warnings = (*readiness.warnings, *find_false_promises(manifest, policy.spec, speed.robots))

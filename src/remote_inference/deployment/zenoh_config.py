@@ -64,7 +64,7 @@ def parse_endpoint(text: str, source: str) -> Endpoint:
         raise EndpointError(f"{source}: found '{host}' in '{text}', expected an IPv6 address in brackets")
     if any(character in text for character in " \";'\\?"):
         raise EndpointError(f"{source}: found a blank, quote, '\\', ';' or '?' in '{text}', expected none")
-    if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+    if not (port.isascii() and port.isdigit() and len(port) <= 5 and 0 < int(port) < 65536):
         raise EndpointError(f"{source}: found the port '{port}' in '{text}', expected one from 1 to 65535")
     return Endpoint(protocol, host.strip("[]"), int(port), options)
 

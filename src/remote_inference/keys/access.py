@@ -17,6 +17,8 @@ from remote_inference.keys.description import Fleet
 INGRESS, EGRESS = "ingress", "egress"
 NODE = "remote_inference"  # name of every robot's node, in the robot's namespace
 SESSION_SERVICES = ("open_session", "close_session", "reset_session", "get_status")
+WEIGHTS_SERVICE = "open_weights_link"
+TRAINER_NODE = "weights_trainer"  # begin of the names of a trainer's nodes, in the namespace of its name
 MESSAGES = (
     "put",
     "delete",
@@ -101,6 +103,7 @@ def _server(fleet: Fleet, server: str) -> Iterator[Grant]:
         yield from _swap(_session(robot, server))
     for trainer in fleet.trainers_of(server):
         yield from _swap(_trainer_topics(trainer))
+        yield from _swap(_weights(trainer, server))
 
 
 def _trainer(fleet: Fleet, trainer: str) -> Iterator[Grant]:
@@ -108,6 +111,7 @@ def _trainer(fleet: Fleet, trainer: str) -> Iterator[Grant]:
     yield from _trainer_topics(trainer)
     for server in fleet.trainers[trainer].servers:
         yield from _swap(_status(server))
+        yield from _weights(trainer, server)
 
 
 def _operator(fleet: Fleet, _name: str) -> Iterator[Grant]:
@@ -176,6 +180,21 @@ def _trainer_topics(trainer: str) -> Iterator[Grant]:
     yield from _node_token(f"%/{trainer}")
 
 
+def _weights(trainer: str, server: str) -> Iterator[Grant]:
+    """Open links to a server, send it weights, hear its replies, and see its tokens."""
+    own, other = _trainer_node(trainer), _server_node(server)
+    yield from _topic(f"*/{server}/weights/**")
+    yield from _tokens("MP", own, f"%{server}%weights")
+    yield from _swap(_tokens("MS", other, f"%{server}%weights"))
+    yield from _swap(_topic(f"*/{server}/weights_replies/**"))
+    yield from _tokens("MS", own, f"%{server}%weights_replies")
+    yield from _swap(_tokens("MP", other, f"%{server}%weights_replies"))
+    yield from _swap(_service(f"*/{server}/{WEIGHTS_SERVICE}/**"))
+    yield from _swap(_tokens("SS", other, f"%{server}%{WEIGHTS_SERVICE}"))
+    yield from _tokens("SC", own, f"%{server}%{WEIGHTS_SERVICE}")
+    yield from _node_token(own)
+
+
 # -- ROS entities as Zenoh messages, as the grants of the member that declares them -------------------------
 
 
@@ -229,3 +248,7 @@ def _robot_node(robot: str) -> str:
 
 def _server_node(server: str) -> str:
     return f"%/{server}"
+
+
+def _trainer_node(trainer: str) -> str:
+    return f"%{trainer}/{TRAINER_NODE}_$*"  # one for each link

@@ -23,8 +23,9 @@ ROBOT_FIELDS = (
 )
 SERVER_FIELDS = (
     *("instance_id", "lifecycle_state", "accepting", "policy_name", "policy_revision", "policy_fingerprint"),
-    *("chunk_size", "trained_fps", "supports_rtc", "serving_mode", "max_sessions", "sessions", "load"),
-    *("inference_ms", "requests", "errors", "superseded", "observation_steps"),
+    *("chunk_size", "trained_fps", "supports_rtc", "continuation", "serving_mode", "max_sessions"),
+    *("sessions", "load", "inference_ms", "response_ms", "requests", "errors", "superseded"),
+    "observation_steps",
 )
 
 

@@ -9,8 +9,10 @@ import json
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -22,7 +24,10 @@ from remote_inference.monitoring.snapshot import ServerSnapshot
 HOST = "0.0.0.0"
 REQUEST_DEADLINE_S = 5.0  # from accepting a connection to closing it
 MAX_CONNECTIONS = 32  # a newcomer beyond ends the oldest one
+MAX_CONNECTIONS_OF_A_PEER = 8  # a newcomer beyond ends the oldest one of its own address
 MAX_THREADS = 64  # also of connections that have been ended and whose thread has not noticed
+MAX_THREADS_OF_A_PEER = 32
+WAITING_CONNECTIONS = 128  # not accepted yet: one that finds no place tries again after a second
 SWEEP_PERIOD_S = 0.5
 JSON = "application/json"
 PAGE = Path(__file__).with_name("status_page.html")
@@ -97,18 +102,25 @@ def _verdict(name: str, reason: str) -> Answer:
     return status, json.dumps({name: not reason, "reason": reason}).encode(), JSON
 
 
+@dataclass
+class _Connection:
+    peer: str  # its address
+    begun_s: float
+    is_asking: bool = False  # it has sent its request and waits for the answer
+
+
 class _Server(ThreadingHTTPServer):
-    """Ends connections at their deadline, and the oldest for a newcomer when there are too many.
+    """Ends connections at their deadline, and for a newcomer when there are too many, of one peer or in all.
 
     So slow and idle clients can neither use up its threads nor keep a probe out, which asks as it connects.
     """
 
-    request_queue_size = MAX_CONNECTIONS
+    request_queue_size = WAITING_CONNECTIONS
 
     def __init__(self, port: int, answer: Callable[[str, str], Answer | None]) -> None:
         self.answer = answer
-        self._begun_s: dict[Any, float] = {}  # by connection, the oldest first
-        self._handlers = 0
+        self._connections: dict[Any, _Connection] = {}  # the oldest first
+        self._handlers: Counter[str] = Counter()  # by peer
         self._guard = threading.Lock()
         super().__init__((HOST, port), _Handler)
 
@@ -116,13 +128,15 @@ class _Server(ThreadingHTTPServer):
         TCPServer.server_bind(self)  # HTTPServer's would also look the host up in DNS, which may take long
 
     def process_request(self, request: Any, client_address: Any) -> None:
+        peer = client_address[0]
         with self._guard:
-            admitted = self._handlers < MAX_THREADS
+            admitted = self._handlers[peer] < MAX_THREADS_OF_A_PEER and self._handlers.total() < MAX_THREADS
             if admitted:
-                self._handlers += 1
-                self._begun_s[request] = time.monotonic()
-                surplus = list(self._begun_s)[:-MAX_CONNECTIONS]
-                self._end(surplus)
+                self._handlers[peer] += 1
+                self._connections[request] = _Connection(peer, time.monotonic())
+                own = [r for r, connection in self._connections.items() if connection.peer == peer]
+                self._end_surplus(own, MAX_CONNECTIONS_OF_A_PEER)
+                self._end_surplus(list(self._connections), MAX_CONNECTIONS)
         if admitted:
             super().process_request(request, client_address)
         else:
@@ -133,21 +147,32 @@ class _Server(ThreadingHTTPServer):
             super().process_request_thread(request, client_address)
         finally:
             with self._guard:
-                self._handlers -= 1
+                self._handlers -= Counter([client_address[0]])  # forgets a peer that has none left
+
+    def note_asking(self, request: Any) -> None:
+        """Note that a connection has sent its request: one that has sent none is ended before it."""
+        with self._guard:
+            if connection := self._connections.get(request):
+                connection.is_asking = True
 
     def shutdown_request(self, request: Any) -> None:
         with self._guard:
-            self._begun_s.pop(request, None)
+            self._connections.pop(request, None)
         super().shutdown_request(request)
 
     def service_actions(self) -> None:
         now_s = time.monotonic()
         with self._guard:
-            self._end([r for r, begun_s in self._begun_s.items() if now_s - begun_s > REQUEST_DEADLINE_S])
+            self._end([r for r, c in self._connections.items() if now_s - c.begun_s > REQUEST_DEADLINE_S])
+
+    def _end_surplus(self, requests: list[Any], most: int) -> None:
+        """End the oldest of some connections beyond `most`, before others those that do not ask."""
+        older = sorted(requests[:-1], key=lambda request: self._connections[request].is_asking)
+        self._end(older[: max(0, len(requests) - most)])
 
     def _end(self, requests: list[Any]) -> None:
         for request in requests:
-            self._begun_s.pop(request)
+            self._connections.pop(request)
             with suppress(OSError):  # the connection has just ended
                 request.shutdown(socket.SHUT_RDWR)  # wakes the thread that reads or writes
 
@@ -161,6 +186,7 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
 
     def do_GET(self) -> None:
+        self.server.note_asking(self.connection)
         path = self.path.partition("?")[0]
         try:
             answer = self.server.answer(path, self.headers.get("Accept", ""))

@@ -7,11 +7,12 @@ from __future__ import annotations
 import json
 import threading
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 
 from remote_inference.core.server.request_record import RequestRecord
 from remote_inference.core.server.session import Session
+from remote_inference.weights.live import CLOSED, WeightsView
 
 SHOWN_REQUESTS = 60  # per session
 SHOWN_LOADS = 120  # one per second
@@ -35,6 +36,8 @@ class SessionView:
     queue_wait_ms: float | None = None  # of the last request
     inference_ms: float | None = None  # of the last request
     latencies_ms: tuple[float, ...] = ()  # queue wait and inference of the last requests, oldest first
+    tags: Mapping[str, str] = field(default_factory=dict)
+    kind: str = "robot"
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,7 @@ class ServerSnapshot:
     superseded: int = 0
     audit_lines_dropped: int = 0
     captures_dropped: int = 0
+    weights: WeightsView = CLOSED
     sessions: tuple[SessionView, ...] = field(default=())
 
     def unhealthy_reason(self, now_s: float) -> str:
@@ -147,7 +151,9 @@ class Journal:
 
 def _new_view(session: Session) -> SessionView:
     offer = session.offer
-    return SessionView(session.session_id, offer.robot_namespace, offer.client, "new")
+    return SessionView(
+        session.session_id, offer.robot_namespace, offer.client, "new", tags=offer.tags, kind=offer.kind.value
+    )
 
 
 def _age(history: _History, now_ns: int) -> SessionView:

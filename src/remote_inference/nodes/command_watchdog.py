@@ -16,22 +16,21 @@ from typing import Annotated
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from pydantic import Field
-from rclpy.experimental.events_executor import EventsExecutor
-from rclpy.node import Node
 from rclpy.publisher import Publisher
 from std_msgs.msg import Header
 
 from remote_inference.core.contract import load_contract
 from remote_inference.core.contract_sections import CommandSink
 from remote_inference.core.controller_stop import ControllerStop, stop_controller
-from remote_inference.core.document import Document
 from remote_inference.core.watchdog import Watchdog, WatchdogState
 from remote_inference.msg import Heartbeat
 from remote_inference.msg import WatchdogState as WatchdogMessage
 from remote_inference.nodes.controller_switch import SwitchClient
+from remote_inference.nodes.log_lines import RobotNode
 from remote_inference.nodes.measured_positions import MeasuredPositions
-from remote_inference.nodes.parameters import declare_parameters
-from remote_inference.nodes.runtime import STEADY_CLOCK, run_node
+from remote_inference.nodes.parameters import NodeParameters, declare_parameters
+from remote_inference.nodes.runtime import run_node, spin
+from remote_inference.nodes.schedule import Schedule
 from remote_inference.wire.commands import CommandWriter, make_command_writer
 from remote_inference.wire.qos import (
     COMMAND_QOS,
@@ -56,7 +55,7 @@ LEVELS = {
 }
 
 
-class WatchdogConfig(Document):
+class WatchdogConfig(NodeParameters):
     """The watchdog's parameters. How long the robot node may be silent, its heartbeats say."""
 
     contract: Annotated[
@@ -64,13 +63,14 @@ class WatchdogConfig(Document):
     ]
 
 
-class CommandWatchdog(Node):
+class CommandWatchdog(RobotNode):
     """The node around Watchdog. Raises DocumentError and StartupError for a contract it cannot serve."""
 
     def __init__(self, priority: int) -> None:
         """priority: of SCHED_FIFO in force for this process, 0 for none."""
         super().__init__("command_watchdog")
         self.exit_code: int | None = None
+        self.schedule = Schedule()
         self._priority = priority
         self._contract = load_contract(declare_parameters(self, WatchdogConfig).contract)
         self._watchdog = Watchdog()
@@ -87,16 +87,15 @@ class CommandWatchdog(Node):
         self._state_publisher = self.create_publisher(WatchdogMessage, WATCHDOG_TOPIC, LATCHED_QOS)
         self._diagnostics = self.create_publisher(DiagnosticArray, DIAGNOSTICS_TOPIC, DIAGNOSTICS_QOS)
         self.create_subscription(Heartbeat, HEARTBEAT_TOPIC, self._on_heartbeat, HEARTBEAT_QOS)
-        self.create_timer(CHECK_PERIOD_S, self._look_at_the_clock, clock=STEADY_CLOCK)
-        self.create_timer(STATE_PERIOD_S, self._report, clock=STEADY_CLOCK)
+        self.schedule.every(CHECK_PERIOD_S, self._look_at_the_clock)
+        self.schedule.every(STATE_PERIOD_S, self._report)
         self._say_what_it_can_do()
 
     def close(self) -> None:
         """Watch on while the robot node still commands, for a moment: both were told to end."""
-        assert self.executor is not None, "run_node spins this node until it closes it"
         deadline_s = time.monotonic() + LINGER_S
         while self._watchdog.armed and time.monotonic() < deadline_s:
-            self.executor.spin_once(timeout_sec=CHECK_PERIOD_S)
+            spin(self, CHECK_PERIOD_S)
         if self._watchdog.armed:
             self.get_logger().error("ends while the robot node commands: nobody watches it from here on")
 
@@ -209,5 +208,4 @@ def request_realtime() -> int:
 
 def main(args: list[str] | None = None) -> int:
     """Watch until SIGINT or SIGTERM; return the exit code."""
-    # It halves the cost of a message against rclpy's default executor, and more: a beat comes every 10 ms.
-    return run_node(partial(CommandWatchdog, request_realtime()), args, EventsExecutor)
+    return run_node(partial(CommandWatchdog, request_realtime()), args)

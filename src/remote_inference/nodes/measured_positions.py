@@ -14,7 +14,7 @@ from sensor_msgs.msg import JointState
 
 from remote_inference.core.contract import Contract
 from remote_inference.wire import WireError, read_message
-from remote_inference.wire.qos import SENSOR_QOS
+from remote_inference.wire.qos import JOINTS_QOS
 
 MAX_AGE_S = 0.5
 KEPT = 8  # messages of a topic: several drivers may each publish a part of the joints
@@ -38,7 +38,7 @@ class MeasuredPositions:
                     joints.update({name: name for name in source.names})
         for topic in self._actions:
             self._messages[topic] = deque(maxlen=KEPT)
-            node.create_subscription(JointState, topic, partial(self._keep, topic), SENSOR_QOS, raw=True)
+            node.create_subscription(JointState, topic, partial(self._keep, topic), JOINTS_QOS, raw=True)
 
     def fresh(self) -> dict[str, float]:
         """Return the finite positions by action that arrived within MAX_AGE_S [unit of the action]."""

@@ -29,6 +29,7 @@ STATUS_TYPE = "remote_inference/msg/ServerStatus"
 POLL_S = 0.05
 RETRY_S = 1.0  # after this time a request that only reads is sent again
 SETTLE_S = 1.0  # without a new name, the graph counts as known
+CHOICE_SETTLE_S = 2.0  # and before the only robot is told to move that nobody has named
 
 
 class OperatorError(UserError):
@@ -96,15 +97,22 @@ class OperatorClient:
         )
 
     def settle(self, timeout_s: float) -> None:
-        """Wait until the graph shows some node and no new ones, or for the whole timeout."""
+        """Wait until the graph shows robots and servers and no new ones, or for the whole timeout.
+
+        One kind may be known seconds before the other: who looks for both must not miss the later one.
+        """
+        self._wait_until_known(timeout_s, SETTLE_S, self.find_robots, self.find_servers)
+
+    def _wait_until_known(self, timeout_s: float, quiet_s: float, *finders: Callable[[], list[str]]) -> None:
+        """Wait until each finder finds something, and nothing else for a while, or for the whole timeout."""
         end_s = time.monotonic() + timeout_s
-        seen: list[str] = []
+        seen: list[list[str]] = []
         changed_s = time.monotonic()
         while (now_s := time.monotonic()) < end_s:
-            found = self.find_robots() + self.find_servers()
+            found = [find() for find in finders]
             if found != seen:
                 seen, changed_s = found, now_s
-            if seen and now_s - changed_s >= SETTLE_S:
+            if all(found) and now_s - changed_s >= quiet_s:
                 return
             self.spin(POLL_S)
 
@@ -113,22 +121,32 @@ class OperatorClient:
 
         Raises OperatorError when no robot appears in time, or when there are several to choose from.
         """
+        return self._find_one("robot", self.find_robots, name, timeout_s)
+
+    def find_server(self, name: str | None, timeout_s: float) -> str:
+        """Return a server's full name, as `find_robot` does a robot's."""
+        return self._find_one("server", self.find_servers, name, timeout_s)
+
+    def _find_one(self, kind: str, find: Callable[[], list[str]], name: str | None, timeout_s: float) -> str:
         if name is not None:
-            namespace = f"/{name.strip('/')}"
+            full = f"/{name.strip('/')}"
             end_s = time.monotonic() + timeout_s
-            while namespace not in (found := self.find_robots()):
+            while full not in (found := find()):
                 if time.monotonic() > end_s:
-                    others = ", ".join(found) or "no robot"
-                    raise OperatorError(f"no robot {namespace} within {timeout_s:g} s, found {others}")
+                    others = ", ".join(found) or f"no {kind}"
+                    raise OperatorError(f"no {kind} {full} within {timeout_s:g} s, found {others}")
                 self.spin(POLL_S)
-            return namespace
-        self.settle(timeout_s)
-        robots = sorted(set(self.find_robots()))
-        if not robots:
-            raise OperatorError(f"no robot within {timeout_s:g} s; 'remote-inference doctor' looks for why")
-        if len(robots) > 1:
-            raise OperatorError(f"found robots {', '.join(robots)}, expected the name of one of them")
-        return robots[0]
+            return full
+        self._wait_until_known(timeout_s, CHOICE_SETTLE_S, find)
+        known = sorted(set(find()))
+        if not known:
+            raise OperatorError(f"no {kind} within {timeout_s:g} s; 'remote-inference doctor' looks for why")
+        _require_one(kind, known)
+        return known[0]
+
+    def require_only_robot(self) -> None:
+        """Raise OperatorError when the graph shows several robots by now."""
+        _require_one("robot", sorted(set(self.find_robots())))
 
     # -- messages and services -------------------------------------------------------------------------------
 
@@ -157,21 +175,46 @@ class OperatorClient:
 
         Raises OperatorError after the timeout.
         """
+        if not self.spin_until(condition, timeout_s, watch):
+            raise OperatorError(f"{what}: did not happen within {timeout_s:g} s")
+
+    def spin_until(
+        self, condition: Callable[[], bool], timeout_s: float, watch: Callable[[], None] = lambda: None
+    ) -> bool:
+        """Return whether a condition came true in time; it is looked at after every message.
+
+        `watch` is called meanwhile and may raise.
+        """
         deadline_s = time.monotonic() + timeout_s
         while not condition():
             watch()
-            self.spin(POLL_S)
-            if time.monotonic() > deadline_s:
-                raise OperatorError(f"{what}: did not happen within {timeout_s:g} s")
+            if (left_s := deadline_s - time.monotonic()) <= 0:
+                return False
+            self._spin_once(left_s)
+        return True
 
-    def call(self, kind: Any, name: str, request: Any, timeout_s: float) -> Any:
+    def call(
+        self,
+        kind: Any,
+        name: str,
+        request: Any,
+        timeout_s: float,
+        check: Callable[[], None] = lambda: None,
+    ) -> Any:
         """Call a service whose node may not know this client yet; return the response.
 
-        A node that was just discovered may answer before it knows the client, and the answer is lost. So
-        another client first repeats a request that only reads until an answer comes. Raises OperatorError.
+        check: called right before the request is sent, and may raise.
+
+        A request that leaves before its service is known is lost. A node that was just discovered may answer
+        before it knows the client, and the answer is lost. So the service is awaited, and then another client
+        repeats a request that only reads until an answer comes. Raises OperatorError.
         """
         end_s = time.monotonic() + timeout_s
         client, witness = self._clients_of(kind, name)
+        while not (client.service_is_ready() and witness.service_is_ready()):
+            if time.monotonic() > end_s:
+                raise OperatorError(f"{client.srv_name}: no such service within {timeout_s:g} s")
+            self.spin(POLL_S)
         future = witness.call_async(GetParameters.Request())
         asked_s = time.monotonic()
         while not future.done():
@@ -181,13 +224,25 @@ class OperatorClient:
             if now_s - asked_s > RETRY_S:
                 witness.remove_pending_request(future)
                 future, asked_s = witness.call_async(GetParameters.Request()), now_s
+        check()
         return self.ask(client, request, end_s - time.monotonic(), timeout_s)
 
-    def ask(self, client: Client, request: Any, left_s: float, timeout_s: float | None = None) -> Any:
-        """Send one request and return the response. Raises OperatorError, naming `timeout_s` if given."""
+    def ask(
+        self,
+        client: Client,
+        request: Any,
+        left_s: float,
+        timeout_s: float | None = None,
+        watch: Callable[[], None] = lambda: None,
+    ) -> Any:
+        """Send one request and return the response. `watch` is called meanwhile and may raise.
+
+        Raises OperatorError, naming `timeout_s` if given.
+        """
         end_s = time.monotonic() + left_s
         future = client.call_async(request)
         while not future.done():
+            watch()
             if (rest_s := end_s - time.monotonic()) <= 0:
                 client.remove_pending_request(future)
                 raise OperatorError(f"{client.srv_name}: no answer within {timeout_s or left_s:g} s")
@@ -213,3 +268,8 @@ class OperatorClient:
                 self.node.create_client(GetParameters, parameters),
             )
         return self._clients[path]
+
+
+def _require_one(kind: str, known: list[str]) -> None:
+    if len(known) > 1:
+        raise OperatorError(f"found {kind}s {', '.join(known)}, expected the name of one of them")

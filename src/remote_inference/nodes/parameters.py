@@ -5,9 +5,10 @@
 from __future__ import annotations
 
 from array import array
-from typing import Any, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import annotated_types
+from pydantic import Field
 from pydantic.fields import FieldInfo
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
 from rclpy.node import Node
@@ -16,7 +17,20 @@ from remote_inference.core.document import Document, allowed_names, parse_docume
 
 RCLPY_OWN = frozenset({"use_sim_time", "start_type_description_service"})
 
-Model = TypeVar("Model", bound=Document)
+
+class NodeParameters(Document):
+    """The parameters that every node has."""
+
+    executor: Annotated[
+        Literal["events", "single"],
+        Field(
+            description="what runs the callbacks: rclpy's `events` executor, which needs less time, or "
+            "its plain one, `single`, which is used, too, where the other does not work"
+        ),
+    ] = "events"
+
+
+Model = TypeVar("Model", bound=NodeParameters)
 
 
 def declare_parameters(node: Node, model: type[Model]) -> Model:

@@ -10,20 +10,18 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 import rclpy
 from rclpy._rclpy_pybind11 import RCLError, RCLInvalidROSArgsError
-from rclpy.clock import Clock
-from rclpy.clock_type import ClockType
 from rclpy.exceptions import NameValidationException, ParameterException
-from rclpy.executors import SingleThreadedExecutor
-from rclpy.logging import get_logger
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 from rclpy.utilities import remove_ros_args, try_shutdown
 
 from remote_inference.core.document import DocumentError
+from remote_inference.nodes.executors import make_executor, spin_once
+from remote_inference.nodes.schedule import Schedule
 
 EXIT_REFUSED = 2  # a parameter or file is wrong: starting the node again does not help
 EXIT_NO_MIDDLEWARE = 3  # starting again helps, once a client's Zenoh router is up
@@ -31,7 +29,6 @@ RCL_PLACE = re.compile(
     r"\s*,? at /?[\w./-]+\.c:\d+"
 )  # lines of its own source, which rcl puts in its messages
 STOP_POLL_S = 0.1  # longest time until a signal is noticed
-STEADY_CLOCK = Clock(clock_type=ClockType.STEADY_TIME)  # for timers: use_sim_time must not stop them
 
 
 _stop = threading.Event()  # set by SIGINT and SIGTERM
@@ -42,51 +39,22 @@ class StartupError(Exception):
 
 
 class RunningNode(Protocol):
-    """What `run_node` needs of a node besides rclpy's interface."""
+    """What `run_node` needs of a node besides rclpy's interface and the parameter `executor`."""
 
     exit_code: int | None  # set by the node to end its process
+    schedule: Schedule
 
     def close(self) -> None:
         """Stop threads and end sessions; publishers and services still work."""
 
 
-class _TolerantExecutor(SingleThreadedExecutor):
-    """Skips and logs messages, requests and responses that cannot be deserialized.
-
-    rmw_zenoh reports such a sample as an error, which rclpy raises out of `spin_once` with the callback group
-    still locked. Fast DDS drops it by itself.
-    """
-
-    def _take_subscription(self, sub: Any) -> Any:
-        return self._take_or_skip(super()._take_subscription, sub, sub.topic_name)
-
-    def _take_service(self, srv: Any) -> Any:
-        return self._take_or_skip(super()._take_service, srv, srv.srv_name)
-
-    def _take_client(self, client: Any) -> Any:
-        return self._take_or_skip(super()._take_client, client, client.srv_name)
-
-    @staticmethod
-    def _take_or_skip(take: Callable[[Any], Any], entity: Any, name: str) -> Any:
-        try:
-            return take(entity)
-        except RCLError as error:
-            get_logger("remote_inference").error(f"{name}: skipped what cannot be read: {error}")
-            return None
-
-
-def run_node(
-    make_node: Callable[[], RunningNode],
-    args: list[str] | None,
-    make_executor: Callable[[], Any] = _TolerantExecutor,
-) -> int:
+def run_node(make_node: Callable[[], RunningNode], args: list[str] | None) -> int:
     """Start a node, spin it until SIGINT, SIGTERM or its own end, close it; return the exit code.
 
     The node is closed before the context is shut down, so that it can still publish and call. When the node
     cannot start, the reason is printed and the exit code is 2, or 3 when the middleware cannot start.
     """
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: _stop.set())
+    _catch_signals()
     try:
         remove_ros_args(args)  # `init` does not distinguish bad arguments from a missing router
     except RCLInvalidROSArgsError as error:
@@ -103,17 +71,32 @@ def run_node(
             _leave()
         return _refuse(str(error), EXIT_REFUSED)
     assert isinstance(node, Node)
-    executor = make_executor()
+    executor, reason = make_executor(node.get_parameter("executor").value)
+    if reason:
+        node.get_logger().warning(f"executor: events does not work here, single is used: {reason}")
+    _catch_signals()  # again: the events executor has its own handlers, which end the context
     executor.add_node(node)
     try:
         while not _stop.is_set() and node.exit_code is None:
-            executor.spin_once(timeout_sec=STOP_POLL_S)
+            spin(node, STOP_POLL_S)
     finally:
         node.close()
         executor.shutdown(timeout_sec=1.0)
         node.destroy_node()
         try_shutdown()
     return node.exit_code or 0
+
+
+def spin(node: RunningNode, timeout_s: float) -> None:
+    """Let a node's executor run what is ready first, then make the periodic calls that are due."""
+    assert isinstance(node, Node)
+    spin_once(node, min(timeout_s, node.schedule.wait_s()))
+    node.schedule.run_due()
+
+
+def _catch_signals() -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: _stop.set())
 
 
 def is_stopping() -> bool:

@@ -24,6 +24,8 @@ MODULES = {
     "belt_arm": "remote_inference.nodes.belt_arm",
     "bag_recorder": "remote_inference.nodes.bag_recorder",
     "command_watchdog": "remote_inference.nodes.command_watchdog",
+    "environment": "remote_inference.nodes.environment",
+    "environment_pool": "remote_inference.nodes.environment_pool",
 }
 
 
@@ -55,6 +57,8 @@ remote_inference = partial(start, "remote_inference")
 belt_arm = partial(start, "belt_arm")
 bag_recorder = partial(start, "bag_recorder")
 command_watchdog = partial(start, "command_watchdog")
+environment = partial(start, "environment")
+environment_pool = partial(start, "environment_pool")
 
 if __name__ == "__main__":
     sys.exit(start(sys.argv[1]))

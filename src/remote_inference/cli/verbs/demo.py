@@ -9,13 +9,14 @@ from pathlib import Path
 
 from remote_inference.cli.output import add_output_arguments, print_json
 from remote_inference.demo.options import POLICIES
-from remote_inference.environments.belt_arm.strategies import ROBOT_STRATEGIES, TRIM
+from remote_inference.environments.belt_arm.strategies import STRATEGIES, TRAINED
 
 EXAMPLES = (
     "remote-inference demo",
     "remote-inference demo --latency-ms 300 --strategy no_trim",
-    "remote-inference demo --policy belt_arm_flow --episodes 30 --out runs/flow",
+    "remote-inference demo --latency-ms 600 --policy belt_arm_flow --out runs/flow",
     "remote-inference demo --sweep --episodes 50",
+    "remote-inference demo --learn",
     "remote-inference demo --quiet --json",
 )
 
@@ -23,30 +24,40 @@ EXAMPLES = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--episodes", type=_positive, default=10, help="cubes to try (default 10)")
     parser.add_argument(
-        "--latency-ms", type=_latency, default=0.0, help="latency injected in the server's network path [ms]"
+        "--latency-ms",
+        type=_latency,
+        help="latency injected in the server's network path [ms] (default 0, with --learn 600)",
     )
     parser.add_argument(
         "--strategy",
-        choices=tuple(ROBOT_STRATEGIES),
-        default=TRIM.name,
-        help="; ".join(f"{name}: {strategy.help}" for name, strategy in ROBOT_STRATEGIES.items())
-        + f" (default {TRIM.name})",
+        choices=tuple(STRATEGIES),
+        default=TRAINED.name,
+        help="; ".join(f"{name}: {strategy.help}" for name, strategy in STRATEGIES.items())
+        + f" (default {TRAINED.name})",
     )
     parser.add_argument(
         "--policy",
         choices=tuple(POLICIES),
-        default="belt_arm",
-        help="belt_arm: regression; belt_arm_flow: flow matching, continues the running chunk (RTC) "
-        "(default belt_arm)",
+        help="; ".join(f"{name}: {text}" for name, text in POLICIES.items()) + " (default the strategy's)",
     )
     parser.add_argument("--seed", type=_natural, default=0, help="chooses the episodes (default 0)")
     parser.add_argument(
         "--sweep",
         action="store_true",
-        help="run every strategy at 0 to 600 ms; the other choices are ignored",
+        help="run every strategy with its policy at 0 to 1000 ms; the other choices are ignored",
     )
+    parser.add_argument(
+        "--learn",
+        action="store_true",
+        help="begin with belt_arm_beginner, whose weights a trainer changes while the arm goes on; at 600 ms "
+        "unless --latency-ms says otherwise; --episodes, --strategy and --policy are ignored",
+    )
+    parser.add_argument("--minutes", type=_minutes, default=5.0, help="how long --learn goes on (default 5)")
     parser.add_argument("--out", type=Path, help="folder of the results (default runs/<stamp>)")
-    shape = "the content of summary.json, or with --sweep of sweep.json; the rest goes to stderr"
+    shape = (
+        "the content of summary.json, with --sweep of sweep.json, with --learn of learning.json; the rest "
+    )
+    shape += "goes to stderr"
     add_output_arguments(parser, json_shape=shape, quiet="show no progress, only the result")
 
 
@@ -59,6 +70,12 @@ def run(arguments: argparse.Namespace) -> int:
 def _positive(text: str) -> int:
     if (value := int(text)) < 1:
         raise argparse.ArgumentTypeError(f"found {value}, expected at least 1")
+    return value
+
+
+def _minutes(text: str) -> float:
+    if not 0.0 < (value := float(text)) <= 600.0:
+        raise argparse.ArgumentTypeError(f"found {value}, expected more than 0 and at most 600")
     return value
 
 

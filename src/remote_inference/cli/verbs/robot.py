@@ -21,6 +21,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--servers", nargs="+", default=[], help="in order of preference; wins over --params-file"
     )
+    parser.add_argument(
+        "--tags",
+        nargs="+",
+        default=[],
+        metavar="KEY=VALUE",
+        help="for logs and metrics; wins over --params-file",
+    )
     parser.add_argument("--params-file", type=Path, help="ROS parameter file for the node")
     parser.add_argument("--record", type=Path, help="folder of a bag to create")
     add_quiet(parser, "print nothing but errors and the log of the nodes")
@@ -34,6 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.contract,
         namespace=arguments.namespace,
         servers=arguments.servers,
+        tags=arguments.tags,
         parameter_files=[arguments.params_file] if arguments.params_file else [],
         bag=arguments.record,
     )

@@ -61,7 +61,7 @@ class Actuation:
         self._contract = contract
         self._engine = engine
         self._sense = sense
-        self._samples: deque[TickSample] = deque(maxlen=MAX_OBSERVATION_STEPS)
+        self._samples: deque[TickSample] = deque(maxlen=MAX_OBSERVATION_STEPS * contract.ticks_per_row)
         self._executed = ExecutedBacklog(EXECUTED_BUFFER)
         self._executed_publisher = node.create_publisher(ExecutedAction, EXECUTED_TOPIC, EXECUTED_QOS)
         sinks = contract.commands if config.command_mode == "live" else ()
@@ -70,7 +70,7 @@ class Actuation:
             (sink, node.create_publisher(writer.message_type, sink.topic, COMMAND_QOS), writer)
             for sink, writer in zip(sinks, writers, strict=True)
         ]
-        self._unheard: list[CommandSink] = []  # commands that no controller subscribes to
+        self._unheard: tuple[str, ...] = ()  # topics of commands that no controller subscribes to
         self._heart = Heart(node, Heartbeat(contract.period_s, config.watchdog_timeout_s), pause)
         self.loop = ControlLoop(contract.period_s, self._tick)
 
@@ -82,7 +82,7 @@ class Actuation:
     @property
     def unheard_topics(self) -> set[str]:
         """Topics of the commands that no controller subscribes to."""
-        return {sink.topic for sink in self._unheard}
+        return set(self._unheard)
 
     def start(self) -> None:
         """Start the control thread."""
@@ -122,9 +122,12 @@ class Actuation:
         if self._engine.cycle.observation_steps > 1:
             seen = self._sense()
             self._samples.append(TickSample(seen, seen.arrivals, self._engine.queue.executed))
-        self._look_for_controllers()
+        # In each tick: the first command that a controller hears must be the start of the next tick's step.
+        self._unheard = tuple(
+            sink.topic for sink, publisher, _ in self._commands if not publisher.get_subscription_count()
+        )
         self._heart.look_back(now_ns)
-        tick: Tick = self._engine.playback.tick(now_ns)
+        tick = self._engine.play(now_ns, self._unheard)
         stamp_ns = self._clock_of_stamps.now().nanoseconds  # simulated time where the node uses it
         commanding = self._publish(tick, stamp_ns)
         self._heart.beat(now_ns, index, commanding=commanding)
@@ -142,10 +145,3 @@ class Actuation:
                 publisher.publish(writer.message(tick.horizon, stamp))
                 commanding = True
         return commanding
-
-    def _look_for_controllers(self) -> None:
-        # In each tick: the first command that a controller hears must be the start of the next tick's step.
-        unheard = [sink for sink, publisher, _ in self._commands if not publisher.get_subscription_count()]
-        if unheard != self._unheard:
-            self._engine.playback.listen(unheard)
-            self._unheard = unheard

@@ -8,14 +8,13 @@ import threading
 import time
 from collections.abc import Callable
 
-from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.node import Node
-from rclpy.task import Future
 from std_srvs.srv import Trigger
 
 from remote_inference.core.limits import MAX_TASK_LENGTH, find_length_problem
 from remote_inference.core.robot.effects import Effect, ResetEnded
 from remote_inference.core.robot.engine import Engine
+from remote_inference.nodes.later_service import LaterAnswer, create_later_service
 from remote_inference.srv import StartEpisode
 
 TIMEOUT_S = 1.0  # deadline for the worker to carry out a command
@@ -28,54 +27,52 @@ class OperatorServices:
 
     def __init__(self, node: Node, engine: Engine, submit: Callable[[Work], None]) -> None:
         """submit: lets the worker call a function of the engine and carry out the returned effects."""
-        self._node = node
         self._engine = engine
         self._submit = submit
-        self._resets: dict[int, Future] = {}  # outcomes that service calls wait for, by episode
-        # A call that awaits blocks its group: the node's own has the sensors and the awaited answer.
-        group = ReentrantCallbackGroup()
-        node.create_service(Trigger, "~/reset", self._reset, callback_group=group)
-        node.create_service(Trigger, "~/pause", self._pause, callback_group=group)
-        node.create_service(Trigger, "~/resume", self._resume, callback_group=group)
-        node.create_service(Trigger, "~/clear_stop", self._clear_stop, callback_group=group)
-        node.create_service(Trigger, "~/takeover", self._take_over, callback_group=group)
-        node.create_service(Trigger, "~/release", self._release, callback_group=group)
-        node.create_service(StartEpisode, "~/start_episode", self._start_episode, callback_group=group)
+        self._resets: dict[int, Callable[[str], None]] = {}  # what answers with the outcome, by episode
+        create_later_service(node, Trigger, "~/reset", self._reset)
+        node.create_service(Trigger, "~/pause", self._pause)
+        node.create_service(Trigger, "~/resume", self._resume)
+        node.create_service(Trigger, "~/clear_stop", self._clear_stop)
+        node.create_service(Trigger, "~/takeover", self._take_over)
+        node.create_service(Trigger, "~/release", self._release)
+        create_later_service(node, StartEpisode, "~/start_episode", self._start_episode)
 
     def end_reset(self, ended: ResetEnded) -> None:
         """Answer the call that began an episode. The worker's thread calls it."""
-        if outcome := self._resets.pop(ended.episode_id, None):
-            outcome.set_result(ended.outcome)
+        if answer := self._resets.pop(ended.episode_id, None):
+            answer(ended.outcome)
 
     def close(self) -> None:
         """Answer the calls that still wait, because the worker has ended."""
-        for outcome in self._resets.values():
-            outcome.set_result("the node stops")
+        for episode_id in list(self._resets):
+            self._resets.pop(episode_id)("the node stops")
 
-    async def _reset(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        response.success, response.message, _ = await self._begin_episode("")
-        return response
+    def _reset(self, _: Trigger.Request, answer: LaterAnswer[Trigger.Response]) -> None:
+        self._begin_episode(
+            "",
+            lambda success, message, _: answer.give(Trigger.Response(success=success, message=message)),
+        )
 
-    async def _start_episode(
-        self, request: StartEpisode.Request, response: StartEpisode.Response
-    ) -> StartEpisode.Response:
-        response.success, response.message, response.episode_id = await self._begin_episode(request.task)
-        return response
+    def _start_episode(
+        self, request: StartEpisode.Request, answer: LaterAnswer[StartEpisode.Response]
+    ) -> None:
+        self._begin_episode(
+            request.task,
+            lambda success, message, episode_id: answer.give(
+                StartEpisode.Response(success=success, message=message, episode_id=episode_id)
+            ),
+        )
 
     def _pause(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        self._engine.control.change(paused=True)  # at once, also on the way home; the worker does the rest
+        self._engine.pause_at_once()  # also on the way home; the worker does the rest
         problem = self._operate(self._engine.pause)
         response.success, response.message = not problem, problem or "paused, queue kept"
         return response
 
     def _resume(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        problem = self._refusal() or self._attempt(self._try_to_resume)
+        problem = self._refusal() or self._attempt(self._engine.resume)
         return _answer(response, problem, "resumed")
-
-    def _try_to_resume(self, now_ns: int) -> tuple[str, list[Effect]]:
-        if problem := self._engine.stops.find_obstacle(now_ns):
-            return problem, []
-        return "", self._engine.resume(now_ns)
 
     def _clear_stop(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         stop = self._engine.stops.latched
@@ -95,21 +92,23 @@ class OperatorServices:
         problem = self._refusal() or self._attempt(self._engine.release)
         return _answer(response, problem, "released to the policy")
 
-    async def _begin_episode(self, task: str) -> tuple[bool, str, int]:
-        """Reset, await the server's answer (the engine sets the deadline) and return the episode."""
-        episode: list[int] = []
-        outcome = Future(executor=self._node.executor)
+    def _begin_episode(self, task: str, answer: Callable[[bool, str, int], None]) -> None:
+        """Reset, and answer when the server has, or the engine's deadline for it is over.
+
+        answer: takes whether an episode began, the words for the operator and the episode.
+        """
 
         def reset() -> list[Effect]:
             effects = self._engine.reset(task, time.monotonic_ns())
-            episode.append(self._engine.episode.id)
-            self._resets[episode[0]] = outcome
+            episode_id = self._engine.episode.id
+            self._resets[episode_id] = lambda outcome: answer(
+                True, f"episode {episode_id} began; {outcome}", episode_id
+            )
             return effects
 
         too_long = find_length_problem("task", task, MAX_TASK_LENGTH)
         if problem := self._refusal() or too_long or self._operate(reset):
-            return False, problem, self._engine.episode.id
-        return True, f"episode {episode[0]} began; {await outcome}", episode[0]
+            answer(False, problem, self._engine.episode.id)
 
     def _refusal(self) -> str:
         return f"stopped: {self._engine.machine.cause}" if self._engine.dead else ""

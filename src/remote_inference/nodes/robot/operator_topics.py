@@ -16,8 +16,7 @@ from std_msgs.msg import Bool
 
 from remote_inference.core.contract import Contract
 from remote_inference.core.operator_inputs import StopInput, TakeoverInput
-from remote_inference.core.robot.human_commands import HumanCommands
-from remote_inference.core.robot.stop_inputs import StopInputs
+from remote_inference.core.robot.engine import Engine
 from remote_inference.nodes.runtime import StartupError
 from remote_inference.wire import SensorError, WireError, make_command_reader, message_class
 from remote_inference.wire.qos import LATCHED_QOS, SENSOR_QOS, STOP_QOS
@@ -37,18 +36,16 @@ class OperatorTopics:
         self,
         node: Node,
         contract: Contract,
-        stops: StopInputs,
-        human: HumanCommands | None,
+        engine: Engine,
         notify: Callable[[], None],
     ) -> None:
         """notify: called on the executor's thread when a stop was heard."""
-        self._stops = stops
+        self._engine = engine
         self._notify = notify
         self._logger = node.get_logger()
         for name, source in contract.stops.items():
             self._listen_to_stop(node, name, source)
-        if contract.takeover is not None and human is not None:
-            self._human = human
+        if contract.takeover is not None:
             self._reader = make_command_reader(contract.takeover, contract)
             node.create_subscription(
                 self._reader.message_type, contract.takeover.topic, self._take_command, SENSOR_QOS
@@ -75,8 +72,8 @@ class OperatorTopics:
         self._hear(name, stops=message.data == source.stop_when)
 
     def _hear(self, name: str, *, stops: bool) -> None:
-        self._stops.hear(name, stops=stops, now_ns=time.monotonic_ns())
-        if self._stops.latched:
+        self._engine.hear_stop(name, stops, time.monotonic_ns())
+        if self._engine.stops.latched:
             self._notify()
 
     def _take_command(self, message: Any) -> None:
@@ -86,4 +83,4 @@ class OperatorTopics:
             problem = f"takeover: command dropped: {error}"
             self._logger.warning(problem, throttle_duration_sec=WARNING_PERIOD_S)
             return
-        self._human.deposit(action, time.monotonic_ns())
+        self._engine.hear_person(action, time.monotonic_ns())

@@ -10,6 +10,7 @@ thread publishes one command per period.
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from collections import deque
@@ -19,8 +20,8 @@ from typing import Annotated
 
 from pydantic import Field
 from rclpy.duration import Duration
-from rclpy.node import Node
 
+from remote_inference import __version__
 from remote_inference.core.contract import load_contract
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.effects import (
@@ -37,13 +38,17 @@ from remote_inference.core.robot.effects import (
     StopLatched,
     Warn,
 )
-from remote_inference.core.robot.engine import Engine
 from remote_inference.core.robot.fault_injection import FaultInjection, Target
+from remote_inference.core.robot.journal import Begin, JournalledEngine
 from remote_inference.core.robot.observation_history import TickSample
+from remote_inference.core.tags import parse_tags
 from remote_inference.monitoring.diagnostics import Diagnostics, robot_diagnostic
 from remote_inference.msg import ActionChunk, ClientState, Observation
-from remote_inference.nodes.parameters import declare_parameters
+from remote_inference.nodes.executors import spin_once
+from remote_inference.nodes.log_lines import RobotNode
+from remote_inference.nodes.parameters import NodeParameters, declare_parameters
 from remote_inference.nodes.robot.actuation import Actuation
+from remote_inference.nodes.robot.decision_log import DecisionLog
 from remote_inference.nodes.robot.drills import Drills
 from remote_inference.nodes.robot.graph_watch import GraphWatch
 from remote_inference.nodes.robot.operator_services import OperatorServices, Work
@@ -52,6 +57,7 @@ from remote_inference.nodes.robot.sensor_hub import SensorHub, Snapshot
 from remote_inference.nodes.robot.server_client import ServerClient
 from remote_inference.nodes.robot.telemetry import state_message
 from remote_inference.nodes.runtime import StartupError, run_node
+from remote_inference.nodes.schedule import Schedule
 from remote_inference.wire import SensedStep, SensorError, WireError, chunk_from_bytes, observation_to_message
 from remote_inference.wire.qos import (
     CHUNK_TOPIC,
@@ -67,10 +73,9 @@ STATE_PERIOD_S = 0.5
 WARNING_PERIOD_S = 1.0  # at most one warning of a kind in this time
 CLOSE_TIMEOUT_S = 1.0
 ACKNOWLEDGE_TIMEOUT_S = 0.5  # of the last message of a topic
-ANSWER_SPINS = 5  # of the executor, in which it answers the operator's waiting calls
 
 
-class RobotParameters(RobotConfig):
+class RobotParameters(RobotConfig, NodeParameters):
     """The parameters of the robot and of its driving."""
 
     contract: Annotated[
@@ -78,20 +83,29 @@ class RobotParameters(RobotConfig):
     ]
 
 
-class RemoteInference(Node):
+class RemoteInference(RobotNode):
     """The node around Engine and Playback. Raises StartupError or DocumentError for a bad contract."""
 
     def __init__(self) -> None:
         super().__init__("remote_inference")
         self.exit_code: int | None = None
+        self.schedule = Schedule()
         self._config = declare_parameters(self, RobotParameters)
+        self._tags = parse_tags(self._config.tags)
         self._contract = load_contract(self._config.contract)
         try:
             self._config.check_fallback(self._contract.actions.kind)
         except ValueError as error:
             raise StartupError(f"parameter {error}") from error
-        self._engine = Engine(
-            self._contract, self._config, self.get_fully_qualified_name(), self.get_namespace()
+        self._engine = JournalledEngine(
+            Begin(
+                self._contract,
+                self._config,
+                self.get_fully_qualified_name(),
+                self.get_namespace(),
+                seed=random.getrandbits(63),
+                version=__version__,
+            )
         )
         self._inbox: deque[Work] = deque()
         self._wake = threading.Event()
@@ -106,6 +120,7 @@ class RemoteInference(Node):
     def _create_entities(self) -> None:
         self._observation_publisher = self.create_publisher(Observation, OBSERVATION_TOPIC, EXCHANGE_QOS)
         self._state_publisher = self.create_publisher(ClientState, STATE_TOPIC, LATCHED_QOS)
+        self._decisions = DecisionLog(self, self._engine.journal)
         self._diagnostics = Diagnostics(self, "policy control")
         self._sensors = SensorHub(self, self._contract, self._wake.set)
         self._actuation = Actuation(
@@ -117,11 +132,11 @@ class RemoteInference(Node):
             pause=self._pause_after_a_stop,
         )
         self.create_subscription(ActionChunk, CHUNK_TOPIC, self._on_chunk, EXCHANGE_QOS, raw=True)
-        self._servers = ServerClient(
-            self, self._engine, self._config.servers, self._config.service_timeout_s, self._submit
-        )
+        timeout_s = self._config.service_timeout_s
+        self._servers = ServerClient(self, self._engine, self._config.servers, timeout_s, self._submit)
+        self.schedule.every(timeout_s, self._servers.cancel_overdue)
         self._graph = GraphWatch(self, self._contract, self._engine)
-        OperatorTopics(self, self._contract, self._engine.stops, self._engine.human, self._wake.set)
+        OperatorTopics(self, self._contract, self._engine, self._wake.set)
         self._operator = OperatorServices(self, self._engine, self._operate)
         self._injection = FaultInjection()
         allowed = self._config.allow_fault_injection
@@ -130,24 +145,22 @@ class RemoteInference(Node):
     def close(self) -> None:
         """Stop commanding, end the session and wait a moment for the server to receive the call."""
         self._closing = True
-        self._engine.control.change(halted=True, wants_home=False)
+        self._engine.halt_at_once()
         self._actuation.halt(CLOSE_TIMEOUT_S)
         self._stop.set()
         self._wake.set()
         self._worker.join(CLOSE_TIMEOUT_S)
         self._actuation.publish_executed()  # of the last ticks
         self._carry_out(self._engine.close())
-        assert self.executor is not None, "run_node spins this node until it closes it"
+        self._decisions.finish()
         deadline_s = time.monotonic() + CLOSE_TIMEOUT_S
-        for _ in range(ANSWER_SPINS):
-            self.executor.spin_once(timeout_sec=0.0)
         while self._servers.waiting and time.monotonic() < deadline_s:
-            self.executor.spin_once(timeout_sec=0.05)
+            spin_once(self, 0.05)
         self._wait_until_heard()
 
     def _wait_until_heard(self) -> None:
         """Wait until the last commands and the last state have left: they are lost with their publisher."""
-        for publisher in (*self._actuation.publishers, self._state_publisher):
+        for publisher in (*self._actuation.publishers, self._state_publisher, self._decisions.publisher):
             if not publisher.wait_for_all_acked(Duration(seconds=ACKNOWLEDGE_TIMEOUT_S)):
                 self.get_logger().warning(f"{publisher.topic_name}: the last message is not acknowledged")
 
@@ -163,7 +176,7 @@ class RemoteInference(Node):
 
     def _pause_after_a_stop(self, cause: str) -> None:
         """Pause at once: the arm was stopped from outside, and a person decides when it goes on."""
-        self._engine.control.change(paused=True)
+        self._engine.pause_at_once()
         self._operate(self._engine.pause)
         self.get_logger().error(f"paused until resume: {cause}")
 
@@ -190,6 +203,7 @@ class RemoteInference(Node):
                     delivering, unheard = self._sent_snapshot.arrivals, self._actuation.unheard_topics
                     self._carry_out(self._graph.look(delivering, unheard))
                 self._actuation.publish_executed()
+                self._decisions.publish()
                 if now_s >= next_state_s:
                     next_state_s = now_s + STATE_PERIOD_S
                     self._report_state()
@@ -199,7 +213,7 @@ class RemoteInference(Node):
                     self._report_state()
                     self.exit_code = 1
         except Exception as error:  # a robot without its engine must stop, and say why
-            self._engine.control.change(halted=True, wants_home=False)
+            self._engine.halt_at_once()
             self.get_logger().fatal(f"stopped by an internal error: {type(error).__name__}: {error}")
             self.exit_code = 1
             raise
@@ -245,7 +259,8 @@ class RemoteInference(Node):
 
     def _report_state(self) -> list[Effect]:
         stamp = self.get_clock().now().to_msg()
-        state = state_message(self._engine, self._actuation.loop, stamp, time.monotonic_ns())
+        names = self._contract.actions.names
+        state = state_message(self._engine, self._actuation.loop, names, stamp, time.monotonic_ns())
         state.injected_fault = self._drills.in_progress
         self._state_publisher.publish(state)
         self._diagnostics.report(robot_diagnostic(state, self.get_namespace()))
@@ -254,8 +269,12 @@ class RemoteInference(Node):
     # -- effects -------------------------------------------------------------------------------------------
 
     def _carry_out(self, effects: list[Effect]) -> None:
+        logger = self.get_logger()
+        # Lines on the end of a session name that session, which the engine has given up by then.
+        logger.session_id = self._engine.session_id or logger.session_id
         for effect in effects:
             self._perform(effect)
+        logger.session_id = self._engine.session_id
 
     def _perform(self, effect: Effect) -> None:
         match effect:
@@ -273,7 +292,7 @@ class RemoteInference(Node):
             case ResetSession(server, session_id, episode_id, token):
                 self._servers.reset_session(server, session_id, episode_id, token)
             case Report(transition):
-                self.get_logger().info(f"transition {transition.to_json()}")
+                self.get_logger().info(f"transition {transition.to_json(self._tags)}")
                 self._report_state()
             case ResetEnded(episode_id, acknowledged, outcome):
                 if not acknowledged:

@@ -23,7 +23,8 @@ from remote_inference.core.exchange import ImageFeature
 from remote_inference.core.robot.content_time import ContentClock
 from remote_inference.wire import CameraReader, JointReader, SensorError
 from remote_inference.wire.history import ReadyImage
-from remote_inference.wire.qos import SENSOR_QOS
+from remote_inference.wire.joint_merge import JointDrivers, needs_of, stamp_ns
+from remote_inference.wire.qos import JOINTS_QOS, SENSOR_QOS
 
 ENCODING_TIMEOUT_S = 1.0
 MESSAGE_TYPES = {JOINT_STATE: JointState, IMAGE: Image, COMPRESSED_IMAGE: CompressedImage}
@@ -76,26 +77,6 @@ class _Camera:
             raise SensorError(f"{self._topic}: not encoded within {ENCODING_TIMEOUT_S:g} s") from error
 
 
-class PartialJoints:
-    """Finds the messages of a topic that lack joints, once there was one that had them all.
-
-    Several drivers may share a topic. A message of one of them must not replace the state of all.
-    """
-
-    def __init__(self, readers: Sequence[JointReader]) -> None:
-        self._readers = readers
-        self._complete: Sequence[str] = ()  # names of the last message that lacked nothing
-
-    def find_missing(self, names: Sequence[str]) -> list[str]:
-        """Return the joints that a message with these names lacks; none while no message had them all."""
-        if names == self._complete:
-            return []
-        missing = [name for reader in self._readers for name in reader.find_missing(names)]
-        if not missing:
-            self._complete = list(names)
-        return missing if self._complete else []
-
-
 class SensorHub:
     """Subscribes to the contract's sensor topics. Callbacks only deposit and notify."""
 
@@ -105,12 +86,12 @@ class SensorHub:
         self._contract = contract
         self._notify = notify
         self._newest: dict[str, tuple[Any, int]] = {}
-        self._told: set[str] = set()  # topics whose partial messages were warned of
+        self._told: dict[str, tuple[str, ...]] = {}  # joints that were said to be missing, by topic
         self._joints = [(source.topic, JointReader(source)) for source in contract.state]
+        self._units = contract.state_units
         self._measured = JointReader(contract.measured) if contract.measured else None
-        measured = [(contract.measured.topic, self._measured)] if contract.measured and self._measured else []
-        self._partial = {
-            topic: PartialJoints([reader for of, reader in (*self._joints, *measured) if of == topic])
+        self._drivers = {
+            topic: JointDrivers(needs_of(contract.joint_sources, topic))
             for topic in {source.topic for source in contract.joint_sources}
         }
         # The JPEG libraries release the GIL: images are encoded side by side.
@@ -119,31 +100,32 @@ class SensorHub:
             feature.name: _Camera(source, feature, encoders)
             for source, feature in zip(contract.images.values(), contract.image_features, strict=True)
         }
-        self._clocks = {topic: ContentClock() for topic in contract.sensor_types}
+        self._clocks = {
+            topic: ContentClock() for topic in contract.sensor_types if topic not in self._drivers
+        }
         for topic, type_name in contract.sensor_types.items():
-            node.create_subscription(
-                MESSAGE_TYPES[type_name], topic, partial(self._deposit, topic), SENSOR_QOS
-            )
+            joints = topic in self._drivers
+            take = partial(self._deposit_joints if joints else self._deposit, topic)
+            qos = JOINTS_QOS if joints else SENSOR_QOS
+            node.create_subscription(MESSAGE_TYPES[type_name], topic, take, qos)
 
     def _deposit(self, topic: str, message: Any) -> None:
-        """Keep a message with the time of its content, unless it repeats the last one or holds less."""
-        if topic in self._partial and (missing := self._partial[topic].find_missing(message.name)):
-            self._tell(topic, missing)
-            return
-        stamp = message.header.stamp
-        stamp_ns = stamp.sec * 1_000_000_000 + stamp.nanosec
-        content_ns = self._clocks[topic].content_ns(stamp_ns, time.monotonic_ns())
+        """Keep a message with the time of its content, unless it repeats the last one."""
+        content_ns = self._clocks[topic].content_ns(stamp_ns(message), time.monotonic_ns())
         if content_ns is not None:
             self._newest[topic] = (message, content_ns)
             self._notify()
 
-    def _tell(self, topic: str, missing: Sequence[str]) -> None:
-        if topic not in self._told:
-            self._told.add(topic)
-            self._logger.warning(
-                f"{topic}: messages without {', '.join(missing)} are ignored; expected every joint of the "
-                "contract in one message, as others of this topic hold them"
-            )
+    def _deposit_joints(self, topic: str, message: JointState) -> None:
+        """Keep what is known of a topic's joints with this message: several drivers may share the topic."""
+        drivers = self._drivers[topic]
+        known = drivers.take(message, time.monotonic_ns())
+        if known is not None:
+            self._newest[topic] = known
+            self._notify()
+        elif drivers.missing and self._told.get(topic) != drivers.missing:
+            self._told[topic] = drivers.missing
+            self._logger.warning(f"{topic}: no message so far has {', '.join(drivers.missing)}")
 
     def snapshot(self) -> Snapshot:
         newest = dict(self._newest)
@@ -153,9 +135,12 @@ class SensorHub:
         )
 
     def read_state(self, snapshot: Snapshot) -> NDArray[np.float32]:
-        """Return the state `[state_dim]` in the contract's order. Raises SensorError."""
-        parts = [reader.read(snapshot.messages[topic]) for topic, reader in self._joints]
-        return np.concatenate(parts).astype(np.float32)
+        """Return the state `[state_dim]`, in the contract's order and policy's units. Raises SensorError."""
+        return self._units.to_policy(self._read_joints(snapshot)).astype(np.float32)
+
+    def _read_joints(self, snapshot: Snapshot) -> NDArray[np.float64]:
+        """Return the state `[state_dim]` in the robot's units. Raises SensorError."""
+        return np.concatenate([reader.read(snapshot.messages[topic]) for topic, reader in self._joints])
 
     def read_images(self, steps: Sequence[Snapshot], features: Sequence[str]) -> list[list[ReadyImage]]:
         """Return each step's images of some of the policy's features, ready for the wire.
@@ -184,10 +169,10 @@ class SensorHub:
                 return self._measured.read(snapshot.messages[contract.measured.topic])
             if any(name not in names for name in wanted):
                 return None
-            state = self.read_state(snapshot)
+            state = self._read_joints(snapshot)
         except SensorError:  # reported when the state is read for a request
             return None
-        return state.astype(np.float64)[[names.index(name) for name in wanted]]
+        return state[[names.index(name) for name in wanted]]
 
     def add_sizes(self, features: Sequence[ImageFeature]) -> tuple[ImageFeature, ...]:
         """Return cameras with the sizes seen so far [px]."""

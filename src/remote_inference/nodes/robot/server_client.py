@@ -23,7 +23,6 @@ from remote_inference.core.robot.effects import Effect
 from remote_inference.core.robot.engine import Engine
 from remote_inference.msg import ServerStatus
 from remote_inference.nodes.robot.operator_services import Work
-from remote_inference.nodes.runtime import STEADY_CLOCK
 from remote_inference.srv import CloseSession, GetStatus, OpenSession, ResetSession
 from remote_inference.wire import offer_to_request, reply_from_response, status_from_response
 from remote_inference.wire.qos import LATCHED_QOS
@@ -67,7 +66,6 @@ class ServerClient:
             )
         self._pending: dict[Future, tuple[Client, float]] = {}
         self._lock = threading.Lock()
-        node.create_timer(timeout_s, self._cancel_overdue, clock=STEADY_CLOCK)
 
     def get_status(self, server: str) -> None:
         def take(answer: GetStatus.Response | None) -> list[Effect]:
@@ -131,7 +129,8 @@ class ServerClient:
             answer = future.result()
             self._submit(lambda: take(answer))
 
-    def _cancel_overdue(self) -> None:
+    def cancel_overdue(self) -> None:
+        """Give up the calls whose answers did not come in time; to be called about every `timeout_s`."""
         now_s = time.monotonic()
         with self._lock:
             overdue = [

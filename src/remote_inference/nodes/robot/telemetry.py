@@ -80,12 +80,18 @@ def executed_message(executed: ExecutedTick, joint_names: Sequence[str]) -> Exec
         message.session_id = source.session_id
         message.seq_id = source.seq_id
         message.step_index = tick.queued.step_index
+        message.row_fraction = tick.row_fraction
         message.policy_version = source.policy_version
     return message
 
 
-def state_message(engine: Engine, control: ControlLoop, stamp: Time, now_ns: int) -> ClientState:
-    """Return the engine's state and counters at a monotonic instant as a message."""
+def state_message(
+    engine: Engine, control: ControlLoop, joint_names: Sequence[str], stamp: Time, now_ns: int
+) -> ClientState:
+    """Return the engine's state and counters at a monotonic instant as a message.
+
+    joint_names: those of the actions, by the robot.
+    """
     session, latency, counters = engine.handshake.session, engine.cycle.latency, engine.counters
     guard_counts = dict(engine.guard.counts)
     state = ClientState(
@@ -95,7 +101,7 @@ def state_message(engine: Engine, control: ControlLoop, stamp: Time, now_ns: int
         cause=engine.machine.cause,
         paused=engine.paused,
         server=engine.handshake.server if session else "",
-        session_id=session.session_id if session else "",
+        session_id=engine.session_id,
         session_epoch=engine.handshake.epoch,
         episode_id=engine.episode.id,
         task=engine.episode.task,
@@ -122,7 +128,7 @@ def state_message(engine: Engine, control: ControlLoop, stamp: Time, now_ns: int
     )
     if engine.shadow is not None and (error := engine.shadow.error).ticks:
         state.shadow_ticks = error.ticks
-        state.shadow_names = list(engine.handshake.offer.action_names)
+        state.shadow_names = list(joint_names)
         state.shadow_error_mean = float64_field(error.mean)
         state.shadow_error_max = float64_field(error.largest)
     return state

@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 
+from rclpy.impl.logging_severity import LoggingSeverity
 from rclpy.node import Node
 
 from remote_inference.core.server.manifest import Manifest
@@ -21,9 +22,11 @@ from remote_inference.monitoring.metrics import ServerMetrics
 from remote_inference.monitoring.snapshot import SHOWN_LOADS, Journal, ServerSnapshot
 from remote_inference.msg import ServerStatus
 from remote_inference.nodes.runtime import StartupError
+from remote_inference.nodes.schedule import Schedule
 from remote_inference.nodes.server.executor_lag import ExecutorLag
 from remote_inference.nodes.server.serving import Serving
 from remote_inference.recording.request_log import RequestLog
+from remote_inference.weights.live import CLOSED
 
 LOAD_PERIOD_S = 0.9  # a little less than the status period: skips the updates between
 
@@ -31,12 +34,12 @@ LOAD_PERIOD_S = 0.9  # a little less than the status period: skips the updates b
 class Operations:
     """A policy server's observers. The worker's thread calls `record`; the executor's calls the rest."""
 
-    def __init__(self, node: Node, instance_id: str) -> None:
+    def __init__(self, node: Node, schedule: Schedule, instance_id: str) -> None:
         self._server = node.get_fully_qualified_name()
         self._instance_id = instance_id
         self._logger = node.get_logger()
         self._record_logger = self._logger.get_child("requests")
-        self._lag = ExecutorLag(node)
+        self._lag = ExecutorLag(schedule)
         self._journal = Journal()
         self._loads: deque[float] = deque(maxlen=SHOWN_LOADS)
         self._last_load_s = 0.0
@@ -56,6 +59,7 @@ class Operations:
         self._snapshot = ServerSnapshot(
             self._server, self._instance_id, "configuring", time.monotonic(), loading=True
         )
+        self._metrics = ServerMetrics(lambda: self._snapshot, time.monotonic, manifest.metric_tags)
         if manifest.audit_file:
             try:
                 self._request_log = RequestLog(manifest.audit_file, self._server, self._instance_id)
@@ -81,13 +85,13 @@ class Operations:
         request_log = self._request_log
         if request_log is not None:
             request_log.write(record)
-        else:
+        elif self._record_logger.is_enabled_for(LoggingSeverity.DEBUG):
             self._record_logger.debug(record.to_json())
 
     def update(self, status: ServerStatus, sessions: Sequence[Session], serving: Serving | None) -> None:
         """Publish the server's status. Call it at least once a second and after every change."""
         self._journal.keep(sessions)
-        self._metrics.keep(session.offer.robot_namespace for session in sessions)
+        self._metrics.keep({session.offer.robot_namespace: session.offer.tags for session in sessions})
         now_s = time.monotonic()
         if now_s - self._last_load_s >= LOAD_PERIOD_S:
             self._last_load_s = now_s
@@ -105,7 +109,7 @@ class Operations:
             failed_batches=serving.watch.failed_batches if serving else 0,
             policy=f"{status.policy_name} {status.policy_revision}".strip(),
             policy_fingerprint=status.policy_fingerprint,
-            device=serving.manifest.model.device if serving else "",
+            device=serving.device if serving else "",
             serving_mode=status.serving_mode,
             max_sessions=status.max_sessions,
             load=round(status.load, 3),
@@ -116,6 +120,7 @@ class Operations:
             superseded=status.superseded,
             audit_lines_dropped=self._request_log.dropped if self._request_log else 0,
             captures_dropped=serving.captures_dropped if serving else 0,
+            weights=serving.weights.view if serving and serving.weights else CLOSED,
             sessions=self._journal.views(now_ns),
         )
         self._diagnostics.report(server_diagnostic(self._snapshot))
@@ -127,4 +132,4 @@ class Operations:
         new, self._undelivered = total - self._undelivered, total
         if worker is not None and new > 0:
             self._metrics.undelivered.inc(new)
-            self._logger.warning(f"{new} not handed over, the last one: {worker.last_undelivered}")
+            self._logger.warning(f"{new} not handed over, the last one: {worker.counters.last_undelivered}")

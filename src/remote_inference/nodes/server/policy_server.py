@@ -10,18 +10,19 @@ frees the device. The executor stores requests and answers services; one worker 
 
 from __future__ import annotations
 
+import hashlib
 import os
-import statistics
 import time
 import uuid
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
-from rclpy._rclpy_pybind11 import InvalidHandle
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from std_msgs.msg import Header
 
-from remote_inference.core.document import Document
 from remote_inference.core.exchange import SCHEMA_VERSION_MAX, SCHEMA_VERSION_MIN, Chunk
 from remote_inference.core.server.manifest import load_manifest
 from remote_inference.core.server.policy_error import explain_policy_error, trace_policy_error
@@ -29,16 +30,23 @@ from remote_inference.core.server.request_record import RequestRecord
 from remote_inference.core.server.session import Session, SessionRegistry
 from remote_inference.core.server.throttle import Throttle
 from remote_inference.core.server.warmup import find_false_promises, find_speed
+from remote_inference.gateways import Gateway, GatewayError
 from remote_inference.monitoring.health import HealthPortError
 from remote_inference.msg import ServerStatus
-from remote_inference.nodes.parameters import declare_parameters
-from remote_inference.nodes.runtime import STEADY_CLOCK, StartupError, run_node
+from remote_inference.nodes.executors import spin_once
+from remote_inference.nodes.log_lines import about
+from remote_inference.nodes.parameters import NodeParameters, declare_parameters
+from remote_inference.nodes.runtime import StartupError, run_node
+from remote_inference.nodes.schedule import Schedule
 from remote_inference.nodes.server.namesake import find_namesake
 from remote_inference.nodes.server.operations import Operations
+from remote_inference.nodes.server.reception import Reception, open_gateways
 from remote_inference.nodes.server.serving import Serving
 from remote_inference.nodes.server.session_services import SessionServices
+from remote_inference.nodes.server.status import describe_policy
+from remote_inference.nodes.server.trainer_access import RollbackService, log_outcome
+from remote_inference.nodes.server.trainer_links import TrainerLinks
 from remote_inference.srv import GetStatus
-from remote_inference.wire import chunk_to_message
 from remote_inference.wire.qos import LATCHED_QOS
 
 STATUS_PERIOD_S = 1.0  # also the period of the search for abandoned sessions
@@ -48,7 +56,7 @@ DRAIN_POLL_S = 0.02
 FAILURE_PERIOD_S = 10.0  # between two warnings about one robot's requests
 
 
-class ServerConfig(Document):
+class ServerConfig(NodeParameters):
     """The server's parameters; what it serves is the manifest's."""
 
     manifest: Annotated[
@@ -66,6 +74,7 @@ class PolicyServer(LifecycleNode):
     def __init__(self) -> None:
         super().__init__("policy_server")
         self.exit_code: int | None = None
+        self.schedule = Schedule()
         config = declare_parameters(self, ServerConfig)
         self._manifest_path = config.manifest
         load_manifest(self._manifest_path, os.environ)
@@ -74,15 +83,19 @@ class PolicyServer(LifecycleNode):
                 f"another server is called {self.get_fully_qualified_name()} (instance {namesake}); "
                 "end it, or give this one another name with -r __node:=..."
             )
+        self._manifest_digest = ""
         self._instance_id = uuid.uuid4().hex[:12]
         self._registry = SessionRegistry(self._instance_id)
         self._serving: Serving | None = None
-        self._operations = Operations(self, self._instance_id)
+        self._gateways: Sequence[Gateway] = ()
+        self._operations = Operations(self, self.schedule, self._instance_id)
         self._failures = Throttle(FAILURE_PERIOD_S)
         self._status_publisher = self.create_publisher(ServerStatus, "~/status", LATCHED_QOS)
         self._sessions = SessionServices(self, self._registry, self._publish_status)
         self.create_service(GetStatus, "~/get_status", self._get_status)
-        self.create_timer(STATUS_PERIOD_S, self._look_around, clock=STEADY_CLOCK)
+        RollbackService(self, lambda: self._serving.weights if self._serving else None)
+        self._trainers = TrainerLinks(self, self.schedule)
+        self.schedule.every(STATUS_PERIOD_S, self._look_around)
         self._publish_status()  # before a policy is loaded: who looks for a server of this name finds it
         if config.autostart:
             self._autostart()
@@ -92,7 +105,9 @@ class PolicyServer(LifecycleNode):
     def on_configure(self, _: LifecycleState) -> TransitionCallbackReturn:
         try:
             manifest = load_manifest(self._manifest_path, os.environ)
+            self._manifest_digest = hashlib.sha256(Path(self._manifest_path).read_bytes()).hexdigest()
             self._operations.open(manifest)
+            over_ros = manifest.weights is not None and manifest.weights.accept and manifest.weights.ros
             self._serving = Serving(
                 manifest,
                 self._registry,
@@ -100,13 +115,18 @@ class PolicyServer(LifecycleNode):
                 self._log_request,
                 self._on_failure,
                 on_policy_error=self._on_policy_error,
+                on_weights=partial(log_outcome, self.get_logger()),
+                trainers=self._trainers.listen() if over_ros else None,
             )
-        except (StartupError, HealthPortError) as error:
+            self._sessions.start(self._serving)
+            self._gateways = self._open_gateways(self._serving)
+        except (StartupError, HealthPortError, GatewayError) as error:
             return self._refuse_to_configure(str(error))
         except Exception as error:  # rclpy would swallow it
             self.get_logger().debug(trace_policy_error(error))
-            return self._refuse_to_configure(explain_policy_error(error))
-        self._sessions.start(self._serving)
+            reason = explain_policy_error(error)
+            named = reason.startswith(f"{self._manifest_path}: ")
+            return self._refuse_to_configure(reason if named else f"{self._manifest_path}: {reason}")
         self._publish_status()
         self._log_capacity(self._serving)
         return TransitionCallbackReturn.SUCCESS
@@ -139,8 +159,8 @@ class PolicyServer(LifecycleNode):
 
     def _drain(self) -> None:
         """Refuse newcomers and answer the requests that wait and run, at most for DRAIN_TIMEOUT_S."""
-        serving, executor = self._serving, self.executor
-        if serving is None or executor is None or not len(self._registry):
+        serving = self._serving
+        if serving is None or self.executor is None or not len(self._registry):
             return
         if self._state_machine.current_state[1] == "active":
             self.trigger_deactivate()
@@ -148,7 +168,7 @@ class PolicyServer(LifecycleNode):
         now_s = time.monotonic()
         end_s, quiet_s = now_s + DRAIN_TIMEOUT_S, now_s + DRAIN_QUIET_S
         while now_s < min(end_s, quiet_s) and serving.alive and len(self._registry):
-            executor.spin_once(timeout_sec=DRAIN_POLL_S)
+            spin_once(self, DRAIN_POLL_S)
             now_s = time.monotonic()
             if not serving.idle:
                 quiet_s = now_s + DRAIN_QUIET_S
@@ -156,7 +176,7 @@ class PolicyServer(LifecycleNode):
             self.get_logger().error(f"draining: gave up after {DRAIN_TIMEOUT_S:g} s with requests unanswered")
 
     def _refuse_to_configure(self, reason: str) -> TransitionCallbackReturn:
-        self._operations.close()
+        self._unload()
         self.get_logger().error(f"cannot configure: {reason}")
         return TransitionCallbackReturn.FAILURE
 
@@ -171,18 +191,36 @@ class PolicyServer(LifecycleNode):
         spec, manifest = serving.policy.spec, serving.manifest
         speed = find_speed(spec, serving.request_s)
         self.get_logger().info(
-            f"{spec.name} {spec.revision} ({spec.fingerprint}) on {manifest.model.device}: "
+            f"{spec.name} {spec.revision} ({spec.fingerprint}) on {serving.device}: "
             f"{serving.request_s * 1e3:.1f} ms a request with images as in training, "
             f"{spec.serving_mode.value}, fast enough for {speed.robots} robots at "
             f"{speed.request_rate_hz:.2g} requests/s each"
         )
+        for reason in serving.passed_over:
+            self.get_logger().info(f"not used: {reason}")
         for problem in (*serving.warnings, *find_false_promises(manifest, spec, speed.robots)):
             self.get_logger().warning(problem)
 
+    def _open_gateways(self, serving: Serving) -> Sequence[Gateway]:
+        reception = Reception(
+            serving,
+            self._registry,
+            self._sessions,
+            log_request=self._log_request,
+            on_failure=self._on_failure,
+            logger=self.get_logger(),
+        )
+        return open_gateways(reception)
+
     def _unload(self) -> None:
+        gateways, self._gateways = self._gateways, ()
+        for gateway in gateways:
+            if not gateway.close():
+                self.get_logger().error("a gateway has not ended in time")
         serving, self._serving = self._serving, None
         if serving is not None and not serving.close():
             self.get_logger().error("an inference has not ended; the device is freed when it does")
+        self._trainers.stop()
         self._sessions.stop()
         self._operations.close()
 
@@ -193,11 +231,8 @@ class PolicyServer(LifecycleNode):
     # -- requests ------------------------------------------------------------------------------------------
 
     def _send(self, session: Session, chunk: Chunk) -> None:
-        message = chunk_to_message(chunk, self.get_clock().now().to_msg())
-        try:
-            session.entities.publisher.publish(message)
-        except InvalidHandle:
-            self.get_logger().debug(f"session {session.session_id} closed before its chunk was sent")
+        if session.link is not None:
+            session.link.send(chunk)
 
     def _on_failure(self, error: Exception) -> None:
         self.get_logger().fatal(f"stopped by an internal error: {type(error).__name__}: {error}")
@@ -213,7 +248,8 @@ class PolicyServer(LifecycleNode):
         self._operations.record(record)
         # The inference thread logs it, and many robots may fail at once: the request log has every one.
         if record.status != "ok" and self._failures.admits(record.robot, time.monotonic()):
-            self.get_logger().warning(f"request {record.seq_id} of {record.client} failed: {record.outcome}")
+            log = about(self.get_logger(), record.robot, record.session_id)
+            log.warning(f"request {record.seq_id} of {record.client} failed: {record.outcome}")
 
     # -- status --------------------------------------------------------------------------------------------
 
@@ -241,34 +277,14 @@ class PolicyServer(LifecycleNode):
             schema_version_min=SCHEMA_VERSION_MIN,
             schema_version_max=SCHEMA_VERSION_MAX,
             inference_ms=float("nan"),
+            response_ms=float("nan"),
+            weights_version=-1,
             sessions=[session.session_id for session in sessions],
         )
         if self._serving is not None:
-            self._describe_policy(status, self._serving)
+            status.manifest_digest = self._manifest_digest
+            describe_policy(status, self._serving, self._sessions.terms(self._serving))
         return status
-
-    def _describe_policy(self, status: ServerStatus, serving: Serving) -> None:
-        spec, worker = serving.policy.spec, serving.worker
-        status.policy_name = spec.name
-        status.policy_revision = spec.revision
-        status.policy_fingerprint = spec.fingerprint
-        status.action_names = list(spec.action_names)
-        status.state_names = list(spec.state_names)
-        status.image_features = list(spec.image_shapes)
-        status.chunk_size = spec.chunk_size
-        status.observation_steps = spec.observation_steps
-        status.trained_fps = spec.trained_fps
-        status.supports_rtc = spec.supports_rtc
-        status.serving_mode = spec.serving_mode.value
-        terms = self._sessions.terms(serving)
-        status.accepting = terms.accepting and not terms.failing
-        status.max_sessions = terms.capacity(spec)
-        status.load = terms.load
-        status.requests = worker.counters.requests
-        status.errors = worker.counters.errors
-        status.superseded = worker.counters.superseded
-        if samples := tuple(worker.inference_ms):
-            status.inference_ms = statistics.median(samples)
 
 
 def main(args: list[str] | None = None) -> int:

@@ -4,18 +4,23 @@
 
 from __future__ import annotations
 
+import os
+import statistics
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from functools import partial
 
 from rclpy.logging import get_logger
 
 from remote_inference.core.exchange import Chunk
 from remote_inference.core.policy import Policy
 from remote_inference.core.server.batching import make_scheduler
+from remote_inference.core.server.finishing import Consumers
+from remote_inference.core.server.intake import Submit
 from remote_inference.core.server.manifest import Manifest
 from remote_inference.core.server.policy_watch import PolicyWatch
 from remote_inference.core.server.request_record import RequestRecord
@@ -24,12 +29,17 @@ from remote_inference.core.server.warmup import Readiness, Rehearsal, make_ready
 from remote_inference.core.server.worker import Worker
 from remote_inference.nodes.runtime import StartupError, is_stopping
 from remote_inference.nodes.server.delay_line import DelayLine
-from remote_inference.policies import load_policy
+from remote_inference.nodes.server.task_pool import TaskPool
+from remote_inference.nodes.server.trainer_access import open_weights
+from remote_inference.policies import PlacedPolicy, load_on_first_device
 from remote_inference.recording.captures import CaptureWriter
-from remote_inference.wire.request_decoder import RequestDecoder, sample_request
+from remote_inference.weights.header import Applied, Refused
+from remote_inference.weights.live import Listener, LiveWeights
+from remote_inference.wire.request_decoder import RequestDecoder, sample_requests
 
 IDLE_WAIT_S = 0.1  # longest sleep of the worker if a wake-up is lost
 JOIN_TIMEOUT_S = 6.0  # together with closing the captures below EXECUTOR_DEADLINE_S
+POOL_TIMEOUT_S = 2.0  # of each pool, for what is being prepared or finished when the server ends
 
 
 @dataclass(frozen=True)
@@ -37,17 +47,20 @@ class _Loaded:
     """What the inference thread has made before robots are admitted."""
 
     policy: Policy
+    device: str
+    passed_over: tuple[str, ...]
     worker: Worker
     watch: PolicyWatch
     readiness: Readiness
+    weights: LiveWeights | None
 
 
 class Serving:
     """One policy, loaded and warmed up, which serves the sessions of a registry until closed.
 
-    One thread makes all calls that touch the device, from loading to freeing the policy: libraries keep
-    handles and settings per thread. Raises PolicyError or DocumentError when the policy cannot be loaded or
-    does not answer; the policy is freed then.
+    One thread makes all calls of the policy, from loading to freeing it: libraries keep handles and settings
+    per thread. A pool with a thread for each core prepares requests, and another thread sends chunks. Raises
+    PolicyError or DocumentError when the policy cannot be loaded or does not answer; it is freed then.
     """
 
     def __init__(
@@ -59,10 +72,14 @@ class Serving:
         on_failure: Callable[[Exception], None],
         *,
         on_policy_error: Callable[[Exception], None] = lambda _: None,
+        on_weights: Callable[[Applied | Refused], None] = lambda _: None,
+        trainers: Listener | None = None,
     ) -> None:
         """send: publishes a chunk. on_failure: told what ended a thread. All are called on our threads.
 
-        on_policy_error: told what the policy raised.
+        on_policy_error: told what the policy raised. on_weights: told what an update has come to.
+
+        trainers: where those on other machines connect.
         """
         self.manifest = manifest
         self._registry = registry
@@ -70,6 +87,8 @@ class Serving:
         self._log_request = log_request
         self._on_failure = on_failure
         self._on_policy_error = on_policy_error
+        self._on_weights = on_weights
+        self._trainers = trainers
         self._captures = self._open_captures(manifest)
         self._delay_line = DelayLine(manifest.inject_latency_ms / 1e3, on_failure)
         self._work = threading.Event()
@@ -83,15 +102,19 @@ class Serving:
             self._close_ways_out()
             raise
         self.policy = loaded.policy
+        self.device = loaded.device
+        self.passed_over = loaded.passed_over  # why devices before it in the manifest's list are not used
         self.worker = loaded.worker
         self.watch = loaded.watch
+        self.weights = loaded.weights  # None when the manifest lets nobody change them
         self.request_s = loaded.readiness.request_s  # time of one request with its decoding
         self.warnings = loaded.readiness.warnings
 
     def deposit(self, session: Session, data: bytes) -> None:
         """Put a serialized observation into its session's mailbox."""
+        session.note_size(len(data), self.manifest.max_request_bytes)
         session.mailbox.put(data, time.monotonic_ns())
-        self._work.set()
+        self._tell_worker()
 
     @property
     def alive(self) -> bool:
@@ -101,9 +124,20 @@ class Serving:
     @property
     def idle(self) -> bool:
         """True while no request waits or is served, and no chunk is on its way out."""
-        waiting = any(session.mailbox.arrival_ns is not None for session in self._registry.all())
-        # In this order: a request leaves its mailbox within a step, and a step ends after its chunks are out.
-        return not waiting and not self.watch.busy.running_s(time.monotonic_ns()) and self._delay_line.empty
+        # In this order: a session is in service before its mailbox is empty and until its chunk is out.
+        return (
+            not any(session.mailbox.arrival_ns is not None for session in self._registry.all())
+            and not any(session.in_service for session in self._registry.all())
+            and not self.watch.busy.running_s(time.monotonic_ns())
+            and self._delay_line.empty
+        )
+
+    @property
+    def response_ms(self) -> float:
+        """What a robot may expect from the arrival of its request to the departure of the chunk [ms]."""
+        lately = tuple(self.worker.response_ms)
+        typical_ms = statistics.median(lately) if lately else 1e3 * self.request_s
+        return typical_ms + self.manifest.inject_latency_ms
 
     @property
     def captures_dropped(self) -> int:
@@ -138,6 +172,11 @@ class Serving:
         if self._captures:
             self._captures.close()
 
+    def _tell_worker(self) -> None:
+        """Let the worker look at the mailboxes: its own thread if it waits, otherwise this one."""
+        self._work.set()
+        self.worker.look_ahead(self._registry.all())
+
     def _deliver(self, session: Session, chunk: Chunk) -> None:
         self._delay_line.put(lambda: self._send(session, chunk))
 
@@ -145,8 +184,10 @@ class Serving:
 
     def _run(self) -> None:
         try:
-            with closing(load_policy(self.manifest.model)) as policy:
-                loaded = self._prepare(policy)
+            placed = load_on_first_device(self.manifest.model)
+            # The pools end before the policy is freed: processors may use its device.
+            with closing(placed.policy), ExitStack() as pools:
+                loaded = self._prepare(placed, pools)
                 self._loading.set_result(loaded)
                 self._serve(loaded.worker)
         except Exception as error:
@@ -155,28 +196,43 @@ class Serving:
             else:
                 self._loading.set_exception(error)
 
-    def _prepare(self, policy: Policy) -> _Loaded:
-        manifest = self.manifest
+    def _prepare(self, placed: PlacedPolicy, pools: ExitStack) -> _Loaded:
+        manifest, policy = self.manifest, placed.policy
         decoder = RequestDecoder(manifest, policy.spec)
-        rehearsal = Rehearsal(policy, decoder, *sample_request(policy.spec, manifest.default_task))
-        readiness = make_ready(policy, rehearsal, manifest, time.monotonic_ns)
+        samples = sample_requests(policy.spec, manifest)
+        rehearsal, *others = [Rehearsal(policy, decoder, *sample) for sample in samples]
+        readiness = make_ready(policy, rehearsal, manifest, time.monotonic_ns, others)
         watch = PolicyWatch(
             rehearsal.run,
             max_consecutive_failures=manifest.max_consecutive_failures,
             inference_timeout_s=manifest.inference_timeout_s,
         )
+        weights = open_weights(manifest, policy, rehearsal.run, self._on_weights, self._trainers)
+        if weights:
+            pools.callback(weights.close)
         worker = Worker(
             policy,
-            make_scheduler(manifest, policy.spec.max_batch),
+            partial(make_scheduler, manifest, policy.spec.max_batch),
             decoder,
-            deliver=self._deliver,
+            Consumers(
+                self._deliver,
+                self._log_request,
+                self._captures.put if self._captures else None,
+                self._on_policy_error,
+            ),
             clock_ns=time.monotonic_ns,
-            log_request=self._log_request,
             watch=watch,
-            capture=self._captures.put if self._captures else None,
-            on_policy_error=self._on_policy_error,
+            prepare=self._open_pool(len(os.sched_getaffinity(0)), "prepare", pools),
+            finish=self._open_pool(1, "finish", pools),
+            on_free=self._tell_worker,
+            update_weights=weights.apply if weights else lambda: 0,
         )
-        return _Loaded(policy, worker, watch, readiness)
+        return _Loaded(policy, placed.device, placed.passed_over, worker, watch, readiness, weights)
+
+    def _open_pool(self, threads: int, name: str, pools: ExitStack) -> Submit:
+        pool = TaskPool(threads, name, self._on_failure)
+        pools.callback(pool.close, POOL_TIMEOUT_S)
+        return pool.submit
 
     def _serve(self, worker: Worker) -> None:
         while not self._stop.is_set():

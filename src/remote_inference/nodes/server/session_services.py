@@ -1,45 +1,29 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Session services: open, reset, close and expire sessions, and own the two endpoints of each."""
+"""Session services: open, reset, close and expire the sessions of ROS robots, and expire all others."""
 
 from __future__ import annotations
 
 import time
 import uuid
 from collections.abc import Callable
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
-from rclpy.event_handler import PublisherEventCallbacks, SubscriptionEventCallbacks
 from rclpy.node import Node
-from rclpy.publisher import Publisher
-from rclpy.subscription import Subscription
 
 from remote_inference.core.admission import INTERNAL_REJECTION, ServerTerms
-from remote_inference.core.exchange import SessionOffer, SessionReply, in_namespace
+from remote_inference.core.exchange import SessionOffer, SessionReply
 from remote_inference.core.limits import shorten
 from remote_inference.core.server.policy_error import explain_policy_error, trace_policy_error
 from remote_inference.core.server.session import Session, SessionRegistry
 from remote_inference.core.server.session_expiry import SessionExpiry
-from remote_inference.msg import ActionChunk, Observation
-from remote_inference.nodes.graph import identify_endpoints
+from remote_inference.core.tags import write_tags
+from remote_inference.nodes.log_lines import IdLogger, about
+from remote_inference.nodes.server.ros_link import RosLink
 from remote_inference.nodes.server.serving import Serving
 from remote_inference.srv import CloseSession, OpenSession, ResetSession
 from remote_inference.wire import WireError, offer_from_request, reply_to_response
-from remote_inference.wire.qos import CHUNK_TOPIC, EXCHANGE_QOS, OBSERVATION_TOPIC
-
-# After this silence a robot counts as gone, even if an endpoint of its name is still in the graph.
-SILENCE_NS = 20_000_000_000
-
-
-@dataclass(frozen=True)
-class _Entities:
-    """A session's two endpoints, and the robot's endpoints that were known when the session began."""
-
-    publisher: Publisher
-    subscription: Subscription
-    robot_gids: frozenset[bytes]
 
 
 class SessionServices:
@@ -71,7 +55,7 @@ class SessionServices:
         self.accepting = False
         self._serving = None
         for session in self._registry.all():
-            self._end(session)
+            self._registry.end(session, "the server has ended")
 
     def terms(self, serving: Serving) -> ServerTerms:
         """Return the terms that the server grants now."""
@@ -83,23 +67,20 @@ class SessionServices:
             active_sessions=len(self._registry),
             load=serving.worker.busy.fraction(time.monotonic_ns()),
             accepting=self.accepting,
+            limits=serving.manifest.limits,
             failing=serving.watch.unready_reason(time.monotonic_ns()),
+            updates_weights=serving.weights is not None,
         )
 
     def look_around(self) -> None:
-        """Learn the endpoints by which robots publish, and end abandoned sessions."""
-        present = {session.session_id: self._robot_gids(session.offer) for session in self._registry.all()}
-        for session in self._registry.all():
-            if not session.entities.robot_gids:  # the session opened before discovery found them
-                session.entities = replace(session.entities, robot_gids=present[session.session_id])
+        """Learn which robots are present, and end abandoned sessions."""
         if self._expiry is None:
             return
-        gone = self._expiry.expired(
-            self._registry.all(), lambda session: bool(present[session.session_id]), time.monotonic_ns()
-        )
+        gone = self._expiry.expired(self._registry.all(), Session.is_present, time.monotonic_ns())
         for session, reason in gone:
-            self._end(session)
-            self._node.get_logger().info(f"{session.offer.client}: ended {session.session_id}: {reason}")
+            if self._registry.end(session, reason):
+                log = self._log_of(session.offer, session.session_id)
+                log.info(f"{session.offer.client}: ended {session.session_id}: {reason}")
 
     # -- services ------------------------------------------------------------------------------------------
 
@@ -109,20 +90,19 @@ class SessionServices:
             response.rejection, response.message = "draining", "server is not configured"
             return response
         try:
-            reply = self._admit(offer_from_request(request), serving)
+            offer = offer_from_request(request)
+            reply = self._admit(offer, serving)
         except WireError as error:
             response.rejection, response.message = "schema", shorten(f"malformed offer: {error}")
             return response
         except Exception as error:  # out of a callback it would end the node and every session
             response.rejection = INTERNAL_REJECTION
             response.message = shorten(f"{type(error).__name__}: {error}")
-            self._node.get_logger().error(f"{request.client} refused: {explain_policy_error(error)}")
-            self._node.get_logger().debug(trace_policy_error(error))
+            log = about(self._node.get_logger(), request.robot_namespace)
+            log.error(f"{request.client} refused: {explain_policy_error(error)}")
+            log.debug(trace_policy_error(error))
             return response
-        self._node.get_logger().info(
-            f"{request.client} {'admitted as ' + reply.session_id if reply.accepted else 'refused'}"
-            f"{': ' + reply.message if reply.message else ''}"
-        )
+        self._log_answer(offer, reply)
         self._changed()
         return reply_to_response(reply)
 
@@ -130,8 +110,9 @@ class SessionServices:
         session = self._claim(request, response)
         response.closed = session is not None
         if session is not None:
-            self._end(session)
-            self._node.get_logger().info(f"{session.offer.client} closed {session.session_id}")
+            self._registry.end(session, "its robot has closed it")
+            log = self._log_of(session.offer, session.session_id)
+            log.info(f"{session.offer.client} closed {session.session_id}")
             self._changed()
         return response
 
@@ -155,17 +136,29 @@ class SessionServices:
         self._node.get_logger().warning(f"refused to touch a session: {response.message}")
         return None
 
+    def _log_answer(self, offer: SessionOffer, reply: SessionReply) -> None:
+        words = f"admitted as {reply.session_id}" if reply.accepted else "refused"
+        remarks = f": {reply.message}" if reply.message else ""
+        tags = ", ".join(write_tags(offer.tags))
+        log = self._log_of(offer, reply.session_id)
+        log.info(f"{offer.client} {words}{remarks}{f' ({tags})' if tags else ''}")
+
+    def _log_of(self, offer: SessionOffer, session_id: str) -> IdLogger:
+        return about(self._node.get_logger(), offer.robot_namespace, session_id)
+
     # -- sessions ------------------------------------------------------------------------------------------
 
     def _admit(self, offer: SessionOffer, serving: Serving) -> SessionReply:
-        # A robot that asks again has lost its session, even if the registry holds it: count it once.
-        old = self._registry.of_robot(offer.robot_namespace)
-        reply = self._registry.reply(offer, serving.policy.spec, self._terms_for(offer, old, serving))
-        if not reply.accepted:
-            return reply
-        if old is not None:
-            self._end(old)
-        session = self._begin(offer, serving)
+        with self._registry.admission:
+            # A robot that asks again has lost its session, even if the registry holds it: count it once.
+            old = self._registry.of_robot(offer.robot_namespace)
+            reply = self._registry.reply(offer, serving.policy.spec, self._terms_for(offer, old, serving))
+            if not reply.accepted:
+                return reply
+            if old is not None:
+                self._registry.end(old, "its robot has opened another one")
+            self._make_room(reply.max_sessions)
+            session = self._begin(offer, serving)
         return replace(
             reply,
             session_id=session.session_id,
@@ -173,64 +166,37 @@ class SessionServices:
             active_sessions=len(self._registry),
         )
 
+    def _make_room(self, max_sessions: int) -> None:
+        """End a session that yields if a robot takes its place; the offer was judged to be granted."""
+        if len(self._registry) < max_sessions:
+            return
+        displaced = self._registry.newest_yielding()
+        if displaced is not None and self._registry.end(displaced, "a robot takes its place"):
+            log = self._log_of(displaced.offer, displaced.session_id)
+            log.info(f"{displaced.offer.client}: ended {displaced.session_id}: a robot takes its place")
+
     def _terms_for(self, offer: SessionOffer, old: Session | None, serving: Serving) -> ServerTerms:
-        terms = self.terms(serving)
+        yielding = sum(session.yields for session in self._registry.all() if session is not old)
+        terms = replace(self.terms(serving), yielding_sessions=yielding)
         if old is None:
             return terms
         another = offer.client_instance_id != old.offer.client_instance_id
         return replace(
             terms,
             active_sessions=terms.active_sessions - 1,
-            name_taken=another and self._is_alive(old),
+            name_taken=another and _is_alive(old),
         )
 
     def _begin(self, offer: SessionOffer, serving: Serving) -> Session:
         session = Session(
             uuid.uuid4().hex[:12], offer, serving.policy.make_processors(), opened_ns=time.monotonic_ns()
         )
-        # Without rclpy's default events, four per session: its executor compares them all for every message.
-        # They only log an incompatible QoS, which the robot's endpoints log, too.
-        with ExitStack() as undo:  # destroys the endpoints if a later step fails
-            publisher = self._node.create_publisher(
-                ActionChunk,
-                in_namespace(offer.robot_namespace, CHUNK_TOPIC),
-                EXCHANGE_QOS,
-                event_callbacks=PublisherEventCallbacks(use_default_callbacks=False),
-            )
-            undo.callback(self._node.destroy_publisher, publisher)
-            subscription = self._node.create_subscription(
-                Observation,
-                in_namespace(offer.robot_namespace, OBSERVATION_TOPIC),
-                partial(serving.deposit, session),
-                EXCHANGE_QOS,
-                raw=True,
-                event_callbacks=SubscriptionEventCallbacks(use_default_callbacks=False),
-            )
-            undo.callback(self._node.destroy_subscription, subscription)
-            session.entities = _Entities(publisher, subscription, self._robot_gids(offer))
-            undo.pop_all()
+        session.link = RosLink(self._node, offer, partial(serving.deposit, session))
         self._registry.add(session)
         return session
 
-    def _end(self, session: Session) -> None:
-        self._registry.remove(session.session_id)
-        self._node.destroy_subscription(session.entities.subscription)
-        self._node.destroy_publisher(session.entities.publisher)
 
-    def _robot_gids(self, offer: SessionOffer) -> frozenset[bytes]:
-        """Return the endpoints by which nodes of the robot's name publish observations."""
-        topic = in_namespace(offer.robot_namespace, OBSERVATION_TOPIC)
-        return frozenset(
-            gid
-            for name, gid in identify_endpoints(self._node.get_publishers_info_by_topic(topic))
-            if name == offer.client
-        )
-
-    def _is_alive(self, session: Session) -> bool:
-        """Return whether the process that opened a session still publishes, besides the one that asks now."""
-        gids = self._robot_gids(session.offer)
-        if len(gids) > 1:
-            return True
-        known: frozenset[bytes] = session.entities.robot_gids
-        silent_ns = time.monotonic_ns() - session.last_asked_ns
-        return len(known) == 1 and known <= gids and silent_ns < SILENCE_NS
+def _is_alive(session: Session) -> bool:
+    """Return whether the process that opened a ROS robot's session is alive, besides one that asks now."""
+    silent_ns = time.monotonic_ns() - session.last_asked_ns
+    return isinstance(session.link, RosLink) and session.link.is_alive(silent_ns)

@@ -1,0 +1,62 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""`remote-inference replay --server`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from remote_inference.cli import open_loop
+from remote_inference.cli.robot_calls import open_client, positive
+
+if TYPE_CHECKING:
+    from remote_inference.core.exchange import SessionOffer
+    from remote_inference.recording.open_loop.answers import Answerer
+
+TIMEOUT_S = 30.0
+
+OPTION = (
+    "--server",
+    {
+        "action": "append",
+        "metavar": "NAME",
+        "help": "ask a running server, through a session, what the robot asked, and compare; once for each",
+    },
+)
+EXAMPLES = ("remote-inference replay --server /policy_server run_1",)
+TAKES = {**open_loop.TAKES, "--timeout": "timeout"}
+JSON_SHAPE = "as --policy"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--timeout",
+        type=positive,
+        metavar="S",
+        help=f"with --server: longest wait for each answer (default {TIMEOUT_S:g} s)",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Return 0 within the bounds, 1 when one is exceeded, 2 when it cannot be judged."""
+    from remote_inference.deployment.middleware import require_middleware  # noqa: PLC0415
+
+    require_middleware()
+    timeout_s = arguments.timeout or TIMEOUT_S
+
+    @contextmanager
+    def ask(server: str, offer: SessionOffer) -> Iterator[Answerer]:
+        from remote_inference.nodes.replay_session import ReplaySession  # noqa: PLC0415
+
+        name = f"/{server.strip('/')}"
+        with (
+            open_client("replay", namespace=f"/replay_{os.getpid()}") as client,
+            ReplaySession(client, name, offer, timeout_s) as session,
+        ):
+            yield session
+
+    return open_loop.run(arguments, arguments.server, ask)

@@ -1,0 +1,133 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Admits clients of gateways to the sessions of a server, and opens the gateways that a manifest names."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Sequence
+
+from rclpy.impl.rcutils_logger import RcutilsLogger
+
+from remote_inference.core.exchange import SessionOffer, SessionReply
+from remote_inference.core.limits import shorten
+from remote_inference.core.policy import PolicySpec
+from remote_inference.core.server.manifest import Manifest
+from remote_inference.core.server.request_record import RequestRecord
+from remote_inference.core.server.session import Link, Session, SessionRegistry
+from remote_inference.gateways import GATEWAYS, Gateway, GatewayError, Refused
+from remote_inference.nodes.log_lines import IdLogger, about
+from remote_inference.nodes.server.serving import Serving
+from remote_inference.nodes.server.session_services import SessionServices
+
+
+class Reception:
+    """The server as its gateways see it (`gateways.Host`). Their threads call all methods."""
+
+    def __init__(
+        self,
+        serving: Serving,
+        registry: SessionRegistry,
+        services: SessionServices,
+        *,
+        log_request: Callable[[RequestRecord], None],
+        on_failure: Callable[[Exception], None],
+        logger: RcutilsLogger,
+    ) -> None:
+        """services: whose terms count for all sessions."""
+        self._serving = serving
+        self._registry = registry
+        self._services = services
+        self._log_request = log_request
+        self._on_failure = on_failure
+        self._logger = logger
+
+    @property
+    def manifest(self) -> Manifest:
+        return self._serving.manifest
+
+    @property
+    def spec(self) -> PolicySpec:
+        return self._serving.policy.spec
+
+    def admit(self, offer: SessionOffer, link: Link) -> Session:
+        self._require_accepted(offer)
+        session = Session(
+            uuid.uuid4().hex[:12],
+            offer,
+            self._serving.policy.make_processors(),  # may take long: not while others wait for admission
+            opened_ns=time.monotonic_ns(),
+            link=link,
+        )
+        with self._registry.admission:
+            reply = self._require_accepted(offer)
+            self._registry.add(session)
+        log = self._log_of(offer, session.session_id)
+        log.info(f"{offer.client} admitted as {session.session_id} ({offer.robot_namespace})")
+        for warning in reply.warnings:
+            log.warning(f"{offer.client}: {warning}")
+        return session
+
+    def deposit(self, session: Session, data: bytes) -> None:
+        self._serving.deposit(session, data)
+
+    def end(self, session: Session, reason: str) -> None:
+        if self._registry.remove(session.session_id) is not None:
+            log = self._log_of(session.offer, session.session_id)
+            log.info(f"{session.offer.client}: ended {session.session_id}: {shorten(reason)}")
+
+    def record_refusal(self, session: Session, seq_id: int, episode_id: int, problem: str) -> None:
+        self._log_request(
+            RequestRecord(
+                session_id=session.session_id,
+                robot=session.offer.robot_namespace,
+                client=session.offer.client,
+                seq_id=seq_id,
+                episode_id=episode_id,
+                status="error",
+                outcome=shorten(f"malformed observation: {problem}"),
+                tags=session.offer.tags,
+            )
+        )
+
+    def find_refusal(self) -> str:
+        terms = self._services.terms(self._serving)
+        return "" if terms.accepting and not terms.failing else terms.failing or "server is not active"
+
+    def fail(self, error: Exception) -> None:
+        self._on_failure(error)
+
+    def _log_of(self, offer: SessionOffer, session_id: str = "") -> IdLogger:
+        return about(self._logger, offer.robot_namespace, session_id)
+
+    def _require_accepted(self, offer: SessionOffer) -> SessionReply:
+        reply = self._registry.reply(offer, self.spec, self._services.terms(self._serving))
+        if not reply.accepted:
+            self._log_of(offer).info(f"{offer.client} refused: {reply.message}")
+            raise Refused(reply.message)
+        return reply
+
+
+def open_gateways(host: Reception) -> Sequence[Gateway]:
+    """Open the gateways of the manifest's sections. Raises GatewayError; none is open then."""
+    opened: list[Gateway] = []
+    try:
+        for name in GATEWAYS.names:
+            if (section := getattr(host.manifest, name)) is not None:
+                opened.append(_import_gateway(name)(section, host))  # noqa: PERF401  closed below
+    except GatewayError:
+        for gateway in opened:
+            gateway.close()
+        raise
+    return opened
+
+
+def _import_gateway(name: str) -> Callable[..., Gateway]:
+    try:
+        return GATEWAYS.get(name)
+    except ImportError as error:
+        needs = " ".join(GATEWAYS.needs(name))
+        raise GatewayError(
+            f"{name}: found no {error.name}, expected it installed: pip install {needs}"
+        ) from error
