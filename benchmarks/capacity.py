@@ -185,7 +185,7 @@ def print_bend(console: Console, points: Sequence[Point], formula: Formula) -> N
 
 
 def benchmark(arguments: argparse.Namespace, console: Console, folder: Path) -> None:
-    contract, _ = write_deployment(folder, CASE)
+    write_deployment(folder, CASE)
     points: list[Point] = []
     formulas: list[Formula] = []
     for policy in arguments.policies:
@@ -194,7 +194,7 @@ def benchmark(arguments: argparse.Namespace, console: Console, folder: Path) -> 
             spec, warm_up_s = time_warm_up(manifest)
             demand = Demand(1.0 / RATE_HZ, tuple(spec.image_shapes))
             curve: list[Point] = []
-            with serving(folder, contract, manifest) as server:
+            with serving(folder, manifest) as server:
                 for sessions in arguments.sessions:
                     with console.status(f"measuring: {policy}, {scheduler}, {sessions} sessions"):
                         point = measure((policy, scheduler), sessions, arguments.seconds, server, demand)

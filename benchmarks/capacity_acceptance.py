@@ -24,14 +24,14 @@ MAX_GAP_RATIO = 3.0
 
 def accept(console: Console, folder: Path) -> bool:
     """Serve 64 sessions with each scheduler; print the figures and return whether all checks held."""
-    contract, _ = write_deployment(folder, CASE)
+    write_deployment(folder, CASE)
     held = True
     node = plain_node("capacity_acceptance")
     for scheduler in SCHEDULERS:
         manifest = write_manifest(folder, "hold", scheduler)
         features = tuple(load_policy(load_manifest(manifest).model).spec.image_shapes)
         with (
-            serving(folder, contract, manifest) as (pid, _pinger),
+            serving(folder, manifest) as (pid, _pinger),
             Fleet(SESSIONS, Demand(1.0 / RATE_HZ, features)) as fleet,
             console.status(f"{scheduler}: {SESSIONS} sessions for {SECONDS:g} s"),
         ):

@@ -55,12 +55,12 @@ class Usage:
 
 
 @contextmanager
-def serving(folder: Path, contract: Path, manifest: Path) -> Iterator[tuple[int, Pinger]]:
+def serving(folder: Path, manifest: Path) -> Iterator[tuple[int, Pinger]]:
     """Run server and echo; yield the server's process id and a function that runs a ping-pong."""
     with ProcessGroup(folder / "logs") as group:
         group.start(Echo("echo", "echo"))
         server = group.start(bringup.server(manifest, name=SERVER[1:]))
-        pinger = Pinger(contract, CASE)
+        pinger = Pinger(CASE)
         try:
             while pinger.measure() is None:
                 group.check()

@@ -14,7 +14,7 @@ from typing import Any
 
 import rclpy
 from rclpy.client import Client
-from rclpy.executors import SingleThreadedExecutor
+from rclpy.executors import Executor
 from rclpy.node import Node
 from request_cycle_rig import HEIGHT, JOINTS, START_TIMEOUT_S, WIDTH, camera_image, plain_node
 from sensor_msgs.msg import CompressedImage
@@ -22,6 +22,7 @@ from typing_extensions import Self
 
 from remote_inference.core.exchange import SCHEMA_VERSION_MAX, ChunkStatus
 from remote_inference.msg import ActionChunk, Observation
+from remote_inference.nodes.executors import make_executor
 from remote_inference.srv import CloseSession, GetStatus, OpenSession
 from remote_inference.wire import bytes_field, encode_jpeg, image_from_message
 from remote_inference.wire.qos import CHUNK_TOPIC, EXCHANGE_QOS, OBSERVATION_TOPIC
@@ -150,7 +151,7 @@ def run_robots(connection: Connection, indices: Sequence[int], of: int, demand: 
     """
     rclpy.init()
     node = plain_node(f"capacity_robots_{indices[0]}")
-    executor = SingleThreadedExecutor()
+    executor, _ = make_executor("events")
     executor.add_node(node)
     images = jpeg_images(len(demand.features))
     robots = [Robot(node, index, demand, images) for index in indices]
@@ -177,7 +178,7 @@ def run_robots(connection: Connection, indices: Sequence[int], of: int, demand: 
     rclpy.shutdown()
 
 
-def spin_until(executor: SingleThreadedExecutor, condition: Callable[[], bool], what: str) -> None:
+def spin_until(executor: Executor, condition: Callable[[], bool], what: str) -> None:
     end_s = time.monotonic() + START_TIMEOUT_S
     while not condition():
         if time.monotonic() > end_s:
@@ -185,7 +186,7 @@ def spin_until(executor: SingleThreadedExecutor, condition: Callable[[], bool], 
         executor.spin_once(timeout_sec=0.1)
 
 
-def call(executor: SingleThreadedExecutor, client: Client, request: Any) -> Any:
+def call(executor: Executor, client: Client, request: Any) -> Any:
     """Call a service until it answers: an answer sent before the endpoints matched is lost."""
     end_s = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < end_s:
@@ -235,7 +236,7 @@ class Fleet:
 
 def open_sessions(node: Node) -> set[str]:
     """Ask the server for the sessions it holds."""
-    executor = SingleThreadedExecutor()
+    executor, _ = make_executor("events")
     executor.add_node(node)
     client = node.create_client(GetStatus, f"{SERVER}/get_status")
     spin_until(executor, client.service_is_ready, "the server's status")

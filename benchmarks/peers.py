@@ -26,8 +26,8 @@ from typing import TypeAlias
 import numpy as np
 import rclpy
 from capacity_robots import call, spin_until
-from request_cycle import PAUSES_S, ROUNDS, WARM_UP, repeat
-from request_cycle_rig import CHUNK_SIZE, FPS, JOINTS, SERVER, Case, Probe, camera_image, deployment
+from request_cycle import PAUSES_S, WARM_UP, repeat
+from request_cycle_rig import CHUNK_SIZE, FPS, JOINTS, SERVER, Case, Probe, Sensors, camera_image, deployment
 from rich.console import Console
 from sensor_msgs.msg import CompressedImage, Image
 
@@ -70,6 +70,7 @@ CONTESTS = (
 Repeat: TypeAlias = "Callable[[int, float], list[float]]"
 OURS = ("our client", "our nodes")
 SIDES = ("openpi", *OURS)
+BLOCKS = 7
 METHOD = f"""\
 Two cameras, a state of {len(JOINTS)} joints, a task; the answer has {CHUNK_SIZE} x {len(JOINTS)} float32.
 [italic]openpi[/italic]: openpi-client's infer() and a websocket server on the loopback device: packing, \
@@ -80,17 +81,29 @@ spaces.
 [italic]Our nodes[/italic]: from another process that publishes raw images and then the joint state, through \
 remote_inference and policy_server, to the chunk: the sensors' way to the robot comes on top.
 All of it is on this machine.
+The sides take turns in {BLOCKS} blocks. [italic]To openpi[/italic]: the median of the blocks' ratios, and \
+the least and the most of them.
 [italic]Back to back[/italic]: the next cycle follows at once. [italic]Paced[/italic]: \
 {PAUSES_S["paced"] * 1e3:g} ms later."""
 
 
 @dataclass
 class Measurement:
-    """One contest at one pace: durations of each side [ms]."""
+    """One contest at one pace: durations of each side in each block [ms]."""
 
     contest: str
     pace: str
-    durations_ms: dict[str, list[float]] = field(default_factory=lambda: {side: [] for side in SIDES})
+    blocks_ms: dict[str, list[list[float]]] = field(default_factory=lambda: {side: [] for side in SIDES})
+
+    def quantiles_ms(self, side: str) -> tuple[float, float]:
+        """Return p50 and p95 of all blocks together."""
+        p50, p95 = np.quantile(np.concatenate(self.blocks_ms[side]), (0.5, 0.95))
+        return float(p50), float(p95)
+
+    def ratios(self, side: str) -> list[float]:
+        """Return a side's median over openpi's in each block, rising."""
+        pairs = zip(self.blocks_ms[side], self.blocks_ms["openpi"], strict=True)
+        return sorted(float(np.median(ours) / np.median(theirs)) for ours, theirs in pairs)
 
 
 class Client(Probe):
@@ -184,7 +197,7 @@ def measure(contest: Contest, cycles: int) -> list[Measurement]:
     with (
         tempfile.TemporaryDirectory(prefix="peers_") as name,
         openpi(Path(name), contest) as infer,
-        deployment(Path(name), contest.case) as (sensors, _pinger),
+        deployment(Path(name), contest.case, Sensors) as (sensors, _pinger),
     ):
         client = Client(contest.case)
         sides: dict[str, Repeat] = {
@@ -198,9 +211,9 @@ def measure(contest: Contest, cycles: int) -> list[Measurement]:
                 result = Measurement(contest.name, pace)
                 for ask in sides.values():
                     ask(WARM_UP, pause_s)
-                for _ in range(ROUNDS):
+                for _ in range(BLOCKS):
                     for side, ask in sides.items():
-                        result.durations_ms[side] += ask(cycles // ROUNDS, pause_s)
+                        result.blocks_ms[side].append(ask(cycles // BLOCKS, pause_s))
                 results.append(result)
         finally:
             client.close()
@@ -209,14 +222,16 @@ def measure(contest: Contest, cycles: int) -> list[Measurement]:
 
 def print_results(pace: str, results: list[Measurement]) -> None:
     """Print a row per observation and side: side by side they are wider than a terminal."""
-    numbers = ("p50", "p95", "to openpi\np50", "to openpi\np95")
+    numbers = ("p50", "p95", "to openpi\np50", "least", "most")
     rows = []
     for result in results:
-        quantiles = {side: np.quantile(result.durations_ms[side], (0.5, 0.95)) for side in SIDES}
         for side in SIDES:
-            ratios = quantiles[side] / quantiles["openpi"] if side in OURS else ()
-            values = [f"{value:.2f}" for value in (*quantiles[side], *ratios)]
-            rows.append((result.contest, side, *values, *[""] * (len(numbers) - len(values))))
+            values = result.quantiles_ms(side)
+            if side in OURS:
+                ratios = result.ratios(side)
+                values = (*values, ratios[len(ratios) // 2], ratios[0], ratios[-1])
+            texts = [f"{value:.2f}" for value in values]
+            rows.append((result.contest, side, *texts, *[""] * (len(numbers) - len(texts))))
     title = f"From an observation to its chunk, {pace} [ms]"
     print_table(Table(title, ("two images", "side", *numbers), rows, numbers))
 
@@ -225,7 +240,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--cycles", type=int, default=100, help="to measure per side, observation and pace")
+    parser.add_argument("--cycles", type=int, default=140, help="to measure per side, observation and pace")
     arguments = parser.parse_args()
     if not PEER_PYTHON.exists():
         raise SystemExit(f"{PEER_PYTHON}: missing; make bench-peers installs openpi-client")

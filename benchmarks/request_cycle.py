@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import rclpy
 from rclpy.serialization import serialize_message
-from request_cycle_rig import HEIGHT, WIDTH, Case, Probe, deployment
+from request_cycle_rig import HEIGHT, WIDTH, Case, Probe, Sensors, deployment
 from rich.console import Console
 
 from remote_inference.deployment import bringup
@@ -66,7 +66,7 @@ def measure(case: Case, cycles: int) -> list[Measurement]:
     """Start the processes and measure the case at each pace."""
     with (
         tempfile.TemporaryDirectory(prefix="request_cycle_") as name,
-        deployment(Path(name), case) as (sensors, pinger),
+        deployment(Path(name), case, Sensors) as (sensors, pinger),
     ):
         results = []
         for pace, pause_s in PAUSES_S.items():

@@ -11,10 +11,11 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 # A running robot on this network must not meet the benchmark's topics.
 os.environ.setdefault("ROS_DOMAIN_ID", "99")
@@ -24,20 +25,23 @@ os.environ.setdefault("AMENT_PREFIX_PATH", sys.prefix)  # for the wheels; a sour
 import numpy as np
 import rclpy
 import yaml
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from builtin_interfaces.msg import Time
+from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
-from sensor_msgs.msg import Image, JointState
+from sensor_msgs.msg import CompressedImage, Image, JointState
 
-from remote_inference.core.contract import load_contract
 from remote_inference.core.exchange import Chunk, Request
 from remote_inference.deployment import bringup
 from remote_inference.deployment.process_group import ProcessGroup
 from remote_inference.msg import ActionChunk, ClientState, Observation
+from remote_inference.nodes.executors import make_executor
 from remote_inference.wire import (
-    CameraReader,
+    bytes_field,
     chunk_to_message,
+    encode_jpeg,
     float64_field,
+    image_from_message,
     image_to_message,
     observation_to_message,
 )
@@ -109,6 +113,9 @@ def write_deployment(folder: Path, case: Case, fps: float = FPS) -> tuple[Path, 
     return folder / "contract.yaml", folder / "manifest.yaml"
 
 
+AnySensors = TypeVar("AnySensors", bound="Sensors")
+
+
 class Echo(bringup.Process):
     """Runs this file."""
 
@@ -117,14 +124,16 @@ class Echo(bringup.Process):
 
 
 @contextmanager
-def deployment(folder: Path, case: Case) -> Iterator[tuple[Sensors, Pinger]]:
-    """Run server, robot and echo as processes; yield functions for a cycle and a ping-pong, both warm."""
+def deployment(
+    folder: Path, case: Case, make_sensors: Callable[[Case], AnySensors]
+) -> Iterator[tuple[AnySensors, Pinger]]:
+    """Run server, robot and echo as processes; yield the sensors and a ping-pong, both warm."""
     contract, manifest = write_deployment(folder, case)
     with ProcessGroup(folder / "logs") as group:
         group.start(Echo("echo", "echo"))
         group.start(bringup.server(manifest, name=SERVER[1:]))
         group.start(bringup.robot(contract, namespace=ROBOT, servers=[SERVER], parameters=ROBOT_PARAMETERS))
-        sensors, pinger = Sensors(case), Pinger(contract, case)
+        sensors, pinger = make_sensors(case), Pinger(case)
         try:
             deadline_s = time.monotonic() + START_TIMEOUT_S
             for probe in (pinger, sensors):
@@ -161,7 +170,7 @@ class Probe:
     def __init__(self, name: str, answer_topic: str) -> None:
         self.node = plain_node(name)
         self.node.create_subscription(ActionChunk, answer_topic, self._take, EXCHANGE_QOS)
-        self._executor = SingleThreadedExecutor()
+        self._executor, _ = make_executor("events")
         self._executor.add_node(self.node)
         self._answer: tuple[int, ActionChunk] | None = None
 
@@ -248,19 +257,9 @@ class Sensors(Probe):
 class Pinger(Probe):
     """Two plain nodes: the robot's observation, prepared once, is answered with a chunk, prepared once."""
 
-    def __init__(self, contract_path: Path, case: Case) -> None:
+    def __init__(self, case: Case) -> None:
         super().__init__("request_cycle_ping", PONG)
-        contract = load_contract(contract_path)
-        image = camera_image(case.height, case.width)
-        images = [
-            CameraReader(source, feature).read(image)
-            for source, feature in zip(contract.images.values(), contract.image_features, strict=True)
-        ]
-        prefix = np.zeros((CHUNK_SIZE, len(JOINTS)), np.float32)
-        request = Request("0" * 12, 1, 1, 0, False, 1, contract.task, 1, prefix, prefix)
-        state = np.zeros(len(JOINTS), np.float32)
-        stamp = self.node.get_clock().now().to_msg()
-        self.message = observation_to_message(request, state, images, stamp)
+        self.message = make_request(case)
         self._publisher = self.node.create_publisher(Observation, PING, EXCHANGE_QOS)
 
     def start(self) -> int:
@@ -272,6 +271,18 @@ class Pinger(Probe):
         return True
 
 
+def make_request(case: Case) -> Observation:
+    """Return an observation as the robot of a case sends it."""
+    image = camera_image(case.height, case.width)
+    if case.quality:
+        jpeg = encode_jpeg(image_from_message(image), case.quality)
+        image = CompressedImage(format="jpeg", data=bytes_field(jpeg))
+    prefix = np.zeros((CHUNK_SIZE, len(JOINTS)), np.float32)
+    request = Request("0" * 12, 1, 1, 0, False, 1, "hold still", 1, prefix, prefix)
+    state = np.zeros(len(JOINTS), np.float32)
+    return observation_to_message(request, state, [image] * case.cameras, Time())
+
+
 def echo() -> None:
     """Answer each ping, until SIGINT."""
     rclpy.init()
@@ -281,11 +292,14 @@ def echo() -> None:
     pong = chunk_to_message(chunk, node.get_clock().now().to_msg())
     publisher = node.create_publisher(ActionChunk, PONG, EXCHANGE_QOS)
     node.create_subscription(Observation, PING, lambda _: publisher.publish(pong), EXCHANGE_QOS)
-    try:
-        rclpy.spin(node)
-    except (KeyboardInterrupt, ExternalShutdownException):
-        node.destroy_node()
-        rclpy.try_shutdown()
+    executor, _ = make_executor("events")
+    executor.add_node(node)
+    with suppress(KeyboardInterrupt, ExternalShutdownException):
+        while rclpy.ok():
+            executor.spin_once(timeout_sec=1.0)
+    executor.shutdown()
+    node.destroy_node()
+    rclpy.try_shutdown()
 
 
 if __name__ == "__main__":
