@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The test of the status page needs a real browser. Install it where that is possible, say how where it is not.
+# The tests of the status page and of a run's page need a real browser. Install it where that is possible, say how where it is not.
 set -eu
 packages="chromium chromium-driver"
 browses() {
@@ -15,13 +15,13 @@ browses() {
 }
 browses && exit 0
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-  echo "installing a headless browser for the test of the status page: $packages"
+  echo "installing a headless browser for the tests of HTML pages: $packages"
   apt-get update -qq >/dev/null
   # shellcheck disable=SC2086
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages >/dev/null
   browses && exit 0
 fi
-echo "chromium and chromedriver do not work here; the test of the status page needs them." >&2
+echo "chromium and chromedriver do not work here; the tests of HTML pages need them." >&2
 echo "On Debian: sudo apt-get install $packages" >&2
 echo "Elsewhere: any Chromium and its matching chromedriver, under these names in the PATH." >&2
 exit 1

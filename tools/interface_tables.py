@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from markdown_table import make_table
-from rclpy.qos import QoSProfile
+from rclpy.qos import HistoryPolicy, QoSProfile
 
 from remote_inference.wire import qos
 
@@ -47,6 +47,18 @@ TOPICS = (
         "watchdog to the robot and to people: on every change, and at 2 Hz",
     ),
     (f"{SERVER}status", "ServerStatus", qos.LATCHED_QOS, "server to all: on every change, and at 1 Hz"),
+    (
+        f"{SERVER}{qos.WEIGHTS_TOPIC}",
+        "WeightsFragment",
+        qos.WEIGHTS_QOS,
+        "trainers to a node that takes weights: pieces of frames",
+    ),
+    (
+        f"{SERVER}{qos.WEIGHTS_REPLIES_TOPIC}",
+        "WeightsFragment",
+        qos.WEIGHTS_REPLIES_QOS,
+        "that node to trainers: answers, and what it has read",
+    ),
 )
 
 
@@ -62,7 +74,8 @@ def topics_table() -> str:
 
 
 def _qos(profile: QoSProfile) -> str:
-    words = [profile.reliability.name, f"{profile.history.name} {profile.depth}", profile.durability.name]
+    depth = "" if profile.history is HistoryPolicy.KEEP_ALL else f" {profile.depth}"
+    words = [profile.reliability.name, f"{profile.history.name}{depth}", profile.durability.name]
     return ", ".join(words).replace("SYSTEM_DEFAULT", "VOLATILE").lower().replace("_", " ")
 
 

@@ -14,6 +14,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import card_tables
 import interface_tables
 import rtc_picture
 import schemas
@@ -22,18 +23,22 @@ import state_picture
 import verb_tables
 from markdown_table import make_table
 
+from remote_inference.core.leases import DESCRIPTIONS as SLOT_DESCRIPTIONS
+from remote_inference.core.leases import TRANSITIONS as SLOT_TRANSITIONS
+from remote_inference.core.leases import SlotState
 from remote_inference.core.robot.state_machine import DESCRIPTIONS, TRANSITIONS, Event, State
 from remote_inference.core.server.request_record import RequestRecord
 from remote_inference.core.watchdog import DESCRIPTIONS as WATCHDOG_DESCRIPTIONS
 from remote_inference.core.watchdog import TRANSITIONS as WATCHDOG_TRANSITIONS
 from remote_inference.core.watchdog import WatchdogEvent, WatchdogState
+from remote_inference.evaluation.troubles import TROUBLES
 from remote_inference.monitoring.metrics import ServerMetrics
 from remote_inference.monitoring.snapshot import ServerSnapshot
 from remote_inference.recording import request_log
+from remote_inference.weights.reasons import DESCRIPTIONS as WEIGHT_REFUSALS
 
 DOCS = Path(__file__).parents[1] / "docs"
 RTC_PICTURE = DOCS / "images" / "rtc_weights.png"
-FLOW_CARD = DOCS.parent / "config" / "models" / "belt_arm_flow" / "README.md"
 MARK = "<!-- generated: "
 DOCUMENTS = tuple(path for path in sorted(DOCS.rglob("*.md")) if MARK in path.read_text(encoding="utf-8"))
 
@@ -82,11 +87,42 @@ def watchdog_table() -> str:
     )
 
 
+def slots_table() -> str:
+    """Return the states of a slot in a pool, and what leads out of each."""
+
+    def exits(state: SlotState) -> str:
+        left = {event: after for (before, event), after in SLOT_TRANSITIONS.items() if before is state}
+        return "; ".join(
+            f"{event.value} ({SLOT_DESCRIPTIONS[event]}): {after.value}" for event, after in left.items()
+        )
+
+    return make_table(
+        ("state", "meaning", "left when"),
+        ((state.value, SLOT_DESCRIPTIONS[state], exits(state)) for state in SlotState),
+    )
+
+
+def troubles_table() -> str:
+    """Return what each kind of error costs an evaluation."""
+    return make_table(
+        ("kind", "error", "attempts in one run", "then"),
+        (
+            (
+                trouble.kind,
+                trouble.meaning,
+                str(trouble.attempts),
+                "the episode counts as failed" if trouble.is_result else "the next run plays it",
+            )
+            for trouble in TROUBLES.values()
+        ),
+    )
+
+
 def metrics_table() -> str:
     """Return the metrics that a scrape of a server with one robot gives, the standard process's left out."""
     snapshot = ServerSnapshot("/policy_server", "id", "active", made_s=0.0)
     metrics = ServerMetrics(lambda: snapshot, lambda: 0.0)
-    metrics.keep(["/robot"])
+    metrics.keep({"/robot": {}})
     families = [family for family in metrics.families() if family.name.startswith("policy_server")]
     suffixes = {"counter": "_total", "info": "_info"}
     return make_table(
@@ -112,29 +148,40 @@ def request_log_table() -> str:
     )
 
 
-def seams_table() -> str:
-    """Return what the model card of the flow policy says was measured."""
-    card = FLOW_CARD.read_text(encoding="utf-8")
-    return card[card.index("| condition |") : card.index("\n\n## Limits")]
-
-
 def _json_type(annotation: Any) -> str:
-    return {"int": "integer", "float": "number"}.get(annotation, "string")
+    types = {"int": "integer", "float": "number", "Mapping[str, str]": "object"}
+    return types.get(annotation, "string")
+
+
+def weight_refusals_table() -> str:
+    """Return why updates of weights are refused."""
+    return make_table(
+        ("reason", "means"), ((f"`{reason.value}`", text) for reason, text in WEIGHT_REFUSALS.items())
+    )
 
 
 TABLES = {
     "states": states_table,
+    "weight_refusals": weight_refusals_table,
     "transitions": transitions_table,
     "watchdog": watchdog_table,
+    "slots": slots_table,
     "parameters": settings_tables.parameters_table,
+    "recorder": settings_tables.recorder_table,
+    "environment_node": settings_tables.environment_node_table,
+    "pool": settings_tables.pool_table,
     "manifest": settings_tables.manifest_table,
     "contract": settings_tables.contract_table,
+    "evaluation": settings_tables.evaluation_table,
+    "troubles": troubles_table,
     "hold": settings_tables.hold_table,
     "lerobot": settings_tables.lerobot_table,
     "chunk_policy": settings_tables.chunk_policy_table,
     "flow_policy": settings_tables.flow_policy_table,
     "prefix_policy": settings_tables.prefix_policy_table,
     "onnx_description": settings_tables.onnx_description_table,
+    "gr00t_options": settings_tables.gr00t_options_table,
+    "openpi_options": settings_tables.openpi_options_table,
     "onnx_options": settings_tables.onnx_options_table,
     "topics": interface_tables.topics_table,
     "messages": interface_tables.messages,
@@ -142,7 +189,8 @@ TABLES = {
     "verbs": verb_tables.verbs,
     "metrics": metrics_table,
     "request_log": request_log_table,
-    "seams": seams_table,
+    "latency": card_tables.latency_table,
+    "seams": card_tables.seams_table,
 }
 
 

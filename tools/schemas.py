@@ -11,6 +11,7 @@ from typing import Any
 from remote_inference.core.contract import Contract
 from remote_inference.core.document import Document
 from remote_inference.core.server.manifest import Manifest
+from remote_inference.evaluation import Evaluation
 
 FOLDER = Path(__file__).parents[1] / "config" / "schema"
 
@@ -33,5 +34,6 @@ def _is_title(key: str, item: Any) -> bool:
 
 SCHEMAS = {
     "contract.schema.json": _make_schema(Contract),
+    "evaluation.schema.json": _make_schema(Evaluation),
     "manifest.schema.json": _make_schema(Manifest),
 }

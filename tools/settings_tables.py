@@ -17,6 +17,10 @@ from remote_inference.core.contract import Contract
 from remote_inference.core.document import Document, allowed_names
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.server.manifest import Manifest
+from remote_inference.evaluation import Evaluation
+from remote_inference.nodes.environment import EnvironmentParameters
+from remote_inference.nodes.environment_pool import PoolConfig
+from remote_inference.nodes.recorder_config import RecorderConfig
 from remote_inference.policies.chunk_config import (
     ChunkPolicyConfig,
     FlowConfig,
@@ -26,6 +30,8 @@ from remote_inference.policies.chunk_config import (
 from remote_inference.policies.hold import HoldConfig
 from remote_inference.policies.lerobot.options import LeRobotOptions
 from remote_inference.policies.onnx_documents import OnnxDescription, OnnxOptions
+from remote_inference.policies.remote.gr00t_options import Gr00tOptions
+from remote_inference.policies.remote.openpi_options import OpenpiOptions
 
 # How `ros2 param` and YAML name a type.
 ROS_TYPES = {bool: "bool", int: "integer", float: "double", str: "string"}
@@ -39,6 +45,21 @@ def parameters_table() -> str:
     return _settings_table(RobotConfig.model_fields.items(), ROS_TYPES)
 
 
+def recorder_table() -> str:
+    """Return every parameter of the recorder's node."""
+    return _settings_table(RecorderConfig.model_fields.items(), ROS_TYPES)
+
+
+def environment_node_table() -> str:
+    """Return every parameter of the node `environment`."""
+    return _settings_table(EnvironmentParameters.model_fields.items(), ROS_TYPES)
+
+
+def pool_table() -> str:
+    """Return every parameter of the pool's node."""
+    return _settings_table(PoolConfig.model_fields.items(), ROS_TYPES)
+
+
 def manifest_table() -> str:
     """Return every key of a manifest."""
     return _settings_table(_flatten(Manifest), YAML_TYPES)
@@ -47,6 +68,12 @@ def manifest_table() -> str:
 def contract_table() -> str:
     """Return every key of a contract."""
     return _settings_table(_flatten(Contract), YAML_TYPES)
+
+
+def evaluation_table() -> str:
+    """Return every key of an evaluation but the robot's parameters, which have a table of their own."""
+    own = (item for item in _flatten(Evaluation) if not item[0].startswith("robot"))
+    return _settings_table(own, YAML_TYPES)
 
 
 def hold_table() -> str:
@@ -67,6 +94,16 @@ def chunk_policy_table() -> str:
 def onnx_description_table() -> str:
     """Return every key of the description in an ONNX file."""
     return _settings_table(_flatten(OnnxDescription), YAML_TYPES)
+
+
+def gr00t_options_table() -> str:
+    """Return every key of `model.options` for the back end `gr00t`."""
+    return _settings_table(_flatten(Gr00tOptions), YAML_TYPES)
+
+
+def openpi_options_table() -> str:
+    """Return every key of `model.options` for the back end `openpi`."""
+    return _settings_table(_flatten(OpenpiOptions), YAML_TYPES)
 
 
 def onnx_options_table() -> str:
@@ -144,7 +181,8 @@ def _type(annotation: Any, types: Mapping[Any, str]) -> str:
     if origin is tuple:
         count = "" if Ellipsis in parts else f"{len(parts)} "
         item = _type(parts[0], types)
-        return f"{item} array" if types is ROS_TYPES else f"list of {count}{item}s"
+        items = item.replace("list", "lists", 1) if item.startswith("list") else f"{item}s"
+        return f"{item} array" if types is ROS_TYPES else f"list of {count}{items}"
     if origin is Mapping:
         return f"{_type(parts[1], types)} by name"
     return "section" if _section(annotation)[0] else types[annotation]
