@@ -17,7 +17,7 @@ from remote_inference.weights.coordinates import NARROW_COUNT, Places
 from remote_inference.weights.device_tensor import side_stream, to_host, to_integers
 from remote_inference.weights.dtypes import Bits, Dtype
 from remote_inference.weights.reasons import Reason, WeightsError
-from remote_inference.weights.snapshots import Difference, Pair
+from remote_inference.weights.snapshot import Difference, Pair
 from remote_inference.weights.tensors import TensorSpec, memory_of, require_kind
 
 

@@ -22,7 +22,8 @@ from remote_inference.weights.dtypes import Bits
 from remote_inference.weights.frames import MAX_BUCKET_BYTES, Buffer
 from remote_inference.weights.header import MIN_BUCKET_BYTES, Header
 from remote_inference.weights.reasons import Reason, WeightsError
-from remote_inference.weights.snapshots import SNAPSHOTS, Kept
+from remote_inference.weights.snapshot import Kept
+from remote_inference.weights.snapshots import SNAPSHOTS
 from remote_inference.weights.tensors import Table, Tensors, TensorSpec, size_of, table_digest
 
 

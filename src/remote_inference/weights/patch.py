@@ -17,7 +17,7 @@ from remote_inference.weights.digest import MODULUS, entries_digest
 from remote_inference.weights.dtypes import Bits
 from remote_inference.weights.header import Header
 from remote_inference.weights.reasons import Reason, WeightsError
-from remote_inference.weights.snapshots import Kept, Snapshots
+from remote_inference.weights.snapshot import Kept, Snapshots
 from remote_inference.weights.tensors import Table, TensorSpec, size_of
 
 DECODED = 3  # times its bytes: what a patch takes until it is applied; no more than another model is allowed
