@@ -177,3 +177,37 @@ WITHOUT_RESULT = {"robot", "server", "hud"}
 def test_every_verb_with_a_result_prints_json_on_request(name: str) -> None:
     example = next(example for example in reversed(examples(name)) if "--json" not in example)
     assert cli.make_parser().parse_args([*shlex.split(example)[1:], "--json"]).json
+
+
+NAMED = ["resume", "pause", "clear-stop", "takeover", "release", "reset", "start-episode"]
+
+
+@pytest.mark.parametrize("arguments", [*([name] for name in NAMED), ["weights", "rollback"]], ids=" ".join)
+def test_what_changes_a_robot_wants_its_name(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where discovery takes its time, the only robot that is known may be one of two."""
+    with pytest.raises(SystemExit) as ended:
+        cli.main(arguments)
+    assert ended.value.code == exit_codes.EXIT_USAGE
+    missing = "SERVER" if "rollback" in arguments else "ROBOT"
+    assert f"the following arguments are required: {missing}" in capsys.readouterr().err
+
+
+def test_only_results_reach_the_standard_output() -> None:
+    """rmw_zenoh logs to file descriptor 1, in the middle of what `--json` prints."""
+    code = (
+        "import os\n"
+        "from remote_inference.cli.output import print_json, results_apart\n"
+        "print('before')\n"
+        "with results_apart():\n"
+        "    os.write(1, b'WARN zenoh: no router\\n')\n"
+        "    print_json({'robot': '/arm'})\n"
+        "    os.system('echo a child')\n"
+        "os.write(1, b'after\\n')\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60.0
+    )
+    assert ended.stdout == 'before\n{"robot": "/arm"}\nafter\n'
+    assert ended.stderr == "WARN zenoh: no router\na child\n"

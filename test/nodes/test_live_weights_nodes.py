@@ -151,7 +151,7 @@ def test_an_operator_takes_an_update_back(
     assert trainer.sender.wait(DEADLINE_S)["server"].is_current
     assert cli.main(["weights", "rollback", "policy_server"]) == 0
     assert capsys.readouterr().out == "/policy_server: version 2 is served again\n"
-    assert cli.main(["weights", "rollback"]) == 1
+    assert cli.main(["weights", "rollback", "policy_server"]) == 1
     assert "version 2 has none before it here" in capsys.readouterr().err
     rig.wait_for(lambda: version_of(rig) == 2, "the version before")
     assert cli.main(["weights", "status"]) == 0

@@ -23,7 +23,7 @@ TAKEOVER = {"topic": "teleop", "type": "sensor_msgs/msg/JointState"}
 def run(capsys: pytest.CaptureFixture[str], verb: str, *, code: int = 0) -> str:
     """Run a verb, which must end with a code; return what it prints."""
     capsys.readouterr()
-    assert cli.main([verb, *TIMEOUT]) == code, verb
+    assert cli.main([verb, "rig", *TIMEOUT]) == code, verb
     printed = capsys.readouterr()
     return printed.err if code else printed.out
 

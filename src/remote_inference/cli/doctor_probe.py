@@ -46,6 +46,7 @@ def examine(timeout_s: float, contract: Contract | None, namespace: str) -> Iter
     with client as ros:
         watch = FleetWatch(ros)
         watch.settle(timeout_s)
+        yield Finding(Level.OK, "graph", f"looked for {ros.looked_s:.1f} s")
         yield from _examine_graph(ros, watch)
         if contract is not None:
             unused = doctor.find_unused_topics(contract, watch.servers)

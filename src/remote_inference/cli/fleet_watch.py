@@ -48,14 +48,17 @@ class FleetWatch:
         """Draw the tables on the terminal without end."""
         from rich.console import Group  # noqa: PLC0415  only where something is drawn
         from rich.live import Live  # noqa: PLC0415
+        from rich.text import Text  # noqa: PLC0415
 
         with Live(screen=True, auto_refresh=False) as live:
             while True:
-                live.update(Group(*(table.to_rich() for table in self.tables())), refresh=True)
+                looked = Text(f"looked for {self._ros.looked_s:.0f} s", style="dim")
+                live.update(Group(*(table.to_rich() for table in self.tables()), looked), refresh=True)
                 self.refresh(period_s)
 
     def as_json(self) -> dict[str, Any]:
         return {
+            "looked_s": round(self._ros.looked_s, 1),
             "robots": [fleet_view.robot_as_json(*robot) for robot in sorted(self.robots.items())],
             "servers": [fleet_view.server_as_json(*server) for server in sorted(self.servers.items())],
         }
@@ -64,7 +67,7 @@ class FleetWatch:
         return [fleet_view.robot_table(self.robots), fleet_view.server_table(self.servers)]
 
     def print_tables(self) -> None:
-        """Print the robots and servers, or a line when there are none."""
+        """Print the robots and servers, or a line when there are none, and for how long was looked."""
         if self.robots:
             print_table(fleet_view.robot_table(self.robots))
         else:
@@ -74,6 +77,7 @@ class FleetWatch:
             print_table(fleet_view.server_table(self.servers))
         else:
             print("no servers")
+        print(f"\nlooked for {self._ros.looked_s:.1f} s", flush=True)
 
     def _all_heard(self) -> bool:
         return all(message is not None for message in (*self.robots.values(), *self.servers.values()))

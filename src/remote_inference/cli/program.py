@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from remote_inference.cli.exit_codes import EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, EXIT_USAGE
+from remote_inference.cli.output import results_apart
 from remote_inference.cli.parser import PROGRAM, make_parser
 from remote_inference.errors import UserError
 
@@ -38,7 +39,8 @@ def _run(argv: Sequence[str] | None) -> int:
     try:
         if arguments.has_nodes:
             _require_middleware()
-        return int(arguments.run(arguments))
+        with results_apart():
+            return int(arguments.run(arguments))
     except BrokenPipeError:
         raise
     except (UserError, OSError, ImportError) as error:

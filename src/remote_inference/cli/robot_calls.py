@@ -28,13 +28,16 @@ def add_timeout(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_robot(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "robot",
-        nargs="?",
-        metavar="ROBOT",
-        help="the robot's namespace, with or without slashes; may be left out where there is only one",
-    )
+def add_robot(parser: argparse.ArgumentParser, *, may_be_left_out: bool = False) -> None:
+    """Declare ROBOT. may_be_left_out: for verbs that only read.
+
+    What changes a robot wants its name: while another may be undiscovered, "the only robot" is a guess.
+    """
+    if may_be_left_out:
+        text = "the robot's namespace, with or without slashes; may be left out where there is only one"
+        parser.add_argument("robot", nargs="?", metavar="ROBOT", help=text)
+    else:
+        parser.add_argument("robot", metavar="ROBOT", help="the robot's namespace, with or without slashes")
     add_timeout(parser)
 
 
@@ -52,7 +55,10 @@ def positive(text: str) -> float:
 
 
 def open_client(name: str, namespace: str = "/") -> OperatorClient:
-    """Return a client with the Zenoh settings that the package's nodes have. Raises OperatorError."""
+    """Return a client with the Zenoh settings that the package's nodes have. Raises OperatorError.
+
+    Print what it has learnt before it is closed: rmw_zenoh may hang there, and the answer must not be lost.
+    """
     from remote_inference.nodes.operator_client import OperatorClient  # noqa: PLC0415  imports rclpy
 
     set_zenoh_environment()
@@ -78,14 +84,18 @@ def call(arguments: argparse.Namespace, kind: Any, service: str, request: Any, *
     """Call one service of a robot and print its answer, in JSON with `fields`; return the exit code."""
     with open_client(f"{service}_verb") as ros:
         robot = ros.find_robot(arguments.robot, arguments.timeout)
-        # Another robot may have become known while the service was awaited.
-        check = (lambda: None) if arguments.robot else ros.require_only_robot
-        response = ros.call(kind, f"{robot}/remote_inference/{service}", request, arguments.timeout, check)
-    if arguments.json:
-        answer = {"robot": robot, "success": response.success, "message": response.message}
-        print_json({**answer, **{field: getattr(response, field) for field in fields}})
-    elif not response.success:
-        print(f"remote-inference {arguments.verb}: {robot} refused: {response.message}", file=sys.stderr)
-    elif not arguments.quiet:
-        print(f"{robot}: {response.message}")
+        response = ros.call(kind, f"{robot}/remote_inference/{service}", request, arguments.timeout)
+        if arguments.json:
+            answer = {"robot": robot, "success": response.success, "message": response.message}
+            print_json({**answer, **{field: getattr(response, field) for field in fields}})
+        else:
+            tell_answer(arguments, robot, response)
     return 0 if response.success else EXIT_REFUSED
+
+
+def tell_answer(arguments: argparse.Namespace, who: str, response: Any) -> None:
+    """Print what a robot or server answered, a refusal as an error."""
+    if not response.success:
+        print(f"remote-inference {arguments.verb}: {who} refused: {response.message}", file=sys.stderr)
+    elif not arguments.quiet:
+        print(f"{who}: {response.message}", flush=True)

@@ -9,6 +9,8 @@ from typing import Any
 
 from remote_inference.core.exchange import in_namespace
 
+UNKNOWN_NODE = "_NODE_NAME_UNKNOWN_"  # of rmw_dds_common, until an endpoint's node becomes known
+
 
 def identify_endpoints(endpoints: Sequence[Any]) -> set[tuple[str, bytes]]:
     """Return fully qualified node name and gid of the endpoints that `get_*_info_by_topic` lists."""

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import math
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,17 +21,18 @@ from rclpy.client import Client
 from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.qos import QoSProfile
+from rclpy.task import Future
 from typing_extensions import Self
 
 from remote_inference.errors import UserError
-from remote_inference.nodes.graph import full_name
+from remote_inference.nodes.graph import UNKNOWN_NODE, full_name
 
 ROBOT_NODE = "remote_inference"  # in the robot's namespace
 STATUS_TYPE = "remote_inference/msg/ServerStatus"
 POLL_S = 0.05
 RETRY_S = 1.0  # after this time a request that only reads is sent again
-SETTLE_S = 1.0  # without a new name, the graph counts as known
-CHOICE_SETTLE_S = 2.0  # and before the only robot is told to move that nobody has named
+SETTLE_S = 1.0  # a look at the whole graph ends when no name was new for this time
+IDLE_S = 0.1  # before the end: rmw_zenoh may deadlock in a reply that is still handed over
 
 
 class OperatorError(UserError):
@@ -60,6 +63,7 @@ class OperatorClient:
 
     def __init__(self, name: str, namespace: str = "/") -> None:
         """Start the node. Raises OperatorError when the middleware does not start."""
+        self._begun_s = time.monotonic()
         self._context = Context()
         try:
             rclpy.init(context=self._context)
@@ -76,9 +80,17 @@ class OperatorClient:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._executor.shutdown(timeout_sec=1.0)
-        self.node.destroy_node()
-        rclpy.shutdown(context=self._context)
+        self.close()
+
+    def close(self) -> None:
+        """End the node. A middleware that fails to is no failure of what was done before: it is a warning."""
+        try:
+            self.spin(IDLE_S)
+            self._executor.shutdown(timeout_sec=1.0)
+            self.node.destroy_node()
+            rclpy.shutdown(context=self._context)
+        except (RCLError, RuntimeError) as error:  # RuntimeError: of rclpy, for a context that is invalid
+            print(f"warning: the middleware did not end in order: {error}", file=sys.stderr)
 
     # -- the graph -------------------------------------------------------------------------------------------
 
@@ -94,32 +106,40 @@ class OperatorClient:
             for topic, types in self.node.get_topic_names_and_types()
             if STATUS_TYPE in types
             for endpoint in self.node.get_publishers_info_by_topic(topic)
+            if endpoint.node_name != UNKNOWN_NODE
         )
 
+    @property
+    def looked_s(self) -> float:
+        """Return for how long this client has looked at the graph [s]."""
+        return time.monotonic() - self._begun_s
+
     def settle(self, timeout_s: float) -> None:
-        """Wait until the graph shows robots and servers and no new ones, or for the whole timeout.
+        """Look until the graph shows robots and servers, or until the timeout, and no new ones for a while.
 
-        One kind may be known seconds before the other: who looks for both must not miss the later one.
+        One kind may be known seconds before the other, and nothing tells that all are known: who reports what
+        was seen also says for how long was looked.
         """
-        self._wait_until_known(timeout_s, SETTLE_S, self.find_robots, self.find_servers)
+        self._settle(timeout_s, self.find_robots, self.find_servers)
 
-    def _wait_until_known(self, timeout_s: float, quiet_s: float, *finders: Callable[[], list[str]]) -> None:
-        """Wait until each finder finds something, and nothing else for a while, or for the whole timeout."""
+    def _settle(self, timeout_s: float, *finders: Callable[[], list[str]]) -> None:
         end_s = time.monotonic() + timeout_s
-        seen: list[list[str]] = []
-        changed_s = time.monotonic()
-        while (now_s := time.monotonic()) < end_s:
+        seen: list[list[str]] = [[] for _ in finders]
+        changed_s = -math.inf
+        while True:
+            now_s = time.monotonic()
             found = [find() for find in finders]
             if found != seen:
                 seen, changed_s = found, now_s
-            if all(found) and now_s - changed_s >= quiet_s:
+            if now_s - changed_s >= SETTLE_S and (all(found) or now_s >= end_s):
                 return
             self.spin(POLL_S)
 
     def find_robot(self, name: str | None, timeout_s: float) -> str:
-        """Return a robot's namespace; without a name, that of the only robot in the graph.
+        """Return a robot's namespace; without a name, that of the only robot that is seen.
 
-        Raises OperatorError when no robot appears in time, or when there are several to choose from.
+        Another robot may become known later: nobody may be told to move that was not named. Raises
+        OperatorError when no such robot appears in time, or when there are several to choose from.
         """
         return self._find_one("robot", self.find_robots, name, timeout_s)
 
@@ -128,25 +148,24 @@ class OperatorClient:
         return self._find_one("server", self.find_servers, name, timeout_s)
 
     def _find_one(self, kind: str, find: Callable[[], list[str]], name: str | None, timeout_s: float) -> str:
-        if name is not None:
-            full = f"/{name.strip('/')}"
-            end_s = time.monotonic() + timeout_s
-            while full not in (found := find()):
-                if time.monotonic() > end_s:
-                    others = ", ".join(found) or f"no {kind}"
-                    raise OperatorError(f"no {kind} {full} within {timeout_s:g} s, found {others}")
-                self.spin(POLL_S)
-            return full
-        self._wait_until_known(timeout_s, CHOICE_SETTLE_S, find)
-        known = sorted(set(find()))
-        if not known:
-            raise OperatorError(f"no {kind} within {timeout_s:g} s; 'remote-inference doctor' looks for why")
-        _require_one(kind, known)
-        return known[0]
-
-    def require_only_robot(self) -> None:
-        """Raise OperatorError when the graph shows several robots by now."""
-        _require_one("robot", sorted(set(self.find_robots())))
+        begun_s = time.monotonic()
+        if name is None:
+            self._settle(timeout_s, find)
+            known = sorted(set(find()))
+            if len(known) > 1:
+                raise OperatorError(f"found {kind}s {', '.join(known)}, expected the name of one of them")
+            if known:
+                return known[0]
+            wanted, others = kind, ""
+        else:
+            wanted = f"/{name.strip('/')}"
+            if self.spin_until(lambda: wanted in find(), timeout_s):
+                return wanted
+            wanted, others = f"{kind} {wanted}", f", found {', '.join(sorted(set(find()))) or f'no {kind}'}"
+        waited_s = time.monotonic() - begun_s
+        raise OperatorError(
+            f"no {wanted} within {waited_s:.1f} s{others}; 'remote-inference doctor' looks for why"
+        )
 
     # -- messages and services -------------------------------------------------------------------------------
 
@@ -193,60 +212,45 @@ class OperatorClient:
             self._spin_once(left_s)
         return True
 
-    def call(
-        self,
-        kind: Any,
-        name: str,
-        request: Any,
-        timeout_s: float,
-        check: Callable[[], None] = lambda: None,
-    ) -> Any:
+    def call(self, kind: Any, name: str, request: Any, timeout_s: float) -> Any:
         """Call a service whose node may not know this client yet; return the response.
-
-        check: called right before the request is sent, and may raise.
 
         A request that leaves before its service is known is lost. A node that was just discovered may answer
         before it knows the client, and the answer is lost. So the service is awaited, and then another client
-        repeats a request that only reads until an answer comes. Raises OperatorError.
+        repeats a request that only reads until an answer comes. timeout_s: of both, and then of the response.
+        Raises OperatorError.
         """
         end_s = time.monotonic() + timeout_s
         client, witness = self._clients_of(kind, name)
-        while not (client.service_is_ready() and witness.service_is_ready()):
-            if time.monotonic() > end_s:
-                raise OperatorError(f"{client.srv_name}: no such service within {timeout_s:g} s")
-            self.spin(POLL_S)
-        future = witness.call_async(GetParameters.Request())
-        asked_s = time.monotonic()
-        while not future.done():
-            self.spin(POLL_S)
-            if (now_s := time.monotonic()) > end_s:
-                raise OperatorError(f"{client.srv_name}: no answer within {timeout_s:g} s")
-            if now_s - asked_s > RETRY_S:
+        if not self.spin_until(lambda: client.service_is_ready() and witness.service_is_ready(), timeout_s):
+            raise OperatorError(f"{client.srv_name}: no such service within {timeout_s:g} s")
+        asked: list[Future] = []
+        try:
+            while not any(future.done() for future in asked):
+                if (left_s := end_s - time.monotonic()) <= 0.0:
+                    raise OperatorError(f"{client.srv_name}: its node did not answer within {timeout_s:g} s")
+                asked.append(witness.call_async(GetParameters.Request()))
+                self.spin_until(lambda: any(future.done() for future in asked), min(RETRY_S, left_s))
+        finally:
+            for future in asked:
                 witness.remove_pending_request(future)
-                future, asked_s = witness.call_async(GetParameters.Request()), now_s
-        check()
-        return self.ask(client, request, end_s - time.monotonic(), timeout_s)
+        return self.ask(client, request, timeout_s)
 
     def ask(
         self,
         client: Client,
         request: Any,
-        left_s: float,
-        timeout_s: float | None = None,
+        timeout_s: float,
         watch: Callable[[], None] = lambda: None,
     ) -> Any:
         """Send one request and return the response. `watch` is called meanwhile and may raise.
 
-        Raises OperatorError, naming `timeout_s` if given.
+        Raises OperatorError after the timeout: the service may carry the request out all the same.
         """
-        end_s = time.monotonic() + left_s
         future = client.call_async(request)
-        while not future.done():
-            watch()
-            if (rest_s := end_s - time.monotonic()) <= 0:
-                client.remove_pending_request(future)
-                raise OperatorError(f"{client.srv_name}: no answer within {timeout_s or left_s:g} s")
-            self._spin_once(rest_s)
+        if not self.spin_until(future.done, timeout_s, watch):
+            client.remove_pending_request(future)
+            raise OperatorError(f"{client.srv_name}: no answer within {timeout_s:g} s; it may still act")
         return future.result()
 
     def spin(self, duration_s: float) -> None:
@@ -268,8 +272,3 @@ class OperatorClient:
                 self.node.create_client(GetParameters, parameters),
             )
         return self._clients[path]
-
-
-def _require_one(kind: str, known: list[str]) -> None:
-    if len(known) > 1:
-        raise OperatorError(f"found {kind}s {', '.join(known)}, expected the name of one of them")

@@ -14,7 +14,9 @@ EXAMPLES = ("remote-inference list", "remote-inference list --json")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_timeout(parser)
-    shape = '{"robots": [as status --json], "servers": [{"server"} and the fields of ServerStatus]}'
+    shape = (
+        '{"looked_s", "robots": [as status --json], "servers": [{"server"} and the fields of ServerStatus]}'
+    )
     add_output_arguments(parser, json_shape=shape, quiet="")
 
 
@@ -24,8 +26,8 @@ def run(arguments: argparse.Namespace) -> int:
     with open_client("list_verb") as ros:
         watch = FleetWatch(ros)
         watch.settle(arguments.timeout)
-    if arguments.json:
-        print_json(watch.as_json())
-    else:
-        watch.print_tables()
+        if arguments.json:
+            print_json(watch.as_json())
+        else:
+            watch.print_tables()
     return 0

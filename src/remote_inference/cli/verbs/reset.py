@@ -7,4 +7,4 @@ from remote_inference.cli.robot_calls import trigger as run
 
 __all__ = ["EXAMPLES", "add_arguments", "run"]
 
-EXAMPLES = ("remote-inference reset", "remote-inference reset robot_1")
+EXAMPLES = ("remote-inference reset robot_1",)

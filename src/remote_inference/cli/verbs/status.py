@@ -13,7 +13,7 @@ EXAMPLES = ("remote-inference status", "remote-inference status robot_1 --json")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_robot(parser)
+    add_robot(parser, may_be_left_out=True)
     shape = (
         '{"robot", "guard": {rule: count}, "shadow_error": {joint: {"mean", "max"}}} and the fields '
         "of ClientState"
@@ -30,8 +30,8 @@ def run(arguments: argparse.Namespace) -> int:
     with open_client("status_verb") as ros:
         robot = ros.find_robot(arguments.robot, arguments.timeout)
         state = ros.read_one(ClientState, f"{robot}/{STATE_TOPIC}", LATCHED_QOS, arguments.timeout)
-    if arguments.json:
-        print_json(robot_as_json(robot, state))
-    else:
-        print_table(describe_robot(robot, state))
+        if arguments.json:
+            print_json(robot_as_json(robot, state))
+        else:
+            print_table(describe_robot(robot, state))
     return 0

@@ -11,7 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from remote_inference.cli.output import add_output_arguments, print_json
-from remote_inference.cli.robot_calls import EXIT_REFUSED, add_timeout, open_client, set_zenoh_environment
+from remote_inference.cli.robot_calls import (
+    EXIT_REFUSED,
+    add_timeout,
+    open_client,
+    set_zenoh_environment,
+    tell_answer,
+)
 from remote_inference.errors import UserError
 
 if TYPE_CHECKING:
@@ -28,7 +34,9 @@ EXAMPLES = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(required=True, metavar="ACTION", dest="action")
     status = actions.add_parser("status", help="show which version of its weights a server serves")
-    _add_server(status)
+    only_one = "the server's name; may be left out where there is only one"
+    status.add_argument("server", nargs="?", metavar="SERVER", help=only_one)
+    add_timeout(status)
     add_output_arguments(status, json_shape='[{"server", "policy_fingerprint", "weights_version"}]')
     push = actions.add_parser("push", help="bring a server to the weights of a file")
     push.add_argument("file", type=Path, metavar="FILE", help="safetensors file with the server's tensors")
@@ -45,7 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_timeout(push)
     add_output_arguments(push, json_shape='{"version", "size_bytes", "apply_s"}')
     rollback = actions.add_parser("rollback", help="serve the version before the last update again")
-    _add_server(rollback)
+    rollback.add_argument("server", metavar="SERVER", help="the server's name")
+    add_timeout(rollback)
     add_output_arguments(rollback, json_shape='{"server", "success", "message"}')
     for action in (status, push, rollback):
         action.set_defaults(act=_ACTIONS[action.prog.rsplit(" ", 1)[1]])
@@ -55,16 +64,6 @@ def run(arguments: argparse.Namespace) -> int:
     return int(arguments.act(arguments))
 
 
-def _add_server(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "server",
-        nargs="?",
-        metavar="SERVER",
-        help="the server's name; may be left out where there is only one",
-    )
-    add_timeout(parser)
-
-
 def _status(arguments: argparse.Namespace) -> int:
     from remote_inference.msg import ServerStatus  # noqa: PLC0415
     from remote_inference.wire.qos import LATCHED_QOS  # noqa: PLC0415
@@ -72,11 +71,14 @@ def _status(arguments: argparse.Namespace) -> int:
     with open_client("weights_verb") as ros:
         server = ros.find_server(arguments.server, arguments.timeout)
         status = ros.read_one(ServerStatus, f"{server}/status", LATCHED_QOS, arguments.timeout)
-    if arguments.json:
-        shown = {"policy_fingerprint": status.policy_fingerprint, "weights_version": status.weights_version}
-        print_json({"server": server, **shown})
-    else:
-        print(f"{server}: {_describe(status)}")
+        if arguments.json:
+            shown = {
+                "policy_fingerprint": status.policy_fingerprint,
+                "weights_version": status.weights_version,
+            }
+            print_json({"server": server, **shown})
+        else:
+            print(f"{server}: {_describe(status)}", flush=True)
     return 0
 
 
@@ -142,12 +144,10 @@ def _rollback(arguments: argparse.Namespace) -> int:
     with open_client("weights_verb") as ros:
         server = ros.find_server(arguments.server, arguments.timeout)
         response = ros.call(Trigger, f"{server}/rollback_weights", Trigger.Request(), arguments.timeout)
-    if arguments.json:
-        print_json({"server": server, "success": response.success, "message": response.message})
-    elif not response.success:
-        print(f"remote-inference weights: {server} refused: {response.message}", file=sys.stderr)
-    elif not arguments.quiet:
-        print(f"{server}: {response.message}")
+        if arguments.json:
+            print_json({"server": server, "success": response.success, "message": response.message})
+        else:
+            tell_answer(arguments, server, response)
     return 0 if response.success else EXIT_REFUSED
 
 
