@@ -14,9 +14,10 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 import rclpy
+import warm_start
 import yaml
 from lifecycle_msgs.srv import GetState
 from rcl_interfaces.srv import GetParameters
@@ -106,6 +107,11 @@ class RigProcesses(ProcessGroup):
         if executor and not process.words and process.executable != "command_watchdog":
             process = replace(process, parameters={"executor": executor, **process.parameters})
         return super().start(process)
+
+    def launch(self, process: bringup.Process, output: IO[bytes] | None) -> subprocess.Popen[bytes]:
+        if warm_start.is_possible(process):
+            return cast("subprocess.Popen[bytes]", warm_start.HELPER.start(process, output))
+        return super().launch(process, output)
 
 
 class Rig:

@@ -82,15 +82,19 @@ class ProcessGroup:
             self._log_folder.mkdir(parents=True, exist_ok=True)
             output = self._log_path(process).open("ab")
             self._logs.append(output)
-        started = subprocess.Popen(
+        started = self.launch(process, output)
+        self._running.append((process, started))
+        return started
+
+    def launch(self, process: Process, output: IO[bytes] | None) -> subprocess.Popen[bytes]:
+        """Start a process in a session of its own. output: None lets it through to the terminal."""
+        return subprocess.Popen(
             [*_binding(), *process.command()],
             env={**os.environ, **process.environment},
             stdout=output,
             stderr=subprocess.STDOUT if output else None,
             start_new_session=True,
         )
-        self._running.append((process, started))
-        return started
 
     def check(self) -> None:
         """Raise ProcessError when a required process has ended; report any other ended process once."""
