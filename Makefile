@@ -44,8 +44,8 @@ REQUIREMENTS := requirements/$(DISTRO).txt requirements/build.txt requirements/r
 SOURCES := $(shell find src msg srv scripts launch config -type f -not -name '*.pyc') CMakeLists.txt package.xml \
 	pyproject.toml tools/ros_wheels.cmake
 
-.PHONY: help setup demo test test-nodes try-peers test-policies test-lerobot test-hud test-environments fuzz soak soak-nodes sbom lint format docs status-picture provenance-picture fault-table bench \
-	bench-control bench-capacity bench-peers bench-waterfall bench-bags bench-fleet bench-rollouts bench-evaluation bench-weights bench-weights-pause train-demo study clean
+.PHONY: help setup demo test test-nodes test-fast test-distribution try-peers test-policies test-lerobot test-hud test-environments fuzz soak soak-nodes sbom lint format docs status-picture provenance-picture fault-table bench \
+	bench-control bench-capacity bench-peers bench-against bench-waterfall bench-bags bench-fleet bench-rollouts bench-evaluation bench-weights bench-weights-pause train-demo study clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -61,6 +61,12 @@ test: setup $(CHROMIUM) try-peers  ## run every test, three at a time on two cor
 
 test-nodes: setup $(CHROMIUM) try-peers  ## run only the tests that start ROS nodes
 	@$(RUN) python -m pytest -n $(JOBS) --dist worksteal test/nodes test/faults $(ARGS)
+
+test-fast: setup  ## run the tests that start no processes and take less than ten seconds each
+	@$(RUN) python -m pytest -n $(JOBS) --dist worksteal -m "not nodes and not slow" $(ARGS)
+
+test-distribution: setup  ## run the tests of what may differ by ROS distribution (DISTRO=kilted)
+	@$(RUN) python -m pytest -n $(JOBS) --dist worksteal -m distribution test/nodes test/faults $(ARGS)
 
 fault-table: setup  ## break things, judge what the arm was commanded, and write docs/reference/faults.md (three minutes)
 	@$(RUN) python -m pytest test/faults -m fault -n $(JOBS) --fault-table docs/reference/faults.md $(ARGS)
@@ -130,6 +136,12 @@ bench-waterfall: setup  ## show where the time goes between a sensor's message a
 
 bench-peers: setup $(PEERS)/.packages  ## measure the same observation through openpi-client and through this package
 	@$(RUN) python benchmarks/peers.py $(ARGS)
+
+# What make bench-against compares with: a branch, tag or commit.
+REV ?= main
+
+bench-against: setup try-peers  ## compare the short benchmarks with another commit's, in turns (REV=main, ARGS="--blocks 5")
+	@$(RUN) python tools/bench_against.py $(REV) $(ARGS)
 
 bench-bags: setup  ## measure memory and speed of all that reads bags, on one of 2 GB (ARGS="--gigabytes 0.2")
 	@$(RUN) python benchmarks/big_bag.py $(ARGS)

@@ -43,6 +43,25 @@ if rclpy.get_rmw_implementation_identifier() == zenoh_router.RMW:
 
 
 LOG_LINES = 60  # per process, shown when a test fails
+# Folders whose tests start processes, most of them nodes.
+PROCESS_FOLDERS = ("evaluation", "faults", "keys", "newcomer", "nodes", "rollouts", "transport")
+# What may differ by ROS distribution: executors, discovery, services, parameters, signals, recording.
+DISTRIBUTION_FILES = {
+    *("test_bag_recorder", "test_drain", "test_executors", "test_later_service", "test_namesake"),
+    *("test_operator_client", "test_operator_services", "test_operator_verbs", "test_parameters"),
+    *("test_policy_server", "test_remote_inference", "test_schedule", "test_server_faults"),
+    *("test_session_services", "test_signals", "test_topic_watch"),
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests by where they are: `-m "not nodes"` runs those that start no nodes."""
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(here) and item.path.relative_to(here).parts[0] in PROCESS_FOLDERS:
+            item.add_marker("nodes")
+        if item.path.stem in DISTRIBUTION_FILES:
+            item.add_marker("distribution")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,0 +1,99 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""How the build judges its tests: what fails once is told, what fails twice refuses the build."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "tools" / "build_tests.sh"
+MAKEFILE = f"""\
+JOBS ?= 2
+test:
+\t@{sys.executable} -m pytest -q -n $(JOBS) $(ARGS)
+broken:
+\t@echo no compiler; exit 1
+"""
+BUILD = """\
+set -euo pipefail
+source {script}
+run_tests "-q {arguments}" {target}
+echo "the next step"
+tell_flaky
+"""
+# Fails until its own note of an earlier run is there.
+FLAKY_TEST = """\
+import pytest
+from pathlib import Path
+
+@pytest.mark.parametrize("number", range({count}))
+def test_flaky(number):
+    note = Path(__file__).with_name(f"note_{{number}}")
+    seen = note.exists()
+    note.touch()
+    assert seen, "the first time"
+
+def test_good():
+    (runs := Path(__file__).with_name("runs")).open("a").write("x")
+"""
+
+
+def build(
+    folder: Path, tests: str, target: str = "test", arguments: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Run a build of one step in a folder."""
+    (folder / "Makefile").write_text(MAKEFILE)
+    (folder / "test_toy.py").write_text(tests)
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    command = BUILD.format(script=SCRIPT, target=target, arguments=arguments)
+    return subprocess.run(
+        ["bash", "-c", command], cwd=folder, capture_output=True, text=True, timeout=120.0, check=False
+    )
+
+
+def test_a_test_that_passes_the_second_time_is_told_and_the_build_passes(tmp_path: Path) -> None:
+    ended = build(tmp_path, FLAKY_TEST.format(count=1))
+    assert ended.returncode == 0, ended.stdout
+    assert ended.stdout.splitlines()[-2:] == ["the next step", "flaky: test_toy.py::test_flaky[0]"]
+    assert "the first time" in ended.stdout
+    assert (tmp_path / "runs").read_text() == "x", "what passed does not run again"
+
+
+def test_a_test_that_fails_twice_refuses_the_build(tmp_path: Path) -> None:
+    ended = build(tmp_path, "def test_wrong():\n    assert False, 'wrong'\n")
+    assert ended.returncode != 0
+    assert ended.stdout.count("wrong'") >= 2
+    assert "the next step" not in ended.stdout
+
+
+def test_many_flaky_tests_refuse_the_build(tmp_path: Path) -> None:
+    ended = build(tmp_path, FLAKY_TEST.format(count=4))
+    assert ended.returncode == 1
+    assert ended.stdout.splitlines()[-1] == "found 4 flaky tests, expected at most 3"
+
+
+@pytest.mark.parametrize(
+    ("tests", "target", "arguments"),
+    [
+        ("def test_good(): pass\n", "broken", ""),
+        ("import nowhere\n", "test", ""),
+        ("def test_good(): pass\n", "test", "-k nothing_of_this_name"),
+    ],
+    ids=["a step before the tests fails", "a test cannot be imported", "no test is chosen"],
+)
+def test_a_run_that_ends_for_another_reason_refuses_the_build(
+    tests: str, target: str, arguments: str, tmp_path: Path
+) -> None:
+    ended = build(tmp_path, tests, target, arguments)
+    assert ended.returncode != 0
+    assert "the next step" not in ended.stdout
+
+
+def test_a_quiet_build_tells_nothing(tmp_path: Path) -> None:
+    ended = build(tmp_path, "def test_good(): pass\n")
+    assert ended.returncode == 0
+    assert ended.stdout.splitlines()[-1] == "the next step"
