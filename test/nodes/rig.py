@@ -14,7 +14,7 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
 import rclpy
 import warm_start
@@ -110,7 +110,7 @@ class RigProcesses(ProcessGroup):
 
     def launch(self, process: bringup.Process, output: IO[bytes] | None) -> subprocess.Popen[bytes]:
         if warm_start.is_possible(process):
-            return cast("subprocess.Popen[bytes]", warm_start.HELPER.start(process, output))
+            return warm_start.launch(process, output)
         return super().launch(process, output)
 
 

@@ -23,23 +23,32 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib import import_module
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from remote_inference.deployment import bringup
 from remote_inference.deployment.end_with_parent import PR_SET_PDEATHSIG
 from remote_inference.nodes.start import MODULES, start
 
+STARTER = "remote_inference.nodes.start"
+
 # What a node reads while it is imported, or the loader before it runs.
-READ_EARLY = ("LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONPATH")
+READ_EARLY = ("LD_PRELOAD", "LD_LIBRARY_PATH")
 EARLY = {name: os.environ.get(name) for name in READ_EARLY}
 MESSAGE_BYTES = 1 << 20
 POLL_S = 0.01
+ANSWER_S = 120.0  # the first answer comes after the imports
 
 
 def is_possible(process: bringup.Process) -> bool:
     """Return whether a process may be a fork: a node of this package whose environment is read late."""
     environment = {**os.environ, **process.environment}
-    return not process.words and {name: environment.get(name) for name in READ_EARLY} == EARLY
+    early = {name: environment.get(name) for name in READ_EARLY}
+    return STARTER in process.command() and early == EARLY
+
+
+def launch(process: bringup.Process, output: IO[bytes] | None) -> subprocess.Popen[bytes]:
+    """Start a process as a fork. It must be possible."""
+    return cast("subprocess.Popen[bytes]", HELPER.start(process, output))
 
 
 class Forked:
@@ -85,7 +94,7 @@ class Helper:
     def start(self, process: bringup.Process, output: IO[bytes] | None) -> Forked:
         command = process.command()
         request = {
-            "arguments": command[command.index("remote_inference.nodes.start") :],
+            "arguments": command[command.index(STARTER) :],
             "environment": {**os.environ, **process.environment},
             "folder": os.getcwd(),
         }
@@ -98,7 +107,9 @@ class Helper:
             if self._socket is None:
                 self._socket = self._launch()
             socket.send_fds(self._socket, [content], [output] if output is not None else [])
-            return json.loads(self._socket.recv(MESSAGE_BYTES))
+            answer = self._socket.recv(MESSAGE_BYTES)
+        assert answer, "the process that forks nodes has ended"
+        return json.loads(answer)
 
     def _launch(self) -> socket.socket:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -111,6 +122,7 @@ class Helper:
             start_new_session=True,
         )
         theirs.close()
+        ours.settimeout(ANSWER_S)
         atexit.register(_end, ours, process)
         return ours
 
@@ -127,6 +139,8 @@ def serve(connection: socket.socket) -> int:
     """Fork on request until the client is gone; return the exit code, in a fork that of its node."""
     for module in MODULES.values():
         import_module(module)
+    with suppress(ImportError):
+        import_module("torch")  # of the servers that need it, which takes them two seconds
     gc.collect()
     gc.freeze()  # otherwise the first collection in a fork copies all these pages
     running: set[int] = set()
@@ -171,7 +185,8 @@ def _become(request: Mapping[str, Any], output: int) -> int:
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["environment"])
-    sys.path[0] = os.getcwd()  # as `python -m` has it
+    added = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[:1] = [os.getcwd(), *filter(None, added)]  # as `python -m` has it
     sys.argv = list(request["arguments"])
     return start(sys.argv[1])
 
