@@ -23,6 +23,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from typing import IO, Any, cast
 
 from remote_inference.deployment import bringup
@@ -43,7 +44,13 @@ def is_possible(process: bringup.Process) -> bool:
     """Return whether a process may be a fork: a node of this package whose environment is read late."""
     environment = {**os.environ, **process.environment}
     early = {name: environment.get(name) for name in READ_EARLY}
-    return STARTER in process.command() and early == EARLY
+    return STARTER in process.command() and early == EARLY and not _is_customized(environment)
+
+
+def _is_customized(environment: Mapping[str, str]) -> bool:
+    """Return whether Python would begin with a module of the test's."""
+    folders = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
+    return any(Path(folder, "sitecustomize.py").exists() for folder in folders)
 
 
 def launch(process: bringup.Process, output: IO[bytes] | None) -> subprocess.Popen[bytes]:
