@@ -13,8 +13,11 @@ from textwrap import dedent
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 from waiting import wait_until
 
+from remote_inference.cli.parser import make_parser
+from remote_inference.errors import UserError
 from remote_inference.weights import WeightSender
 from remote_inference.weights.header import Applied, Refused
 from remote_inference.weights.live import LiveWeights
@@ -130,8 +133,21 @@ def test_a_rollback_that_nobody_serves_any_more_is_cancelled(tmp_path: Path) -> 
     served = Served(tmp_path)
     back = served.weights.ask_for_rollback()
     served.weights.close()
-    with pytest.raises(CancelledError):
-        back.result(DEADLINE_S)
+    for asked in (back, served.weights.ask_for_rollback()):  # before the end, and after it
+        with pytest.raises(CancelledError):
+            asked.result(DEADLINE_S)
+
+
+def test_weights_that_are_pushed_and_not_served_in_time_are_not_called_refused(
+    served: Served, tmp_path: Path
+) -> None:
+    served.sender.close()
+    pushed = tmp_path / "pushed.safetensors"
+    save_file({"w": np.ones(1000, np.float32)}, pushed)
+    words = ["weights", "push", str(pushed), "--socket", str(served.path), "--timeout", "0.5"]
+    arguments = make_parser().parse_args(words)
+    with pytest.raises(UserError, match=r"weights\.socket: .* s; it may still be served$"):
+        arguments.run(arguments)  # nobody applies what has come
 
 
 def test_a_trainer_goes_on_above_the_version_that_is_served(served: Served) -> None:

@@ -94,6 +94,33 @@ def test_a_slow_server_delays_nobody_and_gets_there(served, make_sender):
     assert bits_of(slow.served) == bits_of(fast.served) == bits_of(model)
 
 
+def test_a_wait_that_ends_before_the_server_has_answered_says_so_and_nothing_of_the_sync_before(
+    served, make_sender
+):
+    model, server = make_model(KINDS), served()
+    sender = make_sender(model)
+    sender.init_sender({"a": server.connect})
+    assert sender.wait(DEADLINE_S)["a"].is_current
+    server.applies.clear()
+    change(model, 0.01, 2)
+    sender.sync(2)
+    for timeout_s in (0.0, 0.01):
+        late = sender.wait(timeout_s)["a"]
+        assert (late.is_current, late.reason) == (False, Reason.TRANSPORT)
+        assert late.text == f"not served within {timeout_s:g} s"
+    server.applies.set()
+    assert sender.wait(DEADLINE_S)["a"].is_current
+
+
+def test_a_link_that_is_not_made_in_time_says_how_long_that_was(make_sender):
+    def connect() -> Link:
+        raise TimeoutError("/server: no service within 9 s")
+
+    with pytest.raises(WeightsError, match=r"^a: /server: no service within 9 s$") as caught:
+        make_sender(make_model(KINDS)).init_sender({"a": connect})
+    assert caught.value.reason is Reason.TRANSPORT
+
+
 def test_a_server_that_joins_late_gets_everything(served, make_sender):
     model, first, late = make_model(KINDS), served(), served(5)
     sender = make_sender(model)

@@ -92,7 +92,7 @@ class Trainer:
         self._sender.sync(version)
         status = self._sender.wait(_ANSWER_S)[SERVER]
         if not status.is_current:
-            raise UserError(f"trainer: version {version} is not served: {status.text}")
+            raise UserError(f"version {version} is not served: {status.text}")
         learner = self._learner
         update = Update(
             time_s=time.time(),

@@ -72,7 +72,11 @@ class RosLink:
             self._open(link_id, end_s)
             self._is_open = True
             self._link.greet(max(end_s - time.monotonic(), 0.0))
-        except (TimeoutError, LinkClosedError):
+        except TimeoutError as error:
+            self.close()
+            found = str(error) or "no answer on the link that it has opened"
+            raise TimeoutError(f"{self._server}: {found} within {timeout_s:g} s") from error
+        except LinkClosedError:
             self.close()
             raise
 
@@ -123,7 +127,7 @@ class RosLink:
         Asks again when no answer comes: one is lost where the server has not discovered this client yet.
         """
         while not self._client.service_is_ready():
-            self._wait(end_s)
+            self._wait(end_s, f"no service {OPEN_SERVICE}")
         request = OpenWeightsLink.Request(
             protocol=PROTOCOL, link_id=link_id, trainer=self._node.get_fully_qualified_name()
         )
@@ -133,15 +137,15 @@ class RosLink:
             if time.monotonic() >= again_s:
                 asked.append(self._client.call_async(request))
                 again_s = time.monotonic() + _RETRY_S
-            self._wait(end_s)
+            self._wait(end_s, f"no answer from {OPEN_SERVICE}")
         (response, *_) = answers
         assert response is not None  # it is done
         if not response.accepted:
             raise LinkClosedError(f"{self._server}: {response.message}")
 
-    def _wait(self, end_s: float) -> None:
+    def _wait(self, end_s: float, found: str) -> None:
         if time.monotonic() >= end_s:
-            raise TimeoutError
+            raise TimeoutError(found)
         self._ends.wait(_POLL_S)
 
     def _spin(self) -> None:

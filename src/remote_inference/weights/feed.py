@@ -60,12 +60,12 @@ class Feed:
     def greet(self) -> Welcome:
         """Return what the server serves. Raises WeightsError when it refuses or cannot be reached."""
         try:
-            self._link = self._link or self._connect()
+            self._link = self._link or self._make_link()
             self._link.send(pack_frame(Kind.HELLO, self._sender), self._answer_s)
             welcome = read_welcome(self._await(Kind.WELCOME, 0))
         except TimeoutError as error:
             self._drop_link()
-            raise WeightsError(Reason.TRANSPORT, f"{self.name}: no answer in {self._answer_s:g} s") from error
+            raise WeightsError(Reason.TRANSPORT, self._silence) from error
         except LinkClosedError:
             self._drop_link()
             raise
@@ -90,6 +90,11 @@ class Feed:
             return self._changed.wait_for(
                 lambda: self._reached == self._wanted, max(end_s - time.monotonic(), 0.0)
             )
+
+    def late_status(self, waited_s: float) -> ReceiverStatus:
+        """Return the status for who has waited in vain: until then it may be that of the sync before."""
+        text = f"not served within {waited_s:g} s"
+        return replace(self.status, is_current=False, reason=Reason.TRANSPORT, text=text)
 
     def close(self, timeout_s: float) -> None:
         """Let the server take another trainer, and end."""
@@ -119,7 +124,7 @@ class Feed:
         except (WeightsError, TimeoutError) as error:
             is_refusal = isinstance(error, _RefusedError)
             reason = error.reason if isinstance(error, WeightsError) else Reason.TRANSPORT
-            text = str(error) or f"{self.name}: no answer in {self._answer_s:g} s"
+            text = self._silence if isinstance(error, TimeoutError) else str(error)
             self.status = replace(self.status, is_current=False, reason=reason, text=text)
             self._position, self._wants_all = None, is_refusal
             if not is_refusal:
@@ -185,6 +190,16 @@ class Feed:
             refused = read_refused(frame)
             if refused.version in {0, version}:
                 raise _RefusedError(refused.reason, f"{self.name}: {refused.text}")
+
+    @property
+    def _silence(self) -> str:
+        return f"{self.name}: no answer in {self._answer_s:g} s"
+
+    def _make_link(self) -> Link:
+        try:
+            return self._connect()
+        except TimeoutError as error:  # it has waited for a time of its own, and names it
+            raise LinkClosedError(f"{self.name}: {str(error) or 'no link in time'}") from error
 
     def _require_link(self) -> Link:
         if self._link is None:

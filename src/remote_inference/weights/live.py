@@ -75,7 +75,8 @@ class LiveWeights:
         self._applied: Counter[str] = Counter()
         self._apply_s = 0.0
         self._rollbacks: list[Future[int]] = []
-        self._lock = threading.Lock()  # of _rollbacks
+        self._is_closed = False
+        self._lock = threading.Lock()  # of these two
         self._pump = ReceiverPump(self._receiver, *(listener.accept for listener in listeners))
 
     def apply(self) -> int:
@@ -85,10 +86,16 @@ class LiveWeights:
         return self._receiver.apply()
 
     def ask_for_rollback(self) -> Future[int]:
-        """Let the next `apply` serve the version before again. Gives that version, or WeightsError."""
+        """Let the next `apply` serve the version before again. Gives that version, or WeightsError.
+
+        Cancelled when there is no next one.
+        """
         asked: Future[int] = Future()
         with self._lock:
-            self._rollbacks.append(asked)
+            if not self._is_closed:
+                self._rollbacks.append(asked)
+                return asked
+        asked.cancel()
         return asked
 
     @property
@@ -108,7 +115,7 @@ class LiveWeights:
         self._pump.close()
         self._close_listeners()
         with self._lock:
-            asked, self._rollbacks = self._rollbacks, []
+            asked, self._rollbacks, self._is_closed = self._rollbacks, [], True
         for future in asked:
             future.cancel()
 

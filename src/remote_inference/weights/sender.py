@@ -74,11 +74,16 @@ class WeightSender:
         return built
 
     def wait(self, timeout_s: float) -> Mapping[str, ReceiverStatus]:
-        """Wait until each server has the newest weights or has failed; return what they have by then."""
+        """Wait until each server has the newest weights or has failed; return what they have by then.
+
+        One that is still busy at the end may serve them later: its reason is TRANSPORT.
+        """
         end_s = time.monotonic() + timeout_s
-        for feed in self._feeds.values():
-            feed.wait(end_s)
-        return self.statuses
+        statuses = {}
+        for name, feed in self._feeds.items():
+            in_time = feed.wait(end_s)
+            statuses[name] = feed.status if in_time else feed.late_status(timeout_s)
+        return statuses
 
     @property
     def version(self) -> int:

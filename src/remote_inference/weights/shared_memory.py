@@ -164,12 +164,13 @@ def connect(path: Path, timeout_s: float) -> SharedMemoryLink:
     connection.settimeout(timeout_s)
     try:
         connection.connect(str(path))
+        return SharedMemoryLink(connection, timeout_s)
+    except TimeoutError as error:
+        connection.close()
+        raise TimeoutError(f"{path}: no answer in {timeout_s:g} s") from error
     except OSError as error:
         connection.close()
-        if isinstance(error, TimeoutError):
-            raise
         raise LinkClosedError(f"{path}: nobody listens: {error.strerror or error}") from error
-    return SharedMemoryLink(connection, timeout_s)
 
 
 def make_pair() -> tuple[SharedMemoryLink, SharedMemoryLink]:

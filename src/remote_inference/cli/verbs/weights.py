@@ -92,7 +92,7 @@ def _describe(status: Any) -> str:
 
 
 def _push(arguments: argparse.Namespace) -> int:
-    from remote_inference.weights import SenderConfig, WeightSender  # noqa: PLC0415
+    from remote_inference.weights import Reason, SenderConfig, WeightSender  # noqa: PLC0415
 
     tensors, connect = _read(arguments.file), _find_way(arguments)
     sender = WeightSender(lambda: tensors, SenderConfig(answer_s=arguments.timeout))
@@ -101,8 +101,10 @@ def _push(arguments: argparse.Namespace) -> int:
         status = sender.wait(arguments.timeout)["server"]
     finally:
         sender.close()
+    where = arguments.socket or arguments.server
+    if status.reason is Reason.TRANSPORT:
+        raise UserError(f"{where}: {status.text}; it may still be served")
     if not status.is_current:
-        where = arguments.socket or arguments.server
         print(f"remote-inference weights: {where} refused: {status.text}", file=sys.stderr)
         return EXIT_REFUSED
     if arguments.json:
