@@ -18,17 +18,18 @@ from remote_inference.core.contract_sections import COMPRESSED_IMAGE, IMAGE, JOI
 from remote_inference.core.drafts.running_robot import CommandTopic, ImageTopic, JointTopic, RobotView
 from remote_inference.core.drafts.urdf import Urdf, parse_urdf
 from remote_inference.core.exchange import in_namespace
-from remote_inference.nodes.graph import full_name
+from remote_inference.nodes.graph import UNKNOWN_NODE, full_name
 from remote_inference.nodes.operator_client import OperatorClient, OperatorError
 from remote_inference.wire.message_types import message_class
 from remote_inference.wire.qos import LATCHED_QOS, SENSOR_QOS
 
 OWN_NAME = "contract_verb"
-LISTEN_S = 2.0  # at least, so that every driver of a topic is heard
+LISTEN_S = 2.0  # at least, and since the last topic became known: others of its node may follow
 POLL_S = 0.1
 DESCRIPTION_TOPIC = "robot_description"
 DESCRIPTION_TYPE = "std_msgs/msg/String"
-LISTENERS = ("remote_inference", "command_watchdog", "bag_recorder", "rosbag2_recorder")  # no controllers
+LISTENERS = ("remote_inference", "command_watchdog", "bag_recorder", "rosbag2_recorder")
+NO_CONTROLLERS = (OWN_NAME, UNKNOWN_NODE, *LISTENERS)
 CONTROLLER_PARAMETERS = ("joints", "interface_name")  # of ros2_control's controllers
 TRAJECTORY = "trajectory_msgs/msg/JointTrajectory"
 
@@ -73,23 +74,24 @@ class _Probe:
         self._descriptions: dict[str, str] = {}
         self._unheard: set[str] = set()  # topics without a message yet
         self._subscriptions: dict[str, Any] = {}
+        self._known: set[str] = set()  # topics that are listened to, and those of commands
+        self._known_s = time.monotonic()  # since then no other
         self._remarks: list[str] = []
 
     def listen(self, *, reads_description: bool) -> None:
-        """Listen until every published topic was heard, or for the whole timeout."""
-        begin_s = time.monotonic()
-        elapsed_s = 0.0
-        while elapsed_s < LISTEN_S or self._unheard or not self._has_positions():
+        """Listen until every published topic was heard and no other appears, or for the whole timeout."""
+        begin_s = now_s = time.monotonic()
+        end_s = begin_s + max(self._timeout_s, LISTEN_S)
+        while now_s < end_s and not self._has_heard_all(now_s):
             self._subscribe(reads_description=reads_description)
+            self._note_new_topics()
             self._ros.spin(POLL_S)
             self._leave_heard_images()
-            elapsed_s = time.monotonic() - begin_s
-            if elapsed_s > max(self._timeout_s, LISTEN_S):
-                break
+            now_s = time.monotonic()
         if not self._has_positions():
             raise OperatorError(
                 f"no JointState with names and positions in {self._namespace or '/'} within "
-                f"{self._timeout_s:g} s, expected a driver or joint_state_broadcaster that publishes one"
+                f"{now_s - begin_s:.1f} s, expected a driver or joint_state_broadcaster that publishes one"
             )
 
     def view(self, urdf: Urdf | None) -> RobotView:
@@ -104,6 +106,15 @@ class _Probe:
             topic = max(self._descriptions, key=len)  # the robot's own goes before that of the root
             urdf = parse_urdf(self._descriptions[topic], topic)
         return RobotView(joints, images, self._find_commands(), urdf, self._remarks)
+
+    def _has_heard_all(self, now_s: float) -> bool:
+        return now_s - self._known_s >= LISTEN_S and not self._unheard and self._has_positions()
+
+    def _note_new_topics(self) -> None:
+        known = {*self._subscriptions, *self._find_takers()}
+        if known - self._known:
+            self._known_s = time.monotonic()
+        self._known |= known
 
     def _has_positions(self) -> bool:
         return any(heard.names for heard in self._joints.values())
@@ -170,18 +181,23 @@ class _Probe:
 
     def _find_commands(self) -> list[CommandTopic]:
         commands = []
-        for topic, type_name in sorted(self._topics().items()):
+        for topic, (type_name, nodes) in sorted(self._find_takers().items()):
+            names, kind = self._ask_controller(nodes[0])
+            kind = "position" if type_name == TRAJECTORY else kind
+            commands.append(CommandTopic(self._relative(topic), type_name, names, kind))
+        return commands
+
+    def _find_takers(self) -> dict[str, tuple[str, list[str]]]:
+        """Return the type of each topic that nodes take commands from, and these nodes."""
+        takers = {}
+        for topic, type_name in self._topics().items():
             if type_name not in COMMAND_INTERFACES.names or topic in self._joints:
                 continue
-            takers = self._ros.node.get_subscriptions_info_by_topic(topic)
-            nodes = sorted(
-                {full_name(info) for info in takers if info.node_name not in (OWN_NAME, *LISTENERS)}
-            )
+            infos = self._ros.node.get_subscriptions_info_by_topic(topic)
+            nodes = sorted({full_name(info) for info in infos if info.node_name not in NO_CONTROLLERS})
             if nodes:
-                names, kind = self._ask_controller(nodes[0])
-                kind = "position" if type_name == TRAJECTORY else kind
-                commands.append(CommandTopic(self._relative(topic), type_name, names, kind))
-        return commands
+                takers[topic] = (type_name, nodes)
+        return takers
 
     def _ask_controller(self, node: str) -> tuple[tuple[str, ...], str]:
         """Return a controller's joints and its interface, as its parameters say; empty where they do not."""

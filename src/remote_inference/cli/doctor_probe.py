@@ -28,7 +28,8 @@ from remote_inference.wire.qos import SENSOR_QOS
 
 OWN_NAME = "doctor_verb"
 CONNECT_TIMEOUT_S = 2.0
-LISTEN_S = 2.0
+LISTEN_S = 2.0  # for the rates
+QUIET_S = 1.0  # without a new topic, before they are measured
 TCP_PROTOCOLS = ("tcp", "tls")
 
 
@@ -50,7 +51,7 @@ def examine(timeout_s: float, contract: Contract | None, namespace: str) -> Iter
         yield from _examine_graph(ros, watch)
         if contract is not None:
             unused = doctor.find_unused_topics(contract, watch.servers)
-            topics = _observe_topics(ros, contract, namespace)
+            topics = _observe_topics(ros, contract, namespace, timeout_s)
             yield from doctor.judge_contract(contract, namespace, topics, unused)
             yield from judge_inputs(contract, namespace, topics)
 
@@ -80,28 +81,49 @@ def _examine_graph(ros: OperatorClient, watch: FleetWatch) -> Iterator[Finding]:
     yield from doctor.judge_robots(watch.robots)
 
 
-def _observe_topics(ros: OperatorClient, contract: Contract, namespace: str) -> dict[str, TopicFacts]:
+def _observe_topics(
+    ros: OperatorClient, contract: Contract, namespace: str, timeout_s: float
+) -> dict[str, TopicFacts]:
+    """Return what the contract's topics show, once each that is published was heard, or after a time."""
     arrivals: dict[str, list[float]] = {}
-    listened = {source.topic: source.type for source in contract.operator_inputs.values()}
+    inputs = contract.operator_inputs.values()
+    listened = {source.topic: source.type for source in inputs}
+    may_rest = {in_namespace(namespace, source.topic) for source in inputs if source.silent_s is None}
     for topic, type_name in (listened | contract.sensor_types).items():
         name = in_namespace(namespace, topic)
         arrivals[name] = []
         take = partial(_keep_arrival, arrivals[name])
         with suppress(WireError):  # a type that is not installed is heard by nobody
             ros.node.create_subscription(message_class(type_name), name, take, SENSOR_QOS, raw=True)
-    ros.spin(1.0)  # until the publishers know the subscriptions
+    commands = [in_namespace(namespace, sink.topic) for sink in contract.commands]
+    seen: set[str] = set()
+    seen_s = time.monotonic()  # since then no other topic
+
+    def is_heard() -> bool:
+        nonlocal seen, seen_s
+        published = {name for name in arrivals if ros.node.count_publishers(name)}
+        found = published | {name for name in commands if ros.node.count_subscribers(name)}
+        if found - seen:
+            seen, seen_s = seen | found, time.monotonic()
+        return all(arrivals[name] for name in published - may_rest) and time.monotonic() - seen_s >= QUIET_S
+
+    ros.spin_until(is_heard, timeout_s)  # a driver that is discovered late is no slow one
     begun_s = time.monotonic()
     ros.spin(LISTEN_S)
-    names = [*arrivals, *(in_namespace(namespace, sink.topic) for sink in contract.commands)]
+    listened_s = time.monotonic() - begun_s
     known = dict(ros.node.get_topic_names_and_types())
-    return {name: _facts(ros, name, known.get(name, ()), arrivals.get(name, []), begun_s) for name in names}
+    heard = {name: sum(arrival > begun_s for arrival in times) for name, times in arrivals.items()}
+    return {
+        name: _facts(ros, name, known.get(name, ()), heard.get(name, 0) / listened_s)
+        for name in (*arrivals, *commands)
+    }
 
 
 def _keep_arrival(arrivals: list[float], _: bytes) -> None:
     arrivals.append(time.monotonic())
 
 
-def _facts(ros: OperatorClient, name: str, types: Any, arrivals: list[float], begun_s: float) -> TopicFacts:
+def _facts(ros: OperatorClient, name: str, types: Any, rate_hz: float) -> TopicFacts:
     publishers = ros.node.get_publishers_info_by_topic(name)
     subscribers = [
         info for info in ros.node.get_subscriptions_info_by_topic(name) if info.node_name != OWN_NAME
@@ -113,7 +135,7 @@ def _facts(ros: OperatorClient, name: str, types: Any, arrivals: list[float], be
         publishers=_names(publishers),
         subscribers=_names(subscribers),
         latched_subscribers=_names(latched),
-        rate_hz=sum(arrival > begun_s for arrival in arrivals) / LISTEN_S,
+        rate_hz=rate_hz,
     )
 
 
