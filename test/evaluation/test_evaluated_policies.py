@@ -5,7 +5,10 @@
 from __future__ import annotations
 
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -142,6 +145,14 @@ def test_a_policy_that_hangs_is_an_error_in_time(tmp_path: Path) -> None:
     policy = ManifestPolicy("pull", manifest, 1, answer_s=0.2)
     with pytest.raises(PolicyError, match=r"pull: it has not answered for 0\.2 s"):
         policy.begin(0).answer(SEEN, 0)
+
+
+def test_the_calls_of_other_episodes_are_not_counted_against_a_call(tmp_path: Path) -> None:
+    policy = open_drawer_policy(tmp_path, "told_policy:load")
+    with ThreadPoolExecutor(6) as pool:
+        asked = [pool.submit(policy.call, partial(time.sleep, 0.5), 2.0) for _ in range(6)]
+        assert [one.result(30.0) for one in asked] == [None] * 6
+    policy.close()
 
 
 def test_a_missing_path_is_named() -> None:

@@ -27,6 +27,7 @@ from remote_inference.rollouts import (
     RolloutError,
     RolloutPool,
     Sampling,
+    blocking_pool,
 )
 from remote_inference.rollouts import pool as pool_module
 
@@ -343,3 +344,22 @@ def test_a_group_takes_hardly_longer_than_one_rollout() -> None:
             return time.monotonic() - begin_s
 
     assert play(8) < 3 * play(1)
+
+
+def test_a_loop_that_is_stuck_at_the_end_is_told_and_its_thread_ends_when_it_can(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(blocking_pool, "JOIN_S", 0.05)
+    freed = threading.Event()
+    pool = BlockingRolloutPool(Drawers(1).transport, 1)
+    pool._start()
+    thread, loop = pool._thread, pool._loop
+    assert thread is not None
+    assert loop is not None
+    loop.call_soon_threadsafe(freed.wait, WAIT_S)
+    with pytest.raises(RolloutError, match=r"loop is stuck: no end within 0\.05 s"):
+        pool._stop()
+    freed.set()
+    thread.join(WAIT_S)
+    assert not thread.is_alive()
+    loop.close()

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
+import threading
 import time
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
@@ -31,7 +32,7 @@ from remote_inference.rollouts import (
     ros_transport,
 )
 from remote_inference.rollouts.ros_transport import Patience, RosTransport
-from remote_inference.srv import TouchSlot
+from remote_inference.srv import LeaseEnvironments, TouchSlot
 
 WAIT_S = 60.0
 PATIENT = Patience(repeat_s=0.05, silent_s=30.0)
@@ -204,6 +205,33 @@ def test_a_pool_that_is_not_there_is_told() -> None:
         services.is_there = False
         with pytest.raises(EnvError, match=r"/pool/lease_environments: found no such service within 2 s"):
             play(transport, 1)
+
+
+def test_a_pool_that_is_known_late_has_its_whole_time_for_the_answer() -> None:
+    silent_s = 2.0
+
+    class Late(LossyPool):
+        def is_ready(self, service: str) -> bool:
+            was_there, self.is_there = self.is_there, True
+            if not was_there:
+                time.sleep(0.6 * silent_s)  # until discovery is so far
+            return was_there
+
+        def send(self, service: str, request: Any, take: Any) -> Any:
+            threading.Timer(0.6 * silent_s, super().send, (service, request, take)).start()
+            return lambda: None
+
+    async def work(services: Late) -> None:
+        services.is_there = False
+        calls = ros_transport.PoolCalls(services, Patience(repeat_s=WAIT_S, silent_s=silent_s))
+        request = LeaseEnvironments.Request(lease_id="a" * 32, holder="trainer", count=1)
+        assert (await calls.ask("lease_environments", request)).success
+
+    services = Late(Drawers(1).pool)
+    try:
+        run(work(services))
+    finally:
+        services.close()
 
 
 def test_a_touch_that_takes_longer_than_a_pool_may_be_silent_is_waited_for() -> None:

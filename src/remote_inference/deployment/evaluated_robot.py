@@ -48,6 +48,8 @@ START_S = 300.0  # until a simulator or a robot that does not come up is one
 RESET_S = 60.0  # until a simulator that does not begin an episode is one
 SESSION_S = 60.0  # until a robot that has lost its session, and finds no other, is one
 CALL_S = 5.0
+HEAR_S = 30.0  # until a robot is one whose topics are not heard: a busy machine discovers them late
+LATE_CHUNK_S = 1.0  # after an episode, until its server is one that has sent no chunk
 OUTCOME_PERIOD_S = 0.1
 SIMULATOR = "environment"  # the node's name
 # Sections of a manifest that open ports, write files or take updates.
@@ -117,6 +119,7 @@ def _running(plan: RobotPlan, namespace: str, server: _Server, folder: Path) -> 
         )
         robot = EvaluatedRobot(plan, spec, server.name, operator)
         operator.wait_for_robot(START_S)
+        robot.wait_until_heard(HEAR_S)
         yield robot
 
 
@@ -134,6 +137,16 @@ class EvaluatedRobot:
         operator.subscribe(ExecutedAction, EXECUTED_TOPIC, self._ticks.append, EXECUTED_QOS)
         operator.subscribe(ActionChunk, CHUNK_TOPIC, self._chunks.append, CHUNK_LISTENER_QOS)
 
+    def wait_until_heard(self, timeout_s: float) -> None:
+        """Wait until robot and server publish to this operator, too. Raises OperatorError."""
+        operator = self._operator
+        operator.wait_for(
+            lambda: bool(self._ticks and operator.node.count_publishers(CHUNK_TOPIC)),
+            f"{EXECUTED_TOPIC} and a publisher of {CHUNK_TOPIC}",
+            timeout_s,
+            operator.watch,
+        )
+
     def play(self, key: EpisodeKey) -> EpisodeResult:
         """Play an episode. Raises EnvError or RobotLostError."""
         with _losing():
@@ -143,9 +156,9 @@ class EvaluatedRobot:
             self._chunks.clear()
             episode_id = self._operator.begin_episode(key.seed, key.condition.task, RESET_S)
             outcome = self._await_end(session_id)
-            chunks = [chunk for chunk in self._chunks if chunk.episode_id == episode_id]
             if not outcome.success:
-                self._require_server(session_id, chunks)
+                self._require_server(session_id, episode_id)
+            chunks = self._chunks_of(episode_id)
             ticks = [tick for tick in self._ticks if tick.episode_id == episode_id]
             return self._result(key, outcome, ticks, chunks)
 
@@ -164,14 +177,17 @@ class EvaluatedRobot:
             if outcome.ended or outcome.elapsed_s >= self._limit_s:
                 return outcome
 
-    def _require_server(self, session_id: str, chunks: Sequence[ActionChunk]) -> None:
+    def _chunks_of(self, episode_id: int) -> list[ActionChunk]:
+        return [chunk for chunk in self._chunks if chunk.episode_id == episode_id]
+
+    def _require_server(self, session_id: str, episode_id: int) -> None:
         """Raise OperatorError when it was the server that failed: the robot notices only after a while."""
         status = self._operator.call(
             GetStatus, f"{self._server}/get_status", GetStatus.Request(), CALL_S
         ).status
         if session_id not in status.sessions:
             raise OperatorError(f"server {self._server} has ended the robot's session")
-        if not chunks:
+        if not self._operator.spin_until(lambda: bool(self._chunks_of(episode_id)), LATE_CHUNK_S):
             raise OperatorError(f"server {self._server} has sent no chunk")
 
     def _result(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import TimeoutError as FutureTimeoutError
+from concurrent.futures import wait
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -53,6 +53,7 @@ class ManifestPolicy:
         """name: for errors. answer_s: how long one chunk may take. Raises PolicyError or DocumentError."""
         self._name, self._manifest, self._answer_s = name, manifest, answer_s
         self._calls = Touches()
+        self._moved_s = time.monotonic()  # when a call last began or ended
         threading.Thread(target=self._calls.serve, name=f"policy_{name}", daemon=True).start()
         try:
             self._policy: Policy = self.call(partial(load_policy, manifest.model), LOAD_S)
@@ -83,14 +84,27 @@ class ManifestPolicy:
             self._calls.close()
 
     def call(self, call: Callable[[], Result], timeout_s: float) -> Result:
-        """Return what a call on the policy's thread returns. Raises PolicyError when it takes too long."""
-        future = self._calls.submit(call)
-        try:
-            return future.result(timeout_s)
-        except FutureTimeoutError as error:
-            if future.done():  # the policy itself has raised it
-                raise
-            raise PolicyError(f"{self._name}: it has not answered for {timeout_s:g} s") from error
+        """Return what a call on the policy's thread returns.
+
+        timeout_s: of a call since its begin; those of other threads before it have their own. Raises
+        PolicyError when one takes too long.
+        """
+
+        def run() -> Result:
+            self._moved_s = time.monotonic()
+            try:
+                return call()
+            finally:
+                self._moved_s = time.monotonic()
+
+        asked_s = time.monotonic()
+        future = self._calls.submit(run)
+        while not future.done():
+            left_s = max(asked_s, self._moved_s) + timeout_s - time.monotonic()
+            if left_s <= 0:
+                raise PolicyError(f"{self._name}: it has not answered for {timeout_s:g} s")
+            wait([future], left_s)
+        return future.result()
 
     def answer(self, processors: Processors, observation: PolicyObservation) -> PolicyAnswer:
         return self.call(lambda: self._answer(processors, observation), self._answer_s)

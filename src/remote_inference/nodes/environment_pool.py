@@ -93,7 +93,10 @@ class EnvironmentPool(Node):
             whole.result()
         except LeaseError as error:
             raise StartupError(str(error)) from error
-        self._pool.release(lease_id).result(CLOSE_S)
+        released = self._pool.release(lease_id)
+        if not wait([released], CLOSE_S).done:
+            raise StartupError(f"{self._pool.describe_load()}: not free again within {CLOSE_S:g} s")
+        released.result()
 
     def _serve(self, kind: Any, name: str, take: Callable[[Any, Callable[[Any], None]], None]) -> None:
         create_later_service(self, kind, f"~/{name}", lambda request, answer: take(request, answer.give))

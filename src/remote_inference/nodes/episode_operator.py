@@ -4,15 +4,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
+from rcl_interfaces.srv import GetParameters
 from rclpy.client import Client
 from std_srvs.srv import Trigger
 
 from remote_inference.core.environment import EnvError
 from remote_inference.msg import ClientState
-from remote_inference.nodes.operator_client import OperatorClient, OperatorError
+from remote_inference.nodes.operator_client import ROBOT_NODE, OperatorClient, OperatorError
 from remote_inference.srv import GetOutcome, ResetEnvironment, StartEpisode
 from remote_inference.wire.qos import LATCHED_QOS, STATE_TOPIC
 
@@ -31,6 +33,7 @@ class EpisodeOperator(OperatorClient):
         """
         super().__init__(name, namespace)
         self.watch = watch
+        self._simulator = simulator
         self.state: ClientState | None = None  # newest
         self.subscribe(ClientState, STATE_TOPIC, self._on_state, LATCHED_QOS)
         node = self.node
@@ -56,6 +59,8 @@ class EpisodeOperator(OperatorClient):
             self.watch,
         )
         self.wait_for_session(timeout_s)
+        for name in (ROBOT_NODE, self._simulator):
+            self._meet(name, timeout_s)
 
     def wait_for_session(self, timeout_s: float) -> None:
         """Wait until the robot has a session."""
@@ -84,6 +89,18 @@ class EpisodeOperator(OperatorClient):
     def outcome(self) -> GetOutcome.Response:
         """Return the episode's outcome so far."""
         return self.ask(self._read_outcome, GetOutcome.Request(), CALL_TIMEOUT_S, watch=self.watch)
+
+    def _meet(self, name: str, timeout_s: float) -> None:
+        """Wait until a node answers what only reads: one that does not know us yet loses its answers."""
+        end_s = time.monotonic() + timeout_s
+        while True:
+            self.watch()
+            try:
+                self.call(GetParameters, f"{name}/get_parameters", GetParameters.Request(), CALL_TIMEOUT_S)
+                return
+            except OperatorError:
+                if time.monotonic() >= end_s:
+                    raise
 
     def _on_state(self, state: ClientState) -> None:
         self.state = state

@@ -8,6 +8,7 @@ costs its episode; the next one waits until the server is there again.
 
 from __future__ import annotations
 
+import math
 import secrets
 import threading
 import time
@@ -42,8 +43,8 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 8.0  # between two attempts to open a sess
 class Patience:
     """How long a server is waited for [s].
 
-    call_s: for the answer to a service. answer_s: for a chunk. return_s: for a server that no session has
-    heard, before each episode that asks it is given up.
+    call_s: for the answer to a service. answer_s: for a chunk. return_s: for a server that opens no session,
+    whether it is silent or full, since the first attempt that failed; then each episode has one attempt.
     """
 
     call_s: float = 10.0
@@ -83,7 +84,7 @@ class ServerPolicy:
         self.accepts_weight_updates = accepts_weight_updates
         self.patience = PATIENCE
         self.aborted = threading.Event()
-        self.heard_s = time.monotonic()  # when a session last got an answer
+        self.missed_s = math.inf  # when a session could first not be opened, since one last got an answer
         self._of_thread: dict[int, _Slot] = {}
         namespace = f"/evaluation_{secrets.token_hex(4)}"
         self._slots: list[_Slot] = []
@@ -186,7 +187,8 @@ class _Slot:
         except WireError as error:
             self._is_open = False
             raise ServerLostError(f"server {policy.server}: {error}") from error
-        policy.heard_s = time.monotonic()
+        answer_s = time.monotonic() - begin_s
+        policy.missed_s = math.inf
         if chunk.status is ChunkStatus.DRAINING:
             self._is_open = False
             raise ServerLostError(f"server {policy.server}: it is draining: {chunk.message}")
@@ -195,7 +197,7 @@ class _Slot:
             problem = find_chunk_problem(policy.spec, chunk.model, chunk.robot)
         if problem:
             raise PolicyError(f"server {policy.server}: {problem}")
-        return PolicyAnswer(chunk.model, chunk.robot, chunk.policy_version, policy.heard_s - begin_s)
+        return PolicyAnswer(chunk.model, chunk.robot, chunk.policy_version, answer_s)
 
     def _write(self, observation: PolicyObservation, is_begin: bool) -> Observation:
         request = Request(
@@ -243,7 +245,9 @@ class _Slot:
         policy = self._policy
         self._watch()
         is_final = isinstance(error, SessionRefusedError) and not error.is_passing
-        if is_final or time.monotonic() - policy.heard_s > policy.patience.return_s:
+        now_s = time.monotonic()
+        missed_s = policy.missed_s = min(policy.missed_s, now_s)
+        if is_final or now_s - missed_s >= policy.patience.return_s:
             raise ServerLostError(str(error)) from error
 
     def _open(self, task: str) -> None:
@@ -267,7 +271,7 @@ class _Slot:
                 f"server {policy.server}: found policy version {found}, expected {expected} as at the begin"
             )
         self._is_open = True
-        policy.heard_s = time.monotonic()
+        policy.missed_s = math.inf
 
 
 def _sense(step: PastStep) -> SensedStep:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -108,11 +109,15 @@ class BlockingRolloutPool:
         thread, self._thread = self._thread, None
         if loop is None or thread is None:
             return
-        asyncio.run_coroutine_threadsafe(_cancel_others(), loop).result(JOIN_S)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(JOIN_S)
-        if not thread.is_alive():
-            loop.close()
+        try:
+            asyncio.run_coroutine_threadsafe(_cancel_others(), loop).result(JOIN_S)
+        except FutureTimeoutError:
+            raise RolloutError(f"rollouts: the pool's loop is stuck: no end within {JOIN_S:g} s") from None
+        finally:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join(JOIN_S)
+            if not thread.is_alive():
+                loop.close()
 
 
 async def _cancel_others() -> None:

@@ -65,8 +65,9 @@ class PoolServices(Protocol):
 class Patience:
     """How long a pool is waited for [s].
 
-    repeat_s: until a request that nobody answers is sent again. silent_s: until a pool that says nothing is
-    given up. longest_s: until a call is given up that the pool calls pending; its own limits are far lower.
+    repeat_s: until a request that nobody answers is sent again. silent_s: until a service that is not known
+    is given up, and from the first request on a pool that says nothing. longest_s: until a call is given up
+    that the pool calls pending; its own limits are far lower.
     """
 
     repeat_s: float = 1.5
@@ -215,14 +216,16 @@ class PoolCalls:
         end_s = loop.time() + self._patience.silent_s
         sent: list[Callable[[], None]] = []
         try:
-            while (left_s := end_s - loop.time()) > 0:
+            while loop.time() < end_s:
                 wait_s = POLL_S
                 if self._services.is_ready(service):
-                    if sent:
+                    if not sent:
+                        end_s = loop.time() + self._patience.silent_s  # the answer has a time of its own
+                    else:
                         self._services.warn(f"{self._services.pool}/{service}: no answer, asked again")
                     sent.append(self._services.send(service, request, partial(_hand_over, loop, answered)))
                     wait_s = self._patience.repeat_s
-                await asyncio.wait({answered}, timeout=min(wait_s, left_s))
+                await asyncio.wait({answered}, timeout=min(wait_s, end_s - loop.time()))
                 if answered.done():
                     return answered.result()
             await asyncio.sleep(0)  # where others kept the loop, an answer may have come meanwhile
