@@ -97,20 +97,25 @@ class _Run:
         """play: runs the episode of a seed. seed: of the first."""
         self._play, self._seed = play, seed
         self._folder, self._attempts, self._tell = folder, attempts, tell
-        self.began_s = time.time()
+        self._start_clock()
         self._is_learning = False
 
     @property
     def since_s(self) -> float:
         """Since the trainer was started, or else since the run began."""
-        return time.time() - self.began_s
+        return time.monotonic() - self._origin_s
 
     def begin_learning(self) -> None:
-        passed_s, self.began_s, self._is_learning = self.since_s, time.time(), True
+        passed_s, self._is_learning = self.since_s, True
+        self._start_clock()
         self._attempts[:] = [
             Attempt(attempt.begin_s - passed_s, attempt.end_s - passed_s, attempt.episode)
             for attempt in self._attempts
         ]
+
+    def _start_clock(self) -> None:
+        self.began_s = time.time()  # for the trainer's log, whose times are Unix times
+        self._origin_s = time.monotonic()  # of the same moment: nobody sets this clock while it learns
 
     def take_one(self) -> None:
         begin_s = self.since_s

@@ -21,6 +21,7 @@ from remote_inference.deployment.process_group import ProcessGroup
 from remote_inference.environments.belt_arm import EPISODE_LIMIT_S
 from remote_inference.environments.belt_arm.strategies import STRATEGIES
 from remote_inference.nodes.episode_operator import EpisodeOperator
+from remote_inference.nodes.operator_client import OperatorError
 from remote_inference.paths import share_path
 
 NAMESPACE = "/belt_arm_1"
@@ -111,6 +112,8 @@ def run_episode(
         group.check()
         tell(Progress(before, _state_name(operator)))
         outcome = operator.outcome()
+        if outcome.message:  # the arm stands still, and so does its clock
+            raise OperatorError(f"belt_arm: {outcome.message}")
         if outcome.success or outcome.elapsed_s >= EPISODE_LIMIT_S:
             metrics = dict(zip(outcome.metric_names, outcome.metric_values, strict=True))
             success_s = metrics.get("success_s")
