@@ -10,8 +10,7 @@ import itertools
 import logging
 import threading
 from collections.abc import Mapping
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeoutError
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
@@ -66,13 +65,14 @@ class FrontDoor:
         self._started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
         self._thread = threading.Thread(target=self._run, name="openpi", daemon=True)
         self._thread.start()
+        wait([self._started], START_TIMEOUT_S)
+        if self._started.cancel():  # then the thread does not keep a port that it opens later
+            raise GatewayError(f"openpi: {section.host} has not opened in {START_TIMEOUT_S:g} s")
         try:
             self._loop, self._stop = self._started.result(START_TIMEOUT_S)
         except OSError as error:
             found = f"{section.host}:{section.port} ({error.strerror or error})"
             raise GatewayError(f"openpi: found {found}, expected a free port of this machine") from error
-        except FutureTimeoutError as error:
-            raise GatewayError(f"openpi: {section.host} has not opened in {START_TIMEOUT_S:g} s") from error
 
     def close(self) -> bool:
         """End all connections with code 1001, and free the port; return False when that takes too long."""
@@ -87,9 +87,11 @@ class FrontDoor:
         try:
             asyncio.run(self._serve())
         except Exception as error:
+            if self._started.cancelled():
+                return  # it was given up, which has been told
             if self._started.done():  # a server without its front door would look healthy
                 self._host.fail(error)
-            else:
+            elif self._started.set_running_or_notify_cancel():
                 self._started.set_exception(error)
 
     async def _serve(self) -> None:
@@ -108,8 +110,9 @@ class FrontDoor:
             server_header=None,
             logger=_SILENT,
         ):
-            self._started.set_result((asyncio.get_running_loop(), stop))
-            await stop.wait()
+            if self._started.set_running_or_notify_cancel():
+                self._started.set_result((asyncio.get_running_loop(), stop))
+                await stop.wait()
 
     def _check(self, connection: ServerConnection, request: Request) -> Response | None:
         """Answer or refuse a handshake, or let it pass with None."""

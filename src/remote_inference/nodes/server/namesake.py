@@ -11,7 +11,7 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 
 from remote_inference.msg import ServerStatus
-from remote_inference.nodes.graph import identify_endpoints
+from remote_inference.nodes.graph import UNKNOWN_NODE, full_name
 from remote_inference.nodes.runtime import is_stopping
 from remote_inference.wire.qos import LATCHED_QOS
 
@@ -49,8 +49,12 @@ def find_namesake(node: Node) -> str:
     try:
         while not is_stopping():
             executor.spin_once(timeout_sec=POLL_S)
-            publishers = identify_endpoints(lookout.get_publishers_info_by_topic(topic))
-            listed = any(publisher == name for publisher, _ in publishers)
+            publishers = lookout.get_publishers_info_by_topic(topic)
+            # One whose node is not known yet may be of our name: it is waited for, and heard.
+            listed = any(
+                publisher.node_name == UNKNOWN_NODE or full_name(publisher) == name
+                for publisher in publishers
+            )
             if time.monotonic() - begin_s >= (GHOST_S if listed else DISCOVERY_S):
                 return heard[-1] if listed and heard else ""
         return ""

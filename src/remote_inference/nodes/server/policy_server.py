@@ -165,15 +165,19 @@ class PolicyServer(LifecycleNode):
         if self._state_machine.current_state[1] == "active":
             self.trigger_deactivate()
         self.get_logger().info(f"draining: {len(self._registry)} sessions")
-        now_s = time.monotonic()
+        begin_s = now_s = time.monotonic()
         end_s, quiet_s = now_s + DRAIN_TIMEOUT_S, now_s + DRAIN_QUIET_S
         while now_s < min(end_s, quiet_s) and serving.alive and len(self._registry):
             spin_once(self, DRAIN_POLL_S)
             now_s = time.monotonic()
             if not serving.idle:
                 quiet_s = now_s + DRAIN_QUIET_S
-        if not serving.idle:
-            self.get_logger().error(f"draining: gave up after {DRAIN_TIMEOUT_S:g} s with requests unanswered")
+        if not serving.idle and len(self._registry):  # without a session nobody waits for an answer
+            cause = "" if serving.alive else ": the inference thread has ended"
+            waited_s = now_s - begin_s
+            self.get_logger().error(
+                f"draining: gave up after {waited_s:.1f} s with requests unanswered{cause}"
+            )
 
     def _refuse_to_configure(self, reason: str) -> TransitionCallbackReturn:
         self._unload()
