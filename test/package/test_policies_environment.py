@@ -18,6 +18,7 @@ VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 WORKS = f'exec "{sys.executable}" "$@"'
 SHIM = f"echo 'pyenv: python{VERSION}: command not found' >&2; exit 127"
 TIMEOUT_S = 60.0
+INSTALL_TIMEOUT_S = 300.0
 
 
 def write_program(file: Path, text: str) -> Path:
@@ -119,7 +120,7 @@ def test_the_environment_is_installed_again_when_requirements_change_and_not_whe
             timeout=TIMEOUT_S,
         )
         assert done.returncode == 0, done.stderr
-        installs = "pip install" in done.stdout
+        installs = "cached_environment.sh" in done.stdout
         (stamp,) = re.findall(r"^touch (\S+)", done.stdout, re.MULTILINE) if installs else [""]
         return stamp
 
@@ -131,3 +132,50 @@ def test_the_environment_is_installed_again_when_requirements_change_and_not_whe
     with (tmp_path / "requirements" / "jazzy.txt").open("a") as file:
         file.write("# another line\n")
     assert find_install() not in {"", str(stamp.relative_to(tmp_path))}
+
+
+def make_environment(folder: Path, cache: Path, requirements: Path, name: str) -> str:
+    """Make an environment as a build does; return what it says."""
+    done = subprocess.run(
+        [ROOT / "tools" / "cached_environment.sh", folder, sys.executable, requirements, name],
+        env={**os.environ, "XDG_CACHE_HOME": str(cache)},
+        capture_output=True,
+        text=True,
+        timeout=INSTALL_TIMEOUT_S,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def packages_of(folder: Path) -> Path:
+    (packages,) = (folder / "lib").glob("python*/site-packages")
+    return packages
+
+
+def test_packages_are_installed_once_for_all_checkouts_and_a_checkout_s_own_stay_there(
+    tmp_path: Path,
+) -> None:
+    requirements = tmp_path / "requirements.txt"
+    requirements.write_text("# nothing: an environment has pip\n")
+    cache, first, second = tmp_path / "cache", tmp_path / "one_checkout", tmp_path / "another"
+    assert "installing" in make_environment(first, cache, requirements, "policies-1")
+    (packages_of(first) / "own.py").write_text("OWN = 1\n")
+    assert "installing" not in make_environment(second, cache, requirements, "policies-1")
+    for module in (packages_of(folder) / "pip" / "__init__.py" for folder in (first, second)):
+        assert module.samefile(packages_of(cache / "remote_inference" / "policies-1") / "pip" / "__init__.py")
+    assert not (packages_of(second) / "own.py").exists()
+    for command in (["python", "-m", "pip"], ["pip"]):  # a script names the Python that runs it
+        program, *words = command
+        told = subprocess.run(
+            [second / "bin" / program, *words, "--version"], capture_output=True, text=True, timeout=TIMEOUT_S
+        )
+        assert str(second) in told.stdout, told.stderr
+    assert "installing" in make_environment(second, cache, requirements, "policies-2")
+
+
+def test_an_environment_that_was_not_finished_is_made_again(tmp_path: Path) -> None:
+    requirements = tmp_path / "requirements.txt"
+    requirements.write_text("")
+    (tmp_path / "remote_inference" / "policies-1" / "bin").mkdir(parents=True)
+    assert "installing" in make_environment(tmp_path / "checkout", tmp_path, requirements, "policies-1")
+    assert packages_of(tmp_path / "checkout").is_dir()
