@@ -13,12 +13,14 @@ after each. The exit code is 1 when a test has failed.
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
+import signal
 import statistics
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
@@ -32,6 +34,7 @@ RUNS = 8
 JOBS = 3
 BUSY_PROCESSES = 2
 RUN_TIMEOUT_S = 3600.0
+END_TIMEOUT_S = 60.0
 FLAKY = "flaky: "  # in a build's log, see tools/build_tests.sh
 SHOWN_SLOW = 20
 
@@ -56,6 +59,7 @@ def main() -> int:
         return 0
     arguments.out.mkdir(parents=True, exist_ok=True)
     records: Records = {}
+    failed = 0
     with busy_processes(arguments.busy):
         for number in range(arguments.runs):
             for distro in arguments.distro or DISTROS:
@@ -114,12 +118,30 @@ def run(chosen: Sequence[str], distro: str, jobs: int, report: Path) -> bool:
     arguments = f"ARGS={shlex.join(chosen)} {options}"
     command = ["make", "test", f"DISTRO={distro}", f"JOBS={jobs}", arguments]
     log = report.with_suffix(".log")
-    with log.open("w") as output:
-        subprocess.run(command, cwd=ROOT, stdout=output, stderr=output, timeout=RUN_TIMEOUT_S, check=False)
+    with (
+        log.open("w") as output,
+        subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output, start_new_session=True) as made,
+    ):
+        try:
+            made.wait(RUN_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            print(f"{shlex.join(command)} has not ended after {RUN_TIMEOUT_S:g} s", file=sys.stderr)
+        finally:
+            end_all(made)
     if not report.exists():
         print(f"{shlex.join(command)} wrote no report: see {log}", file=sys.stderr)
         return False
     return True
+
+
+def end_all(made: subprocess.Popen[bytes]) -> None:
+    """End a program and what it has started, as a Ctrl-C does; nothing of it runs beside the next run."""
+    for number, patience_s in ((signal.SIGINT, END_TIMEOUT_S), (signal.SIGKILL, None)):
+        if made.poll() is not None:
+            return
+        os.killpg(made.pid, number)
+        with suppress(subprocess.TimeoutExpired):
+            made.wait(patience_s)
 
 
 def add(records: Records, distro: str, report: str) -> None:

@@ -4,7 +4,12 @@
 
 from __future__ import annotations
 
-from hunt_flakes import Records, add, find_flaky, to_page
+import subprocess
+
+import hunt_flakes
+import pytest
+from hunt_flakes import Records, add, end_all, find_flaky, to_page
+from waiting import read_line
 
 REPORT = """<testsuites><testsuite>
 <testcase classname="test.nodes.test_arm" name="test_streams" time="{time}">{outcome}</testcase>
@@ -43,3 +48,15 @@ def test_the_page_shows_what_failed_and_why() -> None:
 def test_the_flaky_tests_of_a_build_are_found_in_its_log() -> None:
     log = ["4 passed", "flaky: test/nodes/test_arm.py::test_streams[a b]", "make: a flaky: line"]
     assert list(find_flaky(log)) == ["test/nodes/test_arm.py::test_streams[a b]"]
+
+
+@pytest.mark.parametrize("trap", ["", "trap '' INT;"])
+def test_a_run_that_hangs_is_ended_with_all_that_it_started(
+    trap: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hunt_flakes, "END_TIMEOUT_S", 0.5)
+    command = ["bash", "-c", f"{trap} sleep 600 & echo started; wait"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as run:
+        assert read_line(run) == b"started\n"
+        end_all(run)
+        assert read_line(run) == b"", "nothing holds its output open"
