@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 from capacity_robots import SERVER, Fleet, Record
 from numpy.typing import NDArray
-from request_cycle_rig import Case, Echo, Pinger
+from request_cycle_rig import START_TIMEOUT_S, Case, Echo, Pinger
 from typing_extensions import Self
 
 from remote_inference.deployment import bringup
@@ -62,8 +62,11 @@ def serving(folder: Path, manifest: Path) -> Iterator[tuple[int, Pinger]]:
         server = group.start(bringup.server(manifest, name=SERVER[1:]))
         pinger = Pinger(CASE)
         try:
+            end_s = time.monotonic() + START_TIMEOUT_S
             while pinger.measure() is None:
                 group.check()
+                if time.monotonic() > end_s:
+                    raise SystemExit(f"the echo's answer: not within {START_TIMEOUT_S:g} s")
             yield server.pid, pinger
         finally:
             pinger.close()
@@ -74,9 +77,9 @@ def run_window(fleet: Fleet, server_pid: int, seconds: float) -> tuple[list[Reco
     start_s = time.monotonic()
     begin_s, end_s = start_s + SETTLE_S, start_s + SETTLE_S + seconds
     fleet.ask(start_s, begin_s, end_s)
-    time.sleep(begin_s - time.monotonic())
+    time.sleep(max(0.0, begin_s - time.monotonic()))
     before = Usage.of(server_pid)
-    time.sleep(end_s - time.monotonic())
+    time.sleep(max(0.0, end_s - time.monotonic()))
     return fleet.records(), before, Usage.of(server_pid)
 
 

@@ -136,7 +136,10 @@ def run(millions: float, asked: argparse.Namespace) -> None:
     )
     trainer = WeightSender(lambda: model, config)
     trainer.init_sender({"server": connect})
+    begin_s = time.monotonic()
     while receiver.apply() != 1:
+        if time.monotonic() - begin_s > DEADLINE_S:
+            raise SystemExit(f"the first version did not come: {trainer.statuses}")
         time.sleep(0.001)
     trainer.wait(DEADLINE_S)
     version = 1

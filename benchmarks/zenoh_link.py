@@ -16,7 +16,7 @@ from typing import Any
 
 sys.path.extend(str(Path(__file__).parents[1] / folder) for folder in ("test", "test/transport"))
 
-from request_path import observation, request_path
+from request_path import RequestPath, observation, request_path
 
 SLOW = {"delay_s": 0.025, "bandwidth_bps": 10e6}
 LINKS: dict[str, dict[str, float]] = {
@@ -48,6 +48,10 @@ def request_cycle(requests: int) -> None:
             )
 
 
+def count_lost(path: RequestPath, requests: int) -> int:
+    return sum(at + 1 not in path.chunks for at in range(requests))
+
+
 def loss(requests: int) -> None:
     print("\n| wait_before_drop | max, fragments | load | lost | longest put |\n|---|---|---|---|---|")
     for wait_us, fragments_us in WAITS_US:
@@ -65,8 +69,9 @@ def loss(requests: int) -> None:
                     put_s = time.monotonic()
                     path.publish(serialized)
                     longest_s = max(longest_s, time.monotonic() - put_s)
-                time.sleep(2.0)  # messages on their way arrive
-                lost = sum(at + 1 not in path.chunks for at in range(requests))
+                end_s = time.monotonic() + TIMEOUT_S  # for messages on their way
+                while (lost := count_lost(path, requests)) and time.monotonic() < end_s:
+                    time.sleep(0.01)
             print(
                 f"| {wait_us / 1e3:g} ms | {fragments_us / 1e3:g} ms | {size // 1000} KB at {rate_hz:g} Hz "
                 f"| {lost} of {requests} | {1e3 * longest_s:.1f} ms |",
