@@ -1,9 +1,11 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Waiting for a condition, which every kind of test does."""
+"""Waiting for a condition or for another process's word, which every kind of test does."""
 
 from __future__ import annotations
 
+import subprocess
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -18,3 +20,14 @@ def wait_until(condition: Callable[[], Any], what: str, deadline_s: float = DEAD
     while not condition():
         assert time.monotonic() < end_s, f"not within {deadline_s:g} s: {what}"
         time.sleep(POLL_S)
+
+
+def read_line(process: subprocess.Popen[Any], deadline_s: float = DEADLINE_S) -> Any:
+    """Return a process's next line, or an empty one when it ends; at the deadline it is killed."""
+    assert process.stdout is not None
+    killer = threading.Timer(deadline_s, process.kill)
+    killer.start()
+    try:
+        return process.stdout.readline()
+    finally:
+        killer.cancel()

@@ -136,12 +136,16 @@ class Arm(Rig):
 
     def stop_controller(self) -> None:
         """End the subscription to the commands; return when the robot's node has noticed."""
+        before = self._count_warnings()  # it may have warned while it started
         self._executor.create_task(self._end_controller)
-        log = self.folder / "logs" / "remote_inference.log"
-        self.wait_for(lambda: "no controller subscribes" in log.read_text(), "the node's warning")
+        self.wait_for(lambda: self._count_warnings() > before, "the node's warning")
 
     def start_controller(self) -> None:
         self._executor.create_task(self._return_controller)
+
+    def _count_warnings(self) -> int:
+        log = self.folder / "logs" / "remote_inference.log"
+        return log.read_text().count("no controller subscribes")
 
     def _end_controller(self) -> None:
         self.node.destroy_subscription(self._controller)

@@ -97,6 +97,8 @@ def test_a_lost_answer_is_asked_for_again(streaming: Arm, scripted: ScriptedServ
     fault.ends()
     fault.wait_for_recovery()
     assert fault.longest_gap_s < GAP_S
+    told = len(streaming.states)  # of the last one lost, too: three states span more than request_timeout_s
+    streaming.wait_for(lambda: len(streaming.states) > told + 2, "newer states")
     assert count(streaming, "request_timeouts") == before
 
 

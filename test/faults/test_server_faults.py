@@ -13,7 +13,7 @@ from fault import Fault
 from faulty_server import PolicyFault
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
-from rig import write_manifest
+from rig import DEADLINE_S, write_manifest
 from scripted_server import ScriptedServer
 
 from remote_inference.deployment import bringup
@@ -22,7 +22,6 @@ from remote_inference.srv import GetStatus, OpenSession
 from remote_inference.wire.qos import LATCHED_QOS, STATE_TOPIC
 
 OUTAGE_S = 30.0
-NEWCOMER_S = 4.0
 WRONG_ANSWER_FIRST_MS = 200.0  # added to the right server's answers
 
 
@@ -58,7 +57,7 @@ def test_a_server_that_returns_ends_the_pause(arm: Arm, fault: Fault) -> None:
     arm.start_arm(reconnect_initial_backoff_s=60.0, reconnect_max_backoff_s=60.0)
     fault.begins()
     arm.server.send_signal(signal.SIGINT)  # the robot is told, asks again at once, and begins to wait
-    arm.server.wait(10)
+    arm.server.wait(DEADLINE_S)
     arm.wait_until_held()
     arm.start_arm_server()
     fault.ends()
@@ -90,7 +89,7 @@ def test_a_frozen_server_is_used_again_when_it_thaws(streaming: Arm, fault: Faul
 def test_a_clean_restart_with_the_same_policy_is_accepted(streaming: Arm, fault: Fault) -> None:
     fault.begins()
     streaming.server.send_signal(signal.SIGINT)
-    streaming.server.wait(10)
+    streaming.server.wait(DEADLINE_S)
     streaming.start_arm_server()
     fault.ends()
     fault.wait_for_recovery()
@@ -100,7 +99,7 @@ def test_a_clean_restart_with_the_same_policy_is_accepted(streaming: Arm, fault:
 def test_another_policy_stops_the_robot(streaming: Arm, fault: Fault) -> None:
     fault.begins()
     streaming.server.send_signal(signal.SIGINT)
-    streaming.server.wait(10)
+    streaming.server.wait(DEADLINE_S)
     streaming.start_arm_server(revision="2")
     fault.ends()
     fault.wait_for_death()
@@ -112,7 +111,7 @@ def test_another_policy_is_accepted_where_the_robot_allows_it(arm: Arm, fault: F
     arm.start_arm(accept_new_policy=True)
     fault.begins()
     arm.server.send_signal(signal.SIGINT)
-    arm.server.wait(10)
+    arm.server.wait(DEADLINE_S)
     arm.start_arm_server(revision="2")
     fault.ends()
     fault.wait_for_recovery()
@@ -125,7 +124,7 @@ def test_another_action_order_stops_the_robot(arm: Arm, fault: Fault) -> None:
     arm.start_arm(accept_new_policy=True)
     fault.begins()
     arm.server.send_signal(signal.SIGINT)
-    arm.server.wait(10)
+    arm.server.wait(DEADLINE_S)
     arm.start_arm_server(action_names=list(reversed(NAMES)))
     fault.ends()
     fault.wait_for_death()
@@ -222,7 +221,10 @@ def test_a_server_that_hears_nothing_is_asked_again(arm: Arm, scripted: Scripted
 
 @pytest.mark.fault("a stranger opens a session under the robot's name")
 def test_another_process_of_the_robot_s_name_does_not_get_its_session(streaming: Arm, fault: Fault) -> None:
-    streaming.wait_for_commands(60)  # by then the server has looked up the publishers
+    statuses: list[ServerStatus] = []
+    streaming.subscribe(ServerStatus, "/policy_server/status", statuses.append, LATCHED_QOS)
+    # Before each new one the server looks up the publishers; the first one may be an old one.
+    streaming.wait_for(lambda: len(statuses) > 2, "two more statuses of the server")
     fault.begins()
     stray = open_session(streaming, "/policy_server", client="/stranger")
     assert (stray.accepted, stray.rejection) == (False, "name")
@@ -236,6 +238,7 @@ def test_another_process_of_the_robot_s_name_does_not_get_its_session(streaming:
 def test_a_newcomer_with_the_robot_s_name_disturbs_nothing(streaming: Arm, fault: Fault) -> None:
     fault.begins()
     streaming.has_namesake = True
+    states = len(streaming.states)
     newcomer = streaming.group.start(
         bringup.robot(
             write_arm_contract(streaming.folder, streaming.record.max_following_error),
@@ -245,10 +248,12 @@ def test_a_newcomer_with_the_robot_s_name_disturbs_nothing(streaming: Arm, fault
     )
     topic = streaming.node.resolve_topic_name(STATE_TOPIC)
     streaming.wait_for(lambda: streaming.node.count_publishers(topic) == 2, "the newcomer")
-    time.sleep(NEWCOMER_S)  # time in which the newcomer could do harm
+    log = streaming.folder / "logs" / "remote_inference.log"
+    streaming.wait_for(lambda: "waiting until it is gone" in log.read_text(), "the newcomer has noticed")
+    streaming.wait_for_commands(60)  # meanwhile the newcomer could do harm
     assert newcomer.poll() is None
     fault.ends()
     fault.wait_for_recovery()
     assert fault.longest_gap_s < GAP_S
     assert fault.trail() == ["STREAMING"]
-    assert "CONNECTING" in {state.state_name for state in streaming.states[-5:]}  # the newcomer's
+    streaming.wait_for_state("CONNECTING", states)  # the newcomer's

@@ -147,12 +147,18 @@ def test_a_node_that_pauses_or_ends_in_order_is_left_alone(watched: WatchedArm) 
     watched.robot.terminate()
     assert watched.robot.wait(DEADLINE_S) == 0
     watched.wait_for_watchdog("DISARMED")
-    assert not watched.received[-1].moves, "the node has sent zeros"
+    wait_until(lambda: not watched.received[-1].moves, "the node has sent zeros")
+    wait_for_reports(watched, 1)  # by then its last commands have arrived
     ended = len(watched.received)
-    reports = len(watched.watchdog_states)
-    watched.wait_for(lambda: len(watched.watchdog_states) > reports + 2, "reports of a second")
+    wait_for_reports(watched, 3)
     assert watched.watchdog_states[-1].trips == 0
     assert len(watched.received) == ended
+
+
+def wait_for_reports(watched: WatchedArm, count: int) -> None:
+    """Wait for `count` more reports of the watchdog, which come every half second."""
+    target = len(watched.watchdog_states) + count
+    watched.wait_for(lambda: len(watched.watchdog_states) >= target, f"{count} reports of the watchdog")
 
 
 @pytest.mark.parametrize("watched", ["velocity"], indirect=True)

@@ -247,25 +247,34 @@ def test_only_its_trainers_send_weights_to_a_server(rig: FleetRig, mode: str, at
 
 
 def test_a_trainer_sends_no_weights_to_a_server_that_is_not_its_own(rig: FleetRig):
-    key = topic("gpu_2/weights")
-    inbox = Inbox(rig.connect("gpu_2")).subscribe(key)
-    session = rig.connect("trainer_1")
+    key, observation = topic("gpu_2/weights"), topic("robot_10/remote_inference/observation")
+    inbox = Inbox(rig.connect("gpu_2")).subscribe(key, observation)
+    own = Inbox(rig.connect("gpu_1")).subscribe(WEIGHTS_1)
+    robot, session = rig.connect("robot_10"), rig.connect("trainer_1")
+    put_until(robot, observation, "ready", inbox)
+    put_until(session, WEIGHTS_1, "ready", own)
     session.put(key, "forged")
-    put_until(session, WEIGHTS_1, "marker", Inbox(rig.connect("gpu_1")).subscribe(WEIGHTS_1))
-    put_until(
-        rig.connect("robot_10"),
-        topic("robot_10/remote_inference/observation"),
-        "ready",
-        inbox.subscribe(topic("robot_10/remote_inference/observation")),
-    )
+    put_until(session, WEIGHTS_1, "marker", own)
+    put_until(robot, observation, "marker", inbox)
     assert not forged(inbox.got)
 
 
-@pytest.mark.parametrize("caller", ["robot_1", "gpu_2"])
-def test_only_its_trainers_open_links_to_a_server(rig: FleetRig, caller: str):
-    Inbox(rig.connect("gpu_1")).serve(LINK_1)
-    assert ask_until(rig.connect("trainer_1"), LINK_1) == ["ok"]
-    assert ask(rig.connect(caller), LINK_1, timeout_s=1.0) == []
+@pytest.mark.parametrize(
+    ("caller", "reader", "marker"),
+    [
+        ("robot_1", "gpu_1", OBSERVATION_1),
+        ("gpu_2", "robot_10", topic("robot_10/remote_inference/chunk")),
+    ],
+)
+def test_only_its_trainers_open_links_to_a_server(rig: FleetRig, caller: str, reader: str, marker: str):
+    server, trainer = Inbox(rig.connect("gpu_1")).serve(LINK_1), rig.connect("trainer_1")
+    session, marked = rig.connect(caller), Inbox(rig.connect(reader)).subscribe(marker)
+    assert ask_until(trainer, LINK_1, "ready") == ["ok"]
+    put_until(session, marker, "ready", marked)
+    assert ask(session, LINK_1, "forged", timeout_s=1.0) == []
+    put_until(session, marker, "marker", marked)
+    ask_until(trainer, LINK_1, "marker")
+    assert not forged(server.got)
 
 
 def test_a_robot_hears_no_weights(rig: FleetRig):
@@ -307,13 +316,17 @@ def test_a_late_spy_gets_no_latched_state(rig: FleetRig):
     latched = advanced_publisher(rig.connect("robot_2"), key)
     latched.put("secret")
     spied, seen = list[str](), list[str]()
-    spy = rig.connect("robot_1")
+    reading = advanced_subscriber(rig.connect("alice"), key, seen)
+    wait_until(lambda: seen == ["secret"], "the operator's copy")
+    server, spy = rig.connect("gpu_1"), rig.connect("robot_1")
+    Inbox(server).serve(OPEN_1)
+    marked = Inbox(spy).subscribe(CHUNK_1)
+    put_until(server, CHUNK_1, "ready", marked)
+    assert ask_until(spy, OPEN_1) == ["ok"]
     spying = advanced_subscriber(spy, key, spied)
     for cache in (key + "/@adv/**", "**/@adv/**"):
         assert ask(spy, cache, timeout_s=1.0, target=zenoh.QueryTarget.ALL) == []
-    reading = advanced_subscriber(rig.connect("alice"), key, seen)
-    wait_until(lambda: seen == ["secret"], "the operator's copy")
-    put_until(rig.connect("gpu_1"), CHUNK_1, "marker", Inbox(spy).subscribe(CHUNK_1))
+    put_until(server, CHUNK_1, "marker", marked)
     assert spied == []
     spying.undeclare()
     reading.undeclare()
@@ -336,6 +349,7 @@ def test_a_robot_cannot_call_services_that_are_not_its_own(rig: FleetRig, mode: 
     Inbox(rig.connect("gpu_1")).serve(OPEN_1)
     attacker, operator = rig.connect("robot_1", mode), rig.connect("alice")
     ask_until(operator, key, "ready")
+    ask_until(attacker, OPEN_1)
     for selector in (key, "**", f"*/{name}/**"):
         attacker.get(selector, payload="forged", timeout=2.0)
     ask_until(attacker, OPEN_1)
@@ -362,10 +376,11 @@ def test_a_robot_s_querier_reaches_no_service_that_is_not_its_own(rig: FleetRig,
 
 def test_a_server_cannot_call_a_robot_s_services(rig: FleetRig):
     victim, server = Inbox(rig.connect("robot_1")).serve(RESET_1), rig.connect("gpu_1")
-    operator = rig.connect("alice")
+    operator, marked = rig.connect("alice"), Inbox(victim.session).subscribe(CHUNK_1)
     ask_until(operator, RESET_1, "ready")
+    put_until(server, CHUNK_1, "ready", marked)
     server.get(RESET_1, payload="forged", timeout=2.0)
-    put_until(server, CHUNK_1, "marker", Inbox(victim.session).subscribe(CHUNK_1))
+    put_until(server, CHUNK_1, "marker", marked)
     ask_until(operator, RESET_1, "marker")
     assert not forged(victim.got)
 

@@ -83,7 +83,7 @@ def test_an_expired_certificate_does_not_connect(own_rig: FleetRig):
 
 def test_a_link_ends_when_its_certificate_expires(own_rig: FleetRig):
     own_rig.start_router()
-    own_rig.reissue("robot_1", own_rig.authority(), now(), 5.0)
+    own_rig.reissue("robot_1", own_rig.authority(), now(), 15.0)  # long enough to connect first
     session = own_rig.connect("robot_1")
     wait_until(lambda: not list(session.info.routers_zid()), "the link's end")
 

@@ -42,7 +42,12 @@ def fill_in(draft: Any, known: Any) -> Any:
 
 
 def test_the_belt_arm_s_contract_loads_after_its_marks_are_filled_in(rig: Rig, tmp_path: Path, capsys):
+    shipped = load_contract(share_path("config", "belt_arm.contract.yaml"))
     rig.group.start(bringup.belt_arm(namespace="/arm"))
+    images = [f"/arm/{camera}/image_raw/compressed" for camera in shipped.images]
+    rig.wait_for(lambda: all(map(rig.node.count_publishers, images)), "both cameras")
+    (sink,) = shipped.commands
+    rig.wait_for(lambda: rig.node.count_subscribers(f"/arm/{sink.topic}"), "the arm's controller")
     out = tmp_path / "arm.contract.yaml"
     assert cli.main(["contract", "suggest", "--namespace", "arm", "--out", str(out), *TIMEOUT]) == 0
     listed = capsys.readouterr().err.splitlines()
@@ -51,7 +56,6 @@ def test_the_belt_arm_s_contract_loads_after_its_marks_are_filled_in(rig: Rig, t
     assert listed
     assert all(line.endswith(mark) for line, mark in zip(refused, listed, strict=True))
 
-    shipped = load_contract(share_path("config", "belt_arm.contract.yaml"))
     known = yaml.safe_load(share_path("config", "belt_arm.contract.yaml").read_text())
     filled = fill_in(yaml.safe_load(out.read_text()), known)
     out.write_text(yaml.safe_dump(filled))

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 from decision_tape import DecisionTape
+from rcl_interfaces.srv import GetParameters
+from rclpy.task import Future
 from rig import Rig, write_contract, write_manifest
 from std_srvs.srv import Trigger
 
@@ -39,11 +41,16 @@ def test_storms_of_pauses_resumes_and_resets_are_replayed(rig: Rig, tmp_path: Pa
         rig.node.create_client(Trigger, f"remote_inference/{name}") for name in ("pause", "resume", "reset")
     ]
     assert all(client.wait_for_service(30.0) for client in clients)
+    rig.call(GetParameters, "remote_inference/get_parameters")  # who answers this client knows those before
     rng = random.Random(0)
+    newest: dict[str, Future] = {}
     for _ in range(20):
         for _ in range(5):  # at once: nobody waits for an answer
-            rng.choice(clients).call_async(Trigger.Request())
+            client = rng.choice(clients)
+            newest[client.srv_name] = client.call_async(Trigger.Request())
         rig.wait_for_executed(3)
+    # A pause must not follow the resume. Of older calls a full queue may have dropped some.
+    rig.wait_for(lambda: all(answer.done() for answer in newest.values()), "answers to the last calls")
     rig.trigger("resume")
     rig.wait_for_commands(20)
     rig.group.stop()

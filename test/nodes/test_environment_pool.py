@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from drawer import PullPolicy
 from rig import RigProcesses
-from waiting import wait_until
+from waiting import read_line, wait_until
 
 from remote_inference.core.environment import EnvError
 from remote_inference.core.leases import LeaseError
@@ -141,14 +141,17 @@ def test_failures_while_slots_connect_leak_none_and_the_first_is_told(drawers: P
 
 def test_a_holder_that_is_killed_frees_its_slots_and_what_runs_there(drawers: Pool) -> None:
     holder = subprocess.Popen([sys.executable, "-c", HOLDER], stdout=subprocess.PIPE, text=True)
-    assert holder.stdout is not None
-    word, *processes = holder.stdout.readline().split()
-    assert (word, len(processes)) == ("held", 2)
+    words = read_line(holder, WAIT_S).split()
+    assert (words[:1], len(words)) == (["held"], 3)
     with pytest.raises(LeaseError, match="0 of 2 are free, 2 held by doomed"):
         lease_and_release(1)
+    wait_until(lambda: "slots: 0 of 2 are free, 2 held by doomed" in drawers.log, "the load is told", WAIT_S)
     holder.kill()
     holder.communicate(timeout=WAIT_S)
-    wait_until(lambda: "doomed has not renewed it for 5 s" in drawers.log, "the lease ends", WAIT_S)
+    ending = "doomed has not renewed it for 5 s"
+    wait_until(lambda: ending in drawers.log, "the lease ends", WAIT_S)
+    freed = "slots: 2 of 2 are free"  # once what runs there has been broken off
+    wait_until(lambda: freed in drawers.log.partition(ending)[2], "both slots are free", WAIT_S)
     assert len(lease_and_release(2)) == 2
 
 

@@ -62,6 +62,12 @@ def write_manifest(
     return path
 
 
+def start_server(rig: Rig, manifest: Path) -> None:
+    """Start the server and wait until it has loaded its policy: an evaluation has less patience."""
+    rig.start_server(manifest)
+    rig.call(GetStatus, f"{SERVER}/get_status")
+
+
 class Playing:
     """An evaluation on a thread of its own; `watch` sees how many episodes have ended."""
 
@@ -112,7 +118,7 @@ def by_policy(results: list[EpisodeResult], policy: str) -> list[dict[str, Any]]
 
 
 def test_a_served_policy_plays_as_the_same_policy_here_bit_for_bit(rig: Rig, tmp_path: Path) -> None:
-    rig.start_server(write_manifest(tmp_path))
+    start_server(rig, write_manifest(tmp_path))
     path = write_evaluation(
         tmp_path,
         policies={**LIVE, **HERE},
@@ -136,13 +142,13 @@ def test_a_server_that_is_killed_costs_its_episodes_and_is_found_again(
     rig: Rig, tmp_path: Path, playing: Callable[..., Playing]
 ) -> None:
     manifest = write_manifest(tmp_path)
-    rig.start_server(manifest)
+    start_server(rig, manifest)
     path = write_evaluation(tmp_path, policies=LIVE, episodes=10, num_envs=2, **SLOW)
     run = playing(path, tmp_path / "out")
     rig.wait_for(lambda: run.ended >= 3, "three episodes")
     rig.server.kill()
     rig.server.wait(DEADLINE_S)
-    rig.start_server(manifest)
+    start_server(rig, manifest)
     tally, results = run.result()
     assert 1 <= tally.troubles["network"] == len(tally.unplayed) <= 2
     assert all(why.startswith("network: ") and SERVER in why for why in tally.unplayed.values())
@@ -159,7 +165,7 @@ def test_a_server_that_is_killed_at_random_moments_costs_no_episode_in_the_end(
     manifest, out, rng = write_manifest(tmp_path), tmp_path / "out", random.Random(7)
     episodes = 6 * KILLS
     path = write_evaluation(tmp_path, policies=LIVE, episodes=episodes, num_envs=2, **SLOW)
-    rig.start_server(manifest)
+    start_server(rig, manifest)
     run = playing(path, out)
     results: list[EpisodeResult] = []
     for _ in range(KILLS):
@@ -168,7 +174,7 @@ def test_a_server_that_is_killed_at_random_moments_costs_no_episode_in_the_end(
         time.sleep(rng.uniform(0.0, 0.2))  # a random moment is what this test is about
         rig.server.kill()
         rig.server.wait(DEADLINE_S)
-        rig.start_server(manifest)
+        start_server(rig, manifest)
         if run.has_ended:
             run.result()
             run = playing(path, out)
@@ -183,7 +189,7 @@ def test_a_server_that_is_killed_at_random_moments_costs_no_episode_in_the_end(
 def test_a_robot_takes_the_place_of_an_episode_which_waits_for_it_to_leave(
     rig: Rig, tmp_path: Path, playing: Callable[..., Playing]
 ) -> None:
-    rig.start_server(write_manifest(tmp_path, max_sessions=1, observation_steps=1))
+    start_server(rig, write_manifest(tmp_path, max_sessions=1, observation_steps=1))
     path = write_evaluation(tmp_path, policies=LIVE, episodes=6, **SLOW)
     run = playing(path, tmp_path / "out")
     rig.wait_for(lambda: run.ended >= 2, "two episodes")
@@ -202,11 +208,11 @@ def test_a_robot_takes_the_place_of_an_episode_which_waits_for_it_to_leave(
 
 
 def test_a_server_of_another_policy_is_refused(rig: Rig, tmp_path: Path) -> None:
-    rig.start_server(write_manifest(tmp_path, fingerprint="remembering-2"))
+    start_server(rig, write_manifest(tmp_path, fingerprint="remembering-2"))
     path = write_evaluation(tmp_path, policies=LIVE, episodes=2)
     assert play(path, tmp_path / "out")[0].played == 2
     rig.group.stop()
-    rig.start_server(write_manifest(tmp_path))
+    start_server(rig, write_manifest(tmp_path))
     path = write_evaluation(tmp_path, policies=LIVE, episodes=3)
     with pytest.raises(ResultsError, match=r"policies\.live: found results of version remembering-2"):
         play(path, tmp_path / "out")
@@ -222,7 +228,7 @@ def test_results_of_other_live_weights_are_of_another_version(weights: int, vers
 
 
 def test_a_server_whose_weights_trainers_may_change_is_refused_on_request(rig: Rig, tmp_path: Path) -> None:
-    rig.start_server(write_manifest(tmp_path, weights={"accept": True, "socket": "weights.socket"}))
+    start_server(rig, write_manifest(tmp_path, weights={"accept": True, "socket": "weights.socket"}))
     path = write_evaluation(tmp_path, policies=LIVE, robot={"accept_weight_updates": False})
     expected = (
         r"policies\.live: server /policy_server: robot\.accept_weight_updates: found false, expected true"
@@ -237,8 +243,7 @@ def test_a_server_that_never_returns_costs_every_episode_left(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(evaluated_server, "PATIENCE", Patience(call_s=5.0, answer_s=2.0, return_s=0.0))
-    rig.start_server(write_manifest(tmp_path))
-    rig.wait_for(lambda: rig.node.count_services(f"{SERVER}/get_status"), "the server")
+    start_server(rig, write_manifest(tmp_path))
     path = write_evaluation(tmp_path, policies=LIVE, episodes=4, num_envs=2, **SLOW)
 
     def kill_after_the_first(key: EpisodeKey, result: EpisodeResult | None, why: str) -> None:
@@ -253,7 +258,7 @@ def test_a_server_that_never_returns_costs_every_episode_left(
 def test_a_server_that_cannot_serve_is_named(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rig.start_server(write_manifest(tmp_path))
+    start_server(rig, write_manifest(tmp_path))
     with pytest.raises(PolicyError, match="num_envs: found 3, expected 2 at most"):
         ServerPolicy(SERVER, Drawer().spec, 3)
     monkeypatch.setattr(evaluated_server, "PATIENCE", Patience(call_s=0.5))
@@ -265,7 +270,7 @@ def test_an_evaluation_that_is_stopped_does_not_wait_for_its_server(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(evaluated_server, "PATIENCE", Patience(answer_s=3 * DEADLINE_S))
-    rig.start_server(write_manifest(tmp_path, observation_steps=1))
+    start_server(rig, write_manifest(tmp_path, observation_steps=1))
     policy = ServerPolicy(SERVER, Drawer().spec, 1)
     seen = PolicyObservation(np.zeros(2, np.float32), {FRONT: np.zeros((4, 6, 3), np.uint8)}, "open")
     episode = policy.begin(0)

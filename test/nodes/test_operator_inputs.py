@@ -58,13 +58,12 @@ def test_a_takeover_from_the_shell(rig: Rig, tmp_path: Path, capsys: pytest.Capt
     assert "the fallback runs until one does" in run(capsys, "takeover")
     leader = rig.node.create_publisher(JointState, "teleop", SENSOR_QOS)
     message = JointState(name=["gripper", *JOINTS], position=[9.0, 0.5, 0.25])
-    rig.publish_until(
-        leader,
-        message,
-        lambda: list(rig.executed[-1].action) == [0.5, 0.25],
-        "the person's command, one step after the other",
-    )
-    assert rig.executed[-1].source == ExecutedAction.HUMAN
+
+    def follows() -> bool:
+        tick = rig.executed[-1]
+        return tick.source == ExecutedAction.HUMAN and list(tick.action) == [0.5, 0.25]
+
+    rig.publish_until(leader, message, follows, "the person's command, one step after the other")
     assert "STREAMING, taken over" in run(capsys, "status")
     assert "released" in run(capsys, "release")
     rig.wait_for(lambda: rig.executed[-1].source == ExecutedAction.CHUNK, "the policy again")

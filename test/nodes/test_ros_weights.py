@@ -19,7 +19,7 @@ import pytest
 from rclpy.node import Node
 from ros_weights import DEADLINE_S, Tensors, change, make_tensors
 from typing_extensions import Self
-from waiting import wait_until
+from waiting import read_line, wait_until
 
 from remote_inference.msg import WeightsFragment
 from remote_inference.nodes.executors import make_executor
@@ -139,7 +139,7 @@ def test_a_server_that_was_killed_gets_everything_when_it_is_back(receiver: Rece
 
 def test_a_trainer_that_is_killed_in_the_middle_frees_its_place_and_changes_nothing(receiver: Receiver):
     dying = run("weights_trainer.py", SERVER, stdout=subprocess.PIPE)
-    assert dying.stdout.readline() == b"in the middle\n"
+    assert read_line(dying, DEADLINE_S) == b"in the middle\n"
     other = Trainer()
     error = other.begin()
     assert error is not None

@@ -116,8 +116,9 @@ def test_a_cold_robot_tells_the_latency_from_its_first_request_on(rig: Rig, tmp_
     requests: list[Observation] = []
     rig.subscribe(Observation, OBSERVATION_TOPIC, requests.append, DEEP_QOS)
     model = {"backend": "chunk_network", "path": "flow"}
-    rig.start_server(write_manifest(tmp_path, model=model, inject_latency_ms=600.0))
     rig.start_robot(write_contract(tmp_path), buffer_time_s=0.4)
+    rig.wait_for(lambda: rig.node.count_publishers(OBSERVATION_TOPIC), "the topic of the first request")
+    rig.start_server(write_manifest(tmp_path, model=model, inject_latency_ms=600.0))
     rig.wait_for(lambda: len(requests) >= 3, "requests")
     assert requests[0].seq_id == 1
     for request in requests:

@@ -192,8 +192,11 @@ def test_requests_are_prepared_and_answered_beside_the_thread_of_the_policy(serv
     assert not [name for name in names_of_threads() if name.startswith(("prepare", "finish"))]
 
 
-def test_the_policy_is_freed_after_the_processors_have_ended(serving_rig: ServingRig) -> None:
+def test_the_policy_is_freed_after_the_processors_have_ended(
+    serving_rig: ServingRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """They may use its device."""
+    monkeypatch.setattr(serving, "POOL_TIMEOUT_S", DEADLINE_S)  # it waits no longer for them
     made, policy = serving_rig.open(max_sessions=2)
     policy.asked.clear()
     policy.may_answer.clear()
@@ -215,6 +218,8 @@ def test_the_policy_is_freed_after_the_processors_have_ended(serving_rig: Servin
     closing.start()
     policy.may_answer.set()
     wait_until(lambda: serving_rig.chunks, "the first one answered", DEADLINE_S)
+    # Next the policy's thread ends those of the processors, and then it frees the policy.
+    wait_until(lambda: "finish_0" not in names_of_threads(), "the end of those that finish", DEADLINE_S)
     assert not policy.closed.is_set()
     may_end.set()
     closing.join(DEADLINE_S)

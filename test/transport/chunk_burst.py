@@ -6,7 +6,8 @@ The server shares one core with other work, as on a busy machine: its sending th
 chunks of a batch must fit into the link's queue meanwhile.
 
 Run as a program it is the server: `chunk_burst.py ROBOTS ROUNDS PERIOD_S BYTES SETTINGS` publishes one chunk
-for each robot, back to back as after a batch, ROUNDS times, and prints the longest put [s].
+for each robot, back to back as after a batch, ROUNDS times, and prints the longest put [s]. It ends with its
+standard input.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from engine import DEADLINE_S, ENVIRONMENT, ROUTER, SESSION, client, endpoints, free_port, opened, process
-from waiting import wait_until
+from waiting import read_line, wait_until
 from zenoh import CongestionControl
 
 WAIT = "transport/link/tx/queue/congestion_control/drop/wait_before_drop"  # us
 CHUNK_BYTES = 3_000  # 50 rows of 7 actions in both spaces
-SETTLE_S = 1.0  # for what is on its way when the last chunk has been put
+QUIET_S = 10.0  # after so long without another chunk, those that have not come are lost
 
 
 @dataclass(frozen=True)
@@ -69,19 +70,31 @@ def burst(
             stack.callback(subscriber.undeclare)
         settings = {"connect/endpoints": endpoints(port), "mode": '"client"', **server}
         arguments = [str(robots), str(rounds), str(period_s), str(chunk_bytes), json.dumps(settings)]
-        ended = subprocess.run(
-            [sys.executable, __file__, *arguments],
-            capture_output=True,
-            text=True,
-            check=True,
-            env=ENVIRONMENT,
-            timeout=DEADLINE_S + rounds * period_s * 10,
-        )
         sent = robots * rounds
-        end_s = time.monotonic() + SETTLE_S
-        while sum(received) < sent and time.monotonic() < end_s:
-            time.sleep(0.01)
-    return Burst(sent, sent - sum(received), float(ended.stdout))
+        with subprocess.Popen(
+            [sys.executable, __file__, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=ENVIRONMENT,
+        ) as sender:
+            try:
+                longest_put_s = float(read_line(sender, DEADLINE_S + rounds * period_s * 10))
+                wait_for_the_rest(received, sent)
+                sender.communicate(timeout=DEADLINE_S)  # ends its input
+                assert sender.returncode == 0
+            finally:
+                sender.kill()
+    return Burst(sent, sent - sum(received), longest_put_s)
+
+
+def wait_for_the_rest(received: Sequence[int], sent: int) -> None:
+    """Wait for all chunks, or until no more of them come."""
+    count, since_s = sum(received), time.monotonic()
+    while count < sent and time.monotonic() - since_s < QUIET_S:
+        time.sleep(0.01)
+        if sum(received) > count:
+            count, since_s = sum(received), time.monotonic()
 
 
 @contextmanager
@@ -113,8 +126,8 @@ def main() -> None:
                 publisher.put(payload)
                 longest_s = max(longest_s, time.monotonic() - begin_s)
             time.sleep(float(period_s))
-        time.sleep(SETTLE_S)  # closing would drop what is queued
-    print(longest_s)
+        print(longest_s, flush=True)
+        sys.stdin.read()  # closing would drop what is queued
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import zenoh
-from waiting import wait_until
+from waiting import read_line, wait_until
 
 CONFIG = Path(__file__).parents[2] / "config" / "zenoh"
 SESSION, ROUTER = CONFIG / "session.json5", CONFIG / "router.json5"
@@ -101,8 +101,7 @@ def process(file: Path, **settings: str) -> Iterator[subprocess.Popen[str]]:
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT
     )
     try:
-        assert started.stdout is not None
-        assert started.stdout.readline() == "open\n"
+        assert read_line(started, DEADLINE_S) == "open\n"
         yield started
     finally:
         started.kill()
