@@ -202,7 +202,15 @@ def test_a_fallback_is_added(add: Add):
         config.check_fallback("effort")
     queue = ActionQueue()
     guard = Guard(contract.actions, contract.period_s)
-    playback = Playback(queue, guard, contract, fallback=config.fallback, max_action_age_ns=20 * PERIOD_NS)
+    playback = Playback(
+        queue,
+        guard,
+        contract,
+        fallback=config.fallback,
+        max_action_age_ns=20 * PERIOD_NS,
+        max_sensor_age_ns=20 * PERIOD_NS,
+        given_up_after_ns=20 * PERIOD_NS,
+    )
     playback.control.change(paused=False)
     assert playback.tick(0).command is None, "before the first action another node may drive the robot"
     rows = np.full((1, len(JOINTS)), 0.1, np.float32)

@@ -5,8 +5,11 @@
 from __future__ import annotations
 
 import pytest
+from builders import make_config, make_contract, ns
+from simulation import World, streaming
 
 from remote_inference.core.robot.heartbeat import Heartbeat
+from remote_inference.core.robot.tick import CommandSource
 from remote_inference.core.watchdog import Phase, WatchdogState
 
 PERIOD_S, TIMEOUT_S = 1 / 30, 0.2
@@ -88,3 +91,22 @@ def test_a_state_that_no_watchdog_has_is_refused_by_value(watched: Heartbeat) ->
     with pytest.raises(ValueError, match="found state 9, expected one of WatchdogState"):
         watched.hear_watchdog(9, 1)
     assert watched.hear_watchdog(WatchdogState.TRIPPED, 1)
+
+
+@pytest.mark.parametrize("fps", [5.0, 30.0, 100.0])
+def test_a_thread_that_may_have_been_given_up_begins_where_the_arm_is_measured_since(fps: float) -> None:
+    """Also one that never heard of a watchdog: it may have been found late."""
+    world = streaming(World(make_config(watchdog_timeout_s=TIMEOUT_S), contract=make_contract(fps=fps)))
+    stuck_ns = ns(TIMEOUT_S) + world.period_ns
+    assert stuck_ns <= ns(Heartbeat(1 / fps, TIMEOUT_S).deadline_s)
+    assert world.engine.play(world.ticks[-1][0] + stuck_ns, ()).source is CommandSource.CHUNK
+    stuck = world.engine.play(world.ticks[-1][0] + 2 * stuck_ns + MS, ())
+    assert stuck.command is None
+
+
+def test_a_robot_that_was_stopped_from_outside_is_paused_and_trusts_no_command_of_before() -> None:
+    world = streaming(World())
+    losses = world.engine.control.word.losses
+    world.engine.take_outside_stop()
+    assert world.engine.paused
+    assert world.engine.control.word.losses == losses + 1

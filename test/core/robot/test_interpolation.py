@@ -44,7 +44,15 @@ class Arm:
         self.max_step = contract.actions.limits["elbow"].max_velocity * contract.period_s
         self.queue = ActionQueue()
         guard = Guard(contract.actions, contract.period_s)
-        self.playback = Playback(self.queue, guard, contract, fallback="hold", max_action_age_ns=MAX_AGE_NS)
+        self.playback = Playback(
+            self.queue,
+            guard,
+            contract,
+            fallback="hold",
+            max_action_age_ns=MAX_AGE_NS,
+            max_sensor_age_ns=MAX_AGE_NS,
+            given_up_after_ns=MAX_AGE_NS,
+        )
         self.playback.control.change(paused=False, measured=np.zeros(2))
         self.now_ns = ns(10)
 

@@ -31,6 +31,7 @@ from remote_inference.core.robot.playback import STOP_TICKS, Playback
 from remote_inference.core.robot.tick import CommandSource
 
 MAX_AGE_NS = ns(3.0)
+AGES = {"max_action_age_ns": MAX_AGE_NS, "max_sensor_age_ns": ns(0.5), "given_up_after_ns": MAX_AGE_NS}
 
 
 class Arm:
@@ -46,9 +47,7 @@ class Arm:
         contract = contract or make_contract(kind)
         self.queue = ActionQueue() if queue is None else queue
         self.guard = Guard(contract.actions, PERIOD_NS / 1e9)
-        self.playback = Playback(
-            self.queue, self.guard, contract, fallback=fallback, max_action_age_ns=MAX_AGE_NS
-        )
+        self.playback = Playback(self.queue, self.guard, contract, fallback=fallback, **AGES)
         self.now_ns = 0
         self.playback.control.change(paused=False)
         self.playback.control.change(measured=np.zeros(2))
@@ -64,9 +63,7 @@ def feed(queue: ActionQueue, rows: np.ndarray, capture_ns: int, mode: MergeMode 
 def test_it_starts_paused():
     queue = ActionQueue()
     guard = Guard(make_contract().actions, PERIOD_NS / 1e9)
-    assert Playback(
-        queue, guard, make_contract(), fallback="hold", max_action_age_ns=MAX_AGE_NS
-    ).control.word.paused
+    assert Playback(queue, guard, make_contract(), fallback="hold", **AGES).control.word.paused
 
 
 def test_a_tick_commands_the_next_action_and_says_where_it_comes_from():

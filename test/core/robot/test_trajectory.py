@@ -30,6 +30,7 @@ from remote_inference.core.robot.playback import STOP_TICKS, Playback
 from remote_inference.core.robot.tick import CommandSource, Tick
 
 MAX_AGE_NS = ns(3.0)
+GIVEN_UP_AFTER_NS = ns(0.25)
 
 
 def make_playback(
@@ -38,16 +39,26 @@ def make_playback(
     types: tuple[str, str] = (JOINT_TRAJECTORY, JOINT_TRAJECTORY),
     fallback: str = "hold",
     ticks_per_row: int = 1,
+    fps: float = FPS,
+    given_up_after_ns: int = GIVEN_UP_AFTER_NS,
 ) -> Playback:
     """Return a playback, unpaused at zero, whose two joints go to controllers of these types."""
-    document = contract_document(fps=FPS / ticks_per_row, ticks_per_row=ticks_per_row)
+    document = contract_document(fps=fps / ticks_per_row, ticks_per_row=ticks_per_row)
     document["commands"] = [
         {"topic": f"{name}/commands", "type": kind, "names": [name]}
         for name, kind in zip(JOINTS, types, strict=True)
     ]
     contract = parse_document(document, Contract, "test.contract.yaml")
     guard = Guard(contract.actions, contract.period_s)
-    playback = Playback(queue, guard, contract, fallback=fallback, max_action_age_ns=MAX_AGE_NS)
+    playback = Playback(
+        queue,
+        guard,
+        contract,
+        fallback=fallback,
+        max_action_age_ns=MAX_AGE_NS,
+        max_sensor_age_ns=ns(0.5),
+        given_up_after_ns=given_up_after_ns,
+    )
     playback.control.change(paused=False)
     playback.control.change(measured=np.zeros(2))
     return playback
@@ -135,7 +146,7 @@ def test_rows_that_the_controller_executed_in_missed_periods_are_left_out():
 def test_points_between_rows_that_the_controller_executed_in_missed_periods_are_left_out():
     queue = ActionQueue()
     feed(queue, make_rows(10, step=0.05))
-    playback = make_playback(queue, ticks_per_row=5)
+    playback = make_playback(queue, ticks_per_row=5, given_up_after_ns=MAX_AGE_NS)
     promised = horizon_of(playback.tick(0))
     assert promised[:, 0] == pytest.approx(0.01 * np.arange(46))
     tick = playback.tick(8 * PERIOD_NS)
@@ -227,6 +238,83 @@ def test_after_a_hiccup_and_a_pause_the_arm_is_held_where_the_controller_brought
     playback.tick(0)
     playback.control.change(paused=True)
     assert playback.tick(4 * PERIOD_NS).command == pytest.approx(make_rows(10)[3])
+
+
+def stalled(*, period_ns: int = PERIOD_NS, **options: float) -> Playback:
+    """Return a playback whose control thread was stuck for a second, after a tick at zero.
+
+    The arm was stopped meanwhile, nobody knows where; the last measurement is from before.
+    """
+    queue = ActionQueue()
+    feed(queue, make_rows(round(1.5e9 / period_ns), step=0.4 * MAX_STEP))
+    playback = make_playback(queue, **options)
+    playback.control.change(measured=np.zeros(2), measured_ns=0)
+    playback.tick(0)
+    return playback
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_after_a_stall_in_which_the_watchdog_may_act_nothing_is_commanded_before_the_arm_is_measured(
+    paused: bool,
+):
+    playback = stalled()
+    thaw_ns = ns(1.0)
+    playback.control.change(paused=paused)
+    assert playback.tick(thaw_ns).command is None
+    playback.control.change(measured=np.full(2, 0.2), measured_ns=thaw_ns - 1)
+    assert playback.tick(thaw_ns + PERIOD_NS).command is None, "it may have moved on since"
+    playback.control.change(measured=np.full(2, 0.2), measured_ns=thaw_ns + PERIOD_NS)
+    tick = playback.tick(thaw_ns + 2 * PERIOD_NS)
+    step = 0.0 if paused else MAX_STEP
+    assert tick.source is (CommandSource.HOLD if paused else CommandSource.CHUNK)
+    assert horizon_of(tick)[0] == pytest.approx([0.2 + step, 0.2 - step])
+
+
+def test_clamps_of_rows_that_nobody_saw_executed_are_not_counted():
+    playback = stalled()
+    playback.tick(ns(1.0))
+    assert playback._guard.counts[VELOCITY_LIMIT] == 0
+
+
+def test_a_stall_shorter_than_the_watchdog_s_patience_costs_the_reference_nothing():
+    playback = stalled()
+    tick = playback.tick(GIVEN_UP_AFTER_NS)
+    assert tick.source is CommandSource.CHUNK
+    assert tick.command == pytest.approx([0.2, -0.2])
+
+
+def test_controllers_that_another_has_stopped_are_held_where_they_were_measured_since():
+    """The watchdog may have heard no beat of a thread that never stood still."""
+    queue = ActionQueue()
+    feed(queue, make_rows(20, step=0.4 * MAX_STEP))
+    playback = make_playback(queue)
+    for index in range(8):
+        playback.tick(index * PERIOD_NS)
+    playback.control.change(paused=True, lose=True, measured=np.array([0.1, -0.1]), measured_ns=7 * PERIOD_NS)
+    assert playback.tick(8 * PERIOD_NS).command is None
+    playback.control.change(measured=np.array([0.1, -0.1]), measured_ns=9 * PERIOD_NS)
+    assert playback.tick(9 * PERIOD_NS).command == pytest.approx([0.1, -0.1])
+
+
+def test_a_horizon_is_ended_however_many_ticks_the_first_measurement_takes():
+    """Nobody else ends it where there is no watchdog."""
+    period_ns = ns(0.002)
+    playback = stalled(period_ns=period_ns, fps=500.0)
+    playback.control.change(paused=True)
+    for index in range(2 * STOP_TICKS):
+        assert playback.tick(ns(1.0) + index * period_ns).command is None
+    at_ns = ns(1.0) + 2 * STOP_TICKS * period_ns
+    playback.control.change(measured=np.full(2, 0.2), measured_ns=at_ns)
+    assert playback.tick(at_ns).command == pytest.approx([0.2, 0.2])
+
+
+def test_a_halted_robot_that_nobody_measures_is_finished_when_its_horizon_is_over():
+    playback = stalled()  # of 30 rows
+    playback.control.change(halted=True)
+    playback.tick(ns(1.0))
+    assert not playback.finished
+    playback.tick(ns(1.5))
+    assert playback.finished
 
 
 def test_nothing_is_held_that_was_never_commanded():

@@ -26,9 +26,14 @@ class ControlWord:
     wants_home: bool = False  # with halted: go home first
     taken_over: bool = False  # a person commands, not the queue
     forgets: int = 0  # rises when another may have moved the robot: the next step begins where it is measured
+    losses: int = 0  # rises when another has stopped the controllers: no command says where the joints are
     blend_ins: int = 0  # rises when the next action must begin gently
     measured: NDArray[np.float64] | None = None  # joint positions `[action_dim]`, None when not fresh
     measured_ns: int | None = None  # when, on the monotonic clock; None: now
+
+    def measured_age_ns(self, now_ns: int) -> int:
+        """Return the age of the measurement [ns]."""
+        return 0 if self.measured_ns is None else max(0, now_ns - self.measured_ns)
 
 
 class ControlPanel:
@@ -44,12 +49,20 @@ class ControlPanel:
         with self._turn:
             return self._word
 
-    def change(self, *, forget: bool = False, blend_in: bool = False, **fields: Any) -> None:
+    def change(
+        self, *, forget: bool = False, lose: bool = False, blend_in: bool = False, **fields: Any
+    ) -> None:
         """Swap the word for one with other fields.
 
-        forget: let the next tick forget the last command. blend_in: let the next action begin gently.
+        forget: let the next tick forget the last command. lose: let it trust nothing but a later measurement.
+        blend_in: let the next action begin gently.
         """
         with self._turn:
             word = self._word
-            forgets, blend_ins = word.forgets + forget, word.blend_ins + blend_in
-            self._word = replace(word, forgets=forgets, blend_ins=blend_ins, **fields)
+            self._word = replace(
+                word,
+                forgets=word.forgets + forget,
+                losses=word.losses + lose,
+                blend_ins=word.blend_ins + blend_in,
+                **fields,
+            )

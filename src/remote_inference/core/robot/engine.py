@@ -80,6 +80,8 @@ class Engine:
             contract,
             fallback=config.fallback,
             max_action_age_ns=_ns(config.max_action_age_s),
+            max_sensor_age_ns=_ns(config.max_sensor_age_s),
+            given_up_after_ns=_ns(config.watchdog_timeout_s + contract.period_s),
             stops=self.stops,
             human=self.human,
             shadow=self.shadow,
@@ -274,6 +276,13 @@ class Engine:
     def pause_at_once(self) -> None:
         """Command nothing from the next control tick on; `pause` does the rest."""
         self.control.change(paused=True)
+
+    def take_outside_stop(self) -> None:
+        """Take that another process has stopped the controllers: as `pause_at_once`.
+
+        The next command begins where the joints are measured from now on.
+        """
+        self.control.change(paused=True, lose=True)
 
     def halt_at_once(self) -> None:
         """Execute no action from the next control tick on, for good."""

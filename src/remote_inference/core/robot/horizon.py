@@ -37,6 +37,7 @@ class Horizon:
         self._given: Foreseen | None = None  # in the last tick ...
         self._given_ns = 0  # ... when ...
         self._episode_id = 0  # ... and of which episode
+        self.end_ns = 0  # when the controllers have executed all that they were handed
 
     @property
     def is_used(self) -> bool:
@@ -61,18 +62,24 @@ class Horizon:
         if fresh:
             self._given = self._guard.foresee(foresight.points[:fresh], command, velocity_scale=scale)
         self._given_ns, self._episode_id = now_ns, episode_id
+        self.end_ns = now_ns + (1 + len(self._given.actions)) * self._period_ns
         return np.concatenate([command[np.newaxis], self._given.actions.reshape(-1, len(command))])
 
-    def catch_up(self, reference: StepReference, now_ns: int) -> None:
-        """Skip the rows that controllers executed since the last tick, and count their clamps."""
+    def catch_up(self, reference: StepReference, now_ns: int, *, is_known: bool) -> None:
+        """Skip the rows that controllers executed since the last tick, and count their clamps.
+
+        is_known: False when another may have stopped the controllers. The rows' time has passed all the same.
+        """
         given, self._given = self._given, None
         if given is None:
             return
         # Rounded down: no row counts before the controller has reached it.
         periods = int((now_ns - self._given_ns) / self._period_ns + EARLY_TICK)
         missed = min(periods - 1, len(given.actions))
-        if missed > 0:
+        if missed <= 0:
+            return
+        self._interpolation.skip(missed, self._episode_id)
+        if is_known:
             reference.reach(self._joints, given.actions[missed - 1])
             for interventions in given.interventions[:missed]:
                 self._guard.count(interventions)
-            self._interpolation.skip(missed, self._episode_id)

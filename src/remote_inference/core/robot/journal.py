@@ -42,7 +42,7 @@ CALLS = (
     "tick",
     "close",
 )
-INPUTS = ("pause_at_once", "halt_at_once", "hear_stop", "hear_person")  # of any thread
+INPUTS = ("pause_at_once", "take_outside_stop", "halt_at_once", "hear_stop", "hear_person")  # of any thread
 PLAY = "play"  # of the control thread
 BEGIN = "begin"  # the first entry
 

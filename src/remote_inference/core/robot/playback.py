@@ -46,6 +46,8 @@ class Playback:
         *,
         fallback: str,
         max_action_age_ns: int,
+        max_sensor_age_ns: int,
+        given_up_after_ns: int,
         stops: StopInputs | None = None,
         human: HumanCommands | None = None,
         shadow: ShadowComparison | None = None,
@@ -53,7 +55,11 @@ class Playback:
         latch: InterventionLatch | None = None,
         turn: Turn | None = None,
     ) -> None:
-        """Build it. stops: end the commands at once. human: for takeovers. shadow: nothing is published."""
+        """Build it. stops: end the commands at once. human: for takeovers. shadow: nothing is published.
+
+        max_sensor_age_ns: an older measurement says nothing of where the joints are. given_up_after_ns: after
+        so long without a tick the command watchdog may have stopped the controllers.
+        """
         self._turn = turn or Turn()
         self._stops = stops or StopInputs({}, self._turn)
         self._human = human
@@ -77,17 +83,22 @@ class Playback:
         self._unheard = _taken_by(contract, ())  # actions that no controller listens to
         self._fallback = FALLBACKS.get(fallback)()
         self._max_action_age_ns = max_action_age_ns
+        self._max_sensor_age_ns = max_sensor_age_ns
+        self._given_up_after_ns = given_up_after_ns
         self._reference = StepReference(contract.action_dim, is_position=guard.needs_position)
         self._blend_in = blend_in or BlendIn(1.0, 0)
         self._latch = latch or InterventionLatch(0.0, 1)
         self._following = FollowingWatch(contract.actions, contract.period_s)
         self._commanded_ns = 0  # time of the last command
+        self._ticked_ns: int | None = None  # time of the last tick
+        self._moved_ns = 0  # until then a joint whose command is forgotten may have moved
         self._homing: Homing | None = None
         self._home_ticks = 0  # ticks that commanded home
         self._homing_ended = False  # home is reached, or the robot must not be moved there
         self._stop_ticks = 0  # stops still to command once there is nothing to execute
         self._word = ControlWord()  # of the tick in progress, or of the last one
         self.control = ControlPanel(self._word, self._turn)
+        self._measured: Float64Array | None = None  # where the joints are in this tick, as far as it is known
         self._astray: tuple[str, ...] = ()
         self._starved = ""
 
@@ -132,16 +143,20 @@ class Playback:
 
     def _tick(self, now_ns: int) -> Tick:
         before, self._word = self._word, self.control.word
-        self._horizon.catch_up(self._reference, now_ns)
+        before_ns, self._ticked_ns = self._ticked_ns, now_ns
+        was_stuck = before_ns is not None and now_ns - before_ns > self._given_up_after_ns
+        self._horizon.catch_up(self._reference, now_ns, is_known=not was_stuck)
         self._reference.lose(self._unheard)
         if self._word.forgets != before.forgets:
             self._reference.forget()
+            self._moved_ns = max(self._moved_ns, self._commanded_ns)
             self._following.forget()
             self._latch.forget()
             self._interpolation.end_row()
+        if was_stuck or self._word.losses != before.losses:  # the watchdog may have stopped the controllers
+            self._lose_joints(now_ns)
         if now_ns - self._commanded_ns > self._max_action_age_ns:  # another node may have moved the robot
-            self._reference.forget()
-            self._reference.lose(np.ones_like(self._unheard))
+            self._lose_joints(self._commanded_ns)
         if self._word.blend_ins != before.blend_ins:
             self._blend_in.begin()
         led_on = self._look_for_astray_joints(now_ns)
@@ -150,19 +165,29 @@ class Playback:
             self._commanded_ns = now_ns
         return tick if self._shadow is None else self._compare(tick, self._shadow)
 
+    def _lose_joints(self, moved_ns: int) -> None:
+        """Take no joint for where it was commanded: until an instant [ns] another may have moved it."""
+        self._reference.forget()
+        self._reference.lose(np.ones_like(self._unheard))
+        self._moved_ns = max(self._moved_ns, moved_ns)
+
     def _look_for_astray_joints(self, now_ns: int) -> bool:
         """Return whether every joint follows its commands, or is tried again, and may be led on."""
-        word, last = self._word, self._reference.last
+        last = self._reference.last
         blocked = np.zeros_like(self._unheard)
-        if word.paused or self._shadow is not None:  # in shadow mode the arm follows another
+        age_ns = self._word.measured_age_ns(now_ns)
+        self._measured = self._word.measured if age_ns <= self._max_sensor_age_ns else None
+        if self._word.paused or self._shadow is not None:  # in shadow mode the arm follows another
             self._following.forget()
-        elif last is not None and word.measured is not None and self._guard.needs_position:
-            age_s = 0.0 if word.measured_ns is None else max(0, now_ns - word.measured_ns) / 1e9
+        elif last is not None and self._measured is not None and self._guard.needs_position:
             led = self._reference.led
-            lost, blocked = self._following.look(last, word.measured, led, age_s=age_s, now_ns=now_ns)
+            lost, blocked = self._following.look(last, self._measured, led, age_s=age_ns / 1e9, now_ns=now_ns)
             self._reference.lose(lost)
         self._astray = self._following.astray
-        if word.measured is None:  # whether a joint that did not follow has moved, nobody knows
+        # A command that is forgotten may have moved the joints since they were measured.
+        if self._reference.forgotten and now_ns - age_ns < self._moved_ns:
+            self._measured = None
+        if self._measured is None:  # whether a joint that did not follow has moved, nobody knows
             return not self._astray
         return not blocked.any()
 
@@ -172,18 +197,18 @@ class Playback:
         if word.halted or word.paused or stopped:
             self._starved = ""
             goes_home = word.wants_home and not (word.paused or stopped or self._homing_ended)
-            return self._go_home(now_ns, led_on) if goes_home else self._stop()
+            return self._go_home(now_ns, led_on) if goes_home else self._stop(now_ns)
         if word.taken_over:
             return self._follow_person(now_ns, led_on)
         expired = self._interpolation.drop_captured_before(now_ns - self._max_action_age_ns)
         self._guard.refuse(AGE, expired)
         if not led_on:
-            return self._refuse_astray()
-        start = self._reference.start(word.measured)
+            return self._refuse_astray(now_ns)
+        start = self._reference.start(self._measured)
         if start is None and self._guard.needs_position and self._interpolation.can_step:
             self._guard.refuse(SENSOR_AGE)
             self._starved = "no fresh joint positions to step from"
-            return self._fall_back((SENSOR_AGE,))
+            return self._fall_back(now_ns, (SENSOR_AGE,))
         step = self._interpolation.step()
         # The last look at the age: it holds whatever the queue returned.
         if step is not None and now_ns - step.row.source.capture_ns > self._max_action_age_ns:
@@ -191,14 +216,14 @@ class Playback:
             expired, step = expired + 1, None
         if step is None:
             self._starved = AGED_OUT if expired else self._starved or "queue empty"
-            return self._fall_back((AGE,) if expired else ())
+            return self._fall_back(now_ns, (AGE,) if expired else ())
         self._starved = ""
         scale = self._blend_in.scale(now_ns)
         guarded = self._guard.check(step.point, start, velocity_scale=scale)
         if scale == 1.0 and (reason := self._latch.take(guarded.interventions)):
             self._stops.latch(reason)  # from the next tick on
         if guarded.action is None:
-            return self._fall_back(guarded.interventions)
+            return self._fall_back(now_ns, guarded.interventions)
         self._stop_ticks = STOP_TICKS
         source = step.row.source
         horizon = self._horizon.hand_over(guarded.action, now_ns, scale, source.episode_id)
@@ -218,53 +243,53 @@ class Playback:
         action = self._human.newest(now_ns) if self._human is not None else None
         if action is None:
             self._starved = "takeover topic silent"
-            return self._fall_back(())
+            return self._fall_back(now_ns, ())
         if not led_on:
-            return self._refuse_astray()
+            return self._refuse_astray(now_ns)
         self._starved = ""
-        guarded = self._guard.check(action, self._reference.start(self._word.measured))
+        guarded = self._guard.check(action, self._reference.start(self._measured))
         if guarded.action is None:
-            return self._fall_back(guarded.interventions)
+            return self._fall_back(now_ns, guarded.interventions)
         self._stop_ticks = STOP_TICKS
         self._reference.take(guarded.action, self._unheard)
         return _alone(guarded.action, CommandSource.HUMAN, guarded.interventions)
 
-    def _refuse_astray(self) -> Tick:
+    def _refuse_astray(self, now_ns: int) -> Tick:
         """Lead no arm on that does not follow."""
         self._guard.refuse(FOLLOWING_ERROR)
         self._starved = f"{', '.join(self._astray)}: the arm does not follow"
-        return self._fall_back((FOLLOWING_ERROR,))
+        return self._fall_back(now_ns, (FOLLOWING_ERROR,))
 
     def _compare(self, tick: Tick, shadow: ShadowComparison) -> Tick:
         """Mark a tick as one of shadow mode, and compare its position with the arm's."""
-        measured = self._word.measured if self._guard.needs_position else None
+        measured = self._measured if self._guard.needs_position else None
         if tick.command is not None and tick.queued is not None and measured is not None:
             shadow.add(tick.command, measured, tick.queued.source.episode_id)
         return replace(tick, shadow=True)
 
     # -- nothing to execute --------------------------------------------------------------------------------
 
-    def _fall_back(self, interventions: tuple[str, ...]) -> Tick:
+    def _fall_back(self, now_ns: int, interventions: tuple[str, ...]) -> Tick:
         last = self._reference.last
         if last is None:  # before the first action another node may drive the robot
-            return self._stop(interventions)
-        start = self._reference.start(self._word.measured)
+            return self._stop(now_ns, interventions)
+        start = self._reference.start(self._measured)
         command = self._fallback.command(last, None if self._reference.forgotten else start)
         if command is None:
-            return self._stop(interventions)
+            return self._stop(now_ns, interventions)
         return self._stand_in(command, start, interventions)
 
-    def _stop(self, interventions: tuple[str, ...] = ()) -> Tick:
+    def _stop(self, now_ns: int, interventions: tuple[str, ...] = ()) -> Tick:
         """Command nothing; a robot that goes on without commands first gets stop commands for a while."""
         if self._stop_ticks:
-            self._stop_ticks -= 1
             last = self._reference.last
             assert last is not None, "stops follow a command"
             stop = self._fallback.stop(last)
             if stop is not None:
-                return self._stand_in(stop, self._reference.start(self._word.measured), interventions)
+                self._stop_ticks -= 1
+                return self._stand_in(stop, self._reference.start(self._measured), interventions)
             if self._horizon.is_used:
-                return self._hold(interventions)
+                return self._hold(now_ns, interventions)
             self._stop_ticks = 0  # a forward position controller keeps its last target
         return Tick(None, CommandSource.NONE, interventions=interventions)
 
@@ -281,12 +306,15 @@ class Playback:
         self._reference.take(command, self._unheard)
         return _alone(command, self._fallback.source, interventions)
 
-    def _hold(self, interventions: tuple[str, ...]) -> Tick:
+    def _hold(self, now_ns: int, interventions: tuple[str, ...]) -> Tick:
         """End the horizon that trajectory controllers execute, where their joints are by now."""
-        rest = self._reference.rest(self._word.measured)
-        if rest is None:
+        rest = self._reference.rest(self._measured)
+        if rest is None:  # tried again until the horizon ends by itself
+            if now_ns >= self._horizon.end_ns:
+                self._stop_ticks = 0
             self._guard.refuse(SENSOR_AGE)
             return Tick(None, CommandSource.NONE, interventions=(*interventions, SENSOR_AGE))
+        self._stop_ticks -= 1
         guarded = self._guard.check(rest, rest)
         interventions = (*interventions, *guarded.interventions)
         if guarded.action is None:
@@ -298,19 +326,19 @@ class Playback:
         """Command the next point of the way home, or stop when there is no home or no controller listens."""
         if self._home is None or self._reference.last is None or self._unheard.any():
             self._homing_ended = True
-            return self._stop()
-        start = self._reference.start(self._word.measured)
+            return self._stop(now_ns)
+        start = self._reference.start(self._measured)
         if start is None or not led_on:  # the robot is nobody knows where, or does not follow
             rule = SENSOR_AGE if start is None else FOLLOWING_ERROR
             self._guard.refuse(rule)
             self._homing_ended = True
-            return self._stop((rule,))
+            return self._stop(now_ns, (rule,))
         if self._homing is None:
             self._homing = Homing(start, self._home, now_ns)
         guarded = self._guard.check(self._homing.target(now_ns), start)
         if guarded.action is None:  # only when the reference is not finite
             self._homing_ended = True
-            return self._stop(guarded.interventions)
+            return self._stop(now_ns, guarded.interventions)
         self._reference.take(guarded.action, self._unheard)
         self._home_ticks += self._homing.reached(guarded.action)
         self._homing_ended = self._home_ticks >= STOP_TICKS

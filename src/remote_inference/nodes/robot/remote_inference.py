@@ -176,7 +176,7 @@ class RemoteInference(RobotNode):
 
     def _pause_after_a_stop(self, cause: str) -> None:
         """Pause at once: the arm was stopped from outside, and a person decides when it goes on."""
-        self._engine.pause_at_once()
+        self._engine.take_outside_stop()
         self._operate(self._engine.pause)
         self.get_logger().error(f"paused until resume: {cause}")
 
