@@ -23,7 +23,7 @@ from remote_inference.core.robot.replay import JournalError
 from remote_inference.core.robot.tick import CommandSource, Tick
 from remote_inference.core.robot.turn import Turn
 
-UNJOURNALLED = {"awaits_observation"}  # reads, and properties
+UNJOURNALLED = {"awaits_observation", "has_ended"}  # reads, and properties
 
 
 def entries_of(world: World) -> list[Entry]:

@@ -4,9 +4,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
-from builders import MAX_STEP, contract_document, make_config, make_spec, ns
+from builders import (
+    FLOAT64_MULTI_ARRAY,
+    JOINT_TRAJECTORY,
+    JOINTS,
+    MAX_STEP,
+    PERIOD_NS,
+    contract_document,
+    make_config,
+    make_contract,
+    make_spec,
+    ns,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from simulation import World, stopped, streaming
@@ -14,17 +27,21 @@ from simulation import World, stopped, streaming
 from remote_inference.core.contract import Contract
 from remote_inference.core.contract_sections import Home
 from remote_inference.core.document import parse_document
-from remote_inference.core.robot.guard import SENSOR_AGE
+from remote_inference.core.robot.guard import FOLLOWING_ERROR, SENSOR_AGE
 from remote_inference.core.robot.homing import Homing
-from remote_inference.core.robot.playback import STOP_TICKS
+from remote_inference.core.robot.playback import END_MARGIN_S, STOP_TICKS
 from remote_inference.core.robot.state_machine import State
 from remote_inference.core.robot.tick import CommandSource
 
 HOME = (0.5, -0.25)
+FAR = (0.9, -0.9)  # farther than an arm may be from its command
 
 
-def contract_with_home(duration_s: float = 1.0) -> Contract:
-    document = contract_document() | {"home": {"positions": list(HOME), "duration_s": duration_s}}
+def contract_with_home(
+    duration_s: float = 1.0, home: tuple[float, float] = HOME, command: str = FLOAT64_MULTI_ARRAY
+) -> Contract:
+    document = contract_document() | {"home": {"positions": list(home), "duration_s": duration_s}}
+    document["commands"][0]["type"] = command
     return parse_document(document, Contract, "test.contract.yaml")
 
 
@@ -39,8 +56,9 @@ def homing_ticks(world: World) -> list[np.ndarray]:
     return [tick.command for _, tick in world.ticks if tick.source is CommandSource.HOMING]
 
 
-def home_world(duration_s: float = 1.0) -> World:
-    return World(make_config(max_offline_s=1.0), contract=contract_with_home(duration_s))
+def home_world(duration_s: float = 1.0, fallback: str = "hold", **options: Any) -> World:
+    config = make_config(max_offline_s=1.0, fallback=fallback)
+    return World(config, contract=contract_with_home(duration_s, **options))
 
 
 def test_the_path_begins_at_rest_at_the_start_and_ends_at_rest_at_home():
@@ -166,6 +184,89 @@ def test_an_arm_whose_place_is_unknown_is_not_moved():
     assert homing_ticks(world) == []
     assert world.engine.guard.counts[SENSOR_AGE] == counted + 1
     assert world.engine.playback.finished
+
+
+def going_home(world: World) -> World:
+    """Let a robot give up and go on its way for a moment."""
+    die(world)
+    world.run_until(lambda: len(homing_ticks(world)) > 6)
+    return world
+
+
+def test_an_arm_that_stops_following_on_the_way_home_is_not_led_on():
+    """The world judges each step against where the arm is."""
+    world = going_home(home_world(duration_s=2.0, home=FAR))
+    world.driven = False
+    world.run(4)
+    assert np.abs(homing_ticks(world)[-1] - world.position).max() <= world.max_following_error + MAX_STEP
+    assert homing_ticks(world)[-1] != pytest.approx(FAR)
+    assert world.engine.guard.counts[FOLLOWING_ERROR] == 1
+    assert world.engine.playback.finished
+
+
+@pytest.mark.parametrize("fallback", ["hold", "repeat_last"])
+def test_a_robot_that_does_not_follow_when_it_gives_up_is_not_sent_home(fallback: str):
+    """Not when the joint is due for another try either."""
+    world = streaming(home_world(fallback=fallback, home=FAR))
+    world.driven = False
+    world.run_until(lambda: bool(world.engine.playback.astray), limit_s=5)
+    world.server.up = False
+    world.run_until(lambda: stopped(world))
+    world.run(10)
+    assert homing_ticks(world) == []
+    assert world.engine.playback.finished
+
+
+def test_a_way_home_ends_when_nobody_measures_the_arm_any_more():
+    world = going_home(home_world(duration_s=10.0))
+    world.sensors = dict.fromkeys(world.sensors, False)
+    silent_ns = world.now_ns
+    world.run(5)
+    last_ns = [at_ns for at_ns, tick in world.ticks if tick.command is not None][-1]
+    assert last_ns - silent_ns <= ns(world.config.max_sensor_age_s) + PERIOD_NS
+    assert world.engine.playback.finished
+
+
+def test_a_robot_that_was_frozen_on_the_way_home_stays_where_it_is():
+    world = going_home(home_world(duration_s=10.0))
+    assert world.engine.play(world.now_ns + ns(4.0), ()).command is None
+    assert world.engine.playback.finished
+
+
+def test_trajectory_controllers_of_an_arm_that_does_not_follow_are_told_to_stay_where_it_is():
+    world = going_home(home_world(duration_s=2.0, home=FAR, command=JOINT_TRAJECTORY))
+    world.driven = False
+    world.run(4)
+    last = [tick for _, tick in world.ticks if tick.command is not None][-STOP_TICKS:]
+    assert {tick.source for tick in last} == {CommandSource.HOLD}
+    astray = np.array([name in world.engine.playback.astray for name in JOINTS])
+    assert astray.any()
+    assert last[-1].command[astray] == pytest.approx(world.position[astray])
+
+
+@pytest.mark.parametrize("home_s", [None, 1.0, 30.0])
+def test_a_dead_robot_may_end_in_bounded_time_even_if_its_control_thread_is_stuck(home_s: float | None):
+    contract = make_contract() if home_s is None else contract_with_home(home_s)
+    world = die(World(make_config(max_offline_s=1.0), contract=contract))
+    died_ns = world.now_ns
+    world.stuck = True
+    world.run_until(lambda: world.engine.has_ended(world.now_ns), limit_s=40)
+    stops_s = STOP_TICKS * PERIOD_NS / 1e9
+    assert (world.now_ns - died_ns) / 1e9 == pytest.approx((home_s or 0.0) + stops_s + END_MARGIN_S, abs=0.1)
+
+
+def test_a_dead_robot_that_is_home_may_end_at_once():
+    world = die(home_world())
+    assert not world.engine.has_ended(world.now_ns)
+    world.run_until(lambda: world.engine.playback.finished)
+    assert world.engine.has_ended(world.now_ns)
+
+
+def test_a_robot_that_lives_does_not_end():
+    world = streaming(World())
+    world.engine.halt_at_once()
+    world.run(1)
+    assert not world.engine.has_ended(world.now_ns + ns(100))
 
 
 def test_no_action_is_executed_on_the_way_home():

@@ -95,7 +95,7 @@ class Inform:
 
 @dataclass(frozen=True)
 class Stop:
-    """End the process with a non-zero exit code once `Playback.finished`; no action is executed any more."""
+    """End the process with a non-zero exit code once `Engine.has_ended`; no action is executed any more."""
 
     cause: str
 

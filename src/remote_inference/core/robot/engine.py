@@ -108,6 +108,7 @@ class Engine:
         self.handshake = Handshake(contract, config, client, robot_namespace, seed)
         self._measured: Float64Array | None = None
         self._measured_ns = 0
+        self._died_ns: int | None = None  # when the engine first looked at the clock after it had given up
 
     # -- what the node tells -------------------------------------------------------------------------------
 
@@ -311,9 +312,11 @@ class Engine:
     def tick(self, now_ns: int) -> list[Effect]:
         """Return the effects that are due. Called at every event and at least every 20 ms."""
         effects = self._mode.look_at_stops(now_ns)
+        silences = self._look_at_sources(now_ns)  # of a dead robot, too: it may be on its way home
         if self.dead:
+            self._died_ns = self._died_ns or now_ns
             return effects
-        effects += self._look_at_sources(now_ns)
+        effects += silences
         effects += self._advance_handshake(now_ns)
         effects += self._check_deadlines(now_ns)
         effects += self._supervisor.look(
@@ -357,6 +360,12 @@ class Engine:
     def dead(self) -> bool:
         """True after the engine has given up: it emits nothing any more."""
         return self.machine.state is State.DEAD
+
+    def has_ended(self, now_ns: int) -> bool:
+        """Return whether a dead robot has got its last commands, or the time for them is over."""
+        if not self.dead or self._died_ns is None:
+            return False
+        return self.playback.finished or now_ns - self._died_ns > _ns(self.playback.longest_end_s)
 
     def close(self) -> list[Effect]:
         """End the session, if one is open."""

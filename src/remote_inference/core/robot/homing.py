@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from remote_inference.core.contract_sections import Home
+from remote_inference.core.contract_sections import Actions, Home
 from remote_inference.core.robot.guard import Float64Array
 
 
@@ -25,6 +25,12 @@ class Homing:
         s = min(1.0, max(0.0, (now_ns - self._begin_ns) / self._duration_ns))
         progress = s**3 * (10.0 - 15.0 * s + 6.0 * s**2)
         return self._start + progress * (self._goal - self._start)
+
+    @staticmethod
+    def longest_s(home: Home, actions: Actions) -> float:
+        """Return the time [s] that the way takes from anywhere within the limits."""
+        limits = [actions.limits[name] for name in actions.names]
+        return max(home.duration_s, *((limit.max - limit.min) / limit.max_velocity for limit in limits))
 
     def reached(self, command: Float64Array) -> bool:
         """Return whether a command is home. The guard may have made the way longer than planned."""

@@ -29,6 +29,7 @@ from remote_inference.core.robot.tick import CommandSource, Tick
 from remote_inference.core.robot.turn import Turn
 
 AGED_OUT = "actions older than max_action_age_s"
+END_MARGIN_S = 1.0  # beyond the time that a dead robot's last commands take if every tick comes
 STOP_TICKS = 10  # a single stop, or the last step of the way home, may be lost on its way to the controller
 
 
@@ -66,6 +67,8 @@ class Playback:
         self._shadow = shadow
         self._guard = guard
         self._home = contract.home
+        way_home_s = Homing.longest_s(contract.home, contract.actions) if contract.home else 0.0
+        self.longest_end_s = way_home_s + STOP_TICKS * contract.period_s + END_MARGIN_S
         self._contract = contract
         self._interpolation = Interpolation(
             queue,
@@ -197,7 +200,7 @@ class Playback:
         if word.halted or word.paused or stopped:
             self._starved = ""
             goes_home = word.wants_home and not (word.paused or stopped or self._homing_ended)
-            return self._go_home(now_ns, led_on) if goes_home else self._stop(now_ns)
+            return self._go_home(now_ns) if goes_home else self._stop(now_ns)
         if word.taken_over:
             return self._follow_person(now_ns, led_on)
         expired = self._interpolation.drop_captured_before(now_ns - self._max_action_age_ns)
@@ -322,27 +325,36 @@ class Playback:
         self._reference.last = guarded.action
         return _alone(guarded.action, CommandSource.HOLD, interventions)
 
-    def _go_home(self, now_ns: int, led_on: bool) -> Tick:
-        """Command the next point of the way home, or stop when there is no home or no controller listens."""
+    def _go_home(self, now_ns: int) -> Tick:
+        """Command the next point of the way home, or end the way for good.
+
+        It ends when there is no home or no controller listens, and for an arm that is nobody knows where, or
+        does not follow: nobody is there to look at it.
+        """
         if self._home is None or self._reference.last is None or self._unheard.any():
-            self._homing_ended = True
-            return self._stop(now_ns)
+            return self._end_way_home(now_ns)
         start = self._reference.start(self._measured)
-        if start is None or not led_on:  # the robot is nobody knows where, or does not follow
-            rule = SENSOR_AGE if start is None else FOLLOWING_ERROR
-            self._guard.refuse(rule)
-            self._homing_ended = True
-            return self._stop(now_ns, (rule,))
+        if self._measured is None or start is None:
+            self._guard.refuse(SENSOR_AGE)
+            return self._end_way_home(now_ns, (SENSOR_AGE,))
+        if self._astray:
+            self._guard.refuse(FOLLOWING_ERROR)
+            return self._end_way_home(now_ns, (FOLLOWING_ERROR,))
         if self._homing is None:
             self._homing = Homing(start, self._home, now_ns)
         guarded = self._guard.check(self._homing.target(now_ns), start)
         if guarded.action is None:  # only when the reference is not finite
-            self._homing_ended = True
-            return self._stop(now_ns, guarded.interventions)
+            return self._end_way_home(now_ns, guarded.interventions)
         self._reference.take(guarded.action, self._unheard)
         self._home_ticks += self._homing.reached(guarded.action)
         self._homing_ended = self._home_ticks >= STOP_TICKS
         return _alone(guarded.action, CommandSource.HOMING, guarded.interventions)
+
+    def _end_way_home(self, now_ns: int, interventions: tuple[str, ...] = ()) -> Tick:
+        self._homing_ended = True
+        if self._homing is not None:  # a trajectory controller is told to stay where its joints are
+            self._stop_ticks = STOP_TICKS
+        return self._stop(now_ns, interventions)
 
 
 def _alone(command: Float64Array, source: CommandSource, interventions: tuple[str, ...]) -> Tick:

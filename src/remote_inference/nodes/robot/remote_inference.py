@@ -209,7 +209,7 @@ class RemoteInference(RobotNode):
                     self._report_state()
                 if self._actuation.loop.error is not None:
                     raise self._actuation.loop.error
-                if self._engine.dead and self._engine.playback.finished:
+                if self._engine.has_ended(time.monotonic_ns()):
                     self._report_state()
                     self.exit_code = 1
         except Exception as error:  # a robot without its engine must stop, and say why
