@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -86,6 +87,8 @@ class World:
         self.heard = True  # false: no controller takes the commands
         self.driven = True  # false: the drives are off, the arm stands still
         self.stuck = False  # true: the control thread stands still
+        self.hung = False  # true: the worker's thread stands still
+        self._inbox: deque[Callable[[], None]] = deque()  # of the worker
         self.presence = True
         self.inference_ns = ns(0.06)
         # What becomes of a chunk: (extra delay, chunk) for each copy that arrives.
@@ -111,10 +114,10 @@ class World:
         self._order = itertools.count()
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._every(min(SENSOR_NS, self.period_ns), self._sense)  # the arm is measured between two ticks
-        self._every(TIMER_NS, lambda: self.carry_out(self.engine.tick(self.now_ns)))
+        self._every(TIMER_NS, self._work)
         self._every(self.period_ns, self._tick)
         self._every(ns(0.1), self._look_for_server)
-        self._every(ns(1), self._publish_status)
+        self._every(ns(1), lambda: self._by_worker(self._publish_status))
 
     # -- running -------------------------------------------------------------------------------------------
 
@@ -142,6 +145,21 @@ class World:
                 return self
             self.run(0.01)
         raise AssertionError(f"not reached within {limit_s} s; state {self.state.name}")
+
+    def _by_worker(self, action: Callable[[], None]) -> None:
+        """Let the worker do something, once it lives."""
+        self._inbox.append(action)
+        if not self.hung:
+            self._empty_inbox()
+
+    def _empty_inbox(self) -> None:
+        while self._inbox:
+            self._inbox.popleft()()
+
+    def _work(self) -> None:
+        if not self.hung:
+            self._empty_inbox()
+            self.carry_out(self.engine.tick(self.now_ns))
 
     # -- reading -------------------------------------------------------------------------------------------
 
@@ -174,6 +192,8 @@ class World:
             content_ns = self._clocks[topic].content_ns(stamp_ns, self.now_ns) if delivers else None
             if content_ns is not None:
                 self.arrivals[topic] = content_ns
+        if self.hung:
+            return
         samples, self._samples = self._samples, []
         arrivals, position = dict(self.arrivals), self.position.copy()
         self.carry_out(self.engine.take_sensors(arrivals, position, self.now_ns, samples))
@@ -255,7 +275,7 @@ class World:
             server = self.servers[name]
             reply = serve(server) if server.up else None
             if reply is not None:
-                self.after(HOP_NS, reply)
+                self.after(HOP_NS, lambda: self._by_worker(reply))
 
         self.after(HOP_NS, arrive)
 
@@ -301,7 +321,10 @@ class World:
         if server.up and not server.hung and server.registry.get(request.session_id):
             chunk = answer(request, server.rows(request))
             for extra_ns, copy in self.fate(chunk):
-                self.after(self.inference_ns + HOP_NS + extra_ns, lambda c=copy: self.deliver(c))
+                self.after(
+                    self.inference_ns + HOP_NS + extra_ns,
+                    lambda c=copy: self._by_worker(lambda: self.deliver(c)),
+                )
 
     def deliver(self, chunk: Chunk) -> None:
         """Let a chunk arrive and check that only the answer to the latest request is merged, once."""
@@ -356,7 +379,7 @@ class World:
 
     def _look_for_server(self) -> None:
         session, server = self.engine.handshake.session, self.servers[self.engine.handshake.server]
-        if session is not None:
+        if session is not None and not self.hung:
             matched = self.presence and server.up and server.registry.get(session.session_id) is not None
             self.carry_out(self.engine.take_presence(matched, self.now_ns))
 

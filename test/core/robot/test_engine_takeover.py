@@ -13,6 +13,7 @@ from simulation import World, streaming
 
 from remote_inference.core.contract import Contract
 from remote_inference.core.document import parse_document
+from remote_inference.core.robot.guard import SENSOR_AGE
 from remote_inference.core.robot.state_machine import Event, State
 from remote_inference.core.robot.tick import CommandSource, Tick
 
@@ -173,6 +174,33 @@ def test_a_robot_that_gives_up_during_a_takeover_does_not_drive_home():
     world.carry_out(world.engine._die(Event.CONTRACT_VIOLATED, "another policy"))
     world.run(2)
     assert world.commands_since(died_ns) == []
+
+
+@pytest.mark.parametrize("fault", ["the worker hangs", "the joints fall silent"])
+def test_a_person_leads_no_arm_on_that_nobody_measures(fault: str):
+    """Whether it follows, nobody knows, and a step would begin where it was long ago."""
+    world, person = shared()
+    streaming(world)
+    world.take_over()
+    person.target = np.array([0.9, -0.9])
+    world.run(0.3)
+    if fault == "the worker hangs":
+        world.hung = True
+    else:
+        world.sensors["joint_states"] = False
+    silent_ns = world.now_ns
+    world.run(2)
+    assert world.commands_since(silent_ns)
+    assert world.commands_since(silent_ns + ns(world.config.max_sensor_age_s) + world.period_ns) == []
+    person.target = None
+    world.run(4)
+    world.position = np.array([0.2, 0.2])  # moved by hand, unseen
+    person.target = np.array([0.2, 0.2])
+    world.run(1)
+    assert world.ticks[-1][1].interventions == (SENSOR_AGE,)
+    world.hung, world.sensors["joint_states"] = False, True
+    world.run(1)
+    assert world.ticks[-1][1].source is CommandSource.HUMAN
 
 
 def test_what_cannot_be_is_refused_with_its_reason():

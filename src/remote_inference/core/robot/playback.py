@@ -209,9 +209,7 @@ class Playback:
             return self._refuse_astray(now_ns)
         start = self._reference.start(self._measured)
         if start is None and self._guard.needs_position and self._interpolation.can_step:
-            self._guard.refuse(SENSOR_AGE)
-            self._starved = "no fresh joint positions to step from"
-            return self._fall_back(now_ns, (SENSOR_AGE,))
+            return self._refuse_unmeasured(now_ns)
         step = self._interpolation.step()
         # The last look at the age: it holds whatever the queue returned.
         if step is not None and now_ns - step.row.source.capture_ns > self._max_action_age_ns:
@@ -249,6 +247,8 @@ class Playback:
             return self._fall_back(now_ns, ())
         if not led_on:
             return self._refuse_astray(now_ns)
+        if self._guard.needs_position and self._measured is None:  # no age bound ends a person's commands
+            return self._refuse_unmeasured(now_ns)
         self._starved = ""
         guarded = self._guard.check(action, self._reference.start(self._measured))
         if guarded.action is None:
@@ -262,6 +262,12 @@ class Playback:
         self._guard.refuse(FOLLOWING_ERROR)
         self._starved = f"{', '.join(self._astray)}: the arm does not follow"
         return self._fall_back(now_ns, (FOLLOWING_ERROR,))
+
+    def _refuse_unmeasured(self, now_ns: int) -> Tick:
+        """Lead no arm on that may be anywhere."""
+        self._guard.refuse(SENSOR_AGE)
+        self._starved = "no fresh joint positions to step from"
+        return self._fall_back(now_ns, (SENSOR_AGE,))
 
     def _compare(self, tick: Tick, shadow: ShadowComparison) -> Tick:
         """Mark a tick as one of shadow mode, and compare its position with the arm's."""
