@@ -64,6 +64,13 @@ def test_a_robot_that_says_everything_leaves_only_the_rate_and_the_endless_joint
     assert draft.content["actions"]["limits"]["finger"]["unit"] == "m"
 
 
+@pytest.mark.parametrize(("kind", "said"), [("position", "off"), ("velocity", None), ("effort", None)])
+def test_a_gripper_may_stay_behind_its_position_commands(kind: str, said: str | None):
+    limits = suggest(VIEW, kind).content["actions"]["limits"]
+    assert limits["finger"].get("max_following_error") == said
+    assert "max_following_error" not in limits["arm"]
+
+
 def test_it_loads_after_its_marks_are_filled_in_and_not_before():
     draft = suggest(VIEW)
     with pytest.raises(DocumentError) as caught:

@@ -41,6 +41,19 @@ def test_a_contract_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert "goes home in 3 s" in said
 
 
+def test_a_gripper_that_must_follow_its_commands_is_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["check", str(CONTRACT)]) == 0
+    assert "warning" not in capsys.readouterr().out
+    actions = yaml.safe_load(CONTRACT.read_text())["actions"]
+    del actions["limits"]["gripper"]["max_following_error"]
+    assert cli.main(["check", str(changed(tmp_path, actions=actions))]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "warning: actions.limits.gripper: a gripper that closes on an object" in said
+    assert said.count("warning") == 1
+
+
 def test_a_joint_that_the_policy_knows_by_another_name_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,9 +5,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from remote_inference.core.command_interfaces import COMMAND_INTERFACES, CommandInterface
 from remote_inference.core.contract_fields import Finite, Name, Names, Positive, Topic, require_unique
@@ -17,7 +17,17 @@ from remote_inference.core.policy_units import Scale, check_scales
 JOINT_STATE = "sensor_msgs/msg/JointState"
 IMAGE = "sensor_msgs/msg/Image"
 COMPRESSED_IMAGE = "sensor_msgs/msg/CompressedImage"
+GRIPPER_WORDS = ("gripper", "finger", "jaw", "claw")
 UNITS = {"position": "rad", "velocity": "rad/s", "effort": "Nm"}  # by the kind of the actions
+
+
+def is_gripper(name: str) -> bool:
+    """Return whether a joint is a gripper's, by its name."""
+    return any(word in name.lower() for word in GRIPPER_WORDS)
+
+
+def _read_off(value: Any) -> Any:
+    return "off" if value is False else value  # YAML 1.1 reads the word as false
 
 
 class StateSource(Document):
@@ -78,10 +88,12 @@ class JointLimit(Document):
     max: Annotated[Finite, Field(description="highest command, above min [unit of the action]")]
     max_velocity: Annotated[Positive, Field(description="bound on the change of the command [unit/s]")]
     max_following_error: Annotated[
-        Positive | None,
+        Positive | Literal["off"] | None,
+        BeforeValidator(_read_off),
         Field(
             description="position actions: distance from its command beyond which a joint does not follow it "
-            "[unit]; left out: its way in 0.25 s at max_velocity"
+            "[unit]; left out: its way in 0.25 s at max_velocity; off: never, for grippers, which close on "
+            "objects"
         ),
     ] = None
     unit: Annotated[
@@ -141,6 +153,14 @@ class Actions(Document):
                         f"{where}.{index}.unit: found {scale.unit} for {name}, whose limits are in "
                         f"{self.unit(name)}, expected limits in {UNITS[self.kind]}, or another unit"
                     )
+
+    @property
+    def watched_grippers(self) -> tuple[str, ...]:
+        """Grippers, by their names, that count as not following when they close on an object."""
+        if self.kind != "position":
+            return ()
+        watched = (name for name in self.names if self.limits[name].max_following_error != "off")
+        return tuple(name for name in watched if is_gripper(name))
 
     def unit(self, name: str) -> str:
         """Return the unit of one action, for people to read."""

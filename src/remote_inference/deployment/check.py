@@ -123,6 +123,8 @@ def _check_file(path: Path, *, run: bool) -> FileReport:
             report.kind = "contract"
             report.contract = load_contract(path)
             report.lines += _fold(_describe_contract(path, report.contract))
+            report.warnings += _find_gripper_warnings(report.contract)
+            report.lines += _wrap(f"  warning: {warning}" for warning in report.warnings)
         elif any("ros__parameters" in section for section in _sections(content)):
             report.kind = "parameters"
             report.parameters = _read_parameters(path, content)
@@ -256,6 +258,14 @@ def _describe_contract(path: Path, contract: Contract) -> Iterator[str]:
         yield f"  commands to {sink.topic} ({sink.type}): {', '.join(sink.names)}"
     if contract.home:
         yield f"  goes home in {contract.home.duration_s:g} s when it gives up"
+
+
+def _find_gripper_warnings(contract: Contract) -> list[str]:
+    return [
+        f"actions.limits.{name}: a gripper that closes on an object will count as a joint that does not "
+        "follow, and stop the arm; expected max_following_error: off"
+        for name in contract.actions.watched_grippers
+    ]
 
 
 def _renamed_joints(contract: Contract) -> dict[str, str]:

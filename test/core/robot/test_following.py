@@ -4,14 +4,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
-from builders import JOINTS, MAX_STEP, PERIOD_NS, contract_document, make_config, ns
+from builders import (
+    FLOAT64_MULTI_ARRAY,
+    JOINT_TRAJECTORY,
+    JOINTS,
+    MAX_STEP,
+    PERIOD_NS,
+    contract_document,
+    make_config,
+    ns,
+)
 from simulated_server import SimulatedServer
 from simulation import World, streaming
 
 from remote_inference.core.contract import Contract
-from remote_inference.core.document import DocumentError, parse_document
+from remote_inference.core.document import DocumentError, parse_document, parse_yaml
 from remote_inference.core.robot.following import LAG_S, RETRY_NS, FollowingWatch
 from remote_inference.core.robot.guard import FOLLOWING_ERROR
 from remote_inference.core.robot.state_machine import State
@@ -21,14 +32,14 @@ BOUND = 0.3
 BOTH = np.ones(2, bool)
 
 
-def bounded_contract(**limits: float) -> Contract:
+def bounded_contract(**limits: Any) -> Contract:
     document = contract_document()
     for name in JOINTS:
         document["actions"]["limits"][name] |= limits
     return parse_document(document, Contract, "test.contract.yaml")
 
 
-def make_watch(**limits: float) -> FollowingWatch:
+def make_watch(**limits: Any) -> FollowingWatch:
     contract = bounded_contract(**limits)
     return FollowingWatch(contract.actions, contract.period_s)
 
@@ -76,6 +87,53 @@ def test_a_joint_that_stands_still_is_tried_again_after_a_pause_and_stays_named(
     assert watch.astray == ("shoulder",)
 
 
+def test_a_joint_whose_following_error_is_off_is_never_astray():
+    watch = make_watch(max_following_error="off")
+    assert look(watch, 100.0, 0.0) == [False, False]
+    assert watch.astray == ()
+
+
+@pytest.mark.parametrize("text", ["off", "'off'", "false"])  # YAML 1.1 and 1.2 differ in what the first means
+def test_off_may_be_written_as_people_write_it(text: str):
+    document = contract_document()
+    document["actions"]["limits"]["elbow"]["max_following_error"] = parse_yaml(f"error: {text}", "f")["error"]
+    contract = parse_document(document, Contract, "test.contract.yaml")
+    assert contract.actions.limits["elbow"].max_following_error == "off"
+
+
+@pytest.mark.parametrize("value", [True, "on", 0.0, -1.0, float("inf")])
+def test_a_following_error_is_a_number_above_zero_or_off(value: object):
+    with pytest.raises(DocumentError, match=r"limits\.elbow\.max_following_error: found .*expected"):
+        bounded_contract(max_following_error=value)
+
+
+class Grasping(World):
+    """An arm whose elbow is a gripper that closes on an object."""
+
+    def _tick(self) -> None:
+        super()._tick()
+        self.position = np.array([self.position[0], max(self.position[1], 0.5)])
+
+    def _check_step(self, command: np.ndarray) -> None:
+        assert abs(command[0] - self.position[0]) <= MAX_STEP + 1e-9
+
+
+@pytest.mark.parametrize("command", [FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY])
+def test_a_gripper_that_closes_on_an_object_stops_nothing_and_holds_on(command: str):
+    document = contract_document()
+    document["actions"]["limits"]["elbow"]["max_following_error"] = "off"
+    document["commands"][0]["type"] = command
+    world = Grasping(make_config(), [Closing("/server_a")], contract=parse_document(document, Contract, "f"))
+    world.push(np.array([0.0, 0.9]))
+    streaming(world).run(3)
+    closed_ns = world.now_ns
+    world.run(5)
+    assert world.states() == [State.STREAMING]
+    assert world.engine.guard.counts[FOLLOWING_ERROR] == 0
+    since = [tick.command[1] for at_ns, tick in world.ticks if at_ns > closed_ns]
+    assert np.array(since) == pytest.approx(-0.5), "it presses on"
+
+
 @pytest.mark.parametrize("kind", ["velocity", "effort"])
 def test_only_positions_can_have_a_following_error(kind: str):
     document = contract_document(kind)
@@ -90,6 +148,15 @@ class Climbing(SimulatedServer):
     def rows(self, request):
         rows = super().rows(request)
         return np.tile(np.linspace(0.05, 1.0, len(rows), dtype=np.float32)[:, None], (1, 2))
+
+
+class Closing(SimulatedServer):
+    """Its policy waves the shoulder and closes the elbow."""
+
+    def rows(self, request):
+        rows = super().rows(request)
+        rows[:, 1] = -0.5
+        return rows
 
 
 def drives_off(fallback: str) -> World:

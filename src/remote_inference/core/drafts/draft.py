@@ -10,7 +10,13 @@ from typing import Any
 
 import yaml
 
-from remote_inference.core.contract_sections import COMPRESSED_IMAGE, IMAGE, JOINT_STATE, UNITS
+from remote_inference.core.contract_sections import (
+    COMPRESSED_IMAGE,
+    IMAGE,
+    JOINT_STATE,
+    UNITS,
+    is_gripper,
+)
 from remote_inference.core.marks import find_marks, mark
 
 FLOW_WIDTH = 90  # characters of a list or section that stands on one line
@@ -70,6 +76,14 @@ def unknown_limit(kind: str, why: str, unit: str = "") -> dict[str, Any]:
         "max": mark(f"highest command [{unit}]; {why}"),
         "max_velocity": mark(f"bound on the change of the command [{unit}/s]; {why}"),
     }
+
+
+def leave_grippers_unwatched(limits: dict[str, Any], kind: str) -> dict[str, Any]:
+    """Return limits by action in which a gripper may stay behind its position commands: objects stop it."""
+    if kind != "position":
+        return limits
+    off = {"max_following_error": "off"}
+    return {name: limit | off if is_gripper(name) else limit for name, limit in limits.items()}
 
 
 def unknown_state_topic() -> str:

@@ -20,6 +20,7 @@ from remote_inference.core.drafts.draft import (
     UNKNOWN_ROBOT_TYPE,
     Draft,
     add_camera,
+    leave_grippers_unwatched,
     unknown_commands,
     unknown_limit,
 )
@@ -142,7 +143,7 @@ def _limits(action: Feature, kind: str) -> dict[str, Any]:
     if action.limits is not None and limits:
         for name, low, high in zip(limits, action.limits.min, action.limits.max, strict=True):
             limits[name] |= {"min": low, "max": high}
-    return limits
+    return leave_grippers_unwatched(limits, kind)
 
 
 def to_hud(contract: Contract) -> dict[str, Any]:

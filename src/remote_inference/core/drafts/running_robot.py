@@ -16,6 +16,7 @@ from remote_inference.core.drafts.draft import (
     UNKNOWN_LIMITS,
     UNKNOWN_ROBOT_TYPE,
     Draft,
+    leave_grippers_unwatched,
 )
 from remote_inference.core.drafts.joint_limits import suggest_limit
 from remote_inference.core.drafts.urdf import Urdf
@@ -178,7 +179,7 @@ def _suggest_actions(view: RobotView, state: Any, kind: str) -> dict[str, Any]:
     return {
         "kind": kind or UNKNOWN_KIND,
         "names": list(names) if is_complete else mark(f"a list of the actions, in the policy's order{among}"),
-        "limits": limits or UNKNOWN_LIMITS,
+        "limits": leave_grippers_unwatched(limits, kind) or UNKNOWN_LIMITS,
     }
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from remote_inference.core.contract_sections import Actions
+from remote_inference.core.contract_sections import Actions, JointLimit
 from remote_inference.core.robot.guard import Float64Array
 from remote_inference.core.robot.step_reference import Joints
 
@@ -20,6 +20,12 @@ LAG_S = 0.25
 RETRY_NS = 1_000_000_000  # pause before a joint that does not follow is offered single steps
 
 
+def _bound(limit: JointLimit) -> float:
+    if limit.max_following_error == "off":
+        return np.inf
+    return limit.max_following_error or LAG_S * limit.max_velocity
+
+
 class FollowingWatch:
     """Watches the distance of position-controlled joints from their last command. For one thread."""
 
@@ -27,7 +33,7 @@ class FollowingWatch:
         limits = [actions.limits[name] for name in actions.names]
         self._names = actions.names
         self._max_velocity = np.array([limit.max_velocity for limit in limits])
-        self._bound = np.array([limit.max_following_error or LAG_S * limit.max_velocity for limit in limits])
+        self._bound = np.array([_bound(limit) for limit in limits])
         self._least_move = self._max_velocity * period_s
         self._astray = np.zeros(len(limits), bool)
         self._from = np.zeros(len(limits))  # where each joint was when it was found astray
