@@ -227,3 +227,27 @@ def test_a_stop_between_any_two_lines_of_the_operator_s_command_is_not_lost(act:
         world.run(0.05)
         assert world.engine.paused, line
     assert line > 20
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_short_press_between_any_two_lines_of_clear_stop_leaves_the_robot_paused(stopped: bool):
+    """Pressed and released again, it leaves no trace but the latch."""
+    for line in range(200):
+        world = calm()
+        if stopped:
+            hear(world, "beat", stops=True)  # another stop, over by now
+            world.run(0.05)
+            hear(world, "beat", stops=False)
+
+        def push(robot: World = world) -> None:
+            hear(robot, "button", stops=True)
+            hear(robot, "button", stops=False)
+
+        press = threading.Thread(target=push)
+        if not interrupt(world.clear_stop, line, lambda t=press: (t.start(), t.join(0.02))):
+            break
+        press.join()  # it waited where the line before held the lock
+        assert next_tick(world).command is None, line
+        world.run(0.05)
+        assert world.engine.paused, line
+    assert line > 20

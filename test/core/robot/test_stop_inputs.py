@@ -16,6 +16,8 @@ BUTTON = StopInput(topic="estop", type=BOOL, stop_when=True)
 ENABLED = StopInput(topic="enabled", type=BOOL, stop_when=False, silent_s=0.5)
 BEAT = StopInput(topic="beat", type="std_msgs/msg/Header", stop_when="silent", silent_s=0.5)
 
+PRESSED = "button: estop says true"
+
 
 def heard(**sources: StopInput) -> StopInputs:
     """Return inputs of which each was heard at 0 and is good."""
@@ -30,8 +32,8 @@ def test_a_stop_is_latched_and_named_when_the_input_is_good_again():
     assert stops.look(ns(1)) == ""
     stops.hear("button", stops=True, now_ns=ns(1))
     stops.hear("button", stops=False, now_ns=ns(1.01))
-    assert stops.look(ns(2)) == "button: estop says true"
-    assert stops.latched == "button: estop says true"
+    assert stops.look(ns(2)) == PRESSED
+    assert stops.latched == PRESSED
 
 
 def test_a_stop_between_two_looks_is_not_missed():
@@ -63,10 +65,10 @@ def test_a_button_without_a_time_may_be_silent():
 def test_a_stop_cannot_be_cleared_while_the_input_stops():
     stops = heard(button=BUTTON)
     stops.hear("button", stops=True, now_ns=ns(1))
-    assert stops.clear(ns(2)) == "stop input button: estop says true"
+    assert stops.clear(PRESSED, ns(2)) == "stop input button: estop says true"
     assert stops.latched
     stops.hear("button", stops=False, now_ns=ns(3))
-    assert stops.clear(ns(3)) == ""
+    assert stops.clear(PRESSED, ns(3)) == ""
     assert stops.latched == ""
     assert stops.look(ns(9)) == ""
 
@@ -75,8 +77,16 @@ def test_a_stop_cannot_be_cleared_while_another_input_is_silent():
     stops = heard(button=BUTTON, beat=BEAT)
     stops.hear("button", stops=True, now_ns=ns(0.1))
     stops.hear("button", stops=False, now_ns=ns(0.2))
-    assert "beat is silent" in stops.clear(ns(2))
-    assert stops.latched == "button: estop says true"  # the first one stays named
+    assert "beat is silent" in stops.clear(PRESSED, ns(2))
+    assert stops.latched == PRESSED  # the first one stays named
+
+
+def test_a_stop_that_nobody_has_carried_out_is_not_cleared():
+    stops = heard(button=BUTTON)
+    stops.hear("button", stops=True, now_ns=ns(1))
+    stops.hear("button", stops=False, now_ns=ns(1))
+    assert stops.clear("", ns(1)) == f"stopped meanwhile by {PRESSED}"
+    assert stops.latched == PRESSED
 
 
 def test_an_input_that_was_never_heard_is_an_obstacle_and_no_stop():
@@ -107,7 +117,7 @@ def test_no_stop_is_lost_while_another_thread_clears():
 
     def clear() -> None:
         while not ended.is_set():
-            stops.clear(ns(1))
+            stops.clear(stops.latched, ns(1))
 
     thread = threading.Thread(target=clear)
     thread.start()

@@ -90,7 +90,7 @@ class OperatingMode:
     def clear_stop(self, now_ns: int) -> tuple[str, list[Effect]]:
         """Release a latched stop; the robot stays paused. Return why it is not released, or ''."""
         effects = self.look_at_stops(now_ns)  # paused before it may be released
-        if problem := self._stops.clear(now_ns):
+        if problem := self._stops.clear(self._stopped_by, now_ns):
             return problem, effects
         cleared, self._stopped_by = self._stopped_by, ""
         return "", [*effects, Inform(f"stop cleared: {cleared}")]

@@ -75,11 +75,17 @@ class StopInputs:
             self._latch(now_ns)
             return self._latched
 
-    def clear(self, now_ns: int) -> str:
-        """Release the latch; return why it cannot be released, or an empty string."""
+    def clear(self, stop: str, now_ns: int) -> str:
+        """Release a latched stop that was carried out; return why it cannot be released, or an empty string.
+
+        stop: what was latched, "" for nothing. Another one, which came meanwhile, stays: it has
+        paused nobody yet.
+        """
         with self._turn:
             if problem := self._find_reason(now_ns):
                 return f"stop input {problem}"
+            if self._latched != stop:
+                return f"stopped meanwhile by {self._latched}"
             self._latched = ""
             return ""
 
