@@ -289,6 +289,12 @@ def test_a_stalled_sensor_is_no_timeout_of_the_server():
     assert world.engine.counters.reconnects == 0
 
 
+def test_chunks_that_were_dropped_unread_are_counted():
+    world = streaming(World())
+    assert world.engine.take_dropped_chunks(7) == []
+    assert world.engine.counters.chunks_dropped == 7
+
+
 def test_a_dead_engine_emits_nothing_though_answers_still_arrive():
     """Nobody may open a session for a robot that has given up."""
     world = World(make_config(max_offline_s=1.0, service_timeout_s=3.0))

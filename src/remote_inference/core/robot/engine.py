@@ -231,6 +231,11 @@ class Engine:
         self.cycle.abandon()
         self.counters.requests -= 1
 
+    def take_dropped_chunks(self, count: int) -> list[Effect]:
+        """Take how many chunks of other sessions came, or were dropped unread because too many waited."""
+        self.counters.chunks_dropped += count
+        return []
+
     def take_malformed_chunk(self, problem: str) -> list[Effect]:
         """Take a chunk message that cannot be read; its request runs into its timeout."""
         self.counters.chunks_rejected += 1

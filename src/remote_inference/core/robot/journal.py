@@ -32,6 +32,7 @@ CALLS = (
     "take_reset_reply",
     "take_chunk",
     "take_back_request",
+    "take_dropped_chunks",
     "take_malformed_chunk",
     "pause",
     "resume",

@@ -13,7 +13,6 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated
@@ -39,6 +38,7 @@ from remote_inference.core.robot.effects import (
     Warn,
 )
 from remote_inference.core.robot.fault_injection import FaultInjection, Target
+from remote_inference.core.robot.inbox import Inbox
 from remote_inference.core.robot.journal import Begin, JournalledEngine
 from remote_inference.core.robot.observation_history import TickSample
 from remote_inference.core.tags import parse_tags
@@ -107,7 +107,7 @@ class RemoteInference(RobotNode):
                 version=__version__,
             )
         )
-        self._inbox: deque[Work] = deque()
+        self._inbox = Inbox[Work]()
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._sent_snapshot = Snapshot({}, {})
@@ -167,7 +167,7 @@ class RemoteInference(RobotNode):
     # -- executor's thread: deposit ------------------------------------------------------------------------
 
     def _submit(self, work: Work) -> None:
-        self._inbox.append(work)
+        self._inbox.put(work)
         self._wake.set()
 
     def _operate(self, command: Work) -> None:
@@ -182,7 +182,8 @@ class RemoteInference(RobotNode):
 
     def _on_chunk(self, data: bytes) -> None:
         now_ns = time.monotonic_ns()
-        self._submit(lambda: self._receive_chunk(data, now_ns))
+        self._inbox.put_message(lambda: self._receive_chunk(data, now_ns))
+        self._wake.set()
 
     # -- worker thread -------------------------------------------------------------------------------------
 
@@ -192,8 +193,7 @@ class RemoteInference(RobotNode):
             while not self._stop.is_set():
                 self._wake.wait(WORKER_PERIOD_S)
                 self._wake.clear()
-                while self._inbox:
-                    self._carry_out(self._inbox.popleft()())
+                self._empty_inbox()
                 self._pass_on_what_was_held()
                 if not self._closing:
                     self._look_at_sensors()
@@ -219,6 +219,14 @@ class RemoteInference(RobotNode):
             raise
         finally:
             self._operator.close()
+
+    def _empty_inbox(self) -> None:
+        for work in self._inbox.take_all():
+            self._carry_out(work())
+        if dropped := self._inbox.take_dropped():
+            self._carry_out(self._engine.take_dropped_chunks(dropped))
+            problem = f"{CHUNK_TOPIC}: {dropped} messages dropped unread, more came than the worker can take"
+            self.get_logger().warning(problem, throttle_duration_sec=WARNING_PERIOD_S)
 
     def _look_at_sensors(self) -> None:
         seen = (self._sensors.snapshot(), self._actuation.take_samples())
@@ -255,6 +263,8 @@ class RemoteInference(RobotNode):
             chunk = chunk_from_bytes(data)
         except WireError as error:
             return self._engine.take_malformed_chunk(str(error))
+        if chunk.session_id != self._engine.session_id:  # a stranger's content must not fill the journal
+            return self._engine.take_dropped_chunks(1)
         return self._engine.take_chunk(chunk, now_ns)
 
     def _report_state(self) -> list[Effect]:
