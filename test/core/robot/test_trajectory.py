@@ -390,3 +390,21 @@ def test_no_row_is_left_out_before_the_controller_has_reached_it():
     playback = make_playback(queue)
     playback.tick(0)
     assert playback.tick(round(1.8 * PERIOD_NS)).command == pytest.approx(make_rows(10)[1])
+
+
+@pytest.mark.parametrize("late", [1.4, 1.9, 3.25, 3.85])  # periods since the last tick
+@pytest.mark.parametrize("paused", [False, True])
+def test_a_late_command_begins_where_the_controller_is_between_two_rows(late: float, paused: bool):
+    """From the row that it has passed it would be too far if the policy turns back."""
+    queue = ActionQueue()
+    rows = make_rows(10, step=MAX_STEP)
+    feed(queue, rows)
+    playback = make_playback(queue)
+    playback.tick(0)
+    queue.clear()
+    feed(queue, np.full((10, 2), -1.0, np.float32))
+    playback.control.change(paused=paused)
+    command = playback.tick(round(late * PERIOD_NS)).command
+    assert command is not None
+    there = MAX_STEP * (late - 1.0)
+    assert command[0] == pytest.approx(there if paused else there - MAX_STEP)

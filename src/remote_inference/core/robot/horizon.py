@@ -35,6 +35,7 @@ class Horizon:
         self._period_ns = period_ns
         self._max_action_age_ns = max_action_age_ns
         self._given: Foreseen | None = None  # in the last tick ...
+        self._command = np.empty(0)  # ... behind which command ...
         self._given_ns = 0  # ... when ...
         self._episode_id = 0  # ... and of which episode
         self.end_ns = 0  # when the controllers have executed all that they were handed
@@ -61,7 +62,7 @@ class Horizon:
         self._given = Foreseen.none()
         if fresh:
             self._given = self._guard.foresee(foresight.points[:fresh], command, velocity_scale=scale)
-        self._given_ns, self._episode_id = now_ns, episode_id
+        self._command, self._given_ns, self._episode_id = command, now_ns, episode_id
         self.end_ns = now_ns + (1 + len(self._given.actions)) * self._period_ns
         return np.concatenate([command[np.newaxis], self._given.actions.reshape(-1, len(command))])
 
@@ -73,13 +74,21 @@ class Horizon:
         given, self._given = self._given, None
         if given is None:
             return
+        passed = (now_ns - self._given_ns) / self._period_ns - 1.0  # periods since the command was reached
         # Rounded down: no row counts before the controller has reached it.
-        periods = int((now_ns - self._given_ns) / self._period_ns + EARLY_TICK)
-        missed = min(periods - 1, len(given.actions))
-        if missed <= 0:
-            return
+        missed = max(0, min(int(passed + EARLY_TICK), len(given.actions)))
         self._interpolation.skip(missed, self._episode_id)
-        if is_known:
-            reference.reach(self._joints, given.actions[missed - 1])
-            for interventions in given.interventions[:missed]:
-                self._guard.count(interventions)
+        if not is_known:
+            return
+        if passed > 0.0:
+            reference.reach(self._joints, self._point(given.actions, max(passed, missed)))
+        for interventions in given.interventions[:missed]:
+            self._guard.count(interventions)
+
+    def _point(self, ahead: Float64Array, periods: float) -> Float64Array:
+        """Return where controllers are some periods after the command, on their way from row to row."""
+        rows = np.concatenate([self._command[np.newaxis], ahead.reshape(-1, len(self._command))])
+        row = min(int(periods), len(rows) - 1)
+        following = rows[min(row + 1, len(rows) - 1)]
+        point: Float64Array = rows[row] + (periods - row) * (following - rows[row])
+        return point
