@@ -296,6 +296,21 @@ def test_controllers_that_another_has_stopped_are_held_where_they_were_measured_
     assert playback.tick(9 * PERIOD_NS).command == pytest.approx([0.1, -0.1])
 
 
+@pytest.mark.parametrize(("measured_ns", "trusted"), [(PERIOD_NS - 1, False), (PERIOD_NS, True)])
+def test_a_step_from_the_measured_position_waits_until_the_last_command_is_reached(
+    measured_ns: int, trusted: bool
+):
+    """At low rates the arm is far on its way to it when it is measured in between."""
+    queue = ActionQueue()
+    feed(queue, make_rows(10, step=MAX_STEP))
+    playback = make_playback(queue)
+    playback.tick(0)
+    playback.control.change(forget=True, measured=np.full(2, 0.5), measured_ns=measured_ns)
+    tick = playback.tick(PERIOD_NS)
+    assert tick.source is (CommandSource.CHUNK if trusted else CommandSource.HOLD)
+    assert tick.command == pytest.approx([0.4, 0.4] if trusted else [0.0, 0.0])
+
+
 def test_a_horizon_is_ended_however_many_ticks_the_first_measurement_takes():
     """Nobody else ends it where there is no watchdog."""
     period_ns = ns(0.002)

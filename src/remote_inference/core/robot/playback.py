@@ -87,6 +87,7 @@ class Playback:
         self._fallback = FALLBACKS.get(fallback)()
         self._max_action_age_ns = max_action_age_ns
         self._max_sensor_age_ns = max_sensor_age_ns
+        self._period_ns = round(contract.period_s * 1e9)
         self._given_up_after_ns = given_up_after_ns
         self._reference = StepReference(contract.action_dim, is_position=guard.needs_position)
         self._blend_in = blend_in or BlendIn(1.0, 0)
@@ -94,7 +95,7 @@ class Playback:
         self._following = FollowingWatch(contract.actions, contract.period_s)
         self._commanded_ns = 0  # time of the last command
         self._ticked_ns: int | None = None  # time of the last tick
-        self._moved_ns = 0  # until then a joint whose command is forgotten may have moved
+        self._moved_ns = 0  # until then a joint whose command is forgotten may be on its way
         self._homing: Homing | None = None
         self._home_ticks = 0  # ticks that commanded home
         self._homing_ended = False  # home is reached, or the robot must not be moved there
@@ -152,14 +153,14 @@ class Playback:
         self._reference.lose(self._unheard)
         if self._word.forgets != before.forgets:
             self._reference.forget()
-            self._moved_ns = max(self._moved_ns, self._commanded_ns)
+            self._moved_ns = max(self._moved_ns, self._commanded_ns + self._period_ns)
             self._following.forget()
             self._latch.forget()
             self._interpolation.end_row()
         if was_stuck or self._word.losses != before.losses:  # the watchdog may have stopped the controllers
             self._lose_joints(now_ns)
         if now_ns - self._commanded_ns > self._max_action_age_ns:  # another node may have moved the robot
-            self._lose_joints(self._commanded_ns)
+            self._lose_joints(self._commanded_ns + self._period_ns)
         if self._word.blend_ins != before.blend_ins:
             self._blend_in.begin()
         led_on = self._look_for_astray_joints(now_ns)
