@@ -423,3 +423,34 @@ def test_a_late_command_begins_where_the_controller_is_between_two_rows(late: fl
     assert command is not None
     there = MAX_STEP * (late - 1.0)
     assert command[0] == pytest.approx(there if paused else there - MAX_STEP)
+
+
+def test_a_controller_goes_on_while_nothing_can_be_commanded_and_the_next_step_begins_where_it_is():
+    """The other joint's controller is gone and nobody measures it: no command can be made for both."""
+    queue = ActionQueue()
+    feed(queue, make_rows(30, step=0.5 * MAX_STEP))
+    playback = make_playback(queue)
+    playback.control.change(measured=np.zeros(2), measured_ns=0)
+    playback.tick(0)
+    away = playback._contract.commands[1:]
+    playback.listen(away)
+    playback.control.change(measured=None)
+    for index in range(1, 5):
+        assert playback.tick(index * PERIOD_NS).command is None
+    playback.control.change(measured=np.array([0.15, 0.0]), measured_ns=4 * PERIOD_NS)
+    command = playback.tick(5 * PERIOD_NS).command
+    assert command is not None
+    assert command[0] == pytest.approx(5 * 0.5 * MAX_STEP), "the row whose time it is"
+    assert queue.executed == 6
+
+
+def test_a_step_from_the_measured_position_waits_for_the_rows_that_a_controller_executed_in_a_stall():
+    queue = ActionQueue()
+    feed(queue, make_rows(30, step=0.5 * MAX_STEP))
+    playback = make_playback(queue)
+    playback.tick(0)
+    late_ns = 4 * PERIOD_NS
+    playback.control.change(forget=True, measured=np.full(2, 0.05), measured_ns=2 * PERIOD_NS)
+    tick = playback.tick(late_ns)
+    assert tick.source is CommandSource.HOLD
+    assert tick.command == pytest.approx([0.15, -0.15]), "where the controller is by now"

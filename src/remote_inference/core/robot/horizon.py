@@ -34,7 +34,8 @@ class Horizon:
         self._guard = guard
         self._period_ns = period_ns
         self._max_action_age_ns = max_action_age_ns
-        self._given: Foreseen | None = None  # in the last tick ...
+        self._given: Foreseen | None = None  # in the last tick that commanded ...
+        self._executed = 0  # rows of it that are skipped already
         self._command = np.empty(0)  # ... behind which command ...
         self._given_ns = 0  # ... when ...
         self._episode_id = 0  # ... and of which episode
@@ -63,26 +64,34 @@ class Horizon:
         if fresh:
             self._given = self._guard.foresee(foresight.points[:fresh], command, velocity_scale=scale)
         self._command, self._given_ns, self._episode_id = command, now_ns, episode_id
+        self._executed = 0
         self.end_ns = now_ns + (1 + len(self._given.actions)) * self._period_ns
         return np.concatenate([command[np.newaxis], self._given.actions.reshape(-1, len(command))])
+
+    def end(self) -> None:
+        """Take that another command has replaced the rows."""
+        self._given = None
+        self.end_ns = 0
 
     def catch_up(self, reference: StepReference, now_ns: int, *, is_known: bool) -> None:
         """Skip the rows that controllers executed since the last tick, and count their clamps.
 
-        is_known: False when another may have stopped the controllers. The rows' time has passed all the same.
+        They go on as long as nothing else is commanded. is_known: False when another may have stopped them;
+        the rows' time has passed all the same.
         """
-        given, self._given = self._given, None
+        given = self._given
         if given is None:
             return
         passed = (now_ns - self._given_ns) / self._period_ns - 1.0  # periods since the command was reached
         # Rounded down: no row counts before the controller has reached it.
         missed = max(0, min(int(passed + EARLY_TICK), len(given.actions)))
-        self._interpolation.skip(missed, self._episode_id)
+        executed, self._executed = self._executed, missed
+        self._interpolation.skip(missed - executed, self._episode_id)
         if not is_known:
             return
         if passed > 0.0:
             reference.reach(self._joints, self._point(given.actions, max(passed, missed)))
-        for interventions in given.interventions[:missed]:
+        for interventions in given.interventions[executed:missed]:
             self._guard.count(interventions)
 
     def _point(self, ahead: Float64Array, periods: float) -> Float64Array:

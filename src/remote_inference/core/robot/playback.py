@@ -153,7 +153,9 @@ class Playback:
         self._reference.lose(self._unheard)
         if self._word.forgets != before.forgets:
             self._reference.forget()
-            self._moved_ns = max(self._moved_ns, self._commanded_ns + self._period_ns)
+            # Until its last command was reached, or longer along a horizon that goes on.
+            reached_ns = max(self._commanded_ns + self._period_ns, min(now_ns, self._horizon.end_ns))
+            self._moved_ns = max(self._moved_ns, reached_ns)
             self._following.forget()
             self._latch.forget()
             self._interpolation.end_row()
@@ -167,6 +169,8 @@ class Playback:
         tick = self._decide(now_ns, led_on)
         if tick.command is not None:
             self._commanded_ns = now_ns
+            if tick.source is not CommandSource.CHUNK:
+                self._horizon.end()
         return tick if self._shadow is None else self._compare(tick, self._shadow)
 
     def _lose_joints(self, moved_ns: int) -> None:
