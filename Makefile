@@ -89,7 +89,7 @@ sbom: setup  ## write a bill of materials (CycloneDX) of what is installed to bu
 	@mkdir -p build
 	@$(RUN) cyclonedx-py environment --pyproject pyproject.toml --validate --of JSON -o build/sbom.json $(BIN)/python
 
-soak: $(WHEELS)  ## play 100000 random worlds of the robot's engine against its judge (ARGS="--worlds 19000": a day of robot time)
+soak: $(WHEELS)  ## play 100000 random worlds of the robot's engine against its judge (ARGS="--worlds 16000": a day of robot time)
 	@$(RUN) PYTHONPATH=src python tools/soak.py $(ARGS)
 
 soak-nodes: setup  ## let real nodes run for an hour under random faults, judged and with flat memory (ARGS="--minutes 2")

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plays random worlds of the robot's engine, each from its seed, and judges every command and request.
 
-Prints the seeds of the worlds in which a rule was broken, and exits with 1 when there is one. The memory of
-the processes is compared between the first tenth of the worlds and the last.
+Two kinds of worlds: in one servers and network fail, in the other the robot does: its threads, controllers,
+drives and sensors. Prints kind and seed of the worlds in which a rule was broken, and exits with 1 when there
+is one. The memory of the processes is compared between the first tenth of the worlds and the last.
 """
 
 from __future__ import annotations
@@ -21,8 +22,11 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[1] / "test" / folder) for folder in ("core", "core/robot")]
 
-from random_world import Outcome, play  # noqa: E402
+import random_watched_world  # noqa: E402
+import random_world  # noqa: E402
+from random_world import Outcome  # noqa: E402
 
+KINDS = {"network": random_world.play, "robot": random_watched_world.play}
 BATCH = 50  # worlds that a process plays at a time
 GROWTH_MAX = 1.1  # of a process' memory, from the first tenth of the worlds to the last
 PROGRESS_S = 30.0
@@ -38,20 +42,20 @@ class Batch:
     violations: list[str] = field(default_factory=list)
 
 
-def play_batch(seeds: Sequence[int]) -> Batch:
-    results = [play_world(seed) for seed in seeds]
+def play_batch(seeds: Sequence[int], kinds: Sequence[str]) -> Batch:
+    results = [play_world(kind, seed) for seed in seeds for kind in kinds]
     outcomes = [result for result in results if isinstance(result, Outcome)]
     violations = [result for result in results if isinstance(result, str)]
     return Batch(os.getpid(), memory_mb(), outcomes, violations)
 
 
-def play_world(seed: int) -> Outcome | str:
+def play_world(kind: str, seed: int) -> Outcome | str:
     """Return the outcome of a world, or the rule that it broke."""
     try:
-        return play(seed)
+        return KINDS[kind](seed)
     except Exception as error:  # a rule of the judge, or a mistake of the engine
         place = traceback.extract_tb(error.__traceback__)[-1]
-        return f"seed {seed}: {type(error).__name__} in {place.name}: {error or place.line}"
+        return f"{kind} seed {seed}: {type(error).__name__} in {place.name}: {error or place.line}"
 
 
 def memory_mb() -> float:
@@ -60,15 +64,17 @@ def memory_mb() -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-def batches(worlds: int, first_seed: int, jobs: int) -> Iterator[Batch]:
-    """Play the worlds in several processes; yield what they find as it comes."""
-    end = first_seed + worlds
+def batches(count: int, first_seed: int, jobs: int, kinds: Sequence[str]) -> Iterator[Batch]:
+    """Play worlds of `count` seeds in several processes; yield what they find as it comes."""
+    end = first_seed + count
     seeds = (range(start, min(start + BATCH, end)) for start in range(first_seed, end, BATCH))
     with ProcessPoolExecutor(jobs) as pool:
-        waiting: set[Future[Batch]] = {pool.submit(play_batch, part) for part in islice(seeds, 2 * jobs)}
+        waiting: set[Future[Batch]] = {
+            pool.submit(play_batch, part, kinds) for part in islice(seeds, 2 * jobs)
+        }
         while waiting:
             done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-            waiting |= {pool.submit(play_batch, part) for part in islice(seeds, len(done))}
+            waiting |= {pool.submit(play_batch, part, kinds) for part in islice(seeds, len(done))}
             yield from (future.result() for future in done)
 
 
@@ -84,14 +90,17 @@ def memory_growth(found: Sequence[Batch]) -> float:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--kind", choices=KINDS, help="of the worlds; left out: every seed has one of each")
     parser.add_argument("--worlds", type=int, default=100_000)
-    parser.add_argument("--first-seed", type=int, default=0, help="with --worlds 1: play one world again")
+    parser.add_argument("--first-seed", type=int, default=0, help="with --kind, --worlds 1: one world again")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     arguments = parser.parse_args()
+    kinds = [arguments.kind] if arguments.kind else list(KINDS)
+    seeds = -(-arguments.worlds // len(kinds))
     found: list[Batch] = []
     worlds, violations, begun_s = 0, 0, time.monotonic()
     next_s = begun_s + PROGRESS_S
-    for batch in batches(arguments.worlds, arguments.first_seed, arguments.jobs):
+    for batch in batches(seeds, arguments.first_seed, arguments.jobs, kinds):
         found.append(batch)
         worlds += len(batch.outcomes) + len(batch.violations)
         violations += len(batch.violations)
@@ -99,7 +108,11 @@ def main() -> int:
             print(violation, flush=True)
         if time.monotonic() >= next_s:
             next_s += PROGRESS_S
-            print(f"{worlds} of {arguments.worlds} worlds, {violations} violations", flush=True)
+            rate = worlds / (time.monotonic() - begun_s)
+            print(
+                f"{worlds} of {arguments.worlds} worlds, {rate:.1f} a second, {violations} violations",
+                flush=True,
+            )
     return report(found, violations, time.monotonic() - begun_s)
 
 
@@ -108,8 +121,10 @@ def report(found: Sequence[Batch], violations: int, took_s: float) -> int:
     outcomes = [outcome for batch in found for outcome in batch.outcomes]
     hours = sum(outcome.simulated_s for outcome in outcomes) / 3600
     growth = memory_growth(found)
+    worlds = len(outcomes) + violations
     print(
-        f"{len(outcomes) + violations} worlds, {hours:.1f} h of simulated robot time in {took_s / 60:.1f} min"
+        f"{worlds} worlds, {hours:.1f} h of simulated robot time in {took_s / 60:.1f} min, "
+        f"{worlds / took_s:.1f} worlds a second"
     )
     for name in ("ticks", "commands", "requests", "merges", "reconnects", "dead"):
         print(f"  {name}: {sum(getattr(outcome, name) for outcome in outcomes)}")

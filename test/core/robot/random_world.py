@@ -43,7 +43,11 @@ class Outcome:
 
 def play(seed: int) -> Outcome:
     """Play the world of a seed. Raises AssertionError for a command or request that must not be."""
-    world = play_world(seed)
+    return outcome_of(play_world(seed))
+
+
+def outcome_of(world: World) -> Outcome:
+    """Return what happened in a world that has ended."""
     counters = world.engine.counters
     return Outcome(
         simulated_s=(world.now_ns - world.start_ns) / 1e9,

@@ -76,10 +76,11 @@ class World:
         self.period_ns = round(self.contract.period_s * 1e9)
         self._ticks_of_row: dict[tuple[str, int, int], int] = {}  # executed so far, by row of a chunk
         limits = [self.contract.actions.limits[name] for name in self.contract.actions.names]
-        self._max_step = np.array([limit.max_velocity for limit in limits]) * self.contract.period_s
+        self.max_step = np.array([limit.max_velocity for limit in limits]) * self.contract.period_s
         self.now_ns = ns(100)
         self.start_ns = self.now_ns
         self.position = np.zeros(2)  # the arm follows its commands at once
+        self.seen = self.position  # as the sensors showed it last
         self.follows = True  # False: in shadow mode, nobody hears the commands
         self.sensors = dict.fromkeys(self.contract.topics, True)  # which of them deliver
         self.stamps: dict[str, Callable[[int], int]] = {}  # of a topic's messages by the robot's clock
@@ -103,6 +104,7 @@ class World:
         self.queue_at_request: list[int] = []  # actions queued when each of them left
         self.capture_ns: list[int] = []  # arrival of the oldest source of each
         self.arrivals: dict[str, int] = {}
+        self.told: dict[str, int] = {}  # of them, those that the engine knows
         self.shown: list[list[int]] = []  # when the control ticks were that each request shows
         self._samples: list[TickSample] = []
         self._history_since_ns = 0  # nothing from before may be shown
@@ -187,22 +189,32 @@ class World:
     # -- the robot -----------------------------------------------------------------------------------------
 
     def _sense(self) -> None:
+        self._receive_sensors()
+        if not self.hung:
+            self._look_at_sensors()
+
+    def _receive_sensors(self) -> None:
         for topic, delivers in self.sensors.items():
             stamp_ns = self.stamps[topic](self.now_ns) if topic in self.stamps else 0
             content_ns = self._clocks[topic].content_ns(stamp_ns, self.now_ns) if delivers else None
             if content_ns is not None:
                 self.arrivals[topic] = content_ns
-        if self.hung:
-            return
+                if topic in self.contract.measured_topics:
+                    self.seen = self.position.copy()
+
+    def _look_at_sensors(self) -> None:
         samples, self._samples = self._samples, []
-        arrivals, position = dict(self.arrivals), self.position.copy()
+        self.told = arrivals = dict(self.arrivals)
+        position = self.seen.copy()
         self.carry_out(self.engine.take_sensors(arrivals, position, self.now_ns, samples))
 
     def push(self, position: np.ndarray) -> None:
         """Move the arm by hand; its sensors see it at once."""
-        self.position = position
+        self.position = self.seen = position
         self.arrivals |= dict.fromkeys(self.contract.measured_topics, self.now_ns)
-        self.carry_out(self.engine.take_sensors(dict(self.arrivals), position.copy(), self.now_ns))
+        if not self.hung:
+            self.told = dict(self.arrivals)
+            self.carry_out(self.engine.take_sensors(dict(self.arrivals), position.copy(), self.now_ns))
 
     def drive(self) -> None:
         """Switch the drives on: the arm goes to its controller's target."""
@@ -244,10 +256,10 @@ class World:
 
     def _check_step(self, command: np.ndarray) -> None:
         """Each joint is sent at most a step from where it is, or was commanded while it seemed to follow."""
-        near = np.abs(command - self.position) <= self._max_step + 1e-9
+        near = np.abs(command - self.position) <= self.max_step + 1e-9
         if not self.driven:  # found out when the command is beyond the bound
             led = np.abs(self._last_command - self.position) <= self.max_following_error + 1e-9
-            near |= led & (np.abs(command - self._last_command) <= self._max_step + 1e-9)
+            near |= led & (np.abs(command - self._last_command) <= self.max_step + 1e-9)
         assert near.all()
 
     # -- the servers and the network -----------------------------------------------------------------------
@@ -353,7 +365,7 @@ class World:
             assert after > before or before == ticks[0], "only the first tick is repeated"
         for step in steps:
             assert min(step.arrivals[topic] for topic in self._sources) > self._history_since_ns
-        return dict(steps[-1].arrivals) if steps else dict(self.arrivals)
+        return dict(steps[-1].arrivals) if steps else dict(self.told)
 
     def _check_request(self, request: Request, shown: dict[str, int]) -> None:
         assert not self.sent or request.seq_id > self.sent[-1].seq_id
@@ -366,7 +378,7 @@ class World:
             ) != (request.session_epoch, request.episode_id), "one request in flight"
         arrivals = {topic: shown[topic] for topic in self._sources}
         assert all(arrival > self._sent_arrivals.get(topic, -1) for topic, arrival in arrivals.items())
-        newest_ns = min(self.arrivals[topic] for topic in self._sources)
+        newest_ns = min(self.told[topic] for topic in self._sources)
         assert self.now_ns - newest_ns <= ns(self.config.max_sensor_age_s)
         assert not self.engine.paused
         assert not self.engine.dead

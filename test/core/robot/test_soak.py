@@ -5,33 +5,80 @@
 from __future__ import annotations
 
 import random
+from types import ModuleType
 
 import numpy as np
 import pytest
+import random_watched_world
 import random_world
 import soak
 from simulation import World
 
+from remote_inference.core.robot.fallbacks.zero import Zero
+from remote_inference.core.robot.following import FollowingWatch
 from remote_inference.core.robot.guard import Guard, Guarded
+from remote_inference.core.robot.playback import Playback
+from remote_inference.core.robot.stop_inputs import StopInputs
+from remote_inference.core.robot.tick import CommandSource, Tick
+from remote_inference.core.watchdog import Watchdog
+
+
+def follow_always(_: FollowingWatch, command: np.ndarray, *__: object, **___: object) -> tuple:
+    return np.zeros(len(command), bool), np.zeros(len(command), bool)
 
 
 def test_random_worlds_break_no_rule():
-    batch = soak.play_batch(range(60))
+    batch = soak.play_batch(range(60), ["network"])
     assert batch.violations == []
     assert sum(outcome.commands for outcome in batch.outcomes) > 1000
     assert any(outcome.dead for outcome in batch.outcomes)
     assert any(outcome.reconnects for outcome in batch.outcomes)
 
 
-def test_a_world_is_the_same_from_the_same_seed():
-    assert random_world.play(7) == random_world.play(7)
+def test_random_worlds_in_which_the_robot_itself_fails_break_no_rule():
+    batch = soak.play_batch(range(60), ["robot"])
+    assert batch.violations == []
+    assert sum(outcome.commands for outcome in batch.outcomes) > 1000
+    assert any(outcome.dead for outcome in batch.outcomes)
+
+
+@pytest.mark.parametrize("module", [random_world, random_watched_world])
+def test_a_world_is_the_same_from_the_same_seed(module: ModuleType):
+    assert module.play(7) == module.play(7)
 
 
 def test_a_guard_that_lets_a_jump_pass_is_found(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(Guard, "check", lambda self, action, *_, **__: Guarded(np.clip(action, -1.0, 1.0)))
-    violations = soak.play_batch(range(20)).violations
+    violations = soak.play_batch(range(20), ["network"]).violations
     assert violations
     assert "AssertionError in _check_step" in violations[0]
+
+
+BROKEN = {
+    "a stall costs no reference": (Playback, "_lose_joints", lambda self, _: None),
+    "an arm that does not follow is led on": (FollowingWatch, "look", follow_always),
+    "a trajectory is not ended": (Playback, "_hold", lambda self, *_: Tick(None, CommandSource.NONE)),
+    "a velocity is not stopped": (Zero, "stop", lambda self, last: last),
+    "a stop input is not heard": (StopInputs, "_latch", lambda self, _: None),
+    "the watchdog sleeps": (Watchdog, "check", lambda self, _: False),
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
+def test_what_is_broken_in_the_robot_is_found(broken: tuple, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(*broken)
+    assert any(isinstance(soak.play_world("robot", seed), str) for seed in range(300))
+
+
+@pytest.mark.parametrize("event", random_watched_world.EVENTS)
+def test_every_event_leaves_a_robot_that_can_be_cured(event: random_watched_world.Occurrence):
+    rng = random.Random(1)
+    world = random_watched_world.make_world(rng, 1)
+    world.run(1)
+    event(world, rng)
+    random_watched_world.cure(world)
+    merged = world.engine.counters.chunks_merged
+    world.run_until(lambda: world.engine.dead or world.engine.counters.chunks_merged > merged, limit_s=20)
 
 
 @pytest.mark.parametrize("event", random_world.EVENTS)

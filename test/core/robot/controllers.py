@@ -1,0 +1,79 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Simulated controllers that do what the real ones do: also when nobody commands them any more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from remote_inference.core.contract_sections import CommandSink
+
+Rows = np.ndarray  # `[rows, joints]`
+
+
+@dataclass
+class Forward:
+    """A forward controller: the drive goes to its target at once, and keeps it in silence."""
+
+    kind: str  # of the actions
+    target: np.ndarray | None = None  # None: it was never commanded
+
+    def command(self, rows: Rows, period_ns: int, now_ns: int, position: np.ndarray) -> None:
+        self.target = rows[0].copy()
+
+    def forget(self) -> None:
+        """Hold the joints where they are: the controller was restarted, or its drives were."""
+        self.target = None
+
+    def lead(self, position: np.ndarray, before_ns: int, now_ns: int) -> np.ndarray:
+        """Return where the drives have brought the joints."""
+        if self.target is None or self.kind == "effort":
+            return position
+        if self.kind == "velocity":
+            return position + self.target * (now_ns - before_ns) / 1e9
+        return self.target
+
+    def is_moving(self, now_ns: int) -> bool:
+        """Return whether the joints go on from now without a further command."""
+        return self.kind != "position" and self.target is not None and bool(np.any(self.target))
+
+
+@dataclass
+class Trajectory:
+    """A trajectory controller: straight from where its joints are through the points, one a period."""
+
+    _times: np.ndarray = field(default_factory=lambda: np.empty(0))  # [ns]
+    _points: Rows = field(default_factory=lambda: np.empty((0, 0)))
+
+    def command(self, rows: Rows, period_ns: int, now_ns: int, position: np.ndarray) -> None:
+        begin = self.lead(position, now_ns, now_ns)
+        self._times = now_ns + period_ns * np.arange(len(rows) + 1.0)
+        self._points = np.vstack([begin, rows])
+
+    def forget(self) -> None:
+        self._times = np.empty(0)
+
+    def lead(self, position: np.ndarray, before_ns: int, now_ns: int) -> np.ndarray:
+        if not len(self._times):
+            return position
+        return np.array([np.interp(now_ns, self._times, joint) for joint in self._points.T])
+
+    def is_moving(self, now_ns: int) -> bool:
+        """Return whether the joints move for longer than a command's own period."""
+        if len(self._times) < 3:
+            return False
+        rest = self._points[int(np.searchsorted(self._times, now_ns)) :]
+        return bool(len(rest) and np.any(np.abs(rest - rest[-1]) > 1e-9))
+
+
+class Controlled:
+    """The controller of one sink, and the joints that it leads."""
+
+    def __init__(self, sink: CommandSink, kind: str, names: tuple[str, ...]) -> None:
+        self.sink = sink
+        self.joints = np.array([names.index(name) for name in sink.names])
+        self.is_trajectory = sink.interface.takes_horizon
+        self.controller: Forward | Trajectory = Trajectory() if self.is_trajectory else Forward(kind)
+        self.is_heard = True
