@@ -124,7 +124,7 @@ def test_a_process_that_ends_well_is_no_news(wrap: Callable[[str], Wrapper]) -> 
     assert wrap("tell()").end() == (0, "")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM])
 def test_a_process_that_takes_no_signals_yet_ends_without_a_traceback(
     wrap: Callable[[str], Wrapper], number: signal.Signals
 ) -> None:

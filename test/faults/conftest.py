@@ -14,6 +14,7 @@ from fault import Fault
 from fault_table import PROPERTY, Row, write_table
 from judge import find_violations
 from scripted_server import ScriptedServer
+from watched_arm import WatchedArm
 
 ORDER = pytest.StashKey[int]()
 
@@ -53,6 +54,19 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for order, item in enumerate(items):
         item.stash[ORDER] = order
+
+
+@pytest.fixture
+def watched(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[WatchedArm]:
+    """What the nodes of the arm did must follow from what they were told, up to their death."""
+    made = WatchedArm(tmp_path, request.param)
+    try:
+        tape = DecisionTape(made, commands=False)
+        yield made
+    finally:
+        made.close()
+    if made.states:
+        tape.check(tmp_path, enough=0)  # the journal of a killed node's last half second dies with it
 
 
 @pytest.fixture

@@ -9,88 +9,22 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 import yaml
-from decision_tape import DecisionTape
 from rig import DEADLINE_S, write_contract, write_manifest
 from waiting import wait_until
-from watched_arm import PERIOD_S, TIMEOUT_S, WatchedArm, in_order_of_sink
+from watched_arm import WatchedArm, begin, each_controller, go_on_after_resume, wait_for_stop
 
 from remote_inference.deployment import bringup
 from remote_inference.deployment.process_group import ProcessError
 from remote_inference.msg import WatchdogState
 from remote_inference.wire.qos import LATCHED_QOS, WATCHDOG_TOPIC
 
-LATE = 10  # times the time in which the watchdog must act, on a machine as loaded as it may be
-WITHOUT_ROBOT = {"test_the_watchdog_says_which_scheduling_it_really_has"}
-ELSEWHERE = [0.3, -0.4]  # [rad] where the arm is measured when the fault has begun
 Note = Callable[[str, str], None]
-
-
-@pytest.fixture
-def watched(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[WatchedArm]:
-    """What the nodes of the arm did must follow from what they were told, up to their death."""
-    made = WatchedArm(tmp_path, request.param)
-    try:
-        tape = DecisionTape(made, commands=False)
-        yield made
-    finally:
-        made.close()
-    if request.node.name.partition("[")[0] not in WITHOUT_ROBOT:
-        tape.check(tmp_path, enough=0)  # the journal of a killed node's last half second dies with it
-
-
-def each_controller(fault: str) -> pytest.MarkDecorator:
-    """Return a mark that repeats a test of a fault with each controller that goes on without commands."""
-    controllers = [
-        pytest.param(kind, marks=pytest.mark.fault(f"{fault}, with a {kind} controller"))
-        for kind in ("velocity", "trajectory")
-    ]
-    return pytest.mark.parametrize("watched", controllers, indirect=True)
-
-
-def wait_for_stop(arm: WatchedArm, begin_ns: int) -> str:
-    """Wait until the watchdog has stopped the arm, and judge the stop; return what happened."""
-    arm.wait_for(lambda: arm.first_stop_since(begin_ns), "the stop")
-    trip = arm.wait_for_watchdog("TRIPPED")
-    stop = arm.first_stop_since(begin_ns)
-    assert stop is not None
-    if arm.controller == "trajectory":
-        assert stop.values in [in_order_of_sink(known) for known in arm.known_positions(stop.time_ns)]
-    else:
-        assert stop.values == (0.0, 0.0)
-    under_way = arm.moves_since(begin_ns)
-    assert all(command.time_ns < stop.time_ns for command in under_way)
-    stopped_s = (stop.time_ns - begin_ns) / 1e9
-    assert TIMEOUT_S - PERIOD_S < stopped_s < LATE * (TIMEOUT_S + PERIOD_S)
-    assert trip.trips == 1
-    assert ("sent a hold" if arm.controller == "trajectory" else "sent zero velocity") in trip.stops[0]
-    words = "hold of the measured position" if arm.controller == "trajectory" else "zero velocity"
-    return f"the watchdog sent {words} after {stopped_s:.2f} s"
-
-
-def begin(arm: WatchedArm, cause: Callable[[], None]) -> int:
-    """Begin a fault; return its time. The arm is somewhere else from then on: what it holds must be that."""
-    begin_ns = time.time_ns()
-    cause()
-    arm.positions = ELSEWHERE
-    return begin_ns
-
-
-def go_on_after_resume(arm: WatchedArm) -> None:
-    """Judge a robot node that is back: it waits for the operator, and the watchdog for both."""
-    arm.wait_for_watchdog("RETURNED")
-    arm.wait_for(lambda: arm.states[-1].paused, "the robot is paused")
-    paused_ns = time.time_ns()
-    arm.wait_for(lambda: arm.states[-1].header.stamp.sec > paused_ns // 10**9 + 1, "a later state")
-    assert not arm.moves_since(paused_ns)
-    assert arm.trigger("resume").success
-    arm.wait_for_motion()
-    arm.wait_for_watchdog("ARMED")
 
 
 @each_controller("the robot's node is killed")

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 from rig import CONTRACT, DEEP_LATCHED_QOS, DEEP_QOS, JOINTS, Rig, write_contract, write_manifest
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
@@ -24,6 +25,8 @@ TIMEOUT_S = 0.2  # watchdog_timeout_s, its default
 PERIOD_S = 1.0 / CONTRACT["fps"]
 TYPES: dict[str, Any] = {"velocity": Float64MultiArray, "trajectory": JointTrajectory}
 ON_ITS_WAY_S = 0.1  # a measured position that left later may not have arrived yet
+LATE = 10  # times the time in which the watchdog must act, on a machine as loaded as it may be
+ELSEWHERE = [0.3, -0.4]  # [rad] where the arm is measured when the fault has begun
 STUCK_CONTROL = Path(__file__).with_name("stuck_control")
 
 
@@ -133,3 +136,52 @@ def in_order_of_sink(positions: Sequence[float]) -> tuple[float, ...]:
     """Return positions, in the order of JOINTS, as the controller takes them."""
     assert len(positions) == len(JOINTS)
     return tuple(reversed(positions))
+
+
+def each_controller(fault: str) -> pytest.MarkDecorator:
+    """Return a mark that repeats a test of a fault with each controller that goes on without commands."""
+    controllers = [
+        pytest.param(kind, marks=pytest.mark.fault(f"{fault}, with a {kind} controller"))
+        for kind in ("velocity", "trajectory")
+    ]
+    return pytest.mark.parametrize("watched", controllers, indirect=True)
+
+
+def wait_for_stop(arm: WatchedArm, begin_ns: int) -> str:
+    """Wait until the watchdog has stopped the arm, and judge the stop; return what happened."""
+    arm.wait_for(lambda: arm.first_stop_since(begin_ns), "the stop")
+    trip = arm.wait_for_watchdog("TRIPPED")
+    stop = arm.first_stop_since(begin_ns)
+    assert stop is not None
+    if arm.controller == "trajectory":
+        assert stop.values in [in_order_of_sink(known) for known in arm.known_positions(stop.time_ns)]
+    else:
+        assert stop.values == (0.0, 0.0)
+    under_way = arm.moves_since(begin_ns)
+    assert all(command.time_ns < stop.time_ns for command in under_way)
+    stopped_s = (stop.time_ns - begin_ns) / 1e9
+    assert TIMEOUT_S - PERIOD_S < stopped_s < LATE * (TIMEOUT_S + PERIOD_S)
+    assert trip.trips == 1
+    assert ("sent a hold" if arm.controller == "trajectory" else "sent zero velocity") in trip.stops[0]
+    words = "hold of the measured position" if arm.controller == "trajectory" else "zero velocity"
+    return f"the watchdog sent {words} after {stopped_s:.2f} s"
+
+
+def begin(arm: WatchedArm, cause: Callable[[], None]) -> int:
+    """Begin a fault; return its time. The arm is somewhere else from then on: what it holds must be that."""
+    begin_ns = time.time_ns()
+    cause()
+    arm.positions = ELSEWHERE
+    return begin_ns
+
+
+def go_on_after_resume(arm: WatchedArm) -> None:
+    """Judge a robot node that is back: it waits for the operator, and the watchdog for both."""
+    arm.wait_for_watchdog("RETURNED")
+    arm.wait_for(lambda: arm.states[-1].paused, "the robot is paused")
+    paused_ns = time.time_ns()
+    arm.wait_for(lambda: arm.states[-1].header.stamp.sec > paused_ns // 10**9 + 1, "a later state")
+    assert not arm.moves_since(paused_ns)
+    assert arm.trigger("resume").success
+    arm.wait_for_motion()
+    arm.wait_for_watchdog("ARMED")

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Ctrl-C ends every executable, whenever it comes: quickly, and without a traceback."""
+"""A signal ends every executable, whenever it comes: quickly, and without a traceback."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ import pytest
 from faulty_server import PolicyFault
 from health_port import answers
 from rig import Rig, write_contract, write_manifest
+from waiting import wait_until
 
 from remote_inference.nodes.start import MODULES
 from remote_inference.paths import share_path
+from remote_inference.stop_signals import SUSPENDING, ending_signals
 
 DEADLINE_S = 30.0
 MOMENTS_S = (0.3, 0.6, 1.0, 1.5, 2.0, 3.0)  # after the start: imports, construction, work
@@ -47,9 +49,14 @@ def start(executable: str, folder: Path) -> subprocess.Popen[str]:
 
 def catches_signals(process: subprocess.Popen[str]) -> bool:
     """Return whether the process has a handler of SIGTERM: for SIGINT, Python itself has one."""
+    return is_set(process, "SigCgt", signal.SIGTERM)
+
+
+def is_set(process: subprocess.Popen[str], mask: str, number: int) -> bool:
+    """Return whether a signal is in a mask of the process: SigCgt of the caught, SigIgn of the ignored."""
     status = Path(f"/proc/{process.pid}/status").read_text()
-    caught = int(next(line for line in status.splitlines() if line.startswith("SigCgt")).split()[1], 16)
-    return bool(caught >> (signal.SIGTERM - 1) & 1)
+    bits = int(next(line for line in status.splitlines() if line.startswith(mask)).split()[1], 16)
+    return bool(bits >> (number - 1) & 1)
 
 
 def test_nothing_heavy_is_imported_before_signals_are_caught() -> None:
@@ -79,10 +86,7 @@ def test_two_signals_at_any_moment_end_it_without_a_traceback(
     executable: str, moment_s: float, tmp_path: Path
 ) -> None:
     process = start(executable, tmp_path)
-    began_s = time.monotonic()
-    while not catches_signals(process):  # before that, Python has not reached this package
-        assert time.monotonic() - began_s < DEADLINE_S
-        time.sleep(0.005)
+    wait_until(lambda: catches_signals(process), "Python has reached this package", DEADLINE_S)
     time.sleep(moment_s - MOMENTS_S[0])
     for _ in range(2):
         process.send_signal(signal.SIGINT)
@@ -91,3 +95,45 @@ def test_two_signals_at_any_moment_end_it_without_a_traceback(
     assert "Traceback" not in output
     assert "KeyboardInterrupt" not in output
     assert process.returncode == 0, output
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGALRM])
+@pytest.mark.parametrize("executable", ["remote_inference", "command_watchdog"])
+def test_a_signal_that_ends_processes_ends_it_in_order(
+    executable: str, number: signal.Signals, tmp_path: Path
+) -> None:
+    process = start(executable, tmp_path)
+    wait_until(lambda: catches_signals(process), "signals are caught", DEADLINE_S)
+    process.send_signal(number)
+    output, _ = process.communicate(timeout=DEADLINE_S)
+    assert (process.returncode, "Traceback" in output) == (0, False), output
+
+
+def test_only_what_cannot_be_handled_or_is_a_fault_is_left_to_its_default(tmp_path: Path) -> None:
+    process = start("command_watchdog", tmp_path)
+    wait_until(lambda: catches_signals(process), "signals are caught", DEADLINE_S)
+    left = {number for number in ending_signals() if not is_set(process, "SigCgt", number)}
+    process.terminate()
+    assert process.wait(DEADLINE_S) == 0
+    assert not left
+    assert {signal.SIGSEGV, signal.SIGABRT, signal.SIGKILL}.isdisjoint(ending_signals())
+
+
+def test_what_nohup_ignores_stays_ignored(tmp_path: Path) -> None:
+    ignored = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        process = start("command_watchdog", tmp_path)
+    finally:
+        signal.signal(signal.SIGHUP, ignored)
+    wait_until(lambda: catches_signals(process), "signals are caught", DEADLINE_S)
+    assert is_set(process, "SigIgn", signal.SIGHUP)
+    process.terminate()
+    assert process.wait(DEADLINE_S) == 0
+
+
+def test_no_terminal_suspends_the_watchdog(tmp_path: Path) -> None:
+    """Ctrl-Z suspends all processes of a launch: who stops the arm then must be awake."""
+    process = start("command_watchdog", tmp_path)
+    wait_until(lambda: all(is_set(process, "SigIgn", number) for number in SUSPENDING), "all are ignored")
+    process.terminate()
+    assert process.wait(DEADLINE_S) == 0

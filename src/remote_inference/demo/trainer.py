@@ -4,7 +4,7 @@
 
 python -m remote_inference.demo.trainer --policy DIR --socket PATH --out DIR [--period-s 10] [--seed 0]
 
-Ends on SIGINT or SIGTERM, and then writes the policy that the server has last been sent.
+Ends on a signal, and then writes the policy that the server has last been sent.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
 import sys
 import threading
 import time
@@ -26,6 +25,7 @@ from remote_inference.environments.belt_arm.learner import Learner
 from remote_inference.errors import UserError
 from remote_inference.policies.prefix_network import PrefixChunkNetwork
 from remote_inference.policies.torch_chunk import TorchChunkPolicy, save_policy
+from remote_inference.stop_signals import common_signals, handle
 from remote_inference.weights import SenderConfig, WeightSender
 from remote_inference.weights.shared_memory import connect
 
@@ -126,8 +126,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="of rollouts and batches")
     options = parser.parse_args(words)
     stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    handle(common_signals(), lambda *_: stop.set())
     os.nice(_NICENESS)
     try:
         _learn(options, stop)

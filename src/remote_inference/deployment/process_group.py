@@ -20,11 +20,11 @@ from typing_extensions import Self
 from remote_inference.deployment import end_with_parent
 from remote_inference.deployment.bringup import Process
 from remote_inference.errors import UserError
+from remote_inference.stop_signals import common_signals, handle
 
 STOP_TIMEOUT_S = 20.0  # between SIGTERM and SIGKILL
 WATCH_PERIOD_S = 0.2
 LOG_TAIL_LINES = 12
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)  # to this process
 
 
 class ProcessError(UserError):
@@ -32,7 +32,7 @@ class ProcessError(UserError):
 
 
 def run_until_interrupted(processes: Sequence[Process]) -> int:
-    """Run processes on this terminal until a required one ends, or SIGINT or SIGTERM; return the exit status.
+    """Run processes on this terminal until a required one ends or a signal comes; return the exit status.
 
     The status is the ended process's, or after a signal the worst of all: 0 when all have stopped cleanly.
     """
@@ -58,11 +58,8 @@ class ProcessGroup:
         self._logs: list[IO[bytes]] = []
 
     def __enter__(self) -> Self:
-        """Let the first SIGINT or SIGTERM raise KeyboardInterrupt: no node may go on commanding a robot.
-
-        Both signals do, because a shell lets its background jobs ignore SIGINT.
-        """
-        self._old_handlers = {number: signal.signal(number, _interrupt_once) for number in STOP_SIGNALS}
+        """Let the first of the signals raise KeyboardInterrupt: no node may go on commanding a robot."""
+        self._old_handlers = {number: signal.signal(number, _interrupt_once) for number in common_signals()}
         return self
 
     def __exit__(
@@ -167,8 +164,7 @@ def _interrupt_once(*_: object) -> None:
 
 
 def _ignore_signals() -> None:
-    for number in STOP_SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
+    handle(common_signals(), signal.SIG_IGN)
 
 
 def _stop(started: subprocess.Popen[bytes]) -> int:

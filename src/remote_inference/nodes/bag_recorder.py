@@ -4,8 +4,8 @@
 
     bag_recorder --ros-args -p path:=run_1 -p "topics:=[/arm/remote_inference/state, /arm/joint_states]"
 
-Subscriptions are raw: a callback deposits the bytes and the time, one thread writes them. SIGINT or SIGTERM
-finishes the bag.
+Subscriptions are raw: a callback deposits the bytes and the time, one thread writes them. A signal finishes
+the bag.
 """
 
 from __future__ import annotations
@@ -227,5 +227,5 @@ def _open_bag(config: RecorderConfig) -> BagWriter:
 
 
 def main(args: list[str] | None = None) -> int:
-    """Record until SIGINT or SIGTERM; return the exit code, 1 when the recording ended early."""
+    """Record until a signal; return the exit code, 1 when the recording ended early."""
     return run_node(BagRecorder, args)

@@ -19,6 +19,6 @@ from remote_inference.paths import share_path
 
 
 def main(args: list[str] | None = None) -> int:
-    """Simulate until SIGINT or SIGTERM; return the exit code."""
+    """Simulate until a signal; return the exit code."""
     contract = load_contract(share_path("config", "belt_arm.contract.yaml"))
     return run_node(partial(EnvironmentNode, "belt_arm", Setup("belt_arm", {}, contract)), args)

@@ -31,6 +31,7 @@ from remote_inference.nodes.measured_positions import MeasuredPositions
 from remote_inference.nodes.parameters import NodeParameters, declare_parameters
 from remote_inference.nodes.runtime import run_node, spin
 from remote_inference.nodes.schedule import Schedule
+from remote_inference.stop_signals import ignore_suspension
 from remote_inference.wire.commands import CommandWriter, make_command_writer
 from remote_inference.wire.qos import (
     COMMAND_QOS,
@@ -207,5 +208,9 @@ def request_realtime() -> int:
 
 
 def main(args: list[str] | None = None) -> int:
-    """Watch until SIGINT or SIGTERM; return the exit code."""
+    """Watch until a signal; return the exit code.
+
+    Ctrl-Z in the terminal of a launch suspends the robot's node, not its watchdog, which then stops the arm.
+    """
+    ignore_suspension()
     return run_node(partial(CommandWatchdog, request_realtime()), args)

@@ -214,5 +214,5 @@ def _read_setup(parameters: EnvironmentParameters) -> Setup:
 
 
 def main(args: list[str] | None = None) -> int:
-    """Simulate until SIGINT or SIGTERM; return the exit code."""
+    """Simulate until a signal; return the exit code."""
     return run_node(EnvironmentNode, args)

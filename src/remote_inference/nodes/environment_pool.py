@@ -113,5 +113,5 @@ class EnvironmentPool(Node):
 
 
 def main(args: list[str] | None = None) -> int:
-    """Serve until SIGINT or SIGTERM; return the exit code."""
+    """Serve until a signal; return the exit code."""
     return run_node(EnvironmentPool, args)

@@ -26,6 +26,7 @@ from typing_extensions import Self
 
 from remote_inference.errors import UserError
 from remote_inference.nodes.graph import UNKNOWN_NODE, full_name
+from remote_inference.stop_signals import common_signals
 
 ROBOT_NODE = "remote_inference"  # in the robot's namespace
 STATUS_TYPE = "remote_inference/msg/ServerStatus"
@@ -41,12 +42,12 @@ class OperatorError(UserError):
 
 @contextmanager
 def deferred_signals() -> Iterator[None]:
-    """Handle Ctrl-C and SIGTERM after the block: raised within rclpy, they leave half-made objects behind."""
+    """Handle signals after the block: an exception raised within rclpy leaves half-made objects behind."""
     if threading.current_thread() is not threading.main_thread():  # signals are handled there alone
         yield
         return
     arrived: list[int] = []
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {number: signal.getsignal(number) for number in common_signals()}
     for number in handlers:
         signal.signal(number, lambda number, _frame: arrived.append(number))
     try:

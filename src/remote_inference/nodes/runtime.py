@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import sys
 import threading
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from rclpy.utilities import remove_ros_args, try_shutdown
 from remote_inference.core.document import DocumentError
 from remote_inference.nodes.executors import make_executor, spin_once
 from remote_inference.nodes.schedule import Schedule
+from remote_inference.stop_signals import ending_signals, handle
 
 EXIT_REFUSED = 2  # a parameter or file is wrong: starting the node again does not help
 EXIT_NO_MIDDLEWARE = 3  # starting again helps, once a client's Zenoh router is up
@@ -31,7 +31,7 @@ RCL_PLACE = re.compile(
 STOP_POLL_S = 0.1  # longest time until a signal is noticed
 
 
-_stop = threading.Event()  # set by SIGINT and SIGTERM
+_stop = threading.Event()  # set by signals
 
 
 class StartupError(Exception):
@@ -49,10 +49,11 @@ class RunningNode(Protocol):
 
 
 def run_node(make_node: Callable[[], RunningNode], args: list[str] | None) -> int:
-    """Start a node, spin it until SIGINT, SIGTERM or its own end, close it; return the exit code.
+    """Start a node, spin it until a signal or its own end, close it; return the exit code.
 
-    The node is closed before the context is shut down, so that it can still publish and call. When the node
-    cannot start, the reason is printed and the exit code is 2, or 3 when the middleware cannot start.
+    Every signal that would end the process does so in order (see `stop_signals`). The node is closed before
+    the context is shut down, so that it can still publish and call. When the node cannot start, the reason is
+    printed and the exit code is 2, or 3 when the middleware cannot start.
     """
     _catch_signals()
     try:
@@ -95,8 +96,7 @@ def spin(node: RunningNode, timeout_s: float) -> None:
 
 
 def _catch_signals() -> None:
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: _stop.set())
+    handle(ending_signals(), lambda *_: _stop.set())
 
 
 def is_stopping() -> bool:

@@ -16,7 +16,8 @@ from importlib import import_module
 from pathlib import Path
 from types import FrameType
 
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+from remote_inference.stop_signals import ending_signals, handle
+
 # The module of each executable.
 MODULES = {
     "policy_server": "remote_inference.nodes.server.policy_server",
@@ -31,11 +32,9 @@ MODULES = {
 
 def start(executable: str) -> int:
     """Run an executable; return its exit code. A signal ends it at once until `run_node` takes over."""
-    for number in STOP_SIGNALS:
-        signal.signal(number, _leave)
+    handle(ending_signals(), _leave)
     code = int(import_module(MODULES[executable]).main())
-    for number in STOP_SIGNALS:
-        signal.signal(number, signal.SIG_IGN)  # Python's own end would restore what kills the process
+    handle(ending_signals(), signal.SIG_IGN)  # Python's own end would restore what kills the process
     return code
 
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import signal
 import sys
 
 from remote_inference.cli.environment_options import NAMES, add_option_argument, read_options
+from remote_inference.stop_signals import common_signals
 
 EXAMPLES = (
     "remote-inference hud belt_arm",
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     async def serve() -> None:
         stop = asyncio.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in common_signals():
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         await server.run(announce, stop, arguments.port, arguments.control_port)
 

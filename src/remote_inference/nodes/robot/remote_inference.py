@@ -338,5 +338,5 @@ class RemoteInference(RobotNode):
 
 
 def main(args: list[str] | None = None) -> int:
-    """Drive the robot until SIGINT, SIGTERM or State.DEAD; return the exit code."""
+    """Drive the robot until a signal or State.DEAD; return the exit code."""
     return run_node(RemoteInference, args)

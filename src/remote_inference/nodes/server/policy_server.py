@@ -292,5 +292,5 @@ class PolicyServer(LifecycleNode):
 
 
 def main(args: list[str] | None = None) -> int:
-    """Serve until SIGINT or SIGTERM; return the exit code."""
+    """Serve until a signal; return the exit code."""
     return run_node(PolicyServer, args)
