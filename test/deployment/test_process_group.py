@@ -33,7 +33,8 @@ import sys
 sys.path[:0] = [sys.argv[1], sys.argv[1] + "/.."]
 from remote_inference.deployment.process_group import run_until_interrupted
 from test_process_group import Script
-sys.exit(run_until_interrupted([Script("script", "script", code=sys.argv[2])]))
+suspended = sys.argv[3] == "True"
+sys.exit(run_until_interrupted([Script("script", "script", code=sys.argv[2], is_suspended=suspended)]))
 """
 
 
@@ -51,20 +52,25 @@ def script(code: str, *, name: str = "script", required: bool = True) -> Script:
     return Script("script", name, code=f"import os, sys, time\n{code}", required=required)
 
 
-def lives(pid: int) -> bool:
+def state(pid: int) -> str:
+    """Return the letter of a process's state; empty when it has ended."""
     with suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    return False
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0].strip("Z")
+    return ""
+
+
+def lives(pid: int) -> bool:
+    return bool(state(pid))
 
 
 class Wrapper:
     """`run_until_interrupted` in a process of its own, around one script that has called `tell`."""
 
-    def __init__(self, folder: Path, code: str) -> None:
+    def __init__(self, folder: Path, code: str, *, is_suspended: bool) -> None:
         told = folder / "pid"
         code = TELL_ID.format(told=str(told)) + code
         self.process = subprocess.Popen(
-            [sys.executable, "-c", WRAPPER, str(Path(__file__).parent), code],
+            [sys.executable, "-c", WRAPPER, str(Path(__file__).parent), code, str(is_suspended)],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -81,8 +87,8 @@ class Wrapper:
 def wrap(tmp_path: Path) -> Iterator[Callable[[str], Wrapper]]:
     wrappers: list[Wrapper] = []
 
-    def start(code: str) -> Wrapper:
-        wrappers.append(Wrapper(tmp_path, code))
+    def start(code: str, *, is_suspended: bool = True) -> Wrapper:
+        wrappers.append(Wrapper(tmp_path, code, is_suspended=is_suspended))
         return wrappers[-1]
 
     yield start
@@ -131,6 +137,21 @@ def test_a_process_that_takes_no_signals_yet_ends_without_a_traceback(
     """A node imports for a second before it can take SIGINT as a wish."""
     wrapper = wrap(f"tell()\n{SLEEP}")
     wrapper.process.send_signal(number)
+    assert wrapper.end() == (0, "")
+
+
+@pytest.mark.parametrize("is_suspended", [True, False])
+def test_what_is_suspended_with_its_wrapper_goes_on_with_it(
+    wrap: Callable[..., Wrapper], *, is_suspended: bool
+) -> None:
+    """`fg` continues both. The watchdog of a robot is not suspended."""
+    wrapper = wrap(f"tell()\n{SLEEP}", is_suspended=is_suspended)
+    wrapper.process.send_signal(signal.SIGTSTP)
+    wait_until(lambda: state(wrapper.process.pid) == "T", "the wrapper is suspended")
+    assert (state(wrapper.script) == "T") is is_suspended
+    wrapper.process.send_signal(signal.SIGCONT)
+    wait_until(lambda: "T" not in {state(wrapper.process.pid), state(wrapper.script)}, "both go on")
+    wrapper.process.send_signal(signal.SIGINT)
     assert wrapper.end() == (0, "")
 
 

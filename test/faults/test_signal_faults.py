@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
+import yaml
 from rig import write_manifest
 from terminal import Terminal
 from waiting import wait_until
@@ -31,19 +33,23 @@ Note = Callable[[str, str], None]
 @pytest.fixture
 def terminal(watched: WatchedArm) -> Iterator[Terminal]:
     """A terminal in which watchdog and robot run; the robot moves."""
-    contract = watched.write_contract()
-    watched.start_server(write_manifest(watched.folder, policy={"chunk_size": 60}))
     parameters = {"autostart": True, **watched.parameters()}
+    contract = watched.write_contract()
+    processes = [
+        bringup.command_watchdog(contract, namespace=watched.namespace),
+        bringup.robot(contract, namespace=watched.namespace, parameters=parameters),
+    ]
     with Terminal(watched.folder / "terminal.log") as made:
-        made.run(
-            [
-                bringup.command_watchdog(contract, namespace=watched.namespace),
-                bringup.robot(contract, namespace=watched.namespace, parameters=parameters),
-            ]
-        )
-        watched.wait_for_watchdog("ARMED")
-        watched.wait_for_motion()
+        run(watched, made, processes)
         yield made
+
+
+def run(arm: WatchedArm, terminal: Terminal, processes: Sequence[bringup.Process]) -> None:
+    """Run processes in the terminal until they move the arm."""
+    arm.start_server(write_manifest(arm.folder, policy={"chunk_size": 60}))
+    terminal.run(processes)
+    arm.wait_for_watchdog("ARMED")
+    arm.wait_for_motion()
 
 
 def wait_for_end(arm: WatchedArm, terminal: Terminal, begin_ns: int) -> str:
@@ -81,4 +87,22 @@ def test_a_suspended_node_is_stopped_by_its_watchdog(
     stopped = wait_for_stop(watched, begin_ns)
     os.killpg(terminal.group, signal.SIGCONT)  # `fg`
     go_on_after_resume(watched)
+    note(f"{stopped}; paused after `fg`", "-, `resume`")
+
+
+@pytest.mark.fault("Ctrl-Z in the terminal of `remote-inference robot`")
+@pytest.mark.parametrize("watched", ["velocity"], indirect=True)
+def test_a_deployment_suspends_its_node_and_not_its_watchdog(watched: WatchedArm, note: Note) -> None:
+    """Its processes are in no terminal's session: the key reaches only the deployment itself."""
+    parameters = watched.folder / "parameters.yaml"
+    node = {"ros__parameters": {"autostart": True, **watched.parameters()}}
+    parameters.write_text(yaml.safe_dump({"/**/remote_inference": node}))
+    words = ["robot", "--namespace", watched.namespace, "--contract", str(watched.write_contract())]
+    words = [sys.executable, "-m", "remote_inference.cli", *words, "--params-file", str(parameters)]
+    with Terminal(watched.folder / "terminal.log") as terminal:
+        run(watched, terminal, [bringup.Process("robot", "robot", words=words)])
+        begin_ns = begin(watched, lambda: terminal.press("Ctrl-Z"))
+        stopped = wait_for_stop(watched, begin_ns)
+        os.killpg(terminal.group, signal.SIGCONT)  # `fg`
+        go_on_after_resume(watched)
     note(f"{stopped}; paused after `fg`", "-, `resume`")

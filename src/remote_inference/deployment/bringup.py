@@ -54,6 +54,7 @@ class Process:
     parameter_files: Sequence[str | Path] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     required: bool = True  # the deployment ends with this process
+    is_suspended: bool = True  # by Ctrl-Z, with the deployment
     words: Sequence[str] = ()  # whole command line of a program that is no node of this package
 
     def __post_init__(self) -> None:
@@ -155,6 +156,7 @@ def robot(
 def command_watchdog(contract: str | Path, *, namespace: str, rmw: str = "", router: str = "") -> Process:
     """Describe the watchdog of one robot's commands. It is required: no robot moves on unwatched.
 
+    It is never suspended: it stops a robot whose node is.
     What the environment provides for large messages would only cost it memory.
     """
     for_large_messages = {*MALLOC_ENVIRONMENT, *FASTDDS_PROFILES}
@@ -165,6 +167,7 @@ def command_watchdog(contract: str | Path, *, namespace: str, rmw: str = "", rou
         namespace,
         {"contract": str(contract)},
         environment={name: value for name, value in variables.items() if name not in for_large_messages},
+        is_suspended=False,
     )
 
 

@@ -58,8 +58,13 @@ class ProcessGroup:
         self._logs: list[IO[bytes]] = []
 
     def __enter__(self) -> Self:
-        """Let the first of the signals raise KeyboardInterrupt: no node may go on commanding a robot."""
+        """Let the first of the signals raise KeyboardInterrupt: no node may go on commanding a robot.
+
+        Ctrl-Z suspends the processes, too, which are in no terminal's session.
+        """
         self._old_handlers = {number: signal.signal(number, _interrupt_once) for number in common_signals()}
+        if signal.getsignal(signal.SIGTSTP) is not signal.SIG_IGN:
+            self._old_handlers[signal.SIGTSTP] = signal.signal(signal.SIGTSTP, self._suspend)
         return self
 
     def __exit__(
@@ -121,6 +126,15 @@ class ProcessGroup:
                         _say(f"{process.name} {_describe(code)}{self._tail(process)}")
                     return exit_status(code)
             time.sleep(WATCH_PERIOD_S)
+
+    def _suspend(self, *_: object) -> None:
+        """Suspend the processes and this one, until SIGCONT comes to this one."""
+        suspended = [started for process, started in self._running if process.is_suspended]
+        for started in suspended:
+            started.send_signal(signal.SIGSTOP)  # SIGTSTP does nothing to a session without a terminal
+        os.kill(os.getpid(), signal.SIGSTOP)
+        for started in suspended:
+            started.send_signal(signal.SIGCONT)
 
     def _say_what_is_missed(self) -> None:
         for process, started in self._running:
