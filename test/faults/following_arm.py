@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from array import array
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +53,8 @@ class FollowingArm(Arm):
         self.driven = True
         self._controller_type = controller
         self._at = dict.fromkeys(LIMITS, 0.0)  # [rad]
-        self._target: dict[str, float] | None = None
+        self._led = False  # a command leads the joints
         super().__init__(folder)
-        self.record.takes_horizons = controller is JointTrajectory
         if max_following_error is not None:
             self.record.max_following_error = max_following_error
 
@@ -70,7 +70,7 @@ class FollowingArm(Arm):
     def move_by_hand(self, shoulder: float) -> None:
         """Put the arm, which nothing drives, elsewhere; return when its sensors have said so."""
         self._at["shoulder"] = shoulder
-        self._target = None
+        self._led = False
         seen = len(self.record.captures) + 5
         self.wait_for(lambda: len(self.record.captures) > seen, "the sensors")
 
@@ -88,8 +88,8 @@ class FollowingArm(Arm):
         self.record.end_outage(now_ns())
 
     def measured(self, number: int) -> tuple[float, ...]:
-        if self.driven and self._target is not None:
-            for joint, target in self._target.items():
+        if self.driven and self._led:
+            for joint, target in self._find_target().items():
                 step = MAX_VELOCITY[joint] * PERIOD_S
                 self._at[joint] += min(max(target - self._at[joint], -step), step)
         return tuple(self._at.values())
@@ -100,7 +100,19 @@ class FollowingArm(Arm):
         )
 
     def _on_command(self, message: Any, info: dict[str, int | None]) -> None:
+        ahead: list[Any] = []
         if isinstance(message, JointTrajectory):  # its first point is the command that is due
-            message = Float64MultiArray(data=message.points[0].positions)
+            first, *ahead = message.points
+            message = Float64MultiArray(data=first.positions)
         super()._on_command(message, info)
-        self._target = dict(zip(LIMITS, self.record.commands[-1].positions, strict=True))
+        rows = [dict(zip(reversed(NAMES), point.positions, strict=True)) for point in ahead]
+        self.record.commands[-1] = replace(
+            self.record.commands[-1], ahead=tuple(tuple(row[joint] for joint in LIMITS) for row in rows)
+        )
+        self._led = True
+
+    def _find_target(self) -> dict[str, float]:
+        """Return where the last command wants the joints to be by now: along its points, one per period."""
+        command = self.record.commands[-1]
+        passed = min(int((now_ns() - command.time_ns) / 1e9 / PERIOD_S), len(command.ahead))
+        return dict(zip(LIMITS, [command.positions, *command.ahead][passed], strict=True))

@@ -45,6 +45,7 @@ class Command:
     positions: tuple[float, ...]  # order of LIMITS
     capture: float  # number of the capture behind it
     episode: float  # of that capture, as it came back
+    ahead: tuple[tuple[float, ...], ...] = ()  # a trajectory's other points, one per period
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,6 @@ class Record:
     outages: list[Outage] = field(default_factory=list)
     # A joint farther from its command [rad] does not follow it. The default lets one jump between its limits.
     max_following_error: float = 10.0
-    takes_horizons: bool = False  # the controller goes on along a command's rows when the next one is late
 
     def end_outage(self, time_ns: int) -> None:
         """Note that the last outage is over."""
@@ -138,7 +138,9 @@ def _steps(record: Record) -> Iterator[str]:
     """Each joint is sent at most one period's way from its last command, if it heard and followed that one.
 
     After a controller's absence or a call such as reset, and while the drives are off, that counts from where
-    it is measured. It holds for every source of commands: for what a fallback repeats and for a person, too.
+    it is measured. A trajectory controller goes on along its points when the next command is late: there it
+    counts from where it is by then. It holds for every source of commands: for what a fallback repeats and
+    for a person, too.
     """
     before: Command | None = None
     for command in record.commands:
@@ -150,23 +152,25 @@ def _steps(record: Record) -> Iterator[str]:
             # controller a little before the first command comes through.
             since_s = (command.time_ns - unheard.ended_ns) / 1e9 if unheard.ended_ns else 0.0
             periods = min(periods, 1 + math.ceil(max(0.0, since_s) / PERIOD_S))
-        elif before is not None and record.takes_horizons:
-            periods = max(periods, math.ceil((command.time_ns - before.time_ns) / 1e9 / PERIOD_S))
         for index, joint in enumerate(LIMITS):
             references = _find_references(record, None if unheard else before, command, index, periods)
             way = MAX_VELOCITY[joint] * PERIOD_S * periods + ROUNDING
-            if not any(abs(command.positions[index] - reference) <= way for reference in references):
+            position = command.positions[index]
+            if not any(lower - way <= position <= upper + way for lower, upper in references):
                 yield f"{command}: {joint} is more than {periods} steps away from {before}"
         before = command
 
 
 def _find_references(
     record: Record, before: Command | None, command: Command, index: int, periods: int
-) -> list[float]:
-    """Return where a joint's step to a command may begin. before: the one that it heard last, if any."""
+) -> list[tuple[float, float]]:
+    """Return the ranges in which a joint's step to a command may begin.
+
+    before: the command that it heard last, if any.
+    """
     oldest_ns = command.time_ns - round((FRESH_S + periods * PERIOD_S) * 1e9)
     measured = [
-        capture.positions[index]
+        (capture.positions[index], capture.positions[index])
         for capture in record.captures
         if oldest_ns <= capture.time_ns <= command.time_ns
     ]
@@ -174,9 +178,24 @@ def _find_references(
         return measured
     last = before.positions[index]
     bound = record.max_following_error + SENSED_S * list(MAX_VELOCITY.values())[index]
-    follows = any(abs(last - position) <= bound for position in measured)
+    follows = any(abs(last - position) <= bound for position, _ in measured)
     may_be_measured = _may_have_forgotten(record, before, command) or _lacks_drives(record, command)
-    return [*(measured if may_be_measured else []), *([last] if follows or not measured else [])]
+    on_its_way = _range_of_way(before, command.time_ns, index)
+    return [*(measured if may_be_measured else []), *([on_its_way] if follows or not measured else [])]
+
+
+def _range_of_way(command: Command, time_ns: int, index: int) -> tuple[float, float]:
+    """Return where a joint may be by a time, once it has reached a command that it was sent.
+
+    With nothing ahead it stays there. Two arrivals may be a period closer together than their ticks.
+    """
+    periods = min((time_ns - command.time_ns) / 1e9 / PERIOD_S, len(command.ahead))
+    rows = [command.positions, *command.ahead]
+    whole = int(periods)
+    passed = [row[index] for row in rows[: whole + 1]]
+    if whole < len(command.ahead):
+        passed.append(passed[-1] + (periods - whole) * (rows[whole + 1][index] - passed[-1]))
+    return min(passed), max(passed)
 
 
 def _absence_between(record: Record, before: Command, command: Command) -> Outage | None:

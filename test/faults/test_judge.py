@@ -72,13 +72,14 @@ def test_lost_commands_are_known_by_their_numbers_and_allow_more_way() -> None:
     assert find_violations(record) == []
 
 
-@pytest.mark.parametrize(("takes_horizons", "expected"), [(True, set()), (False, {"steps"})])
+@pytest.mark.parametrize(("points", "expected"), [(10, set()), (3, set()), (1, {"steps"}), (0, {"steps"})])
 def test_a_late_command_may_be_further_where_the_controller_went_on_by_itself(
-    takes_horizons: bool, expected: set[str]
+    points: int, expected: set[str]
 ) -> None:
-    """It goes on along the rows that it was handed: the next command steps from where it is by then."""
+    """It goes on along the points that it was handed: the next command steps from where it is by then."""
     record = good_run()
-    record.takes_horizons = takes_horizons
+    way = tuple(command.positions for command in record.commands[40 : 40 + points])
+    change(record, 39, ahead=way)
     del record.commands[40:43]
     for index in range(40, len(record.commands)):
         change(record, index, number=index + 1)
