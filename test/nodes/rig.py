@@ -122,6 +122,7 @@ class Rig:
         self.namespace = namespace
         self.group = RigProcesses(folder / "logs")
         self.positions = [0.25, -0.5]  # measured, order of JOINTS
+        self.follows = False  # its commands, at once
         self.commands: list[tuple[float, tuple[float, ...]]] = []  # arrival [s], order of the sink
         self.states: list[ClientState] = []
         self.executed: list[ExecutedAction] = []
@@ -322,6 +323,8 @@ class Rig:
 
     def _on_command(self, message: Float64MultiArray, info: dict[str, int | None]) -> None:
         self.commands.append((time.monotonic(), tuple(message.data)))
+        if self.follows:
+            self.positions = list(reversed(message.data))
 
     def _measure(self) -> JointState:
         return JointState(name=["gripper", *reversed(JOINTS)], position=[9.0, *reversed(self.positions)])

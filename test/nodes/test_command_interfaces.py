@@ -108,6 +108,7 @@ def test_rows_that_the_controller_executed_during_a_hiccup_are_not_commanded_aga
 
 def test_a_robot_that_gives_up_goes_home_and_exits_with_1(rig: Rig, tmp_path: Path) -> None:
     home = {"positions": list(HOME), "duration_s": 0.5}
+    rig.follows = True
     rig.start_server(write_manifest(tmp_path))
     rig.start_robot(write_contract(tmp_path, home=home), max_offline_s=1.0)
     rig.wait_for_commands(10)
