@@ -212,7 +212,12 @@ def _range(field: FieldInfo) -> str:
     if annotated_types.MinLen in bounds and field.annotation is not str:
         return f"at least {bounds[annotated_types.MinLen].min_length}"
     is_union = get_origin(field.annotation) in UNIONS
-    alternatives = get_args(field.annotation) if is_union else [field.annotation]
+    alternatives = [_bare(part) for part in (get_args(field.annotation) if is_union else [field.annotation])]
     words = [word for part in alternatives if get_origin(part) is Literal for word in get_args(part)]
-    numbers = ["a number"] if is_union and float in alternatives else []
+    numbers = ["a number"] if words and float in alternatives else []
     return ", ".join([*numbers, *(f"`{word}`" for word in words)])
+
+
+def _bare(annotation: Any) -> Any:
+    """Return an annotation without what Annotated adds to it."""
+    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation

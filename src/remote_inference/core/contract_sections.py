@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from remote_inference.core.command_interfaces import COMMAND_INTERFACES, CommandInterface
 from remote_inference.core.contract_fields import Finite, Name, Names, Positive, Topic, require_unique
@@ -88,7 +88,7 @@ class JointLimit(Document):
     max: Annotated[Finite, Field(description="highest command, above min [unit of the action]")]
     max_velocity: Annotated[Positive, Field(description="bound on the change of the command [unit/s]")]
     max_following_error: Annotated[
-        Positive | Literal["off"] | None,
+        Positive | Annotated[Literal["off"], WithJsonSchema({"enum": ["off", False]})] | None,
         BeforeValidator(_read_off),
         Field(
             description="position actions: distance from its command beyond which a joint does not follow it "
