@@ -12,7 +12,13 @@ from builders import FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY, JOINTS, contract_doc
 
 from remote_inference.core.command_interfaces import COMMAND_INTERFACES
 from remote_inference.core.contract import Contract
-from remote_inference.core.controller_stop import ControllerStop, stop_controller
+from remote_inference.core.controller_stop import (
+    STOPPING_S,
+    ControllerStop,
+    count_stops,
+    longest_stopping_s,
+    stop_controller,
+)
 from remote_inference.core.document import DocumentError, parse_document
 
 MEASURED = {"shoulder": 0.4, "elbow": -0.2}
@@ -85,3 +91,9 @@ def test_a_contract_names_the_controllers_to_switch() -> None:
 def test_a_switch_that_makes_no_sense_is_refused_by_name(switch: dict[str, Any], problem: str) -> None:
     with pytest.raises(DocumentError, match=f"watchdog_switch.*{problem}"):
         make(watchdog_switch=switch)
+
+
+@pytest.mark.parametrize(("fps", "stops"), [(500.0, 10), (10.0, 10), (8.0, 8), (5.0, 5), (1.0, 3)])
+def test_stops_take_a_second_and_are_several_at_any_rate(fps: float, stops: int) -> None:
+    assert count_stops(1.0 / fps) == stops
+    assert longest_stopping_s(1.0 / fps) <= max(STOPPING_S, 3 / fps) + 1.01 / fps

@@ -8,9 +8,9 @@ import math
 
 import pytest
 
+from remote_inference.core.controller_stop import STOPS
 from remote_inference.core.watchdog import (
     DESCRIPTIONS,
-    STOPS,
     TRANSITIONS,
     Phase,
     Watchdog,

@@ -89,6 +89,17 @@ def test_a_node_that_pauses_or_ends_in_order_is_left_alone(watched: WatchedArm) 
     assert len(watched.received) == ended
 
 
+@pytest.mark.parametrize("watched", ["velocity"], indirect=True)
+def test_a_node_at_a_low_rate_has_time_to_stop_its_controllers(watched: WatchedArm) -> None:
+    watched.fps = 5.0
+    watched.start()
+    watched.robot.terminate()
+    assert watched.robot.wait(DEADLINE_S) == 0
+    watched.wait_for_watchdog("DISARMED")
+    assert watched.watchdog_states[-1].trips == 0
+    wait_until(lambda: not watched.received[-1].moves, "the node has sent zeros")
+
+
 def wait_for_reports(watched: WatchedArm, count: int) -> None:
     """Wait for `count` more reports of the watchdog, which come every half second."""
     target = len(watched.watchdog_states) + count

@@ -44,6 +44,7 @@ class WatchedArm(Rig):
 
     def __init__(self, folder: Path, controller: str) -> None:
         self.controller = controller
+        self.fps: float = CONTRACT["fps"]
         self.received: list[Received] = []
         self.watchdog_states: list[WatchdogState] = []
         self._measured: list[tuple[int, tuple[float, ...]]] = []  # time [ns] and positions as published
@@ -59,7 +60,7 @@ class WatchedArm(Rig):
         else:
             type_name = "trajectory_msgs/msg/JointTrajectory"
         sink = {**CONTRACT["commands"][0], "type": type_name}
-        return write_contract(self.folder, actions=actions, commands=[sink])
+        return write_contract(self.folder, actions=actions, commands=[sink], fps=self.fps)
 
     def parameters(self) -> dict[str, Any]:
         return {"fallback": "zero" if self.controller == "velocity" else "hold"}
@@ -67,7 +68,7 @@ class WatchedArm(Rig):
     def start(self, **parameters: Any) -> None:
         """Start server, watchdog and robot; wait until the arm is commanded and the watchdog is armed."""
         contract = self.write_contract()
-        self.start_server(write_manifest(self.folder, policy={"chunk_size": 60}))
+        self.start_server(write_manifest(self.folder, policy={"chunk_size": 60, "trained_fps": self.fps}))
         self.watchdog = self.group.start(bringup.command_watchdog(contract, namespace=self.namespace))
         self.start_watched_robot(**parameters)
         self.wait_for_watchdog("ARMED")

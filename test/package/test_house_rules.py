@@ -39,6 +39,7 @@ MODULE_FILES = {
 FOLDERS = (
     "errors",
     "paths",
+    "stop_signals",
     "core",
     "wire",
     "weights",

@@ -13,6 +13,23 @@ from numpy.typing import NDArray
 from remote_inference.core.contract import Contract
 from remote_inference.core.contract_sections import CommandSink
 
+STOPS = 10  # messages to each controller: a single one may be lost
+MIN_STOPS = 3
+STOPPING_S = 1.0
+
+
+def count_stops(period_s: float) -> int:
+    """Return how many stops in a row a robot sends, one per control period [s].
+
+    At low rates they are fewer, so that they take STOPPING_S: whoever ends the node does not wait for ever.
+    """
+    return max(MIN_STOPS, min(STOPS, int(STOPPING_S / period_s)))
+
+
+def longest_stopping_s(period_s: float) -> float:
+    """Return how long a robot takes at most to send its stops, from any moment on [s]."""
+    return (count_stops(period_s) + 1) * period_s
+
 
 @dataclass(frozen=True)
 class ControllerStop:

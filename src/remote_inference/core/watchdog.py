@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 
-STOPS = 10  # messages to each controller: a single one may be lost
+from remote_inference.core.controller_stop import STOPS
 
 
 class Phase(IntEnum):

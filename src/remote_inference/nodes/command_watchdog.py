@@ -21,7 +21,7 @@ from std_msgs.msg import Header
 
 from remote_inference.core.contract import load_contract
 from remote_inference.core.contract_sections import CommandSink
-from remote_inference.core.controller_stop import ControllerStop, stop_controller
+from remote_inference.core.controller_stop import ControllerStop, longest_stopping_s, stop_controller
 from remote_inference.core.watchdog import Watchdog, WatchdogState
 from remote_inference.msg import Heartbeat
 from remote_inference.msg import WatchdogState as WatchdogMessage
@@ -45,7 +45,7 @@ from remote_inference.wire.qos import (
 
 CHECK_PERIOD_S = 0.01
 STATE_PERIOD_S = 0.5
-LINGER_S = 3.0  # after a signal, while the robot node still commands: it gets the signal at the same time
+LINGER_S = 3.0  # after a signal, beyond the time of the robot node's stops: it gets the signal as well
 REALTIME_PRIORITY = 40  # below ros2_control's own 50: the watchdog must never delay a controller
 
 LEVELS = {
@@ -94,7 +94,7 @@ class CommandWatchdog(RobotNode):
 
     def close(self) -> None:
         """Watch on while the robot node still commands, for a moment: both were told to end."""
-        deadline_s = time.monotonic() + LINGER_S
+        deadline_s = time.monotonic() + LINGER_S + longest_stopping_s(self._contract.period_s)
         while self._watchdog.armed and time.monotonic() < deadline_s:
             spin(self, CHECK_PERIOD_S)
         if self._watchdog.armed:

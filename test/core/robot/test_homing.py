@@ -26,10 +26,11 @@ from simulation import World, stopped, streaming
 
 from remote_inference.core.contract import Contract
 from remote_inference.core.contract_sections import Home
+from remote_inference.core.controller_stop import STOPS, longest_stopping_s
 from remote_inference.core.document import parse_document
 from remote_inference.core.robot.guard import FOLLOWING_ERROR, SENSOR_AGE
 from remote_inference.core.robot.homing import Homing
-from remote_inference.core.robot.playback import END_MARGIN_S, STOP_TICKS
+from remote_inference.core.robot.playback import END_MARGIN_S
 from remote_inference.core.robot.state_machine import State
 from remote_inference.core.robot.tick import CommandSource
 
@@ -87,7 +88,7 @@ def test_a_robot_that_was_driven_goes_home_when_it_gives_up_and_is_finished_ther
     world.run_until(lambda: world.engine.playback.finished)
     assert world.position == pytest.approx(HOME)
     count = len(homing_ticks(world))
-    assert 20 <= count - (STOP_TICKS - 1) <= 22  # one second at 20 Hz
+    assert 20 <= count - (STOPS - 1) <= 22  # one second at 20 Hz
     world.run(2)
     assert len(homing_ticks(world)) == count
 
@@ -95,9 +96,9 @@ def test_a_robot_that_was_driven_goes_home_when_it_gives_up_and_is_finished_ther
 def test_home_is_commanded_several_times_because_the_last_command_may_be_lost():
     world = die(home_world())
     world.run_until(lambda: world.engine.playback.finished)
-    last = np.stack(homing_ticks(world)[-STOP_TICKS:])
-    assert len(last) == STOP_TICKS
-    assert last == pytest.approx(np.tile(HOME, (STOP_TICKS, 1)))
+    last = np.stack(homing_ticks(world)[-STOPS:])
+    assert len(last) == STOPS
+    assert last == pytest.approx(np.tile(HOME, (STOPS, 1)))
 
 
 def test_a_way_home_that_is_planned_too_fast_is_slowed_down_by_the_guard_and_still_ends_there():
@@ -237,7 +238,7 @@ def test_trajectory_controllers_of_an_arm_that_does_not_follow_are_told_to_stay_
     world = going_home(home_world(duration_s=2.0, home=FAR, command=JOINT_TRAJECTORY))
     world.driven = False
     world.run(4)
-    last = [tick for _, tick in world.ticks if tick.command is not None][-STOP_TICKS:]
+    last = [tick for _, tick in world.ticks if tick.command is not None][-STOPS:]
     assert {tick.source for tick in last} == {CommandSource.HOLD}
     astray = np.array([name in world.engine.playback.astray for name in JOINTS])
     assert astray.any()
@@ -251,7 +252,7 @@ def test_a_dead_robot_may_end_in_bounded_time_even_if_its_control_thread_is_stuc
     died_ns = world.now_ns
     world.stuck = True
     world.run_until(lambda: world.engine.has_ended(world.now_ns), limit_s=40)
-    stops_s = STOP_TICKS * PERIOD_NS / 1e9
+    stops_s = longest_stopping_s(PERIOD_NS / 1e9)
     assert (world.now_ns - died_ns) / 1e9 == pytest.approx((home_s or 0.0) + stops_s + END_MARGIN_S, abs=0.1)
 
 

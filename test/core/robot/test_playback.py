@@ -23,11 +23,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remote_inference.core.contract import Contract
+from remote_inference.core.controller_stop import STOPS
 from remote_inference.core.document import parse_document
 from remote_inference.core.robot.action_queue import ActionQueue, MergeMode
 from remote_inference.core.robot.fallbacks import FALLBACKS
 from remote_inference.core.robot.guard import AGE, JOINT_LIMIT, NON_FINITE, SENSOR_AGE, VELOCITY_LIMIT, Guard
-from remote_inference.core.robot.playback import STOP_TICKS, Playback
+from remote_inference.core.robot.playback import Playback
 from remote_inference.core.robot.tick import CommandSource
 
 MAX_AGE_NS = ns(3.0)
@@ -290,7 +291,7 @@ def test_a_velocity_robot_that_is_paused_or_dead_is_told_to_stop_for_a_while(fla
     assert arm.playback.tick(ns(1)).source is CommandSource.CHUNK
     arm.playback.control.change(**{flag: True})
     sources = [arm.playback.tick(ns(2)).source for _ in range(40)]
-    assert sources == [CommandSource.ZERO] * STOP_TICKS + [CommandSource.NONE] * (40 - STOP_TICKS)
+    assert sources == [CommandSource.ZERO] * STOPS + [CommandSource.NONE] * (40 - STOPS)
 
 
 def test_a_command_that_is_forgotten_in_the_middle_of_a_tick_is_forgotten():

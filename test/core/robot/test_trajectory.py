@@ -23,10 +23,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remote_inference.core.contract import Contract
+from remote_inference.core.controller_stop import STOPS
 from remote_inference.core.document import parse_document
 from remote_inference.core.robot.action_queue import ActionQueue, MergeMode
 from remote_inference.core.robot.guard import JOINT_LIMIT, VELOCITY_LIMIT, Guard
-from remote_inference.core.robot.playback import STOP_TICKS, Playback
+from remote_inference.core.robot.playback import Playback
 from remote_inference.core.robot.tick import CommandSource, Tick
 
 MAX_AGE_NS = ns(3.0)
@@ -224,10 +225,10 @@ def test_a_trajectory_is_ended_by_the_last_command_whatever_stops_the_robot(stop
         queue.clear()
         playback.control.change(forget=True)
     ticks = [playback.tick(index * PERIOD_NS) for index in range(1, 41)]
-    assert [tick.source for tick in ticks] == [CommandSource.HOLD] * STOP_TICKS + [CommandSource.NONE] * (
-        40 - STOP_TICKS
+    assert [tick.source for tick in ticks] == [CommandSource.HOLD] * STOPS + [CommandSource.NONE] * (
+        40 - STOPS
     )
-    for tick in ticks[:STOP_TICKS]:
+    for tick in ticks[:STOPS]:
         assert horizon_of(tick) == pytest.approx(np.stack([last]))
 
 
@@ -316,9 +317,9 @@ def test_a_horizon_is_ended_however_many_ticks_the_first_measurement_takes():
     period_ns = ns(0.002)
     playback = stalled(period_ns=period_ns, fps=500.0)
     playback.control.change(paused=True)
-    for index in range(2 * STOP_TICKS):
+    for index in range(2 * STOPS):
         assert playback.tick(ns(1.0) + index * period_ns).command is None
-    at_ns = ns(1.0) + 2 * STOP_TICKS * period_ns
+    at_ns = ns(1.0) + 2 * STOPS * period_ns
     playback.control.change(measured=np.full(2, 0.2), measured_ns=at_ns)
     assert playback.tick(at_ns).command == pytest.approx([0.2, 0.2])
 

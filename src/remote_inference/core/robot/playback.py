@@ -11,6 +11,7 @@ import numpy as np
 
 from remote_inference.core.contract import Contract
 from remote_inference.core.contract_sections import CommandSink
+from remote_inference.core.controller_stop import count_stops, longest_stopping_s
 from remote_inference.core.robot.action_queue import ActionQueue
 from remote_inference.core.robot.blend_in import BlendIn
 from remote_inference.core.robot.control_word import ControlPanel, ControlWord
@@ -29,8 +30,7 @@ from remote_inference.core.robot.tick import CommandSource, Tick
 from remote_inference.core.robot.turn import Turn
 
 AGED_OUT = "actions older than max_action_age_s"
-END_MARGIN_S = 1.0  # beyond the time that a dead robot's last commands take if every tick comes
-STOP_TICKS = 10  # a single stop, or the last step of the way home, may be lost on its way to the controller
+END_MARGIN_S = 1.0  # beyond the time that the last commands take if every tick comes
 
 
 class Playback:
@@ -68,7 +68,9 @@ class Playback:
         self._guard = guard
         self._home = contract.home
         way_home_s = Homing.longest_s(contract.home, contract.actions) if contract.home else 0.0
-        self.longest_end_s = way_home_s + STOP_TICKS * contract.period_s + END_MARGIN_S
+        self.longest_stopping_s = longest_stopping_s(contract.period_s) + END_MARGIN_S
+        self.longest_end_s = way_home_s + self.longest_stopping_s
+        self._stops_in_all = count_stops(contract.period_s)  # also of the last step of the way home
         self._contract = contract
         self._interpolation = Interpolation(
             queue,
@@ -230,7 +232,7 @@ class Playback:
             self._stops.latch(reason)  # from the next tick on
         if guarded.action is None:
             return self._fall_back(now_ns, guarded.interventions)
-        self._stop_ticks = STOP_TICKS
+        self._stop_ticks = self._stops_in_all
         source = step.row.source
         horizon = self._horizon.hand_over(guarded.action, now_ns, scale, source.episode_id)
         self._reference.take(guarded.action, self._unheard)
@@ -258,7 +260,7 @@ class Playback:
         guarded = self._guard.check(action, self._reference.start(self._measured))
         if guarded.action is None:
             return self._fall_back(now_ns, guarded.interventions)
-        self._stop_ticks = STOP_TICKS
+        self._stop_ticks = self._stops_in_all
         self._reference.take(guarded.action, self._unheard)
         return _alone(guarded.action, CommandSource.HUMAN, guarded.interventions)
 
@@ -358,13 +360,13 @@ class Playback:
             return self._end_way_home(now_ns, guarded.interventions)
         self._reference.take(guarded.action, self._unheard)
         self._home_ticks += self._homing.reached(guarded.action)
-        self._homing_ended = self._home_ticks >= STOP_TICKS
+        self._homing_ended = self._home_ticks >= self._stops_in_all
         return _alone(guarded.action, CommandSource.HOMING, guarded.interventions)
 
     def _end_way_home(self, now_ns: int, interventions: tuple[str, ...] = ()) -> Tick:
         self._homing_ended = True
         if self._homing is not None:  # a trajectory controller is told to stay where its joints are
-            self._stop_ticks = STOP_TICKS
+            self._stop_ticks = self._stops_in_all
         return self._stop(now_ns, interventions)
 
 

@@ -88,13 +88,10 @@ class Actuation:
         """Start the control thread."""
         self.loop.start()
 
-    def halt(self, timeout_s: float) -> None:
-        """Wait until a halted robot has got its stop commands, end the control thread and tell the watchdog.
-
-        timeout_s: longest time [s] for the stop commands.
-        """
+    def halt(self) -> None:
+        """Wait until a halted robot has got its stops, end the control thread and tell the watchdog."""
         playback = self._engine.playback
-        deadline_s = time.monotonic() + timeout_s
+        deadline_s = time.monotonic() + playback.longest_stopping_s
         while not playback.finished and time.monotonic() < deadline_s:
             if self.loop.error is not None:  # the thread that would report the error has ended
                 with suppress(Exception):

@@ -146,7 +146,7 @@ class RemoteInference(RobotNode):
         """Stop commanding, end the session and wait a moment for the server to receive the call."""
         self._closing = True
         self._engine.halt_at_once()
-        self._actuation.halt(CLOSE_TIMEOUT_S)
+        self._actuation.halt()
         self._stop.set()
         self._wake.set()
         self._worker.join(CLOSE_TIMEOUT_S)
