@@ -16,6 +16,7 @@ from builders import make_config, make_contract, ns
 from random_world import play_world
 from replayed import divergences_of, effects_of, exact, replay, ticks_of
 from simulation import World, streaming
+from waiting import wait_until
 
 from remote_inference.core.robot.engine import Engine
 from remote_inference.core.robot.journal import CALLS, INPUTS, PLAY, Entry
@@ -23,6 +24,7 @@ from remote_inference.core.robot.replay import JournalError
 from remote_inference.core.robot.tick import CommandSource, Tick
 from remote_inference.core.robot.turn import Turn
 
+TICKS_PER_STEP = 100  # of the control thread, in each of the worker's
 UNJOURNALLED = {"awaits_observation", "has_ended"}  # reads, and properties
 
 
@@ -108,10 +110,11 @@ def test_two_real_threads_are_replayed_bit_for_bit():
     world = UntickedWorld(make_config(max_action_age_s=0.3))
     ticks: list[Tick] = []
     stop = threading.Event()
+    due = threading.Semaphore(0)  # ticks: without a bound, one thread may do all before the other begins
 
     def control() -> None:
         now_ns = 0
-        while not stop.is_set():
+        while due.acquire() and not stop.is_set():
             now_ns = max(now_ns, world.now_ns)
             ticks.append(world.engine.play(now_ns, ()))
             if len(ticks) % 500 == 0:
@@ -121,11 +124,14 @@ def test_two_real_threads_are_replayed_bit_for_bit():
     thread = threading.Thread(target=control)
     thread.start()
     try:
-        for _ in range(60):
+        for step in range(60):
+            due.release(TICKS_PER_STEP)
             world.run(0.05)
             world.resume()
+            wait_until(lambda enough=(step + 1) * TICKS_PER_STEP: len(ticks) >= enough, "the control thread")
     finally:
         stop.set()
+        due.release()
         thread.join()
     outcomes = replay(entries_of(world))
     assert divergences_of(outcomes) == []
