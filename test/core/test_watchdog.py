@@ -150,6 +150,15 @@ def test_time_in_which_the_watchdog_itself_hung_is_not_the_node_s_silence(clocke
     assert clocked.watchdog.trips == 1
 
 
+@pytest.mark.parametrize("gap_s", [0.05, 0.1, 0.12, 0.15, 0.3])
+def test_a_watchdog_that_is_given_little_time_stops_a_silent_node_all_the_same(gap_s: float) -> None:
+    """Otherwise a computer under load would let both go: the node that fails, and who watches it."""
+    watchdog = Watchdog()
+    watchdog.hear(A, Phase.COMMANDING, DEADLINE_S, 0)
+    looks = range(1, 1 + int((2 * DEADLINE_S + gap_s) / gap_s) + 1)
+    assert any(watchdog.check(round(look * gap_s * 1e9)) for look in looks)
+
+
 @pytest.mark.parametrize(
     ("phase", "deadline_s"), [(9, 0.2), (1, math.nan), (1, math.inf), (1, 0.0), (1, -1.0)]
 )

@@ -72,6 +72,7 @@ class _Life:
 
     heard_ns: int
     deadline_ns: int
+    excused: bool = False  # a gap since it was heard has not counted as its silence
 
 
 class Watchdog:
@@ -120,12 +121,13 @@ class Watchdog:
         """Look at the clock; return whether each controller must be sent its stop now.
 
         Call it several times within a deadline. Time in which it was not called does not count as silence:
-        the heartbeats of a watchdog that hung itself are still waiting to be taken.
+        the heartbeats of a watchdog that hung itself are still waiting to be taken. But only once: a
+        watchdog that is always called late would stop nobody.
         """
         since_ns, self._checked_ns = self._checked_ns, now_ns
         for instance, life in list(self._commanding.items()):
-            if since_ns is not None and now_ns - since_ns > life.deadline_ns // 2:
-                life.heard_ns = now_ns
+            if since_ns is not None and now_ns - since_ns > life.deadline_ns // 2 and not life.excused:
+                life.heard_ns, life.excused = now_ns, True
             silence_ns = now_ns - life.heard_ns
             if silence_ns > life.deadline_ns:
                 del self._commanding[instance]
