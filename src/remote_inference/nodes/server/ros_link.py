@@ -18,9 +18,6 @@ from remote_inference.nodes.log_lines import about
 from remote_inference.wire import chunk_to_message
 from remote_inference.wire.qos import CHUNK_TOPIC, EXCHANGE_QOS, OBSERVATION_TOPIC
 
-# After this silence a robot counts as gone, even if an endpoint of its name is still in the graph.
-SILENCE_NS = 20_000_000_000
-
 
 class RosLink:
     """The endpoints, and the robot's endpoints that were known when the session began.
@@ -72,15 +69,15 @@ class RosLink:
         self._node.destroy_subscription(self._subscription)
         self._node.destroy_publisher(self._publisher)
 
-    def is_alive(self, silent_ns: int) -> bool:
-        """Return whether the process that opened the session still publishes, besides one that asks now.
+    def is_alive(self) -> bool:
+        """Return whether the process that opened the session is in the graph, besides one that asks now.
 
-        silent_ns: since the last request of the session [ns].
+        Its silence says nothing: a paused robot sends no requests.
         """
         gids = find_robot_gids(self._node, self._offer)
         if len(gids) > 1:
             return True
-        return len(self._robot_gids) == 1 and self._robot_gids <= gids and silent_ns < SILENCE_NS
+        return len(self._robot_gids) == 1 and self._robot_gids <= gids
 
 
 def find_robot_gids(node: Node, offer: SessionOffer) -> frozenset[bytes]:

@@ -198,5 +198,4 @@ class SessionServices:
 
 def _is_alive(session: Session) -> bool:
     """Return whether the process that opened a ROS robot's session is alive, besides one that asks now."""
-    silent_ns = time.monotonic_ns() - session.last_asked_ns
-    return isinstance(session.link, RosLink) and session.link.is_alive(silent_ns)
+    return isinstance(session.link, RosLink) and session.link.is_alive()
