@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What an operator's services answer once the robot has given up."""
+"""What an operator's services answer, and when."""
 
 from __future__ import annotations
 
@@ -15,19 +15,24 @@ from std_srvs.srv import Trigger
 
 from remote_inference.core.contract import load_contract
 from remote_inference.core.robot.config import RobotConfig
+from remote_inference.core.robot.effects import Effect
 from remote_inference.core.robot.engine import Engine
 from remote_inference.core.robot.state_machine import Event
-from remote_inference.nodes.later_service import LaterAnswer
 from remote_inference.nodes.robot.operator_services import OperatorServices
+from remote_inference.nodes.schedule import Schedule
 from remote_inference.srv import StartEpisode
 
 
 class Services:
-    """Stands for a node: keeps each service's callback, and carries out its work at once."""
+    """Stands for a node: keeps each service's callback, and carries out its work at once, or later."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, *, at_once: bool = True) -> None:
+        self.now_s = 0.0
+        self.work: list[Callable[[], list[Effect]]] = []
         self.callbacks: dict[str, Callable[..., Any]] = {}
-        OperatorServices(self, engine, lambda work: work())  # type: ignore[arg-type]
+        self.schedule = Schedule(lambda: self.now_s)
+        submit = (lambda work: work()) if at_once else self.work.append
+        self.services = OperatorServices(self, self.schedule, engine, submit, lambda: self.now_s)  # type: ignore[arg-type]
 
     def create_service(
         self, _kind: type, name: str, callback: Callable[..., Any], **_: Any
@@ -37,21 +42,33 @@ class Services:
 
     def call(self, name: str) -> Any:
         kind = StartEpisode if name == "start_episode" else Trigger
-        answer = self.callbacks[name](kind.Request(), kind.Response())
-        if not isinstance(answer, LaterAnswer):
-            return answer
+        (answer,) = self.ask(name, kind)
+        return answer
+
+    def ask(self, name: str, kind: Any = Trigger) -> list[Any]:
+        """Call a service; return the list that takes its answer."""
         given: list[Any] = []
-        answer.bind(given.append)
-        return given[0]
+        self.callbacks[name](kind.Request(), kind.Response()).bind(given.append)
+        return given
 
 
 @pytest.fixture
-def dead(tmp_path: Path) -> Services:
+def engine(tmp_path: Path) -> Engine:
     takeover = {"topic": "teleop", "type": "sensor_msgs/msg/JointState"}
     contract = load_contract(write_contract(tmp_path, takeover=takeover))
-    engine = Engine(contract, RobotConfig(), "/rig/remote_inference", "/rig")
+    return Engine(contract, RobotConfig(), "/rig/remote_inference", "/rig")
+
+
+@pytest.fixture
+def dead(engine: Engine) -> Services:
     engine._die(Event.CONTRACT_VIOLATED, "another policy")
     return Services(engine)
+
+
+@pytest.fixture
+def busy(engine: Engine) -> Services:
+    """A robot whose worker has no time yet."""
+    return Services(engine, at_once=False)
 
 
 def test_a_robot_that_gave_up_refuses_every_command_but_pause(dead: Services) -> None:
@@ -60,3 +77,49 @@ def test_a_robot_that_gave_up_refuses_every_command_but_pause(dead: Services) ->
     assert accepted == {"pause"}
     assert {answers[name].message for name in answers.keys() - accepted} == {"stopped: another policy"}
     assert len(answers) == 7
+
+
+@pytest.mark.parametrize("name", ["pause", "resume", "clear_stop", "takeover", "reset"])
+def test_no_call_waits_for_the_worker_on_the_thread_that_hears_stops(busy: Services, name: str) -> None:
+    given = busy.ask(name)
+    assert not given
+    assert len(busy.work) == 1
+
+
+def test_a_command_is_answered_when_the_worker_has_carried_it_out(busy: Services, engine: Engine) -> None:
+    engine.resume(0)
+    given = busy.ask("pause")
+    busy.work.pop()()
+    (answer,) = given
+    assert (answer.success, answer.message) == (True, "paused, queue kept")
+
+
+def test_a_command_that_waits_too_long_is_given_up_and_not_carried_out(
+    busy: Services, engine: Engine
+) -> None:
+    given = busy.ask("resume")
+    for busy.now_s in (0.5, 1.5, 2.5):
+        busy.schedule.run_due()
+        assert len(given) == (busy.now_s > 1.0)
+    assert (given[0].success, given[0].message) == (False, "not done within 1 s")
+    assert busy.work.pop()() == []
+    assert engine.paused
+
+
+def test_a_command_in_progress_is_not_given_up(busy: Services, engine: Engine) -> None:
+    def look(now_ns: int) -> tuple[str, list[Effect]]:  # the executor's thread looks right now
+        busy.now_s = 5.0
+        busy.schedule.run_due()
+        return resume(now_ns)
+
+    resume = engine.resume
+    engine.resume = look  # type: ignore[method-assign]
+    given = busy.ask("resume")
+    busy.work.pop()()
+    assert [answer.success for answer in given] == [True]
+
+
+def test_the_end_of_the_node_answers_what_waits(busy: Services) -> None:
+    given = [busy.ask("resume"), busy.ask("takeover")]
+    busy.services.close()
+    assert [[answer.message for answer in answers] for answers in given] == [["the node stops"]] * 2

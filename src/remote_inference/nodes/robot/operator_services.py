@@ -1,12 +1,16 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The operator's services: pause and resume, episodes, stops, and a person's takeover."""
+"""The operator's services: pause and resume, episodes, stops, and a person's takeover.
+
+The executor's thread only hands a command on: while it waited for the worker, it would hear no stop input.
+"""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 from rclpy.node import Node
 from std_srvs.srv import Trigger
@@ -15,27 +19,40 @@ from remote_inference.core.limits import MAX_TASK_LENGTH, find_length_problem
 from remote_inference.core.robot.effects import Effect, ResetEnded
 from remote_inference.core.robot.engine import Engine
 from remote_inference.nodes.later_service import LaterAnswer, create_later_service
+from remote_inference.nodes.schedule import Schedule
 from remote_inference.srv import StartEpisode
 
-TIMEOUT_S = 1.0  # deadline for the worker to carry out a command
+TIMEOUT_S = 1.0  # deadline for the worker to begin with a command
+LOOK_PERIOD_S = 0.1
 
 Work = Callable[[], list[Effect]]
+Answer = LaterAnswer[Trigger.Response]
 
 
 class OperatorServices:
-    """Hands an operator's commands to the worker and answers with their outcome."""
+    """Hands an operator's commands to the worker, which answers with their outcome."""
 
-    def __init__(self, node: Node, engine: Engine, submit: Callable[[Work], None]) -> None:
+    def __init__(
+        self,
+        node: Node,
+        schedule: Schedule,
+        engine: Engine,
+        submit: Callable[[Work], None],
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
         """submit: lets the worker call a function of the engine and carry out the returned effects."""
+        self._now_s = now_s
         self._engine = engine
         self._submit = submit
+        self._commands: list[_Command] = []  # of the executor's thread: not all are over
         self._resets: dict[int, Callable[[str], None]] = {}  # what answers with the outcome, by episode
+        schedule.every(LOOK_PERIOD_S, self._give_up_late)
         create_later_service(node, Trigger, "~/reset", self._reset)
-        node.create_service(Trigger, "~/pause", self._pause)
-        node.create_service(Trigger, "~/resume", self._resume)
-        node.create_service(Trigger, "~/clear_stop", self._clear_stop)
-        node.create_service(Trigger, "~/takeover", self._take_over)
-        node.create_service(Trigger, "~/release", self._release)
+        create_later_service(node, Trigger, "~/pause", self._pause)
+        create_later_service(node, Trigger, "~/resume", self._resume)
+        create_later_service(node, Trigger, "~/clear_stop", self._clear_stop)
+        create_later_service(node, Trigger, "~/takeover", self._take_over)
+        create_later_service(node, Trigger, "~/release", self._release)
         create_later_service(node, StartEpisode, "~/start_episode", self._start_episode)
 
     def end_reset(self, ended: ResetEnded) -> None:
@@ -45,10 +62,12 @@ class OperatorServices:
 
     def close(self) -> None:
         """Answer the calls that still wait, because the worker has ended."""
+        for command in list(self._commands):
+            command.give_up("the node stops")
         for episode_id in list(self._resets):
             self._resets.pop(episode_id)("the node stops")
 
-    def _reset(self, _: Trigger.Request, answer: LaterAnswer[Trigger.Response]) -> None:
+    def _reset(self, _: Trigger.Request, answer: Answer) -> None:
         self._begin_episode(
             "",
             lambda success, message, _: answer.give(Trigger.Response(success=success, message=message)),
@@ -64,33 +83,33 @@ class OperatorServices:
             ),
         )
 
-    def _pause(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+    def _pause(self, _: Trigger.Request, answer: Answer) -> None:
         self._engine.pause_at_once()  # also on the way home; the worker does the rest
-        problem = self._operate(self._engine.pause)
-        response.success, response.message = not problem, problem or "paused, queue kept"
-        return response
+        self._operate(
+            lambda: ("", self._engine.pause()), partial(_give, answer, lambda: "paused, queue kept")
+        )
 
-    def _resume(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        problem = self._refusal() or self._attempt(self._engine.resume)
-        return _answer(response, problem, "resumed")
+    def _resume(self, _: Trigger.Request, answer: Answer) -> None:
+        self._attempt(self._engine.resume, partial(_give, answer, lambda: "resumed"))
 
-    def _clear_stop(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+    def _clear_stop(self, _: Trigger.Request, answer: Answer) -> None:
         stop = self._engine.stops.latched
-        problem = self._refusal() or self._attempt(self._engine.clear_stop)
-        return _answer(response, problem, f"cleared {stop}; paused" if stop else "no stop was latched")
+        done = f"cleared {stop}; paused" if stop else "no stop was latched"
+        self._attempt(self._engine.clear_stop, partial(_give, answer, lambda: done))
 
-    def _take_over(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        problem = self._refusal() or self._attempt(self._engine.take_over)
+    def _take_over(self, _: Trigger.Request, answer: Answer) -> None:
+        self._attempt(self._engine.take_over, partial(_give, answer, self._describe_takeover))
+
+    def _release(self, _: Trigger.Request, answer: Answer) -> None:
+        self._attempt(self._engine.release, partial(_give, answer, lambda: "released to the policy"))
+
+    def _describe_takeover(self) -> str:
         human, state = self._engine.human, "taken over"
         if human is not None and human.newest(time.monotonic_ns()) is None:
             state += "; no command has arrived lately, the fallback runs until one does"
         if self._engine.paused:
             state += "; paused, resume lets it move"
-        return _answer(response, problem, state)
-
-    def _release(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        problem = self._refusal() or self._attempt(self._engine.release)
-        return _answer(response, problem, "released to the policy")
+        return state
 
     def _begin_episode(self, task: str, answer: Callable[[bool, str, int], None]) -> None:
         """Reset, and answer when the server has, or the engine's deadline for it is over.
@@ -98,54 +117,87 @@ class OperatorServices:
         answer: takes whether an episode began, the words for the operator and the episode.
         """
 
-        def reset() -> list[Effect]:
+        def reset() -> tuple[str, list[Effect]]:
             effects = self._engine.reset(task, time.monotonic_ns())
             episode_id = self._engine.episode.id
             self._resets[episode_id] = lambda outcome: answer(
                 True, f"episode {episode_id} began; {outcome}", episode_id
             )
-            return effects
+            return "", effects
 
-        too_long = find_length_problem("task", task, MAX_TASK_LENGTH)
-        if problem := self._refusal() or too_long or self._operate(reset):
-            answer(False, problem, self._engine.episode.id)
+        def refuse(problem: str) -> None:
+            if problem:  # else the answer comes with the end of the reset
+                answer(False, problem, self._engine.episode.id)
+
+        if problem := self._refusal() or find_length_problem("task", task, MAX_TASK_LENGTH):
+            refuse(problem)
+        else:
+            self._operate(reset, refuse)
 
     def _refusal(self) -> str:
         return f"stopped: {self._engine.machine.cause}" if self._engine.dead else ""
 
-    def _attempt(self, command: Callable[[int], tuple[str, list[Effect]]]) -> str:
-        """Let the worker carry out a command that may be refused; return the reason, or an empty string."""
-        refusals: list[str] = []
+    def _attempt(
+        self, command: Callable[[int], tuple[str, list[Effect]]], answer: Callable[[str], None]
+    ) -> None:
+        """Let the worker carry out a command that may be refused. answer: as of `_operate`."""
+        if refusal := self._refusal():
+            answer(refusal)
+        else:
+            self._operate(lambda: command(time.monotonic_ns()), answer)
 
-        def work() -> list[Effect]:
-            refusal, effects = command(time.monotonic_ns())
-            refusals.append(refusal)
-            return effects
+    def _operate(
+        self, command: Callable[[], tuple[str, list[Effect]]], answer: Callable[[str], None]
+    ) -> None:
+        """Let the worker carry out a command, which returns why it was refused and its effects.
 
-        return self._operate(work) or "".join(refusals)
+        answer: takes why the command failed, or an empty string; called once, by either thread.
+        """
+        pending = _Command(command, answer, self._now_s() + TIMEOUT_S)
+        self._commands.append(pending)
+        self._submit(pending.carry_out)
 
-    def _operate(self, command: Work) -> str:
-        """Let the worker carry out a command; return why the command failed, or an empty string."""
-        done = threading.Event()
-        abandoned = threading.Event()
-        turn = threading.Lock()
-
-        def work() -> list[Effect]:
-            with turn:
-                if abandoned.is_set():  # the operator already knows that it failed
-                    return []
-                effects = command()
-                done.set()
-                return effects
-
-        self._submit(work)
-        if done.wait(TIMEOUT_S):
-            return ""
-        with turn:
-            abandoned.set()
-        return "" if done.is_set() else f"not done within {TIMEOUT_S:g} s"
+    def _give_up_late(self) -> None:
+        now_s = self._now_s()
+        for command in self._commands:
+            if now_s >= command.deadline_s:
+                command.give_up(f"not done within {TIMEOUT_S:g} s")
+        self._commands = [command for command in self._commands if not command.over]
 
 
-def _answer(response: Trigger.Response, problem: str, done: str) -> Trigger.Response:
-    response.success, response.message = not problem, problem or done
-    return response
+class _Command:
+    """A command on its way to the worker. It is carried out or given up, never both."""
+
+    def __init__(
+        self,
+        command: Callable[[], tuple[str, list[Effect]]],
+        answer: Callable[[str], None],
+        deadline_s: float,
+    ) -> None:
+        self.deadline_s = deadline_s
+        self.over = False
+        self._command = command
+        self._answer = answer
+        self._turn = threading.Lock()
+
+    def carry_out(self) -> list[Effect]:
+        with self._turn:
+            if self.over:  # the operator already knows that it failed
+                return []
+            problem, effects = self._command()
+            self.over = True
+        self._answer(problem)
+        return effects
+
+    def give_up(self, problem: str) -> None:
+        """Answer that it failed, unless it is over, or the worker is carrying it out right now."""
+        if not self._turn.acquire(blocking=False):
+            return
+        was_over, self.over = self.over, True
+        self._turn.release()
+        if not was_over:
+            self._answer(problem)
+
+
+def _give(answer: Answer, done: Callable[[], str], problem: str) -> None:
+    answer.give(Trigger.Response(success=not problem, message=problem or done()))

@@ -137,7 +137,7 @@ class RemoteInference(RobotNode):
         self.schedule.every(timeout_s, self._servers.cancel_overdue)
         self._graph = GraphWatch(self, self._contract, self._engine)
         OperatorTopics(self, self._contract, self._engine, self._wake.set)
-        self._operator = OperatorServices(self, self._engine, self._operate)
+        self._operator = OperatorServices(self, self.schedule, self._engine, self._operate)
         self._injection = FaultInjection()
         allowed = self._config.allow_fault_injection
         self._drills = Drills(self, self._injection, self._submit, self._report_state, allowed=allowed)
