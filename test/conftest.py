@@ -25,8 +25,10 @@ def _claim_domain() -> tuple[int, IO[str]]:
 _domain, _claim = _claim_domain()
 os.environ["ROS_DOMAIN_ID"] = str(_domain)
 os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # of a shell's background job, and its children
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell lets its background jobs ignore two of these, `nohup` the third, and their children inherit that.
+for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
 os.environ.setdefault("AMENT_PREFIX_PATH", sys.prefix)  # for the wheels; a sourced workspace has set it
 
 import time  # noqa: E402

@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from typing_extensions import Self
-from waiting import read_line, wait_until
+from waiting import DEADLINE_S, read_line, wait_until
 
 from remote_inference.deployment.bringup import Process
 
@@ -58,8 +58,11 @@ class Terminal:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        with suppress(subprocess.TimeoutExpired):
+            self.close()
         if self.group:
+            self._shell.kill()
+            self._shell.wait(DEADLINE_S)
             for number in (signal.SIGCONT, signal.SIGTERM):
                 with suppress(ProcessLookupError):
                     os.killpg(self.group, number)
@@ -94,7 +97,7 @@ class Terminal:
         os.close(self._slave)
         os.close(self._master)
         if self.group:
-            self._shell.wait()
+            self._shell.wait(DEADLINE_S)
 
     @property
     def alive(self) -> list[int]:
