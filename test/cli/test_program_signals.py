@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from waiting import read_line
 
 from remote_inference.paths import share_path
 
@@ -39,8 +40,7 @@ def start(command: list[str]) -> subprocess.Popen[str]:
         stderr=subprocess.STDOUT,
         text=True,
     )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "begun\n"
+    assert read_line(process) == "begun\n"
     return process
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from arm import Arm
@@ -13,9 +14,11 @@ from decision_tape import DecisionTape
 from fault import Fault
 from fault_table import PROPERTY, Row, write_table
 from judge import find_violations
+from moving_arm import MovingArm
 from scripted_server import ScriptedServer
 from watched_arm import WatchedArm
 
+AnyArm = TypeVar("AnyArm", bound=WatchedArm)
 ORDER = pytest.StashKey[int]()
 
 
@@ -58,15 +61,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def watched(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[WatchedArm]:
+    yield from _with_its_tape(WatchedArm(tmp_path, request.param), tmp_path)
+
+
+@pytest.fixture
+def moving(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[MovingArm]:
+    yield from _with_its_tape(MovingArm(tmp_path, request.param), tmp_path)
+
+
+def _with_its_tape(made: AnyArm, folder: Path) -> Iterator[AnyArm]:
     """What the nodes of the arm did must follow from what they were told, up to their death."""
-    made = WatchedArm(tmp_path, request.param)
     try:
         tape = DecisionTape(made, commands=False)
         yield made
     finally:
         made.close()
     if made.states:
-        tape.check(tmp_path, enough=0)  # the journal of a killed node's last half second dies with it
+        tape.check(folder, enough=0)  # the journal of a killed node's last half second dies with it
 
 
 @pytest.fixture

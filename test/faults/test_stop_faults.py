@@ -8,31 +8,7 @@ import pytest
 from arm import Arm
 from fault import Fault
 from judge import UNDER_WAY_S
-from std_msgs.msg import Bool, Empty
-
-STOPS = {
-    "button": {"topic": "estop", "type": "std_msgs/msg/Bool", "stop_when": True},
-    "beat": {"topic": "beat", "type": "std_msgs/msg/Empty", "stop_when": "silent", "silent_s": 0.5},
-}
-
-
-class Panel:
-    """An emergency stop button, told ten times a second, and the heartbeat of its box."""
-
-    def __init__(self, arm: Arm) -> None:
-        self.pressed: bool | None = None  # None: the box is off
-        self._button = arm.node.create_publisher(Bool, "estop", 10)
-        self._beat = arm.node.create_publisher(Empty, "beat", 10)
-        arm.node.create_timer(0.1, self._publish)
-
-    def press(self, pressed: bool) -> None:
-        self.pressed = pressed
-        self._publish()
-
-    def _publish(self) -> None:
-        if self.pressed is not None:
-            self._button.publish(Bool(data=self.pressed))
-            self._beat.publish(Empty())
+from panel import STOPS, Panel
 
 
 @pytest.fixture

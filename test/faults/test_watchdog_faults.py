@@ -17,7 +17,14 @@ import pytest
 import yaml
 from rig import DEADLINE_S, write_contract, write_manifest
 from waiting import wait_until
-from watched_arm import WatchedArm, begin, each_controller, go_on_after_resume, wait_for_stop
+from watched_arm import (
+    WatchedArm,
+    begin,
+    each_controller,
+    go_on_after_resume,
+    wait_for_reports,
+    wait_for_stop,
+)
 
 from remote_inference.deployment import bringup
 from remote_inference.deployment.process_group import ProcessError
@@ -98,12 +105,6 @@ def test_a_node_at_a_low_rate_has_time_to_stop_its_controllers(watched: WatchedA
     watched.wait_for_watchdog("DISARMED")
     assert watched.watchdog_states[-1].trips == 0
     wait_until(lambda: not watched.received[-1].moves, "the node has sent zeros")
-
-
-def wait_for_reports(watched: WatchedArm, count: int) -> None:
-    """Wait for `count` more reports of the watchdog, which come every half second."""
-    target = len(watched.watchdog_states) + count
-    watched.wait_for(lambda: len(watched.watchdog_states) >= target, f"{count} reports of the watchdog")
 
 
 @pytest.mark.parametrize("watched", ["velocity"], indirect=True)

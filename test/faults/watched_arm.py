@@ -23,7 +23,14 @@ from remote_inference.wire.qos import WATCHDOG_TOPIC
 
 TIMEOUT_S = 0.2  # watchdog_timeout_s, its default
 PERIOD_S = 1.0 / CONTRACT["fps"]
-TYPES: dict[str, Any] = {"velocity": Float64MultiArray, "trajectory": JointTrajectory}
+# What each kind of controller takes, and a fallback that the robot may have with it.
+TYPES: dict[str, Any] = {
+    "velocity": Float64MultiArray,
+    "effort": Float64MultiArray,
+    "position": Float64MultiArray,
+    "trajectory": JointTrajectory,
+}
+FALLBACKS = {"velocity": "zero", "effort": "zero", "position": "hold", "trajectory": "hold"}
 ON_ITS_WAY_S = 0.1  # a measured position that left later may not have arrived yet
 LATE = 10  # times the time in which the watchdog must act, on a machine as loaded as it may be
 ELSEWHERE = [0.3, -0.4]  # [rad] where the arm is measured when the fault has begun
@@ -36,7 +43,7 @@ class Received:
 
     time_ns: int  # arrival, stamped by the middleware's thread
     values: tuple[float, ...]
-    moves: bool  # it is no stop
+    moves: bool  # it is no stop: there is none for a position controller
 
 
 class WatchedArm(Rig):
@@ -45,6 +52,9 @@ class WatchedArm(Rig):
     def __init__(self, folder: Path, controller: str) -> None:
         self.controller = controller
         self.fps: float = CONTRACT["fps"]
+        self.fallback = FALLBACKS[controller]
+        self.sections: dict[str, Any] = {}  # of the contract, besides those of the rig's
+        self.limit: dict[str, float] = {}  # of each joint, besides those of the rig's
         self.received: list[Received] = []
         self.watchdog_states: list[WatchdogState] = []
         self._measured: list[tuple[int, tuple[float, ...]]] = []  # time [ns] and positions as published
@@ -53,22 +63,24 @@ class WatchedArm(Rig):
         self.subscribe(WatchdogState, WATCHDOG_TOPIC, self.watchdog_states.append, DEEP_LATCHED_QOS)
 
     def write_contract(self) -> Path:
-        type_name = "std_msgs/msg/Float64MultiArray"
-        actions = CONTRACT["actions"]
-        if self.controller == "velocity":
-            actions = {**actions, "kind": "velocity"}
-        else:
-            type_name = "trajectory_msgs/msg/JointTrajectory"
-        sink = {**CONTRACT["commands"][0], "type": type_name}
-        return write_contract(self.folder, actions=actions, commands=[sink], fps=self.fps)
+        kind = self.controller if self.controller in {"velocity", "effort"} else "position"
+        sink = dict(CONTRACT["commands"][0])
+        if self.controller == "trajectory":
+            sink["type"] = "trajectory_msgs/msg/JointTrajectory"
+        limits = {joint: {**limit, **self.limit} for joint, limit in CONTRACT["actions"]["limits"].items()}
+        actions = {**CONTRACT["actions"], "kind": kind, "limits": limits}
+        return write_contract(self.folder, actions=actions, commands=[sink], fps=self.fps, **self.sections)
+
+    def write_manifest(self) -> Path:
+        return write_manifest(self.folder, policy={"chunk_size": 60, "trained_fps": self.fps})
 
     def parameters(self) -> dict[str, Any]:
-        return {"fallback": "zero" if self.controller == "velocity" else "hold"}
+        return {"fallback": self.fallback}
 
     def start(self, **parameters: Any) -> None:
         """Start server, watchdog and robot; wait until the arm is commanded and the watchdog is armed."""
         contract = self.write_contract()
-        self.start_server(write_manifest(self.folder, policy={"chunk_size": 60, "trained_fps": self.fps}))
+        self.start_server(self.write_manifest())
         self.watchdog = self.group.start(bringup.command_watchdog(contract, namespace=self.namespace))
         self.start_watched_robot(**parameters)
         self.wait_for_watchdog("ARMED")
@@ -129,8 +141,12 @@ class WatchedArm(Rig):
         if isinstance(message, JointTrajectory):
             values, moves = message.points[-1].positions, len(message.points) > 1
         else:
-            values, moves = message.data, any(message.data)
+            values, moves = message.data, self.controller == "position" or any(message.data)
         self.received.append(Received(time_ns, tuple(values), moves))
+
+
+def article(kind: str) -> str:
+    return "an" if kind == "effort" else "a"
 
 
 def in_order_of_sink(positions: Sequence[float]) -> tuple[float, ...]:
@@ -182,7 +198,15 @@ def go_on_after_resume(arm: WatchedArm) -> None:
     arm.wait_for(lambda: arm.states[-1].paused, "the robot is paused")
     paused_ns = time.time_ns()
     arm.wait_for(lambda: arm.states[-1].header.stamp.sec > paused_ns // 10**9 + 1, "a later state")
-    assert not arm.moves_since(paused_ns)
-    assert arm.trigger("resume").success
+    moves = arm.moves_since(paused_ns)
+    assert not moves, f"commands during the pause: {moves}"
+    answer = arm.trigger("resume")
+    assert answer.success, answer.message
     arm.wait_for_motion()
     arm.wait_for_watchdog("ARMED")
+
+
+def wait_for_reports(arm: WatchedArm, count: int) -> None:
+    """Wait for `count` more reports of the watchdog, which come every half second."""
+    target = len(arm.watchdog_states) + count
+    arm.wait_for(lambda: len(arm.watchdog_states) >= target, f"{count} reports of the watchdog")

@@ -13,7 +13,7 @@ from typing import Any
 import msgpack
 import numpy as np
 import pytest
-from waiting import wait_until
+from waiting import read_line, wait_until
 
 pytest.importorskip("zmq", reason="found no pyzmq, which requirements/server.txt lists")
 pytest.importorskip("websockets", reason="found no websockets, which requirements/server.txt lists")
@@ -156,8 +156,7 @@ def test_the_frames_of_openpi_client_itself_are_spoken():
         [str(PEERS / "bin" / "python"), str(PROGRAM), "server"], stdout=subprocess.PIPE, text=True
     )
     try:
-        assert process.stdout
-        url = f"ws://127.0.0.1:{int(process.stdout.readline())}"
+        url = f"ws://127.0.0.1:{int(read_line(process))}"
         options = {"name": "theirs", "url": url, "chunk_size": 50, "trained_fps": 30.0}
         state, image = {"key": "state", "names": NAMES}, {"key": "image", "size": (24, 32)}
         keys = {"state": (state,), "action_names": NAMES, "images": {FEATURE: image}}
