@@ -96,9 +96,9 @@ soak-nodes: setup  ## let real nodes run for an hour under random faults, judged
 	@$(RUN) python tools/soak_nodes.py $(ARGS)
 
 # The import comes first: without LeRobot, pytest would collect nothing.
-test-policies: $(POLICIES)/.package  ## serve LeRobot's policies and compare them with LeRobot itself (Python 3.12, ARGS="-k act")
+test-policies: $(POLICIES)/.package  ## serve LeRobot's policies, compare them with LeRobot itself, and run our core beside it (Python 3.12)
 	@$(RUN_POLICIES) python -c 'import lerobot.policies.rtc'
-	@$(RUN_POLICIES) python -m pytest test/policies_lerobot $(ARGS)
+	@$(RUN_POLICIES) python -m pytest -n $(JOBS) --dist worksteal test/policies_lerobot test/core test/policies $(ARGS)
 
 test-lerobot: $(POLICIES_PACKAGES)  ## compare the action queue with LeRobot's own, which needs Python 3.12
 	@$(RUN_POLICIES) python -c 'import lerobot.policies.rtc'

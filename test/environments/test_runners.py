@@ -108,6 +108,14 @@ def test_on_a_thread_one_other_thread_touches_the_environment(room: list[Room]) 
     assert only != threading.get_ident()
 
 
+def test_a_thread_has_ended_when_its_environment_is_closed(room: list[Room]) -> None:
+    """One that still runs when the process ends is broken off, and C++ below it aborts the process."""
+    environment = run_on_thread("room", maker(room), LONG)
+    (thread,) = [thread for thread in threading.enumerate() if thread.name == "environment_room"]
+    environment.close()
+    assert not thread.is_alive()
+
+
 def test_on_the_main_thread_the_work_is_done_elsewhere(room: list[Room]) -> None:
     workers = []
 

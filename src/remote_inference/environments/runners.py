@@ -33,7 +33,7 @@ from remote_inference.environments.real_time import in_real_time
 Result = TypeVar("Result")
 Make = Callable[[], Environment]
 
-IDLE_S = 0.1  # longest wait of a serving thread without looking whether it shall end
+JOIN_S = 0.5  # for a thread to end that has nothing left to do
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,14 @@ class Touches:
     """A queue of calls that one thread makes for others."""
 
     def __init__(self) -> None:
-        self._calls: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = queue.SimpleQueue()
+        self._calls: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = queue.SimpleQueue()
         self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self, name: str) -> None:
+        """Serve on a thread of a name. One that hangs does not keep the process alive."""
+        self._thread = threading.Thread(target=self.serve, name=name, daemon=True)
+        self._thread.start()
 
     def submit(self, call: Callable[[], Result]) -> Future[Result]:
         future: Future[Result] = Future()
@@ -61,10 +67,10 @@ class Touches:
     def serve(self) -> None:
         """Make the calls on this thread until `close`."""
         while not self._closed.is_set():
-            try:
-                call, future = self._calls.get(timeout=IDLE_S)
-            except queue.Empty:
-                continue
+            asked = self._calls.get()
+            if asked is None:  # closed
+                return
+            call, future = asked
             if not future.set_running_or_notify_cancel():
                 continue
             try:
@@ -73,8 +79,14 @@ class Touches:
                 future.set_exception(error)
 
     def close(self) -> None:
-        """Let `serve` return once its present call has returned."""
+        """Let `serve` return once its present call has returned; wait a moment for the thread of `start`.
+
+        Python breaks off a thread that still runs when the process ends, and C++ below it ends the process.
+        """
         self._closed.set()
+        self._calls.put(None)
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(JOIN_S)
 
 
 class RunEnvironment:
@@ -157,14 +169,14 @@ def run_inline(name: str, make: Make, timeouts: Timeouts | None = None) -> Envir
 def run_on_thread(name: str, make: Make, timeouts: Timeouts | None = None) -> Environment:
     """Make an environment on a thread of its own. A thread that hangs does not keep the process alive."""
     touches = Touches()
-    threading.Thread(target=touches.serve, name=f"environment_{name}", daemon=True).start()
+    touches.start(f"environment_{name}")
     return RunEnvironment(name, make, touches, timeouts)
 
 
 def run_in_real_time(name: str, make: Make, timeouts: Timeouts | None = None) -> RealTimeEnvironment:
     """Make an environment on a thread of its own, as `run_on_thread` does, and let it move in real time."""
     touches = Touches()
-    threading.Thread(target=touches.serve, name=f"environment_{name}", daemon=True).start()
+    touches.start(f"environment_{name}")
     return RunInRealTime(name, lambda: in_real_time(make()), touches, timeouts)
 
 

@@ -58,8 +58,7 @@ class _Slot:
         self.environment: SlotEnvironment | None = None
         self.is_touched = self.is_broken = False  # whether now; whether a touch was broken off
         self.touches = Touches()
-        self.thread = threading.Thread(target=self.touches.serve, name=f"slot_{index}", daemon=True)
-        self.thread.start()
+        self.touches.start(f"slot_{index}")
 
 
 class SlotPool:

@@ -8,7 +8,6 @@ depend on which others are played beside it.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import wait
@@ -54,7 +53,7 @@ class ManifestPolicy:
         self._name, self._manifest, self._answer_s = name, manifest, answer_s
         self._calls = Touches()
         self._moved_s = time.monotonic()  # when a call last began or ended
-        threading.Thread(target=self._calls.serve, name=f"policy_{name}", daemon=True).start()
+        self._calls.start(f"policy_{name}")
         try:
             self._policy: Policy = self.call(partial(load_policy, manifest.model), LOAD_S)
         except BaseException:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import struct
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -96,7 +95,7 @@ class LocalPolicy:
         self._answer_s = answer_s
         self._processors: list[Processors] = []
         self._calls = Touches()
-        threading.Thread(target=self._calls.serve, name="group_policy", daemon=True).start()
+        self._calls.start("group_policy")
 
     @property
     def spec(self) -> PolicySpec:
