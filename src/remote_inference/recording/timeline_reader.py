@@ -40,6 +40,8 @@ from remote_inference.recording.timeline import (
     Timeline,
 )
 
+INT64_MAX = 2**63 - 1
+
 
 def load_timeline(
     bag_path: Path,
@@ -140,7 +142,7 @@ def _floats(values: Any) -> FloatArray:
 
 
 def _ints(values: Any) -> IntArray:
-    return np.array(list(values), np.int64)
+    return np.array([min(value, INT64_MAX) for value in values], np.int64)  # higher only if damaged
 
 
 def _keys(rows: Sequence[tuple[float, Any]]) -> tuple[tuple[str, int], ...]:
@@ -183,7 +185,7 @@ def _states(rows: list[tuple[float, Any]]) -> States:
         ends_of_lives = np.append(np.diff(counts) < 0, True)[
             : len(counts)
         ]  # a restarted node counts from zero
-        counters[name] = int(counts[ends_of_lives].sum())
+        counters[name] = sum(counts[ends_of_lives].tolist())
     return States(
         t_s=_floats(t for t, _ in changes),
         state=tuple(State(m.state).name for _, m in changes),
