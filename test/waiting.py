@@ -8,6 +8,8 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 DEADLINE_S = 30.0  # for what takes far less on a machine that is busy with other work
@@ -31,3 +33,10 @@ def read_line(process: subprocess.Popen[Any], deadline_s: float = DEADLINE_S) ->
         return process.stdout.readline()
     finally:
         killer.cancel()
+
+
+def process_state(pid: int) -> str:
+    """Return the letter of a process's state (proc(5)), empty when it has ended, be it as a zombie."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0].strip("Z")
+    return ""

@@ -8,12 +8,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from waiting import wait_until
+from waiting import process_state, wait_until
 
 from remote_inference.deployment.bringup import Process
 from remote_inference.deployment.process_group import ProcessError, ProcessGroup, run_until_interrupted
@@ -50,17 +49,6 @@ class Script(Process):
 
 def script(code: str, *, name: str = "script", required: bool = True) -> Script:
     return Script("script", name, code=f"import os, sys, time\n{code}", required=required)
-
-
-def state(pid: int) -> str:
-    """Return the letter of a process's state; empty when it has ended."""
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0].strip("Z")
-    return ""
-
-
-def lives(pid: int) -> bool:
-    return bool(state(pid))
 
 
 class Wrapper:
@@ -101,7 +89,7 @@ def test_a_killed_wrapper_takes_its_processes_with_it(wrap: Callable[[str], Wrap
     """Otherwise a robot's node would keep commanding, and nobody could stop it."""
     wrapper = wrap(f"tell()\n{SLEEP}")
     wrapper.process.kill()
-    wait_until(lambda: not lives(wrapper.script), "the script ends")
+    wait_until(lambda: not process_state(wrapper.script), "the script ends")
 
 
 def test_a_process_of_a_killed_wrapper_can_still_shut_down_cleanly(
@@ -147,10 +135,12 @@ def test_what_is_suspended_with_its_wrapper_goes_on_with_it(
     """`fg` continues both. The watchdog of a robot is not suspended."""
     wrapper = wrap(f"tell()\n{SLEEP}", is_suspended=is_suspended)
     wrapper.process.send_signal(signal.SIGTSTP)
-    wait_until(lambda: state(wrapper.process.pid) == "T", "the wrapper is suspended")
-    assert (state(wrapper.script) == "T") is is_suspended
+    wait_until(lambda: process_state(wrapper.process.pid) == "T", "the wrapper is suspended")
+    assert (process_state(wrapper.script) == "T") is is_suspended
     wrapper.process.send_signal(signal.SIGCONT)
-    wait_until(lambda: "T" not in {state(wrapper.process.pid), state(wrapper.script)}, "both go on")
+    wait_until(
+        lambda: "T" not in {process_state(wrapper.process.pid), process_state(wrapper.script)}, "both go on"
+    )
     wrapper.process.send_signal(signal.SIGINT)
     assert wrapper.end() == (0, "")
 
@@ -171,10 +161,10 @@ signal.signal(signal.SIGTERM, end)
     wait_until(asked.exists, "the script is asked to stop")
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGINT):
         wrapper.process.send_signal(number)
-    assert lives(wrapper.script)
+    assert process_state(wrapper.script)
     go.touch()
     assert wrapper.end() == (0, "")
-    assert not lives(wrapper.script)
+    assert not process_state(wrapper.script)
 
 
 def test_the_end_of_an_optional_process_is_logged_while_the_others_run_on(

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from drawer_evaluation import outcomes, play, write_evaluation
+from waiting import process_state, wait_until
 
 from remote_inference.evaluation.results import read_episodes
 
@@ -51,19 +52,6 @@ def lines_of(out: Path) -> int:
     return file.read_bytes().count(b"\n") if file.exists() else 0
 
 
-def is_running(process_id: int) -> bool:
-    with suppress(OSError):
-        return Path(f"/proc/{process_id}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    return False
-
-
-def wait_until(condition: object, what: str) -> None:
-    deadline_s = time.monotonic() + DEADLINE_S
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < deadline_s, f"waited {DEADLINE_S:g} s until {what}"
-        time.sleep(0.01)
-
-
 def test_an_evaluator_that_is_killed_at_random_moments_plays_each_episode_once(
     tmp_path: Path, whole: list[dict[str, object]]
 ) -> None:
@@ -78,6 +66,7 @@ def test_an_evaluator_that_is_killed_at_random_moments_plays_each_episode_once(
                     lines_of(out) >= target or evaluator.poll() is not None
                 ),
                 f"{target} episodes are written",
+                DEADLINE_S,
             )
             time.sleep(rng.uniform(0.0, 0.2))  # a random moment is what this test is about
         finally:
@@ -87,7 +76,7 @@ def test_an_evaluator_that_is_killed_at_random_moments_plays_each_episode_once(
     results = sorted(read_episodes(out / "episodes.jsonl", mends=False), key=lambda one: one.key)
     assert outcomes(results) == whole
     left = [int(file.name.removeprefix("pid_")) for file in tmp_path.glob("pid_*")]
-    wait_until(lambda: not any(map(is_running, left)), "the simulators of killed evaluators have ended")
+    wait_until(lambda: not any(map(process_state, left)), "the simulators of killed evaluators have ended")
 
 
 def test_simulators_that_are_killed_at_random_moments_cost_no_episode(
@@ -100,7 +89,7 @@ def test_simulators_that_are_killed_at_random_moments_cost_no_episode(
     def kill_now_and_then() -> None:
         while len(killed) < KILLS and not ended.wait(rng.uniform(0.05, 0.4)):
             running = [int(file.name.removeprefix("pid_")) for file in tmp_path.glob("pid_*")]
-            running = [process_id for process_id in running if is_running(process_id)]
+            running = [process_id for process_id in running if process_state(process_id)]
             if running:
                 killed.append(rng.choice(running))
                 with suppress(ProcessLookupError):

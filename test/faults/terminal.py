@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from typing_extensions import Self
-from waiting import DEADLINE_S, read_line, wait_until
+from waiting import DEADLINE_S, process_state, read_line, wait_until
 
 from remote_inference.deployment.bringup import Process
 
@@ -102,7 +102,7 @@ class Terminal:
     @property
     def alive(self) -> list[int]:
         """The processes of `run` that have not ended."""
-        return [pid for pid in self.processes if _lives(pid)]
+        return [pid for pid in self.processes if process_state(pid)]
 
     def _read(self) -> None:
         with self._log.open("wb") as log:
@@ -111,9 +111,3 @@ class Terminal:
                 if readable:
                     log.write(os.read(self._master, 1 << 16))
                     log.flush()
-
-
-def _lives(pid: int) -> bool:
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    return False

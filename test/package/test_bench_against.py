@@ -11,7 +11,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ import request_cycle
 from bench_against import BENCHMARKS, Benchmark, Side
 from bench_figures import Block, Comparison, Figures
 from rich.console import Console
+from waiting import process_state, wait_until
 
 from remote_inference.errors import UserError
 from remote_inference.monitoring.tables import Table
@@ -384,19 +384,7 @@ def test_what_a_script_has_started_ends_with_its_time(
     with pytest.raises(UserError, match="did not end within 2 s"):
         run_script(lines, tmp_path, monkeypatch)
     pid = int((tmp_path / "output" / "block_1_REV_one" / "child").read_text())
-    deadline_s = time.monotonic() + 10.0
-    while is_running(pid):
-        assert time.monotonic() < deadline_s, "the child of the script still runs"
-        time.sleep(0.05)
-
-
-def is_running(pid: int) -> bool:
-    """Return whether a process runs; one that nobody waits for may stay as a zombie."""
-    try:
-        os.kill(pid, 0)
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (ProcessLookupError, FileNotFoundError):
-        return False
+    wait_until(lambda: not process_state(pid), "the child of the script ends")
 
 
 def test_a_missing_script_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
