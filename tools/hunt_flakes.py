@@ -136,12 +136,13 @@ def run(chosen: Sequence[str], distro: str, jobs: int, report: Path) -> bool:
 
 def end_all(made: subprocess.Popen[bytes]) -> None:
     """End a program and what it has started, as a Ctrl-C does; nothing of it runs beside the next run."""
-    for number, patience_s in ((signal.SIGINT, END_TIMEOUT_S), (signal.SIGKILL, None)):
-        if made.poll() is not None:
-            return
-        os.killpg(made.pid, number)
+    if made.poll() is None:
+        os.killpg(made.pid, signal.SIGINT)
         with suppress(subprocess.TimeoutExpired):
-            made.wait(patience_s)
+            made.wait(END_TIMEOUT_S)
+    with suppress(ProcessLookupError):  # what it started may outlive it
+        os.killpg(made.pid, signal.SIGKILL)
+    made.wait(END_TIMEOUT_S)
 
 
 def add(records: Records, distro: str, report: str) -> None:

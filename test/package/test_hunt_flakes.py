@@ -50,12 +50,19 @@ def test_the_flaky_tests_of_a_build_are_found_in_its_log() -> None:
     assert list(find_flaky(log)) == ["test/nodes/test_arm.py::test_streams[a b]"]
 
 
-@pytest.mark.parametrize("trap", ["", "trap '' INT;"])
+@pytest.mark.parametrize(
+    "script",
+    [
+        "sleep 600 & echo started; wait",
+        "trap '' INT; sleep 600 & echo started; wait",
+        "(trap '' INT; echo started; sleep 600) & wait",  # what it started outlives it
+    ],
+)
 def test_a_run_that_hangs_is_ended_with_all_that_it_started(
-    trap: str, monkeypatch: pytest.MonkeyPatch
+    script: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hunt_flakes, "END_TIMEOUT_S", 0.5)
-    command = ["bash", "-c", f"{trap} sleep 600 & echo started; wait"]
+    command = ["bash", "-c", script]
     with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as run:
         assert read_line(run) == b"started\n"
         end_all(run)
