@@ -12,7 +12,7 @@ watchdog stops the controllers.
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import FrameType
 
 # What people, terminals and service managers send.
@@ -43,7 +43,7 @@ def common_signals() -> list[int]:
     return [int(number) for number in COMMON if not _is_ignored(number)]
 
 
-def handle(numbers: list[int], handler: Handler | signal.Handlers) -> None:
+def handle(numbers: Iterable[int], handler: Handler | signal.Handlers) -> None:
     """Set the handler of several signals."""
     for number in numbers:
         signal.signal(number, handler)
@@ -54,8 +54,7 @@ def ignore_suspension() -> None:
 
     Ctrl-Z reaches all processes of a launch, and one of them must stay awake.
     """
-    for number in SUSPENDING:
-        signal.signal(number, signal.SIG_IGN)
+    handle(SUSPENDING, signal.SIG_IGN)
 
 
 def _is_ignored(number: int) -> bool:

@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable
 
 import pytest
+from judge import TRANSPORT_S
 from panel import STOPS, Panel
 from watched_arm import WatchedArm, article
 
 MAX_ACTION_AGE_S = 1.0
-TRANSPORT_S = 0.5  # of an observation to the node and a command to the arm, on a loaded machine
 Note = Callable[[str, str], None]
 
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from moving_arm import MovingArm
 from rig import CONTRACT, DEADLINE_S
 from waiting import wait_until
-from watched_arm import PERIOD_S, go_on_after_resume, wait_for_reports
+from watched_arm import PERIOD_S, each_controller, go_on_after_resume, wait_for_reports
 
 from remote_inference.msg import ExecutedAction
 
@@ -31,15 +32,7 @@ PARAMETERS = {
     "reconnect_initial_backoff_s": 0.2,
 }
 Note = Callable[[str, str], None]
-
-
-def each_arm(fault: str) -> pytest.MarkDecorator:
-    """Return a mark that repeats a test of a fault with each controller of positions."""
-    arms = [
-        pytest.param(kind, marks=pytest.mark.fault(f"{fault}, with a {kind} controller"))
-        for kind in ("position", "trajectory")
-    ]
-    return pytest.mark.parametrize("moving", arms, indirect=True)
+each_arm = partial(each_controller, kinds=("position", "trajectory"), arm="moving")
 
 
 @pytest.mark.parametrize("moving", ["trajectory"], indirect=True)

@@ -155,13 +155,17 @@ def in_order_of_sink(positions: Sequence[float]) -> tuple[float, ...]:
     return tuple(reversed(positions))
 
 
-def each_controller(fault: str) -> pytest.MarkDecorator:
-    """Return a mark that repeats a test of a fault with each controller that goes on without commands."""
+def each_controller(
+    fault: str, kinds: Sequence[str] = ("velocity", "trajectory"), arm: str = "watched"
+) -> pytest.MarkDecorator:
+    """Return a mark that repeats a test of a fault with each kind of controller.
+
+    kinds: by default those that go on without commands. arm: the fixture of the arm.
+    """
     controllers = [
-        pytest.param(kind, marks=pytest.mark.fault(f"{fault}, with a {kind} controller"))
-        for kind in ("velocity", "trajectory")
+        pytest.param(kind, marks=pytest.mark.fault(f"{fault}, with a {kind} controller")) for kind in kinds
     ]
-    return pytest.mark.parametrize("watched", controllers, indirect=True)
+    return pytest.mark.parametrize(arm, controllers, indirect=True)
 
 
 def wait_for_stop(arm: WatchedArm, begin_ns: int) -> str:

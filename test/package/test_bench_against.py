@@ -384,7 +384,7 @@ def test_what_a_script_has_started_ends_with_its_time(
     with pytest.raises(UserError, match="did not end within 2 s"):
         run_script(lines, tmp_path, monkeypatch)
     pid = int((tmp_path / "output" / "block_1_REV_one" / "child").read_text())
-    wait_until(lambda: not process_state(pid), "the child of the script ends")
+    wait_until(lambda: not process_state(pid), "the child of the script ends", 10.0)
 
 
 def test_a_missing_script_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
