@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -24,8 +25,27 @@ from remote_inference.stop_signals import SUSPENDING, ending_signals
 DEADLINE_S = 30.0
 MOMENTS_S = (0.3, 0.6, 1.0, 1.5, 2.0, 3.0)  # after the start: imports, construction, work
 
+# Runs an executable until it spins, then says how many threads the garbage collector ends.
+COLLECTED_THREADS = """
+import gc, os, signal, sys
+from importlib import import_module
+from remote_inference.nodes import runtime, start
 
-def start(executable: str, folder: Path) -> subprocess.Popen[str]:
+spin = runtime.spin
+def spin_and_stop(*arguments):
+    os.kill(os.getpid(), signal.SIGINT)
+    spin(*arguments)
+runtime.spin = spin_and_stop
+import_module(start.MODULES[sys.argv[1]]).main()
+threads = len(os.listdir("/proc/self/task"))
+gc.collect()
+print("collected threads:", threads - len(os.listdir("/proc/self/task")))
+"""
+
+
+def start(
+    executable: str, folder: Path, program: Sequence[str] = ("-m", "remote_inference.nodes.start")
+) -> subprocess.Popen[str]:
     parameters = {
         "policy_server": {"manifest": str(write_manifest(folder)), "autostart": True},
         "remote_inference": {"contract": str(write_contract(folder))},
@@ -40,7 +60,7 @@ def start(executable: str, folder: Path) -> subprocess.Popen[str]:
     }[executable]
     words = [word for name, value in parameters.items() for word in ("-p", f"{name}:={json.dumps(value)}")]
     return subprocess.Popen(
-        [sys.executable, "-m", "remote_inference.nodes.start", executable, "--ros-args", *words],
+        [sys.executable, *program, executable, "--ros-args", *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -95,6 +115,14 @@ def test_two_signals_at_any_moment_end_it_without_a_traceback(
     assert "Traceback" not in output
     assert "KeyboardInterrupt" not in output
     assert process.returncode == 0, output
+
+
+@pytest.mark.parametrize("executable", MODULES)
+def test_the_middleware_has_ended_before_python_does(executable: str, tmp_path: Path) -> None:
+    """Its threads can hang when the garbage collector destroys it at Python's end."""
+    process = start(executable, tmp_path, ("-c", COLLECTED_THREADS))
+    output, _ = process.communicate(timeout=DEADLINE_S)
+    assert "collected threads: 0" in output, output
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGALRM])

@@ -14,6 +14,7 @@ from typing import Protocol
 import rclpy
 from rclpy._rclpy_pybind11 import RCLError, RCLInvalidROSArgsError
 from rclpy.exceptions import NameValidationException, ParameterException
+from rclpy.lifecycle import LifecycleNode
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 from rclpy.utilities import remove_ros_args, try_shutdown
@@ -83,9 +84,20 @@ def run_node(make_node: Callable[[], RunningNode], args: list[str] | None) -> in
     finally:
         node.close()
         executor.shutdown(timeout_sec=1.0)
-        node.destroy_node()
+        _destroy(node)
         try_shutdown()
     return node.exit_code or 0
+
+
+def _destroy(node: Node) -> None:
+    """Destroy a node and its part of the middleware.
+
+    rclpy leaves the state machine of a managed node, which holds the node, to the garbage collector: it would
+    destroy the middleware while Python ends, where the middleware's threads can hang.
+    """
+    node.destroy_node()
+    if isinstance(node, LifecycleNode):
+        node._state_machine.destroy_when_not_in_use()
 
 
 def spin(node: RunningNode, timeout_s: float) -> None:
