@@ -59,6 +59,9 @@ def test_lerobot_loads_the_frames_that_the_bags_held(folder: Path):
         assert frame["timestamp"].item() == pytest.approx(row / FPS, abs=1e-6)
         assert frame["task"] == ("wave", "point")[episode % 2]
         assert frame["command.is_human"] == (tick % TICKS in HUMAN)
+        assert frame["command.phase"] == (
+            Phase.PERSON if tick % TICKS in HUMAN else Phase.HOLD if tick % TICKS in SILENT else Phase.POLICY
+        )
         np.testing.assert_allclose(frame["observation.state"], joints_seen(tick), atol=1e-6)
         if frame["command.source"] != 0:
             np.testing.assert_allclose(frame["action"], action_of(tick), atol=1e-6)

@@ -36,6 +36,7 @@ from synthetic_run import START_NS
 
 from remote_inference.cli import main
 from remote_inference.core.drafts.lerobot import from_lerobot, read_info
+from remote_inference.recording.export.control_tick import Phase
 from remote_inference.recording.export.statistics import ImageStatistics
 
 FRAMES = TICKS - COMMANDED_FROM  # of an episode in a data set
@@ -89,6 +90,7 @@ def test_a_row_of_the_table_tells_where_its_command_came_from(bag: Path, tmp_pat
     assert [row[f"action.{name}"] for name in JOINTS] == action_of(tick)
     assert [row[f"state.{name}"] for name in JOINTS] == joints_seen(tick)
     assert rows["source"][HUMAN[0]] == "HUMAN"
+    assert [rows["phase"][tick] for tick in (HUMAN[0], SILENT[0], GUARDED[0])] == ["person", "hold", "policy"]
     assert rows[f"action.{JOINTS[0]}"][SILENT[0]] is None
     assert rows["inference_ms"][HUMAN[0]] is None
 
@@ -125,6 +127,9 @@ def test_the_frames_of_a_data_set_are_the_ticks_from_the_first_command_on(data_s
         assert rows["action"][row] == pytest.approx(action_of(held), abs=1e-6)
         assert rows["observation.state"][row] == pytest.approx(joints_seen(tick), abs=1e-6)
         assert rows["command.is_human"][row] == (tick % TICKS in HUMAN)
+        assert rows["command.phase"][row] == (
+            Phase.PERSON if tick % TICKS in HUMAN else Phase.HOLD if tick % TICKS in SILENT else Phase.POLICY
+        )
         assert rows["command.is_guarded"][row] == (tick % TICKS in GUARDED)
 
 
@@ -132,7 +137,7 @@ def test_the_frames_of_a_data_set_are_the_ticks_from_the_first_command_on(data_s
 def test_each_frame_of_a_video_is_what_the_camera_had_delivered_by_the_tick(data_set: Path, camera: str):
     frames = read_video(data_set / f"videos/{KEYS[camera]}/chunk-000/file-000.mp4")
     assert len(frames) == 2 * FRAMES
-    for row in (0, 17, FRAMES, 2 * FRAMES - 1):
+    for row in (0, 17, HUMAN[2] - COMMANDED_FROM, FRAMES, 2 * FRAMES - 1):
         tick = COMMANDED_FROM + row + (COMMANDED_FROM if row >= FRAMES else 0)
         difference = frames[row].astype(int) - picture_seen(tick)
         assert np.abs(difference).mean() < 3

@@ -6,10 +6,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any
 
 from remote_inference.core.robot.tick import CommandSource
 from remote_inference.recording.joints import FloatArray
+
+
+class Phase(IntEnum):
+    """Who led the arm in a tick: what tells a person's corrections from what the policy did."""
+
+    POLICY = 0
+    PERSON = 1
+    HOLD = 2  # nobody: a fallback, a pause, the way home, or a person who was silent
+
+
+_LED = {CommandSource.CHUNK: Phase.POLICY, CommandSource.HUMAN: Phase.PERSON}
 
 
 @dataclass(frozen=True)
@@ -42,3 +54,8 @@ class ControlTick:
     inference_ms: float
     policy_version: str
     shadow: bool
+
+    @property
+    def phase(self) -> Phase:
+        """Who led the arm."""
+        return _LED.get(self.source, Phase.HOLD)

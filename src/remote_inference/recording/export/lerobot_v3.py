@@ -47,6 +47,7 @@ INDICES = {
 }
 COMMAND = {
     "command.source": "int64",  # values of CommandSource
+    "command.phase": "int64",  # values of Phase
     "command.is_human": "bool",
     "command.is_guarded": "bool",  # a rule of the guard altered or refused an action
     "command.seq_id": "int64",
@@ -117,6 +118,7 @@ class LeRobotDataSet(Format):
         """Return a tick's values of the own columns."""
         return {
             "command.source": int(tick.source),
+            "command.phase": int(tick.phase),
             "command.is_human": tick.source is CommandSource.HUMAN,
             "command.is_guarded": bool(tick.interventions),
             "command.seq_id": tick.seq_id,

@@ -21,6 +21,7 @@ COLUMNS = {
     "client_state": "string",
     "paused": "bool",
     "source": "string",  # name of CommandSource
+    "phase": "string",  # policy, person or hold
     "interventions": "string",  # rules of the guard, separated by a blank
     "session_id": "string",
     "seq_id": "int64",
@@ -52,6 +53,7 @@ def row_of(tick: ControlTick, episode_index: int, contract: Contract) -> dict[st
         "client_state": tick.client_state,
         "paused": tick.paused,
         "source": tick.source.name,
+        "phase": tick.phase.name.lower(),
         "interventions": " ".join(tick.interventions),
         "session_id": tick.session_id,
         "seq_id": tick.seq_id if tick.session_id else None,
