@@ -11,6 +11,7 @@ from builders import LIMIT, ns
 from controllers import Controlled, Forward
 from simulation import SENSOR_NS, TIMER_NS
 
+from remote_inference.core.robot.engine import LATE_PERIODS
 from remote_inference.core.robot.following import LAG_S
 from remote_inference.core.robot.guard import SENSOR_AGE
 from remote_inference.core.robot.horizon import EARLY_TICK
@@ -60,7 +61,13 @@ def judge_command(
 
 
 def judge_what_stays(world: WatchedWorld, tick: Tick) -> None:
-    """A tick without a command leaves no motion in force, unless it waits for a measurement to end it."""
+    """A tick without a command leaves no motion in force, unless it waits for a measurement to end it.
+
+    The first tick after some that were missed may wait, too, for what is to be heard.
+    """
+    late = world.now_ns - world.ticked[-1] > LATE_PERIODS * world.period_ns
+    if tick.in_force and late:
+        return
     for arm in world.arms:
         silent = tick.horizon is None or (tick.is_for_horizons_alone and not arm.is_trajectory)
         if arm.is_heard and silent and SENSOR_AGE not in tick.interventions:
@@ -122,6 +129,7 @@ def _judge_position(
     if world.now_ns - world.handed_off_ns < HAND_OFF_NS and age_ns <= FRESH_NS:
         near |= from_measured
     near |= astray & from_measured
+    commanded = last
     if arm.is_trajectory and arm.is_heard:  # it goes on by itself, also with drives that are off
         last = arm.controller.lead(last, world.now_ns, world.now_ns)
     led = np.abs(last - position) <= lag_bound(world)[arm.joints]
@@ -130,5 +138,11 @@ def _judge_position(
     steps = np.abs(first - last) <= early * step
     if age_ns <= ns(world.config.max_sensor_age_s):
         steps |= from_measured
+    if world.resumed and world.beats_are_lost:  # the watchdog's stops come in between
+        steps |= np.abs(first - commanded) <= step
     near |= world.lags[arm.joints] & led & steps
+    if (
+        arm.is_trajectory and world.driven_ns >= world.ticked[-3]
+    ):  # drives were back before the node could see
+        near |= world.lags[arm.joints] & (off <= lag_bound(world)[arm.joints] + step)
     return np.where(near, 0.0, off)

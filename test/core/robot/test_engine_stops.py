@@ -81,8 +81,8 @@ def test_a_velocity_robot_is_sent_zeros_at_once():
 
 def test_the_horizon_of_a_trajectory_controller_ends_at_once():
     world = driving(command=JOINT_TRAJECTORY)
-    last = world.ticks[-1][1]
-    assert len(last.horizon) > 1
+    next_tick(world)
+    assert len(next_tick(world).horizon) > 1
     hear(world, "button", stops=True)
     tick = next_tick(world)
     assert tick.source is CommandSource.HOLD

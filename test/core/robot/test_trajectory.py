@@ -42,6 +42,7 @@ def make_playback(
     ticks_per_row: int = 1,
     fps: float = FPS,
     given_up_after_ns: int = GIVEN_UP_AFTER_NS,
+    late_after_ns: int | None = None,
 ) -> Playback:
     """Return a playback, unpaused at zero, whose two joints go to controllers of these types."""
     document = contract_document(fps=fps / ticks_per_row, ticks_per_row=ticks_per_row)
@@ -59,6 +60,7 @@ def make_playback(
         max_action_age_ns=MAX_AGE_NS,
         max_sensor_age_ns=ns(0.5),
         given_up_after_ns=given_up_after_ns,
+        late_after_ns=late_after_ns,
     )
     playback.control.change(paused=False)
     playback.control.change(measured=np.zeros(2))
@@ -271,6 +273,39 @@ def test_after_a_stall_in_which_the_watchdog_may_act_nothing_is_commanded_before
     assert horizon_of(tick)[0] == pytest.approx([0.2 + step, 0.2 - step])
 
 
+@pytest.mark.parametrize("paused", [False, True])
+def test_the_first_tick_after_some_that_were_missed_waits_for_what_was_heard_meanwhile(paused: bool):
+    """A watchdog to which beats were lost before may have stopped the arm, and its word be on the way."""
+    queue = ActionQueue()
+    feed(queue, make_rows(20, step=0.4 * MAX_STEP))
+    playback = make_playback(queue, late_after_ns=2 * PERIOD_NS)
+    playback.tick(0)
+    playback.control.change(paused=paused)
+    late = playback.tick(4 * PERIOD_NS)
+    assert (late.command, late.in_force) == (None, True), "the controllers go on along their rows"
+    after = playback.tick(5 * PERIOD_NS)
+    assert after.command == pytest.approx(make_rows(20, step=0.4 * MAX_STEP)[4 if paused else 5])
+    assert not after.in_force
+
+
+def test_a_robot_that_was_stopped_in_the_ticks_it_missed_is_held_where_it_is_measured():
+    queue = ActionQueue()
+    feed(queue, make_rows(20, step=0.4 * MAX_STEP))
+    playback = make_playback(queue, late_after_ns=2 * PERIOD_NS)
+    playback.tick(0)
+    playback.tick(4 * PERIOD_NS)
+    playback.control.change(paused=True, lose=True, measured=np.full(2, 0.05), measured_ns=5 * PERIOD_NS)
+    assert playback.tick(5 * PERIOD_NS).command == pytest.approx([0.05, 0.05])
+
+
+def test_a_robot_that_was_commanded_nothing_does_not_wait_after_missed_ticks():
+    queue = ActionQueue()
+    playback = make_playback(queue, late_after_ns=2 * PERIOD_NS)
+    playback.tick(0)
+    feed(queue, make_rows(20))
+    assert playback.tick(4 * PERIOD_NS).command is not None
+
+
 def test_clamps_of_rows_that_nobody_saw_executed_are_not_counted():
     playback = stalled()
     playback.tick(ns(1.0))
@@ -310,6 +345,33 @@ def test_a_step_from_the_measured_position_waits_until_the_last_command_is_reach
     tick = playback.tick(PERIOD_NS)
     assert tick.source is (CommandSource.CHUNK if trusted else CommandSource.HOLD)
     assert tick.command == pytest.approx([0.4, 0.4] if trusted else [0.0, 0.0])
+
+
+def test_a_trajectory_that_cannot_be_ended_yet_counts_as_a_command_until_it_is_over():
+    """A node that dies now leaves it to the watchdog, which must not believe that nothing is in force."""
+    playback = stalled()  # of 30 rows
+    playback.control.change(paused=True)
+    assert playback.tick(ns(1.0)).in_force
+    assert not playback.tick(ns(1.5)).in_force
+
+
+@pytest.mark.parametrize("unseen_for", [0, 4])  # ticks
+def test_the_others_are_held_where_their_rows_brought_them_while_a_controller_is_away(unseen_for: int):
+    """A step from where they were measured some time ago would lead them back."""
+    queue = ActionQueue()
+    feed(queue, make_rows(30, step=0.4 * MAX_STEP))
+    playback = make_playback(queue)
+    for index in range(8):
+        playback.tick(index * PERIOD_NS)
+    playback.listen(playback._contract.commands[:1])
+    playback.control.change(forget=True, measured=None)
+    for index in range(8, 8 + unseen_for):
+        assert playback.tick(index * PERIOD_NS).in_force
+    now_ns = (8 + unseen_for) * PERIOD_NS
+    playback.control.change(measured=np.array([0.1, -0.1]), measured_ns=now_ns - 3 * PERIOD_NS)
+    command = playback.tick(now_ns).command
+    assert command is not None
+    assert command[1] == pytest.approx(-(7 + unseen_for) * 0.4 * MAX_STEP)
 
 
 def test_a_horizon_is_ended_however_many_ticks_the_first_measurement_takes():

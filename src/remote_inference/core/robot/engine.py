@@ -35,6 +35,7 @@ from remote_inference.core.robot.tick import Tick
 from remote_inference.core.robot.turn import Turn
 
 LATENCY_KNOWN_AFTER = 20  # chunks
+LATE_PERIODS = 1.5  # without a tick, until the first waits for what was heard meanwhile
 
 
 @dataclass
@@ -82,6 +83,7 @@ class Engine:
             max_action_age_ns=_ns(config.max_action_age_s),
             max_sensor_age_ns=_ns(config.max_sensor_age_s),
             given_up_after_ns=_ns(config.watchdog_timeout_s + contract.period_s),
+            late_after_ns=_ns(LATE_PERIODS * contract.period_s),
             stops=self.stops,
             human=self.human,
             shadow=self.shadow,

@@ -29,6 +29,8 @@ from remote_inference.core.robot.stop_inputs import StopInputs
 from remote_inference.core.robot.tick import CommandSource, Tick
 from remote_inference.core.robot.turn import Turn
 
+_WAIT = Tick(None, CommandSource.NONE, in_force=True)
+RECENT_NS = 50_000_000  # age of a measurement that says where a moving arm is: two rounds of the worker
 AGED_OUT = "actions older than max_action_age_s"
 END_MARGIN_S = 1.0  # beyond the time that the last commands take if every tick comes
 
@@ -49,6 +51,7 @@ class Playback:
         max_action_age_ns: int,
         max_sensor_age_ns: int,
         given_up_after_ns: int,
+        late_after_ns: int | None = None,
         stops: StopInputs | None = None,
         human: HumanCommands | None = None,
         shadow: ShadowComparison | None = None,
@@ -59,7 +62,9 @@ class Playback:
         """Build it. stops: end the commands at once. human: for takeovers. shadow: nothing is published.
 
         max_sensor_age_ns: an older measurement says nothing of where the joints are. given_up_after_ns: after
-        so long without a tick the command watchdog may have stopped the controllers.
+        so long without a tick the command watchdog may have stopped the controllers. late_after_ns: after so
+        long, the first tick leads no robot on that the watchdog may have stopped: it may have lost beats
+        before, and its word be on the way. None: however late a tick is.
         """
         self._turn = turn or Turn()
         self._stops = stops or StopInputs({}, self._turn)
@@ -91,6 +96,9 @@ class Playback:
         self._max_sensor_age_ns = max_sensor_age_ns
         self._period_ns = round(contract.period_s * 1e9)
         self._given_up_after_ns = given_up_after_ns
+        self._late_after_ns = given_up_after_ns if late_after_ns is None else late_after_ns
+        self._is_late = False  # in this tick
+        self._is_in_force = False  # a command of the last tick
         self._reference = StepReference(contract.action_dim, is_position=guard.needs_position)
         self._blend_in = blend_in or BlendIn(1.0, 0)
         self._latch = latch or InterventionLatch(0.0, 1)
@@ -104,7 +112,8 @@ class Playback:
         self._stop_ticks = 0  # stops still to command once there is nothing to execute
         self._word = ControlWord()  # of the tick in progress, or of the last one
         self.control = ControlPanel(self._word, self._turn)
-        self._measured: Float64Array | None = None  # where the joints are in this tick, as far as it is known
+        self._seen: Float64Array | None = None  # where the joints were measured lately
+        self._measured: Float64Array | None = None  # where they are in this tick, as far as it is known
         self._astray: tuple[str, ...] = ()
         self._starved = ""
 
@@ -150,14 +159,15 @@ class Playback:
     def _tick(self, now_ns: int) -> Tick:
         before, self._word = self._word, self.control.word
         before_ns, self._ticked_ns = self._ticked_ns, now_ns
-        was_stuck = before_ns is not None and now_ns - before_ns > self._given_up_after_ns
+        gap_ns = 0 if before_ns is None else now_ns - before_ns
+        was_stuck = gap_ns > self._given_up_after_ns
+        may_be_stopped = self._is_in_force and (self._horizon.is_used or not self._guard.needs_position)
+        self._is_late = may_be_stopped and not was_stuck and gap_ns > self._late_after_ns
         self._horizon.catch_up(self._reference, now_ns, is_known=not was_stuck)
         self._reference.lose(self._unheard)
         if self._word.forgets != before.forgets:
             self._reference.forget()
-            # Until its last command was reached, or longer along a horizon that goes on.
-            reached_ns = max(self._commanded_ns + self._period_ns, min(now_ns, self._horizon.end_ns))
-            self._moved_ns = max(self._moved_ns, reached_ns)
+            self._moved_ns = max(self._moved_ns, self._commanded_ns + self._period_ns)
             self._following.forget()
             self._latch.forget()
             self._interpolation.end_row()
@@ -165,10 +175,14 @@ class Playback:
             self._lose_joints(now_ns)
         if now_ns - self._commanded_ns > self._max_action_age_ns:  # another node may have moved the robot
             self._lose_joints(self._commanded_ns + self._period_ns)
+        if self._reference.forgotten:  # as long as a horizon goes on, it moves the joints
+            recent_ns = now_ns - max(self._period_ns, RECENT_NS)
+            self._moved_ns = max(self._moved_ns, min(recent_ns, self._horizon.end_ns))
         if self._word.blend_ins != before.blend_ins:
             self._blend_in.begin()
         led_on = self._look_for_astray_joints(now_ns)
         tick = self._decide(now_ns, led_on)
+        self._is_in_force = tick.command is not None or tick.in_force
         if tick.command is not None:
             self._commanded_ns = now_ns
             if tick.source is not CommandSource.CHUNK:
@@ -186,7 +200,7 @@ class Playback:
         last = self._reference.last
         blocked = np.zeros_like(self._unheard)
         age_ns = self._word.measured_age_ns(now_ns)
-        self._measured = self._word.measured if age_ns <= self._max_sensor_age_ns else None
+        self._seen = self._measured = self._word.measured if age_ns <= self._max_sensor_age_ns else None
         if self._word.paused or self._shadow is not None:  # in shadow mode the arm follows another
             self._following.forget()
         elif last is not None and self._measured is not None and self._guard.needs_position:
@@ -207,7 +221,11 @@ class Playback:
         if word.halted or word.paused or stopped:
             self._starved = ""
             goes_home = word.wants_home and not (word.paused or stopped or self._homing_ended)
-            return self._go_home(now_ns) if goes_home else self._stop(now_ns)
+            if not goes_home:
+                return self._stop(now_ns)
+            return _WAIT if self._is_late else self._go_home(now_ns)
+        if self._is_late:
+            return _WAIT
         if word.taken_over:
             return self._follow_person(now_ns, led_on)
         expired = self._interpolation.drop_captured_before(now_ns - self._max_action_age_ns)
@@ -324,12 +342,16 @@ class Playback:
 
     def _hold(self, now_ns: int, interventions: tuple[str, ...]) -> Tick:
         """End the horizon that trajectory controllers execute, where their joints are by now."""
-        rest = self._reference.rest(self._measured)
+        if self._is_late:
+            return _WAIT
+        rest = self._reference.rest(self._measured, self._seen, self._unheard)
         if rest is None:  # tried again until the horizon ends by itself
-            if now_ns >= self._horizon.end_ns:
+            goes_on = now_ns < self._horizon.end_ns
+            if not goes_on:
                 self._stop_ticks = 0
             self._guard.refuse(SENSOR_AGE)
-            return Tick(None, CommandSource.NONE, interventions=(*interventions, SENSOR_AGE))
+            refused = (*interventions, SENSOR_AGE)
+            return Tick(None, CommandSource.NONE, interventions=refused, in_force=goes_on)
         self._stop_ticks -= 1
         guarded = self._guard.check(rest, rest)
         interventions = (*interventions, *guarded.interventions)

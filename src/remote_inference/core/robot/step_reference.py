@@ -54,12 +54,15 @@ class StepReference:
         """Return where the next step begins `[action_dim]`, None when some joint may be anywhere."""
         return self._find(self._astray | self.forgotten, measured)
 
-    def rest(self, measured: Float64Array | None) -> Float64Array | None:
+    def rest(
+        self, measured: Float64Array | None, seen: Float64Array | None, unheard: Joints
+    ) -> Float64Array | None:
         """Return where the joints rest if nothing moves them any more, None when some may be anywhere.
 
-        Unlike `start`, it trusts a forgotten command: controllers that followed it are still there.
+        Unlike `start`, it trusts a forgotten command: controllers that followed it are still there. For
+        joints whose controller is absent, which nothing moves, it is enough that they were seen lately.
         """
-        return self._find(self._astray, measured)
+        return self._find(self._astray, measured if (self._astray & ~unheard).any() else seen)
 
     def _find(self, elsewhere: Joints, measured: Float64Array | None) -> Float64Array | None:
         if self.last is not None and not elsewhere.any():

@@ -33,6 +33,8 @@ class Tick:
 
     `queued` is the row whose time it is, and `row_fraction` how much of that time has passed: 0.0 in the tick
     in which it begins, and always when a row takes one tick.
+
+    `in_force`: nothing is commanded, but what was commanded before goes on, so silence is not in order.
     """
 
     command: Float64Array | None
@@ -43,6 +45,7 @@ class Tick:
     horizon: Float64Array | None = None
     row_fraction: float = 0.0
     shadow: bool = False  # nothing is published: this is what would have been commanded
+    in_force: bool = False
 
     @property
     def is_for_horizons_alone(self) -> bool:

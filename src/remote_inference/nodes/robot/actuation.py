@@ -132,9 +132,9 @@ class Actuation:
         self._executed.append(ExecutedTick(index, stamp_ns, episode_id, tick))
 
     def _publish(self, tick: Tick, stamp_ns: int) -> bool:
-        """Publish a tick's command to the controllers that take it; return whether one does."""
+        """Publish a tick's command to the controllers that take it; return whether any is in force."""
         if tick.horizon is None or tick.shadow:
-            return False
+            return tick.in_force and not tick.shadow
         commanding = False
         stamp = time_message(stamp_ns)
         for _, publisher, writer in self._commands:

@@ -35,7 +35,7 @@ class Heart:
             self._pause("the control thread was stuck, and the command watchdog has stopped the controllers")
 
     def beat(self, now_ns: int, tick: int, *, commanding: bool) -> None:
-        """Tell that a tick is done. commanding: whether a command was published in it."""
+        """Tell that a tick is done. commanding: whether a command is in force, of this tick or one before."""
         self._tick = tick
         phase = self._beats.beat(now_ns, commanding=commanding)
         if phase is not None:
