@@ -95,8 +95,8 @@ def prevented() -> set[int]:
 
 
 def test_only_a_crash_is_answered_by_a_restart() -> None:
-    """The codes of the page on safety: 0 is no failure, 1 a robot that gave up, 2 files that are wrong."""
-    page = (ROOT / "docs" / "explanation" / "safety.md").read_text()
+    """The codes that docs/explanation explains: 0 is no failure, 1 a robot that gave up, 2 wrong files."""
+    page = (ROOT / "docs" / "explanation" / "how_safety_works.md").read_text()
     table = re.findall(r"^\| (\d) \| (.*) \|$", page, flags=re.MULTILINE)
     assert [code for code, _ in table] == ["0", "1", "2", "3"]
     assert SERVICE["Restart"] == "on-failure"

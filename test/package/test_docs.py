@@ -95,8 +95,8 @@ def test_the_picture_can_be_drawn(tmp_path: Path):
         assert drawn.size == kept.size
 
 
-def test_the_safety_page_explains_every_rule_of_the_guard():
-    text = (ROOT / "docs" / "explanation" / "safety.md").read_text()
+def test_the_page_on_how_safety_works_explains_every_rule_of_the_guard():
+    text = (ROOT / "docs" / "explanation" / "how_safety_works.md").read_text()
     for rule in RULES:
         assert f"\n| `{rule}` |" in text, rule
 
