@@ -20,6 +20,7 @@ from picked_run import (
     COMMANDED_FROM,
     FPS,
     HUMAN,
+    SILENT,
     TICKS,
     action_of,
     joints_seen,
@@ -29,6 +30,7 @@ from picked_run import (
 from torch.utils.data import DataLoader
 
 from remote_inference.cli import main
+from remote_inference.recording.export.control_tick import Phase
 
 FRAMES = TICKS - COMMANDED_FROM  # of an episode
 CHUNK_SIZE = 4
