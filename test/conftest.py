@@ -55,6 +55,18 @@ DISTRIBUTION_FILES = {
     *("test_session_services", "test_signals", "test_topic_watch"),
 }
 
+# Elsewhere: what trains, draws, starts programs or plays thousands of cases, for five seconds or more.
+SLOW_FILES = {
+    *("test_bench_against", "test_build_tests", "test_cdr_view", "test_chunk_options", "test_colcon"),
+    *("test_decisions", "test_docker", "test_engine_properties", "test_engine_replay", "test_explain"),
+    *("test_export", "test_flow", "test_fuzz", "test_health", "test_learner", "test_lost_messages"),
+    *("test_onnx_export", "test_open_loop", "test_pictures", "test_prefix", "test_process_environment"),
+    *("test_process_group", "test_program", "test_program_signals", "test_provenance"),
+    *("test_provenance_in_browser", "test_remote_servers", "test_repair", "test_run_verbs", "test_sbom"),
+    *("test_scheduler", "test_soak", "test_systemd", "test_timeline", "test_torch_chunk", "test_train"),
+    *("test_weight_refusals", "test_weight_sender", "test_weight_updates", "test_weight_values"),
+}
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests by where they are: `-m "not nodes"` runs those that start no nodes."""
@@ -62,6 +74,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(here) and item.path.relative_to(here).parts[0] in PROCESS_FOLDERS:
             item.add_marker("nodes")
+        if item.path.stem in SLOW_FILES:
+            item.add_marker("slow")
         if item.path.stem in DISTRIBUTION_FILES:
             item.add_marker("distribution")
 

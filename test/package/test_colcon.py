@@ -55,7 +55,6 @@ def _is_left_out(line: str) -> bool:
     return line.strip().endswith((".msg", ".srv")) and line.strip() not in INTERFACES
 
 
-@pytest.mark.slow
 def test_colcon_installs_modules_interfaces_executables_and_data(install: Path) -> None:
     (site_packages,) = install.glob("lib/python3*/site-packages")
     located = run(

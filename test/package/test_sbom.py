@@ -14,7 +14,6 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.slow
 def test_the_bill_of_materials_is_valid_and_names_what_is_installed(tmp_path: Path) -> None:
     pytest.importorskip("cyclonedx_py", reason="found no cyclonedx-bom, which requirements/dev.txt lists")
     path = tmp_path / "sbom.json"

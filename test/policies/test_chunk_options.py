@@ -93,7 +93,6 @@ def compiled(flow: Path) -> Any:
 
 
 @needs_a_compiler
-@pytest.mark.slow
 def test_a_compiled_policy_answers_as_the_plain_one_and_has_another_fingerprint(
     flow: Path, compiled: Any
 ) -> None:
@@ -104,7 +103,6 @@ def test_a_compiled_policy_answers_as_the_plain_one_and_has_another_fingerprint(
 
 
 @needs_a_compiler
-@pytest.mark.slow
 def test_the_first_prefix_of_a_robot_does_not_wait_for_the_compiler(compiled: Any) -> None:
     """The server's warm-up continues no prefix."""
     before = compiled_graphs()

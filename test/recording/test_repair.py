@@ -51,7 +51,6 @@ def the_file(bag: Path) -> Path:
     return file
 
 
-@pytest.mark.slow
 def test_a_killed_recorder_costs_its_last_chunk_only(tmp_path: Path) -> None:
     """Each of the writers counts upwards: what comes back is a count without gaps, to its last chunk."""
     script = [sys.executable, kill_writers.__file__, str(tmp_path), str(KILLS), "7"]

@@ -369,7 +369,6 @@ def test_a_trainer_in_another_process_updates_a_server_through_shared_memory(lis
     assert not list(Path("/dev/shm").glob("*weights*"))
 
 
-@pytest.mark.slow
 def test_a_trainer_that_is_killed_leaves_a_whole_version_and_its_place(listening):
     path, syncer, model = listening
     with run_trainer(path, 10_000) as trainer:
