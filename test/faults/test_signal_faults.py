@@ -15,9 +15,6 @@ from rig import write_manifest
 from terminal import Terminal
 from waiting import wait_until
 from watched_arm import (
-    LATE,
-    PERIOD_S,
-    TIMEOUT_S,
     WatchedArm,
     begin,
     each_controller,
@@ -61,7 +58,7 @@ def wait_for_end(arm: WatchedArm, terminal: Terminal, begin_ns: int) -> str:
         assert stop.values == (0.0, 0.0)
     assert all(command.time_ns < stop.time_ns for command in arm.moves_since(begin_ns))
     stopped_s = (stop.time_ns - begin_ns) / 1e9
-    assert stopped_s < LATE * (TIMEOUT_S + PERIOD_S)
+    assert stopped_s < arm.latest_stop_s(begin_ns)
     words = "the end of its trajectory" if arm.controller == "trajectory" else "zero velocity"
     return f"the controller got {words} after {stopped_s:.2f} s, node and watchdog ended"
 
