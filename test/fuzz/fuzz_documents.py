@@ -39,6 +39,8 @@ MANIFEST = {
     "max_sessions": 4,
     "serving_mode": "auto",
     "inject_latency_ms": 12.5,
+    "inject_jitter_ms": 2.5,
+    "inject_loss": 0.05,
 }
 FLEET = {
     "routers": {"hub": {"endpoints": ["tls/10.0.0.1:7447", "tls/[::1]:7447"]}},

@@ -68,6 +68,8 @@ def test_the_shipped_manifest_is_valid():
         (MINIMAL + "serving_mode: open\n", "serving_mode", ["'open'", "'exclusive'"]),
         (MINIMAL + "inject_latency_ms: -1\n", "inject_latency_ms", ["-1", "0"]),
         (MINIMAL + "inject_latency_ms: .nan\n", "inject_latency_ms", ["nan"]),
+        (MINIMAL + "inject_jitter_ms: -1\n", "inject_jitter_ms", ["-1", "0"]),
+        (MINIMAL + "inject_loss: 1\n", "inject_loss", ["1", "less than"]),
         (MINIMAL + "health_port: 65536\n", "health_port", ["65536", "65535"]),
         (MINIMAL + "health_port: '80'\n", "health_port", ["'80'", "whole number"]),
         (MINIMAL + "max_consecutive_failures: 0\n", "max_consecutive_failures", ["0", "1"]),

@@ -264,6 +264,10 @@ class Manifest(Document):
     inject_latency_ms: Annotated[
         float, Field(ge=0.0, le=60_000.0, description="delay of each chunk, for tests and the demo [ms]")
     ] = 0.0
+    inject_jitter_ms: Annotated[
+        float, Field(ge=0.0, le=60_000.0, description="largest deviation of that delay, either way [ms]")
+    ] = 0.0
+    inject_loss: Annotated[float, Field(ge=0.0, lt=1.0, description="fraction of the chunks lost")] = 0.0
 
     @model_validator(mode="after")
     def _consistent(self) -> Manifest:

@@ -1,57 +1,95 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A simulated network path: runs actions in order, after a given latency, without blocking the sender."""
+"""A simulated network path: runs each action after a latency drawn for it, or never, and blocks no sender."""
 
 from __future__ import annotations
 
-import queue
+import heapq
+import itertools
+import random
 import threading
 import time
 from collections.abc import Callable
 
 JOIN_TIMEOUT_S = 1.0
+SEED = 0  # the draws are the same after each start
 
 
 class DelayLine:
-    """Runs actions `delay_s` after `put`, on a thread of its own; at once when the delay is 0."""
+    """Runs actions on a thread of its own, whichever is due first; at once where the path has no latency."""
 
-    def __init__(self, delay_s: float, on_failure: Callable[[Exception], None]) -> None:
-        """on_failure: called on the line's thread with what an action raised; the line then ends."""
+    def __init__(
+        self,
+        delay_s: float,
+        on_failure: Callable[[Exception], None],
+        *,
+        jitter_s: float = 0.0,
+        loss: float = 0.0,
+    ) -> None:
+        """on_failure: called on the line's thread with what an action raised; the line then ends.
+
+        jitter_s: largest deviation from `delay_s`, either way; uniform, and no latency is below 0. loss:
+        fraction of the actions that are lost.
+        """
         self._delay_s = delay_s
+        self._jitter_s = jitter_s
+        self._loss = loss
         self._on_failure = on_failure
-        self._queue: queue.Queue[tuple[float, Callable[[], None]] | None] = queue.Queue()
-        self._closed = threading.Event()
+        self._random = random.Random(SEED)
+        self._numbers = itertools.count()  # of two that are due at once, the first goes first
+        self._waiting: list[tuple[float, int, Callable[[], None]]] = []  # heap, by when they are due
+        self._changed = threading.Condition()
+        self._closed = False
+        self._running = False
         self._thread: threading.Thread | None = None
-        if delay_s > 0.0:
+        if delay_s > 0.0 or jitter_s > 0.0:
             self._thread = threading.Thread(target=self._run, name="delay_line", daemon=True)
             self._thread.start()
 
     def put(self, action: Callable[[], None]) -> None:
-        if self._thread is None:
-            action()
-        else:
-            self._queue.put((time.monotonic() + self._delay_s, action))
+        """Run an action once it is due, or lose it."""
+        with self._changed:
+            if self._random.random() < self._loss:
+                return
+            delay_s = self._delay_s + self._random.uniform(-self._jitter_s, self._jitter_s)
+            if self._thread is not None:
+                due_s = time.monotonic() + max(0.0, delay_s)
+                heapq.heappush(self._waiting, (due_s, next(self._numbers), action))
+                self._changed.notify_all()
+                return
+        action()
 
     @property
     def empty(self) -> bool:
-        """True when every action has run."""
-        return self._queue.unfinished_tasks == 0
+        """True when every action has run or is lost."""
+        with self._changed:
+            return not self._waiting and not self._running
 
     def close(self) -> None:
         """Drop the actions that have not run yet."""
-        self._closed.set()
-        self._queue.put(None)
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
         if self._thread is not None:
             self._thread.join(JOIN_TIMEOUT_S)
 
     def _run(self) -> None:
-        while (item := self._queue.get()) is not None:
-            due_s, action = item
-            if self._closed.wait(max(0.0, due_s - time.monotonic())):
-                return
+        while (action := self._take()) is not None:
             try:
                 action()
             except Exception as error:
                 self._on_failure(error)
                 return
-            self._queue.task_done()
+            with self._changed:
+                self._running = False
+
+    def _take(self) -> Callable[[], None] | None:
+        """Wait until an action is due and return it, None once the line is closed."""
+        with self._changed:
+            while not self._closed:
+                left_s = self._waiting[0][0] - time.monotonic() if self._waiting else None
+                if left_s is not None and left_s <= 0.0:
+                    self._running = True
+                    return heapq.heappop(self._waiting)[2]
+                self._changed.wait(left_s)
+            return None

@@ -90,7 +90,12 @@ class Serving:
         self._on_weights = on_weights
         self._trainers = trainers
         self._captures = self._open_captures(manifest)
-        self._delay_line = DelayLine(manifest.inject_latency_ms / 1e3, on_failure)
+        self._delay_line = DelayLine(
+            manifest.inject_latency_ms / 1e3,
+            on_failure,
+            jitter_s=manifest.inject_jitter_ms / 1e3,
+            loss=manifest.inject_loss,
+        )
         self._work = threading.Event()
         self._stop = threading.Event()
         self._loading: Future[_Loaded] = Future()
