@@ -59,7 +59,13 @@ def run_demo(arguments: argparse.Namespace, give_json: Callable[[Any], None] | N
 def _run_once(display: Display, arguments: argparse.Namespace, folder: Path) -> None:
     policy = arguments.policy or STRATEGIES[arguments.strategy].policy
     options = DemoOptions(
-        arguments.episodes, arguments.latency_ms or 0.0, arguments.strategy, arguments.seed, policy
+        arguments.episodes,
+        arguments.latency_ms or 0.0,
+        arguments.strategy,
+        arguments.seed,
+        policy,
+        jitter_ms=arguments.jitter_ms,
+        loss=arguments.loss,
     )
     episodes: list[Episode] = []
     try:

@@ -73,7 +73,7 @@ def live_progress(display: Display, options: DemoOptions) -> Iterator[Callable[[
         TimeElapsedColumn(),
     )
     with RichProgress(*columns, console=display.console, disable=display.quiet) as bar:
-        description = f"{options.strategy}, {options.latency_ms:g} ms"
+        description = f"{options.strategy}, {options.path_text}"
         task = bar.add_task(description, total=options.episodes, picked="", state="")
 
         def tell(progress: Progress) -> None:
@@ -102,7 +102,7 @@ def print_summary(console: Console, summary: Mapping[str, Any], folder: Path) ->
     table.add_row("cubes picked", picked)
     table.add_row("policy", summary["policy"])
     table.add_row("strategy", f"{summary['strategy']} ({STRATEGIES[summary['strategy']].label})")
-    table.add_row("injected latency", f"{summary['injected_latency_ms']:g} ms")
+    table.add_row("injected latency", summary["injected"])
     table.add_row("request cycle", _latency_text(latency))
     table.add_row("control ticks by source", ", ".join(f"{name} {count}" for name, count in actions.items()))
     table.add_row("states", states)

@@ -26,3 +26,12 @@ class DemoOptions:
     seed: int
     policy: str  # folder of config/models, or any folder's absolute path
     record: bool = True
+    jitter_ms: float = 0.0  # largest deviation of the latency, either way
+    loss: float = 0.0  # fraction of the chunks
+
+    @property
+    def path_text(self) -> str:
+        """What the network path does to chunks, in words."""
+        jitter = f" ± {self.jitter_ms:g}" if self.jitter_ms else ""
+        loss = f", {self.loss:.0%} lost" if self.loss else ""
+        return f"{self.latency_ms:g}{jitter} ms{loss}"

@@ -34,7 +34,7 @@ def write_results(options: DemoOptions, episodes: Sequence[Episode], folder: Pat
     summary = _write_summary(options, episodes, folder, timeline)
     title = (
         f"{options.policy}: {summary['successes']} of {len(episodes)} cubes, strategy {options.strategy}, "
-        f"{options.latency_ms:g} ms injected"
+        f"{options.path_text} injected"
     )
     outcomes = {episode.episode_id: episode.success for episode in episodes}
     draw_report(timeline, folder / "report.png", title, outcomes=outcomes)
@@ -60,6 +60,9 @@ def _write_summary(
         "policy": options.policy,
         "strategy": options.strategy,
         "injected_latency_ms": options.latency_ms,
+        "injected_jitter_ms": options.jitter_ms,
+        "injected_loss": options.loss,
+        "injected": options.path_text,
         "seed": options.seed,
         "latency_ms": numbers.pop("latency_ms"),
         "actions_by_source": numbers.pop("actions"),

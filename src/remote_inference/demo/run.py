@@ -130,6 +130,8 @@ def _write_manifest(options: DemoOptions, folder: Path, sections: Mapping[str, A
     manifest = yaml.safe_load(shipped.read_text(encoding="utf-8"))
     manifest["model"]["path"] = str(shipped.parent / "models" / options.policy)
     manifest["inject_latency_ms"] = options.latency_ms
+    manifest["inject_jitter_ms"] = options.jitter_ms
+    manifest["inject_loss"] = options.loss
     manifest |= sections
     path = folder / "manifest.yaml"
     path.write_text(yaml.safe_dump(manifest, sort_keys=False), encoding="utf-8")

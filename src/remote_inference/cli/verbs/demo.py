@@ -15,6 +15,7 @@ EXAMPLES = (
     "remote-inference demo",
     "remote-inference demo --latency-ms 300 --strategy no_trim",
     "remote-inference demo --latency-ms 600 --policy belt_arm_flow --out runs/flow",
+    "remote-inference demo --latency-ms 500 --jitter-ms 500 --loss 0.05",
     "remote-inference demo --sweep --episodes 50",
     "remote-inference demo --learn",
     "remote-inference demo --quiet --json",
@@ -27,6 +28,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--latency-ms",
         type=_latency,
         help="latency injected in the server's network path [ms] (default 0, with --learn 600)",
+    )
+    parser.add_argument(
+        "--jitter-ms",
+        type=_latency,
+        default=0.0,
+        help="largest deviation of that latency, either way, drawn for each chunk [ms] (default 0)",
+    )
+    parser.add_argument(
+        "--loss", type=_fraction, default=0.0, help="fraction of the chunks that are lost (default 0)"
     )
     parser.add_argument(
         "--strategy",
@@ -44,7 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sweep",
         action="store_true",
-        help="run every strategy with its policy at 0 to 1000 ms; the other choices are ignored",
+        help="run every strategy with its policy at 0 to 1000 ms; the other choices are ignored, jitter and "
+        "loss too",
     )
     parser.add_argument(
         "--learn",
@@ -82,6 +93,12 @@ def _minutes(text: str) -> float:
 def _natural(text: str) -> int:
     if (value := int(text)) < 0:
         raise argparse.ArgumentTypeError(f"found {value}, expected at least 0")
+    return value
+
+
+def _fraction(text: str) -> float:
+    if not 0.0 <= (value := float(text)) < 1.0:
+        raise argparse.ArgumentTypeError(f"found {value}, expected 0 or more and less than 1")
     return value
 
 
