@@ -45,7 +45,7 @@ REQUIREMENTS := requirements/$(DISTRO).txt requirements/build.txt requirements/r
 SOURCES := $(shell find src msg srv scripts launch config -type f -not -name '*.pyc') CMakeLists.txt package.xml \
 	pyproject.toml tools/ros_wheels.cmake
 
-.PHONY: help setup demo test test-nodes test-fast test-distribution try-peers test-policies test-lerobot test-hud test-environments fuzz soak soak-nodes sbom lint format docs status-picture provenance-picture fault-table bench \
+.PHONY: help setup demo test test-nodes test-fast test-distribution try-peers test-policies test-lerobot test-hud test-environments fuzz soak soak-nodes mutants sbom lint format docs status-picture provenance-picture fault-table bench \
 	bench-control bench-capacity bench-peers bench-against bench-waterfall bench-bags bench-fleet bench-rollouts bench-evaluation bench-weights bench-weights-pause train-demo study clean
 
 help:  ## show this list
@@ -94,6 +94,9 @@ soak: $(WHEELS)  ## play 100000 random worlds of the robot's engine against its 
 
 soak-nodes: setup  ## let real nodes run for an hour under random faults, judged and with flat memory (ARGS="--minutes 2")
 	@$(RUN) python tools/soak_nodes.py $(ARGS)
+
+mutants: $(WHEELS)  ## change a module of the core in one place at a time and show what no test notices (ARGS="guard")
+	@$(RUN) python tools/mutants.py $(ARGS)
 
 # The import comes first: without LeRobot, pytest would collect nothing.
 test-policies: $(POLICIES)/.package  ## serve LeRobot's policies, compare them with LeRobot itself, and run our core beside it (Python 3.12)
