@@ -79,6 +79,28 @@ def test_an_astray_joint_that_moves_is_let_go():
     assert watch.astray == ()
 
 
+def test_a_joint_that_has_moved_by_no_more_than_a_step_has_not_moved():
+    """A step is what noise of the sensor and the arm's own weight may come to."""
+    watch = make_watch(max_following_error=BOUND)
+    look(watch, 2 * BOUND, 0.0)
+    assert look(watch, 2 * BOUND, MAX_STEP) == [True, False]
+
+
+def test_a_watch_that_forgets_judges_anew():
+    watch = make_watch(max_following_error=BOUND)
+    look(watch, 2 * BOUND, 0.0)
+    watch.forget()
+    assert watch.astray == ()
+    assert look(watch, 0.0, 0.0) == [False, False]
+
+
+def test_a_joint_that_does_not_follow_is_tried_again_after_a_second():
+    watch = make_watch(max_following_error=BOUND)
+    look(watch, 2 * BOUND, 0.0)
+    assert look(watch, 0.0, 0.0, now_ns=ns(0.99)) == [True, False]
+    assert look(watch, 0.0, 0.0, now_ns=ns(1.01)) == [False, False]
+
+
 def test_a_joint_that_stands_still_is_tried_again_after_a_pause_and_stays_named():
     watch = make_watch(max_following_error=BOUND)
     look(watch, 2 * BOUND, 0.0)

@@ -17,10 +17,12 @@ from remote_inference.core.robot.guard import (
     DIMENSION,
     JOINT_LIMIT,
     NON_FINITE,
+    ROUNDING,
     RULES,
     SENSOR_AGE,
     SHAPE,
     VELOCITY_LIMIT,
+    Foreseen,
     Guard,
 )
 
@@ -83,14 +85,39 @@ def test_limits_come_before_the_step_and_both_are_named_in_order():
     assert (guard.counts[JOINT_LIMIT], guard.counts[VELOCITY_LIMIT]) == (1, 1)
 
 
-def test_each_joint_has_its_own_limits():
+def make_guard_of_elbow(**limits: float) -> Guard:
     document = make_contract().actions.model_dump()
-    document["limits"]["elbow"] = {"min": -0.2, "max": 0.3, "max_velocity": 0.2}
-    guard = Guard(type(make_contract().actions).model_validate(document), 0.05)
+    document["limits"]["elbow"] |= limits
+    return Guard(type(make_contract().actions).model_validate(document), PERIOD_NS / 1e9)
+
+
+def test_each_joint_has_its_own_limits():
+    guard = make_guard_of_elbow(min=-0.2, max=0.3, max_velocity=0.2)
     guarded = guard.check(np.array([0.9, 0.9]), np.array([0.9, 0.3]))
     assert guarded.action == pytest.approx([0.9, 0.3])
     guarded = guard.check(np.array([0.9, 0.0]), np.array([0.9, 0.3]))
     assert guarded.action == pytest.approx([0.9, 0.29])
+
+
+@pytest.mark.parametrize(("beyond", "rules"), [(0.9e-6, ()), (ROUNDING, ()), (1.1e-6, (JOINT_LIMIT,))])
+def test_what_lies_beyond_a_limit_by_rounding_alone_is_corrected_and_no_intervention(
+    beyond: float, rules: tuple[str, ...]
+):
+    guard = make_guard_of_elbow(max=0.0)
+    guarded = guard.check(np.array([0.0, beyond]), ZERO)
+    assert guarded.action is not None
+    assert guarded.action.tolist() == [0.0, 0.0]
+    assert guarded.interventions == rules
+
+
+@pytest.mark.parametrize(("beyond", "rules"), [(0.9e-6, ()), (ROUNDING, ()), (1.1e-6, (VELOCITY_LIMIT,))])
+def test_a_step_too_long_by_rounding_alone_is_corrected_and_no_intervention(
+    beyond: float, rules: tuple[str, ...]
+):
+    guarded = make_guard().check(np.array([0.0, beyond]), ZERO, velocity_scale=0.0)
+    assert guarded.action is not None
+    assert guarded.action.tolist() == [0.0, 0.0]
+    assert guarded.interventions == rules
 
 
 def test_counters_count_actions_not_joints():
@@ -187,6 +214,7 @@ def test_an_effort_may_change_by_max_velocity_per_second_from_zero_on():
 
 ROWS = np.zeros((3, 2), np.float32)
 NAN_ROWS = np.array([[0, 0], [0, np.nan], [0, 0]], np.float32)
+NAN_TO_THE_END = np.array([[0, 0], [0, 0], [np.nan, np.nan]], np.float32)
 
 
 @pytest.mark.parametrize(
@@ -196,6 +224,7 @@ NAN_ROWS = np.array([[0, 0], [0, np.nan], [0, 0]], np.float32)
         (ROWS[:, :1], DIMENSION, r"chunk_robot: found shape \[3, 1\], expected \[3, 2\]"),
         (ROWS[:0, :0], DIMENSION, r"chunk_robot: found shape \[0, 0\]"),
         (NAN_ROWS, NON_FINITE, r"chunk_robot\[1, 1\]: found nan, expected finite values"),
+        (NAN_TO_THE_END, NON_FINITE, r"chunk_robot\[2, 0\]: found nan, expected finite values"),
     ],
 )
 def test_a_bad_chunk_is_named_and_counted_by_its_rule(rows: np.ndarray, rule: str, problem: str):
@@ -210,11 +239,9 @@ def test_a_good_chunk_has_no_problem():
     assert set(guard.counts.values()) == {0}
 
 
-@given(st.lists(finite_action, min_size=1, max_size=8), reference_in_limits)
-def test_what_is_foreseen_is_what_will_be_passed_and_counts_nothing(actions: list, reference: np.ndarray):
-    guard = make_guard()
-    foreseen = guard.foresee(np.stack(actions), reference)
-    assert set(guard.counts.values()) == {0}
+def assert_passes_as_foreseen(guard: Guard, actions: np.ndarray, reference: np.ndarray) -> None:
+    foreseen = guard.foresee(actions, reference)
+    assert set(guard.counts.values()) == {0}, "nothing is counted yet"
     for action, expected, rules in zip(actions, foreseen.actions, foreseen.interventions, strict=True):
         guarded = guard.check(action, reference)
         reference = guarded.action
@@ -222,5 +249,34 @@ def test_what_is_foreseen_is_what_will_be_passed_and_counts_nothing(actions: lis
         assert guarded.interventions == rules
 
 
-def test_nothing_is_foreseen_beyond_an_action_that_will_be_refused():
-    assert len(make_guard().foresee(NAN_ROWS.astype(np.float64), ZERO).actions) == 1
+@given(st.lists(finite_action, min_size=1, max_size=8), reference_in_limits)
+def test_what_is_foreseen_is_what_will_be_passed_and_counts_nothing(actions: list, reference: np.ndarray):
+    assert_passes_as_foreseen(make_guard(), np.stack(actions), reference)
+
+
+@pytest.mark.parametrize(
+    ("actions", "reference"),
+    [
+        ([[0.05, 0.0], [0.1, 0.05]], [0.0, 0.0]),
+        ([[0.5, -0.5], [0.9, -0.9]], [0.0, 0.0]),  # each step is too long
+        ([[0.5, 0.0], [0.55, 0.0]], [0.0, 0.0]),  # the first one is, of one joint
+        ([[1.05, -1.05], [1.1, -1.1]], [LIMIT, -LIMIT]),  # each joint is beyond its limit, no step too long
+        ([[1.05, 0.0], [1.1, 0.05]], [LIMIT, 0.0]),  # one of them is
+    ],
+)
+def test_clamps_are_foreseen_as_they_will_be_counted(actions: list, reference: list):
+    assert_passes_as_foreseen(make_guard(), np.array(actions), np.array(reference))
+
+
+def test_a_clamp_to_the_mirrored_position_is_foreseen():
+    guard = make_guard_of_elbow(min=-0.3, max=-0.2)
+    assert_passes_as_foreseen(guard, np.array([[0.0, 0.2]]), np.array([0.0, -0.2]))
+
+
+@pytest.mark.parametrize(("rows", "left"), [(NAN_ROWS, 1), (NAN_TO_THE_END, 2)])
+def test_nothing_is_foreseen_beyond_an_action_that_will_be_refused(rows: np.ndarray, left: int):
+    assert len(make_guard().foresee(rows.astype(np.float64), ZERO).actions) == left
+
+
+def test_where_nothing_is_foreseen_there_is_no_row():
+    assert len(Foreseen.none().actions) == len(Foreseen.none().interventions) == 0

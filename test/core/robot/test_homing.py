@@ -82,6 +82,21 @@ def test_the_path_is_straight_and_monotone(at_s: float):
     assert later[0] >= now[0]
 
 
+@pytest.mark.parametrize(("off", "reached"), [(0.0, True), (0.9e-6, True), (1.1e-6, False)])
+def test_a_command_is_home_within_a_millionth_of_each_joint_s_unit(off: float, reached: bool):
+    homing = Homing(np.zeros(2), Home(positions=HOME, duration_s=2.0), begin_ns=0)
+    for joint in range(2):
+        command = np.array(HOME)
+        command[joint] += off
+        assert homing.reached(command) is reached
+
+
+@pytest.mark.parametrize(("duration_s", "longest_s"), [(0.1, 1.0), (7.0, 7.0)])
+def test_the_way_home_may_lead_from_one_limit_to_the_other(duration_s: float, longest_s: float):
+    home = Home(positions=HOME, duration_s=duration_s)
+    assert Homing.longest_s(home, make_contract().actions) == pytest.approx(longest_s)
+
+
 def test_a_robot_that_was_driven_goes_home_when_it_gives_up_and_is_finished_there():
     world = die(home_world())
     assert not world.engine.playback.finished
@@ -96,9 +111,9 @@ def test_a_robot_that_was_driven_goes_home_when_it_gives_up_and_is_finished_ther
 def test_home_is_commanded_several_times_because_the_last_command_may_be_lost():
     world = die(home_world())
     world.run_until(lambda: world.engine.playback.finished)
-    last = np.stack(homing_ticks(world)[-STOPS:])
-    assert len(last) == STOPS
-    assert last == pytest.approx(np.tile(HOME, (STOPS, 1)))
+    commands = np.stack(homing_ticks(world))
+    is_home = np.isclose(commands, HOME, rtol=0.0, atol=1e-6).all(axis=1)
+    assert is_home.tolist() == [False] * (len(commands) - STOPS) + [True] * STOPS
 
 
 def test_a_way_home_that_is_planned_too_fast_is_slowed_down_by_the_guard_and_still_ends_there():

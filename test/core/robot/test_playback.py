@@ -5,6 +5,9 @@
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,13 +26,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remote_inference.core.contract import Contract
-from remote_inference.core.controller_stop import STOPS
+from remote_inference.core.controller_stop import STOPS, longest_stopping_s
 from remote_inference.core.document import parse_document
 from remote_inference.core.robot.action_queue import ActionQueue, MergeMode
 from remote_inference.core.robot.fallbacks import FALLBACKS
 from remote_inference.core.robot.guard import AGE, JOINT_LIMIT, NON_FINITE, SENSOR_AGE, VELOCITY_LIMIT, Guard
+from remote_inference.core.robot.intervention_latch import InterventionLatch
 from remote_inference.core.robot.playback import Playback
 from remote_inference.core.robot.tick import CommandSource
+from remote_inference.core.robot.turn import Turn
 
 MAX_AGE_NS = ns(3.0)
 AGES = {"max_action_age_ns": MAX_AGE_NS, "max_sensor_age_ns": ns(0.5), "given_up_after_ns": MAX_AGE_NS}
@@ -44,11 +49,12 @@ class Arm:
         kind: str = "position",
         queue: ActionQueue | None = None,
         contract: Contract | None = None,
+        **options: Any,
     ):
         contract = contract or make_contract(kind)
         self.queue = ActionQueue() if queue is None else queue
         self.guard = Guard(contract.actions, PERIOD_NS / 1e9)
-        self.playback = Playback(self.queue, self.guard, contract, fallback=fallback, **AGES)
+        self.playback = Playback(self.queue, self.guard, contract, fallback=fallback, **AGES | options)
         self.now_ns = 0
         self.playback.control.change(paused=False)
         self.playback.control.change(measured=np.zeros(2))
@@ -500,3 +506,145 @@ def test_only_what_is_safe_for_the_actions_may_be_the_fallback(kind: str, safe: 
                 ValueError, match=f"^fallback: found '{fallback}' for {kind} actions, expected"
             ):
                 config.check_fallback(kind)
+
+
+def test_a_merge_ends_the_starving_before_the_next_tick():
+    arm = Arm()
+    arm.playback.tick(0)
+    assert arm.playback.starved == "queue empty"
+    arm.playback.take_merge()
+    assert arm.playback.starved == ""
+
+
+def test_a_robot_that_is_not_halted_is_not_finished():
+    arm = Arm()
+    arm.playback.tick(0)
+    assert not arm.playback.finished
+    arm.playback.control.change(halted=True)
+    assert arm.playback.finished
+
+
+def test_an_end_is_waited_for_a_second_longer_than_its_stops_take():
+    playback = Arm().playback
+    assert playback.longest_stopping_s == pytest.approx(longest_stopping_s(PERIOD_NS / 1e9) + 1.0)
+    assert playback.longest_end_s == playback.longest_stopping_s, "there is no way home"
+
+
+def test_a_tick_waits_while_another_thread_has_the_turn():
+    turn = Turn()
+    arm, entered = Arm(turn=turn), Event()
+    arm.feed(make_rows(1))
+
+    def tick() -> None:
+        entered.set()
+        arm.playback.tick(0)
+
+    with ThreadPoolExecutor(1) as pool:
+        with turn:
+            ticked = pool.submit(tick)
+            entered.wait()
+            assert len(arm.queue) == 1
+            assert not ticked.done()
+        ticked.result()
+    assert len(arm.queue) == 0
+
+
+@pytest.mark.parametrize(("measured_ns", "is_known"), [(2 * PERIOD_NS - 1, False), (2 * PERIOD_NS, True)])
+def test_a_forgotten_command_is_followed_for_a_period_and_only_then_a_measurement_counts(
+    measured_ns: int, is_known: bool
+):
+    arm = Arm()
+    arm.feed(np.full((3, 2), 0.05, np.float32))
+    arm.playback.tick(PERIOD_NS)
+    arm.playback.control.change(forget=True, measured=np.full(2, 0.02), measured_ns=measured_ns)
+    tick = arm.playback.tick(2 * PERIOD_NS)
+    assert (tick.command is not None) == is_known
+    assert tick.interventions == (() if is_known else (SENSOR_AGE,))
+
+
+@pytest.mark.parametrize(("silence_ns", "begin"), [(MAX_AGE_NS, 0.05), (MAX_AGE_NS + 1, 0.02)])
+def test_a_command_says_where_the_arm_is_for_as_long_as_an_action_may_be_old(silence_ns: int, begin: float):
+    arm = Arm(given_up_after_ns=2 * MAX_AGE_NS)
+    arm.feed(np.full((1, 2), 0.05, np.float32))
+    arm.playback.tick(0)
+    arm.playback.control.change(measured=np.full(2, 0.02))
+    arm.feed(np.full((1, 2), 0.9, np.float32), capture_ns=silence_ns)
+    assert arm.playback.tick(silence_ns).command == pytest.approx([begin + MAX_STEP] * 2)
+
+
+@pytest.mark.parametrize(("measured_ns", "is_known"), [(2 * PERIOD_NS - 1, False), (2 * PERIOD_NS, True)])
+def test_after_a_long_silence_a_measurement_counts_if_the_last_command_was_reached_by_then(
+    measured_ns: int, is_known: bool
+):
+    arm = Arm(given_up_after_ns=3 * MAX_AGE_NS, max_sensor_age_ns=2 * MAX_AGE_NS)
+    arm.feed(np.full((1, 2), 0.05, np.float32))
+    arm.playback.tick(PERIOD_NS)
+    arm.playback.control.change(measured=np.full(2, 0.02), measured_ns=measured_ns)
+    now_ns = PERIOD_NS + MAX_AGE_NS + 1
+    arm.feed(np.full((1, 2), 0.05, np.float32), capture_ns=now_ns)
+    assert (arm.playback.tick(now_ns).command is not None) == is_known
+
+
+@pytest.mark.parametrize(("age_ns", "is_known"), [(ns(0.5), True), (ns(0.5) + 1, False)])
+def test_a_measurement_counts_up_to_the_sensors_age_bound(age_ns: int, is_known: bool):
+    arm = Arm()
+    arm.playback.control.change(measured=np.zeros(2), measured_ns=ns(1) - age_ns)
+    arm.feed(make_rows(1), capture_ns=ns(1))
+    assert (arm.playback.tick(ns(1)).command is not None) == is_known
+
+
+def test_a_joint_may_be_behind_by_its_way_since_it_was_measured():
+    """At full speed: half a radian in the time that it may lag, 0.8 in 0.4 s more."""
+    arm = Arm()
+    arm.feed(np.full((30, 2), 0.9, np.float32), capture_ns=ns(1))
+    for index in range(10):
+        now_ns = ns(1) + index * PERIOD_NS
+        measured = np.full(2, 0.9 * index / 10 - 0.2)
+        arm.playback.control.change(measured=measured, measured_ns=now_ns)
+        arm.playback.tick(now_ns)
+    arm.playback.control.change(measured=np.full(2, -0.3), measured_ns=now_ns)
+    arm.playback.tick(now_ns + ns(0.4))
+    assert arm.playback.astray == ()
+    arm.playback.control.change(measured=np.full(2, -0.5), measured_ns=now_ns)
+    arm.playback.tick(now_ns + ns(0.4))
+    assert set(arm.playback.astray) == set(JOINTS)
+
+
+def test_clamps_from_before_a_reset_do_not_count_towards_the_stop_for_clamps():
+    arm = Arm(latch=InterventionLatch(0.5, 4))
+    arm.playback.control.change(measured=np.ones(2))
+    arm.feed(np.array([[3.0, 3.0]] * 2 + [[1.0, 1.0]] * 4, np.float32))
+    for index in range(2):
+        assert arm.playback.tick(index * PERIOD_NS).interventions
+    arm.playback.control.change(forget=True, measured=np.ones(2), measured_ns=2 * PERIOD_NS)
+    arm.queue.clear()
+    arm.feed(np.array([[3.0, 3.0]] + [[1.0, 1.0]] * 4, np.float32))
+    for index in range(2, 5):
+        assert arm.playback.tick(index * PERIOD_NS).source is CommandSource.CHUNK
+
+
+def lagging(arm: Arm) -> Arm:
+    """An arm that stands still far from its last command."""
+    arm.feed(np.full((20, 2), 0.9, np.float32))
+    for index in range(10):
+        arm.playback.tick(index * PERIOD_NS)
+    assert set(arm.playback.astray) == set(JOINTS)
+    return arm
+
+
+def test_a_paused_arm_need_not_follow():
+    """Somebody may move it by hand."""
+    arm = lagging(Arm())
+    arm.playback.control.change(paused=True)
+    arm.playback.tick(10 * PERIOD_NS)
+    assert arm.playback.astray == ()
+    arm.playback.control.change(measured=np.full(2, -0.9))
+    arm.playback.tick(11 * PERIOD_NS)
+    assert arm.playback.astray == ()
+
+
+def test_after_a_reset_an_arm_that_did_not_follow_is_led_on_from_where_it_is():
+    arm = lagging(Arm())
+    arm.playback.control.change(forget=True, measured=np.zeros(2), measured_ns=10 * PERIOD_NS)
+    assert arm.playback.tick(10 * PERIOD_NS).command == pytest.approx([MAX_STEP] * 2)
+    assert arm.playback.astray == ()
