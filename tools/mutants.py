@@ -29,6 +29,7 @@ from itertools import islice
 from multiprocessing.connection import wait
 from multiprocessing.context import ForkProcess
 from pathlib import Path
+from typing import Any
 
 # Here once, for all forks.
 import hypothesis  # noqa: F401
@@ -135,11 +136,13 @@ def find_module(source: Path, name: str) -> tuple[str, Path]:
 
 
 def judge(
-    module: str, path: Path, reach: Reach, explanations: Iterable[Mapping[str, str]], jobs: int
+    module: str, path: Path, reach: Reach, explanations: Iterable[Mapping[str, Any]], jobs: int
 ) -> Verdict:
     """Try the mutants of a module, print those that survive as they are found."""
     mutants = find_mutants(path.read_text())
-    explained = {tuple(entry[key] for key in ("function", "line", "becomes")) for entry in explanations}
+    explained = {
+        (entry["function"], entry["line"], becomes) for entry in explanations for becomes in entry["becomes"]
+    }
     tried = [mutant for mutant in mutants if mutant.identity not in explained]
     open_ = 0
     for mutant in find_survivors(module, path, tried, reach, jobs):

@@ -27,7 +27,7 @@ def test_what_is_too_much_is_clamped():
 SURVIVOR = """
   - function: clamp
     line: "if value > bound:"
-    becomes: "if value >= bound:"
+    becomes: ["if value >= bound:"]
     reason: both are the bound then
 """
 STALE = SURVIVOR.replace(">= bound", "!= bound")

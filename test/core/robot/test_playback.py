@@ -33,6 +33,7 @@ from remote_inference.core.robot.fallbacks import FALLBACKS
 from remote_inference.core.robot.guard import AGE, JOINT_LIMIT, NON_FINITE, SENSOR_AGE, VELOCITY_LIMIT, Guard
 from remote_inference.core.robot.intervention_latch import InterventionLatch
 from remote_inference.core.robot.playback import Playback
+from remote_inference.core.robot.stop_inputs import StopInputs
 from remote_inference.core.robot.tick import CommandSource
 from remote_inference.core.robot.turn import Turn
 
@@ -127,7 +128,8 @@ def test_an_aged_chunk_gives_way_to_a_younger_one_behind_it():
     assert arm.guard.counts[AGE] == 4
 
 
-def test_an_old_chunk_merged_in_the_middle_of_a_tick_is_not_commanded():
+@pytest.mark.parametrize("aged", [0, 1])
+def test_an_old_chunk_merged_in_the_middle_of_a_tick_is_not_commanded(aged: int):
     """The merging thread may come between the removal of aged actions and the taking of the next one."""
 
     class RacingQueue(ActionQueue):
@@ -136,7 +138,12 @@ def test_an_old_chunk_merged_in_the_middle_of_a_tick_is_not_commanded():
             feed(self, make_rows(2), capture_ns=oldest_ns - ns(1))
             return dropped
 
-    assert Arm(queue=RacingQueue()).playback.tick(ns(10)).command is None
+    arm = Arm(queue=RacingQueue())
+    arm.feed(make_rows(aged))
+    tick = arm.playback.tick(ns(10))
+    assert tick.command is None
+    assert tick.interventions == (AGE,)
+    assert arm.guard.counts[AGE] == aged + 1
 
 
 def test_a_refused_action_is_not_commanded():
@@ -648,3 +655,25 @@ def test_after_a_reset_an_arm_that_did_not_follow_is_led_on_from_where_it_is():
     arm.playback.control.change(forget=True, measured=np.zeros(2), measured_ns=10 * PERIOD_NS)
     assert arm.playback.tick(10 * PERIOD_NS).command == pytest.approx([MAX_STEP] * 2)
     assert arm.playback.astray == ()
+
+
+def test_where_nothing_is_queued_no_position_is_missed():
+    arm = Arm()
+    arm.playback.control.change(measured=None)
+    arm.playback.tick(0)
+    assert arm.playback.starved == "queue empty"
+    assert arm.guard.counts[SENSOR_AGE] == 0
+
+
+def test_a_stop_ends_the_way_home():
+    """By itself: the operator's node may be too late to pause the robot."""
+    home = {"home": {"positions": [0.5, 0.5], "duration_s": 10.0}}
+    stops = StopInputs({})
+    contract = parse_document(contract_document() | home, Contract, "test.yaml")
+    arm = Arm(contract=contract, stops=stops)
+    arm.feed(make_rows(1))
+    arm.playback.tick(0)
+    arm.playback.control.change(halted=True, wants_home=True)
+    assert arm.playback.tick(PERIOD_NS).source is CommandSource.HOMING
+    stops.latch("estop")
+    assert arm.playback.tick(2 * PERIOD_NS).command is None
