@@ -30,9 +30,19 @@ from remote_inference.core.controller_stop import STOPS, longest_stopping_s
 from remote_inference.core.document import parse_document
 from remote_inference.core.robot.action_queue import ActionQueue, MergeMode
 from remote_inference.core.robot.fallbacks import FALLBACKS
-from remote_inference.core.robot.guard import AGE, JOINT_LIMIT, NON_FINITE, SENSOR_AGE, VELOCITY_LIMIT, Guard
+from remote_inference.core.robot.guard import (
+    AGE,
+    FOLLOWING_ERROR,
+    JOINT_LIMIT,
+    NON_FINITE,
+    SENSOR_AGE,
+    VELOCITY_LIMIT,
+    Guard,
+)
+from remote_inference.core.robot.human_commands import HumanCommands
 from remote_inference.core.robot.intervention_latch import InterventionLatch
 from remote_inference.core.robot.playback import Playback
+from remote_inference.core.robot.shadow import ShadowComparison
 from remote_inference.core.robot.stop_inputs import StopInputs
 from remote_inference.core.robot.tick import CommandSource
 from remote_inference.core.robot.turn import Turn
@@ -677,3 +687,75 @@ def test_a_stop_ends_the_way_home():
     assert arm.playback.tick(PERIOD_NS).source is CommandSource.HOMING
     stops.latch("estop")
     assert arm.playback.tick(2 * PERIOD_NS).command is None
+
+
+def test_one_joint_that_does_not_follow_stops_all():
+    arm = Arm()
+    arm.feed(np.full((20, 2), 0.9, np.float32))
+    for index in range(10):
+        arm.playback.control.change(measured=np.array([0.0, 0.1 * index]))
+        tick = arm.playback.tick(index * PERIOD_NS)
+    assert arm.playback.astray == (JOINTS[0],)
+    assert (tick.command, tick.interventions) == (None, (FOLLOWING_ERROR,))
+
+
+def test_a_robot_that_is_paused_lacks_nothing():
+    arm = Arm()
+    arm.playback.tick(0)
+    assert arm.playback.starved
+    arm.playback.control.change(paused=True)
+    arm.playback.tick(PERIOD_NS)
+    assert arm.playback.starved == ""
+
+
+def taken_over(kind: str = "position") -> tuple[Arm, HumanCommands]:
+    """An arm that is a person's, who has said nothing yet."""
+    human = HumanCommands(silent_s=0.2)
+    arm = Arm("hold" if kind == "position" else "zero", kind, human=human)
+    arm.playback.control.change(taken_over=True)
+    return arm, human
+
+
+def test_a_person_s_command_ends_the_starving():
+    arm, human = taken_over()
+    arm.playback.tick(0)
+    assert arm.playback.starved == "takeover topic silent"
+    human.deposit(np.full(2, 0.05), 0)
+    assert arm.playback.tick(0).source is CommandSource.HUMAN
+    assert arm.playback.starved == ""
+
+
+def test_a_person_does_not_lead_an_arm_on_that_does_not_follow():
+    arm, human = taken_over()
+    for index in range(10):
+        human.deposit(np.full(2, 0.9), index * PERIOD_NS)
+        tick = arm.playback.tick(index * PERIOD_NS)
+    assert (tick.command, tick.interventions) == (None, (FOLLOWING_ERROR,))
+    assert arm.playback.starved == f"{', '.join(JOINTS)}: the arm does not follow"
+
+
+@pytest.mark.parametrize(("kind", "commanded"), [("position", False), ("velocity", True), ("effort", True)])
+def test_only_a_position_of_a_person_needs_a_measured_one(kind: str, commanded: bool):
+    arm, human = taken_over(kind)
+    arm.playback.control.change(measured=None)
+    human.deposit(np.full(2, 0.05), 0)
+    assert (arm.playback.tick(0).command is not None) == commanded
+    assert arm.guard.counts[SENSOR_AGE] == (0 if commanded else 1)
+
+
+def test_a_robot_that_a_person_led_is_stopped_for_a_while_when_it_is_paused():
+    arm, human = taken_over("velocity")
+    human.deposit(np.full(2, 0.05), 0)
+    assert arm.playback.tick(0).source is CommandSource.HUMAN
+    arm.playback.control.change(paused=True)
+    sources = [arm.playback.tick(PERIOD_NS).source for _ in range(STOPS + 1)]
+    assert sources == [CommandSource.ZERO] * STOPS + [CommandSource.NONE]
+
+
+def test_shadow_mode_compares_the_policy_s_commands_alone():
+    shadow = ShadowComparison(2)
+    arm = Arm("repeat_last", shadow=shadow)
+    arm.feed(np.full((1, 2), 0.05, np.float32))
+    sources = [arm.playback.tick(index * PERIOD_NS).source for index in range(3)]
+    assert sources == [CommandSource.CHUNK, *[CommandSource.REPEAT_LAST] * 2]
+    assert shadow.error.ticks == 1
