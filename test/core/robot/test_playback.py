@@ -403,10 +403,10 @@ TWO_CONTROLLERS = [
 ]
 
 
-def half_heard(kind: str = "position") -> Arm:
+def half_heard(kind: str = "position", fallback: str = "hold") -> Arm:
     """An arm far from its commands, whose shoulder has no controller that listens."""
     contract = parse_document(contract_document(kind) | {"commands": TWO_CONTROLLERS}, Contract, "test.yaml")
-    arm = Arm("zero" if kind == "effort" else "hold", kind, contract=contract)
+    arm = Arm("zero" if kind == "effort" else fallback, kind, contract=contract)
     arm.feed(np.full((20, 2), 0.9, np.float32))
     for index in range(5):
         arm.playback.tick(index * PERIOD_NS)
@@ -436,6 +436,15 @@ def test_joints_that_hear_nothing_and_whose_place_is_unknown_are_not_commanded()
     tick = arm.playback.tick(5 * PERIOD_NS)
     assert tick.command is None
     assert tick.interventions == (SENSOR_AGE,)
+
+
+def test_an_unreadable_joint_that_hears_nothing_is_not_told_to_stay():
+    arm = half_heard(fallback="repeat_last")
+    arm.queue.clear()
+    assert arm.playback.tick(5 * PERIOD_NS).source is CommandSource.REPEAT_LAST
+    arm.playback.control.change(measured=np.array([np.nan, 0.5]))
+    tick = arm.playback.tick(6 * PERIOD_NS)
+    assert (tick.command, tick.interventions) == (None, (NON_FINITE,))
 
 
 def test_efforts_that_nobody_hears_stay_a_step_from_zero():
@@ -675,15 +684,37 @@ def test_where_nothing_is_queued_no_position_is_missed():
     assert arm.guard.counts[SENSOR_AGE] == 0
 
 
-def test_a_stop_ends_the_way_home():
-    """By itself: the operator's node may be too late to pause the robot."""
-    home = {"home": {"positions": [0.5, 0.5], "duration_s": 10.0}}
-    stops = StopInputs({})
-    contract = parse_document(contract_document() | home, Contract, "test.yaml")
-    arm = Arm(contract=contract, stops=stops)
+def halted(**options: Any) -> Arm:
+    """An arm that was commanded once, and may go home now."""
+    home = {"positions": [0.5, 0.5], "duration_s": 10.0}
+    document = contract_document() | {"commands": TWO_CONTROLLERS, "home": home}
+    arm = Arm(contract=parse_document(document, Contract, "test.yaml"), **options)
     arm.feed(make_rows(1))
     arm.playback.tick(0)
     arm.playback.control.change(halted=True, wants_home=True)
+    return arm
+
+
+@pytest.mark.parametrize("joint", range(2))
+def test_an_arm_of_which_one_controller_is_absent_does_not_go_home(joint: int):
+    arm = halted()
+    arm.playback.listen(arm.playback._contract.commands[joint : joint + 1])
+    assert arm.playback.tick(PERIOD_NS).command is None
+    assert arm.playback.finished
+
+
+def test_an_arm_with_an_unreadable_joint_does_not_go_home():
+    arm = halted()
+    arm.playback.control.change(forget=True, measured=np.array([np.nan, 0.0]), measured_ns=PERIOD_NS)
+    tick = arm.playback.tick(PERIOD_NS)
+    assert (tick.command, tick.interventions) == (None, (NON_FINITE,))
+    assert arm.playback.finished
+
+
+def test_a_stop_ends_the_way_home():
+    """By itself: the operator's node may be too late to pause the robot."""
+    stops = StopInputs({})
+    arm = halted(stops=stops)
     assert arm.playback.tick(PERIOD_NS).source is CommandSource.HOMING
     stops.latch("estop")
     assert arm.playback.tick(2 * PERIOD_NS).command is None

@@ -26,7 +26,7 @@ from remote_inference.core.contract import Contract
 from remote_inference.core.controller_stop import STOPS
 from remote_inference.core.document import parse_document
 from remote_inference.core.robot.action_queue import ActionQueue, MergeMode
-from remote_inference.core.robot.guard import JOINT_LIMIT, VELOCITY_LIMIT, Guard
+from remote_inference.core.robot.guard import JOINT_LIMIT, NON_FINITE, SENSOR_AGE, VELOCITY_LIMIT, Guard
 from remote_inference.core.robot.playback import Playback
 from remote_inference.core.robot.tick import CommandSource, Tick
 
@@ -191,6 +191,15 @@ def test_a_tick_that_is_a_little_late_leaves_nothing_out():
     playback = make_playback(queue)
     playback.tick(0)
     assert playback.tick(round(1.4 * PERIOD_NS)).command == pytest.approx(make_rows(10)[1])
+
+
+@pytest.mark.parametrize(("periods", "row"), [(3.88, 3), (3.92, 4)])
+def test_a_tick_may_come_too_early_by_a_tenth_of_a_period(periods: float, row: int):
+    queue = ActionQueue()
+    feed(queue, make_rows(10))
+    playback = make_playback(queue)
+    playback.tick(0)
+    assert playback.tick(round(periods * PERIOD_NS)).command == pytest.approx(make_rows(10)[row])
 
 
 def test_rows_of_missed_periods_are_executed_late_where_no_controller_went_on():
@@ -380,10 +389,34 @@ def test_a_horizon_is_ended_however_many_ticks_the_first_measurement_takes():
     playback = stalled(period_ns=period_ns, fps=500.0)
     playback.control.change(paused=True)
     for index in range(2 * STOPS):
-        assert playback.tick(ns(1.0) + index * period_ns).command is None
+        tick = playback.tick(ns(1.0) + index * period_ns)
+        assert (tick.command, tick.interventions) == (None, (SENSOR_AGE,))
+        assert playback._guard.counts[SENSOR_AGE] == index + 1
     at_ns = ns(1.0) + 2 * STOPS * period_ns
     playback.control.change(measured=np.full(2, 0.2), measured_ns=at_ns)
     assert playback.tick(at_ns).command == pytest.approx([0.2, 0.2])
+
+
+def test_an_unreadable_joint_is_not_held():
+    playback = stalled()
+    playback.control.change(paused=True, measured=np.array([np.nan, 0.2]), measured_ns=ns(1.0))
+    tick = playback.tick(ns(1.0))
+    assert (tick.command, tick.interventions) == (None, (NON_FINITE,))
+
+
+def test_an_arm_outside_its_limits_is_held_within_them_by_one_step_at_a_time():
+    queue = ActionQueue()
+    feed(queue, np.full((4, 2), 0.5, np.float32))
+    playback = make_playback(queue)
+    playback.control.change(measured=np.array([1.3, 0.5]))
+    assert playback.tick(0).command == pytest.approx([1.2, 0.5])
+    playback.control.change(paused=True)
+    for index, (held, rules) in enumerate(
+        [(1.1, (JOINT_LIMIT, VELOCITY_LIMIT)), (1.0, (JOINT_LIMIT,)), (1.0, ())], start=1
+    ):
+        tick = playback.tick(index * PERIOD_NS)
+        assert (tick.source, tick.interventions) == (CommandSource.HOLD, rules)
+        assert tick.command == pytest.approx([held, 0.5])
 
 
 def test_a_halted_robot_that_nobody_measures_is_finished_when_its_horizon_is_over():
