@@ -39,7 +39,7 @@ import pytest
 import yaml
 from markdown_table import make_table
 from mutations import Mutant, find_mutants
-from reached import FORK, Changed, Chosen, Reach, find_reach, run_tests
+from reached import FORK, Changed, Chosen, Reach, file_of, find_reach, run_tests
 
 ROOT = Path(__file__).parents[1]
 EXPLAINED = Path("tools", "equivalent_mutants.yaml")
@@ -69,17 +69,12 @@ def meet(module: str, path: Path, mutant: Mutant, reach: Reach) -> None:
     for descriptor in (1, 2):
         os.dup2(sys.stdout.fileno(), descriptor)
     sys.meta_path.insert(0, Changed(module, path, mutant.source))
-    tests = reach.of(module, mutant)
-    own = [test for test in tests if Path(file_of(test)).stem.startswith(f"test_{path.stem}")]
-    others = [test for test in tests if test not in own and reach.tests[test] < QUICK_S]
-    for part in (own, others):
+    own, others = reach.of(module, mutant)
+    quick = [test for test in others if reach.tests[test] < QUICK_S]
+    for part in (own, quick):
         if part and run_tests(list(dict.fromkeys(map(file_of, part))), Chosen(part)) != pytest.ExitCode.OK:
             os._exit(1)
     os._exit(0)
-
-
-def file_of(test: str) -> str:
-    return test.partition("::")[0]
 
 
 def find_survivors(

@@ -34,13 +34,29 @@ class Reach:
     tests: dict[str, float] = field(default_factory=dict)  # seconds of processor time
     statements: dict[str, list[str]] = field(default_factory=dict)  # tests by `module:line`
 
-    def of(self, module: str, mutant: Mutant) -> list[str]:
-        """Return the tests that reach a mutant; outside of functions, those that reach the module."""
+    def of(self, module: str, mutant: Mutant) -> tuple[list[str], list[str]]:
+        """Return the tests that reach a mutant: the module's own and others, quick ones first.
+
+        Outside of functions those that reach the module, and all of its own: they may read a constant alone.
+        """
         places = [f"{module}:{mutant.statement}"]
+        found: set[str] = set()
         if not mutant.statement:
             places = [place for place in self.statements if place.startswith(f"{module}:")]
-        tests = {test for place in places for test in self.statements.get(place, [])}
-        return sorted(tests, key=self.tests.__getitem__)
+            found = {test for test in self.tests if is_own(test, module)}
+        found.update(*(self.statements.get(place, []) for place in places))
+        tests = sorted(found, key=self.tests.__getitem__)
+        own = [test for test in tests if is_own(test, module)]
+        return own, [test for test in tests if test not in own]
+
+
+def is_own(test: str, module: str) -> bool:
+    """Return whether a test stands in the file that has the module's name."""
+    return Path(file_of(test)).stem.startswith(f"test_{module.rpartition('.')[2]}")
+
+
+def file_of(test: str) -> str:
+    return test.partition("::")[0]
 
 
 class Changed(SourceFileLoader):

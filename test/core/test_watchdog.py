@@ -5,6 +5,9 @@
 from __future__ import annotations
 
 import math
+import re
+from enum import IntEnum
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +21,7 @@ from remote_inference.core.watchdog import (
     WatchdogState,
 )
 
+ROOT = Path(__file__).parents[2]
 A, B = 11, 12  # instances
 DEADLINE_S = 0.25
 
@@ -169,6 +173,32 @@ def test_a_heartbeat_that_no_node_sends_is_refused_by_value(phase: int, deadline
     assert not watchdog.armed
 
 
+def test_a_process_that_idles_disarms_nothing_while_another_commands(clocked: Clocked) -> None:
+    clocked.beat(Phase.COMMANDING, A)
+    clocked.beat(Phase.IDLE, B)
+    assert clocked.state is WatchdogState.ARMED
+
+
+@pytest.mark.parametrize(("gap_ns", "trips"), [(125_000_000, 1), (125_000_001, 0)])
+def test_a_gap_between_two_looks_is_excused_when_it_is_longer_than_half_the_deadline(
+    gap_ns: int, trips: int
+) -> None:
+    watchdog = Watchdog()
+    watchdog.check(0)
+    watchdog.hear(A, Phase.COMMANDING, DEADLINE_S, 0)
+    for now_ns in (gap_ns, gap_ns + 100_000_000, 250_000_002):
+        watchdog.check(now_ns)
+    assert watchdog.trips == trips
+
+
+def test_it_is_armed_while_one_stop_is_left(clocked: Clocked) -> None:
+    clocked.beat(Phase.ABANDONED)
+    for left in reversed(range(STOPS)):
+        assert clocked.watchdog.armed
+        clocked.run(0.01)
+        assert clocked.watchdog.armed == bool(left)
+
+
 def test_it_is_armed_until_the_last_stop_is_sent(clocked: Clocked) -> None:
     assert not clocked.watchdog.armed
     clocked.run(0.1, Phase.COMMANDING)
@@ -182,3 +212,10 @@ def test_it_is_armed_until_the_last_stop_is_sent(clocked: Clocked) -> None:
 def test_the_table_leads_to_every_state_and_each_is_explained() -> None:
     assert set(TRANSITIONS.values()) == set(WatchdogState) == set(DESCRIPTIONS)
     assert {event for _, event in TRANSITIONS} == set(WatchdogEvent)
+
+
+@pytest.mark.parametrize(("values", "message"), [(Phase, "Heartbeat"), (WatchdogState, "WatchdogState")])
+def test_the_values_are_those_of_the_message(values: type[IntEnum], message: str) -> None:
+    text = (ROOT / "msg" / f"{message}.msg").read_text()
+    constants = re.findall(r"^uint8 (\w+)=(\d+)", text, re.MULTILINE)
+    assert {name: int(value) for name, value in constants} == {value.name: value for value in values}

@@ -12,17 +12,24 @@ import pytest
 from mutations import find_mutants
 
 ROOT = Path(__file__).parents[2]
-MODULE = """def clamp(value: float, bound: float) -> float:
+MODULE = """BOUND = 2.0
+
+
+def clamp(value: float, bound: float) -> float:
     if value > bound:
         return bound
     return value
 """
-TEST = """from remote_inference.core.tiny import clamp
+TEST = """from remote_inference.core.tiny import BOUND, clamp
 
 
 def test_what_is_too_much_is_clamped():
     assert clamp(3.0, 2.0) == 2.0
     assert clamp(1.0, 2.0) == 1.0
+
+
+def test_the_bound_is_two():
+    assert BOUND == 2.0
 """
 SURVIVOR = """
   - function: clamp
@@ -57,8 +64,8 @@ def run(checkout: Path) -> subprocess.CompletedProcess[str]:
 def test_a_change_that_no_test_notices_is_shown_with_its_place(checkout: Path) -> None:
     result = run(checkout)
     assert result.returncode == 1, result.stderr
-    assert "| tiny | 4 | 3 | 0 | 1 | 0 |" in result.stdout
-    assert "core/tiny.py:2: survived\n  function: clamp\n  line: if value > bound:\n" in result.stdout
+    assert "| tiny | 6 | 5 | 0 | 1 | 0 |" in result.stdout
+    assert "core/tiny.py:5: survived\n  function: clamp\n  line: if value > bound:\n" in result.stdout
     assert "  becomes: if value >= bound:\n" in result.stdout
     assert (checkout / "src/remote_inference/core/tiny.py").read_text() == MODULE
 
@@ -69,7 +76,7 @@ def test_an_explanation_holds_as_long_as_its_mutant_exists(checkout: Path, expla
     (checkout / "src/remote_inference/core/tiny.py").write_text("\n\n" + MODULE)  # lines may move
     result = run(checkout)
     assert result.returncode == code, result.stderr
-    assert f"| tiny | 4 | 3 | 1 | 0 | {code} |" in result.stdout
+    assert f"| tiny | 6 | 5 | 1 | 0 | {code} |" in result.stdout
 
 
 def test_no_mutant_is_tried_with_tests_that_fail(checkout: Path) -> None:

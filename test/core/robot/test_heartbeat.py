@@ -52,6 +52,17 @@ def test_a_thread_that_was_stuck_while_it_commanded_knows_it(watched: Heartbeat)
     assert not watched.was_given_up(270 * MS)
 
 
+@pytest.mark.parametrize(("silence_ns", "given_up"), [(250 * MS, False), (250 * MS + 1, True)])
+def test_a_thread_is_given_up_when_its_silence_is_longer_than_the_deadline(
+    silence_ns: int, given_up: bool
+) -> None:
+    beats = Heartbeat(0.05, TIMEOUT_S)
+    beats.hear_watchdog(WatchdogState.DISARMED, 0)
+    begin_ns = 10**12
+    beats.beat(begin_ns, commanding=True)
+    assert beats.was_given_up(begin_ns + silence_ns) is given_up
+
+
 def test_a_thread_that_was_stuck_in_a_pause_was_not_given_up(watched: Heartbeat) -> None:
     watched.beat(0, commanding=False)
     assert not watched.was_given_up(10_000 * MS)
@@ -71,6 +82,7 @@ def test_a_stop_pauses_once_and_its_repetitions_do_not_undo_resume(watched: Hear
     assert watched.hear_watchdog(WatchdogState.TRIPPED, 2)
 
 
+@pytest.mark.parametrize("trips", [0, 3])
 @pytest.mark.parametrize(
     ("state", "pauses"),
     [
@@ -81,10 +93,10 @@ def test_a_stop_pauses_once_and_its_repetitions_do_not_undo_resume(watched: Hear
     ],
 )
 def test_a_new_node_pauses_if_the_stop_of_the_old_one_still_stands(
-    state: WatchdogState, pauses: bool
+    state: WatchdogState, pauses: bool, trips: int
 ) -> None:
     beats = Heartbeat(PERIOD_S, TIMEOUT_S)
-    assert beats.hear_watchdog(state, 3) is pauses
+    assert beats.hear_watchdog(state, trips) is pauses
 
 
 def test_a_state_that_no_watchdog_has_is_refused_by_value(watched: Heartbeat) -> None:

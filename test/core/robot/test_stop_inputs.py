@@ -5,12 +5,14 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
 from builders import ns
 
 from remote_inference.core.operator_inputs import BOOL, StopInput
 from remote_inference.core.robot.stop_inputs import StopInputs
+from remote_inference.core.robot.turn import Turn
 
 BUTTON = StopInput(topic="estop", type=BOOL, stop_when=True)
 ENABLED = StopInput(topic="enabled", type=BOOL, stop_when=False, silent_s=0.5)
@@ -108,6 +110,23 @@ def test_a_first_message_that_stops_is_a_stop():
 
 def test_without_inputs_nothing_stands_in_the_way():
     assert StopInputs({}).find_obstacle(ns(1)) == ""
+
+
+def test_of_two_stops_the_first_one_stays_named():
+    stops = StopInputs({})
+    stops.latch("guard")
+    stops.latch("watchdog")
+    assert stops.latched == "guard"
+
+
+def test_a_look_waits_while_another_thread_has_the_turn():
+    turn = Turn()
+    stops = StopInputs({}, turn)
+    with ThreadPoolExecutor(1) as pool:
+        with turn:
+            looked = pool.submit(stops.look, 0)
+            assert not wait([looked], timeout=0.1).done
+        assert looked.result() == ""
 
 
 def test_no_stop_is_lost_while_another_thread_clears():

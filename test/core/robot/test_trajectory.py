@@ -26,6 +26,7 @@ from remote_inference.core.contract import Contract
 from remote_inference.core.controller_stop import STOPS
 from remote_inference.core.document import parse_document
 from remote_inference.core.robot.action_queue import ActionQueue, MergeMode
+from remote_inference.core.robot.blend_in import BlendIn
 from remote_inference.core.robot.guard import JOINT_LIMIT, NON_FINITE, SENSOR_AGE, VELOCITY_LIMIT, Guard
 from remote_inference.core.robot.playback import Playback
 from remote_inference.core.robot.tick import CommandSource, Tick
@@ -43,6 +44,7 @@ def make_playback(
     fps: float = FPS,
     given_up_after_ns: int = GIVEN_UP_AFTER_NS,
     late_after_ns: int | None = None,
+    blend_in: BlendIn | None = None,
 ) -> Playback:
     """Return a playback, unpaused at zero, whose two joints go to controllers of these types."""
     document = contract_document(fps=fps / ticks_per_row, ticks_per_row=ticks_per_row)
@@ -61,6 +63,7 @@ def make_playback(
         max_sensor_age_ns=ns(0.5),
         given_up_after_ns=given_up_after_ns,
         late_after_ns=late_after_ns,
+        blend_in=blend_in,
     )
     playback.control.change(paused=False)
     playback.control.change(measured=np.zeros(2))
@@ -122,6 +125,15 @@ def test_the_horizon_is_what_the_next_ticks_command():
     assert promised[1] == pytest.approx([0.05 + MAX_STEP, 0.0])
 
 
+def test_a_gentle_begin_holds_for_the_rows_ahead_too():
+    queue = ActionQueue()
+    feed(queue, np.full((4, 2), 0.9, np.float32))
+    playback = make_playback(queue, blend_in=BlendIn(0.5, ns(1.0)))
+    playback.control.change(blend_in=True)
+    horizon = horizon_of(playback.tick(0))
+    assert horizon[:, 0] == pytest.approx(0.5 * MAX_STEP * np.arange(1, 5))
+
+
 def test_clamps_ahead_are_counted_when_they_are_executed_and_once():
     queue = ActionQueue()
     feed(queue, np.array([[0.0, 0.0], [0.0, 0.0], [0.5, 0.0]], np.float32))
@@ -144,6 +156,19 @@ def test_rows_that_the_controller_executed_in_missed_periods_are_left_out():
     assert tick.command == pytest.approx(make_rows(10)[4])
     assert tick.interventions == ()  # the step is taken from where the controller is by now
     assert queue.executed == 5
+    assert playback.tick(8 * PERIOD_NS).command == pytest.approx(make_rows(10)[8]), "each time anew"
+
+
+@pytest.mark.parametrize(("periods", "row"), [(2.5, 1.5), (3.0, 2.0), (3.5, 2.0), (5.0, 2.0), (7.0, 2.0)])
+def test_a_controller_goes_along_its_rows_to_the_last_one_and_stays_there(periods: float, row: float):
+    queue = ActionQueue()
+    feed(queue, make_rows(3, step=MAX_STEP))
+    playback = make_playback(queue, given_up_after_ns=MAX_AGE_NS)
+    playback.tick(0)
+    playback.control.change(paused=True)
+    tick = playback.tick(round(periods * PERIOD_NS))
+    assert tick.source is CommandSource.HOLD
+    assert tick.command == pytest.approx([row * MAX_STEP, -row * MAX_STEP])
 
 
 def test_points_between_rows_that_the_controller_executed_in_missed_periods_are_left_out():
@@ -316,9 +341,14 @@ def test_a_robot_that_was_commanded_nothing_does_not_wait_after_missed_ticks():
 
 
 def test_clamps_of_rows_that_nobody_saw_executed_are_not_counted():
-    playback = stalled()
+    queue = ActionQueue()
+    feed(queue, np.full((30, 2), 0.9, np.float32))
+    playback = make_playback(queue)
+    playback.control.change(measured=np.zeros(2), measured_ns=0)
+    playback.tick(0)
+    assert playback._guard.counts[VELOCITY_LIMIT] == 1
     playback.tick(ns(1.0))
-    assert playback._guard.counts[VELOCITY_LIMIT] == 0
+    assert playback._guard.counts[VELOCITY_LIMIT] == 1
 
 
 def test_a_stall_shorter_than_the_watchdog_s_patience_costs_the_reference_nothing():
@@ -422,8 +452,9 @@ def test_an_arm_outside_its_limits_is_held_within_them_by_one_step_at_a_time():
 def test_a_halted_robot_that_nobody_measures_is_finished_when_its_horizon_is_over():
     playback = stalled()  # of 30 rows
     playback.control.change(halted=True)
-    playback.tick(ns(1.0))
-    assert not playback.finished
+    for now_ns in (ns(1.0), ns(1.5) - 1):
+        playback.tick(now_ns)
+        assert not playback.finished
     playback.tick(ns(1.5))
     assert playback.finished
 
@@ -550,3 +581,27 @@ def test_a_step_from_the_measured_position_waits_for_the_rows_that_a_controller_
     tick = playback.tick(late_ns)
     assert tick.source is CommandSource.HOLD
     assert tick.command == pytest.approx([0.15, -0.15]), "where the controller is by now"
+
+
+def test_clamps_of_rows_that_a_controller_executes_while_nothing_can_be_commanded_are_counted_once():
+    queue = ActionQueue()
+    feed(queue, np.full((8, 2), [0.9, 0.0], np.float32))
+    playback = make_playback(queue)
+    playback.control.change(measured=np.zeros(2), measured_ns=0)
+    playback.tick(0)
+    playback.listen(playback._contract.commands[1:])
+    playback.control.change(measured=None)
+    for index in range(1, 5):
+        assert playback.tick(index * PERIOD_NS).command is None
+        assert playback._guard.counts[VELOCITY_LIMIT] == index
+
+
+def test_when_a_command_has_ended_the_rows_a_measurement_counts_as_soon_as_that_one_was_reached():
+    queue = ActionQueue()
+    feed(queue, make_rows(10))
+    playback = make_playback(queue)
+    playback.tick(0)
+    playback.control.change(paused=True)
+    assert playback.tick(PERIOD_NS).source is CommandSource.HOLD
+    playback.control.change(paused=False, forget=True, measured=np.full(2, 0.05), measured_ns=2 * PERIOD_NS)
+    assert playback.tick(3 * PERIOD_NS).source is CommandSource.CHUNK
