@@ -14,7 +14,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from remote_inference.core.robot.action_queue import MEMORY, ActionQueue, DelayPolicy, MergeMode, QueuedAction
+from remote_inference.core.robot.action_queue import ActionQueue, DelayPolicy, MergeMode, QueuedAction
+
+A_THOUSAND = 1000  # executed rows that a queue remembers
 
 
 def merge(
@@ -154,13 +156,13 @@ def test_a_drained_queue_has_no_prefix_whatever_was_taken():
 def test_a_prefix_that_would_begin_before_memory_does_is_not_sent():
     """Beginning later it would say of every row that it belongs to an earlier tick."""
     queue = ActionQueue()
-    merge(queue, make_rows(MEMORY + 2))
-    for _ in range(MEMORY):
+    merge(queue, make_rows(A_THOUSAND + 2))
+    for _ in range(A_THOUSAND):
         queue.get()
     assert queue.prefixes(0).model is not None
     queue.get()
     assert queue.prefixes(0).model is None
-    assert len(queue.prefixes(1).model) == MEMORY + 1
+    assert len(queue.prefixes(1).model) == A_THOUSAND + 1
 
 
 def test_rows_dropped_for_age_do_not_count_as_executed():
