@@ -139,19 +139,16 @@ def judge(
         (entry["function"], entry["line"], becomes) for entry in explanations for becomes in entry["becomes"]
     }
     tried = [mutant for mutant in mutants if mutant.identity not in explained]
-    open_ = 0
+    survived = 0
     for mutant in find_survivors(module, path, tried, reach, jobs):
-        open_ += 1
-        print(
-            f"{path.relative_to(Path.cwd())}:{mutant.number}: survived\n{to_text(mutant.identity)}",
-            flush=True,
-        )
-    unknown = explained - {mutant.identity for mutant in mutants}
-    for identity in sorted(unknown):
+        survived += 1
+        place = f"{path.relative_to(Path.cwd())}:{mutant.number}"
+        print(f"{place}: survived\n{to_text(mutant.identity)}", flush=True)
+    in_vain = explained - {mutant.identity for mutant in mutants}
+    for identity in sorted(in_vain):
         print(f"{path.stem}: no mutant fits this explanation\n{to_text(identity)}")
-    return Verdict(
-        path.stem, len(mutants), len(tried) - open_, len(mutants) - len(tried), open_, len(unknown)
-    )
+    killed = len(tried) - survived
+    return Verdict(path.stem, len(mutants), killed, len(mutants) - len(tried), survived, len(in_vain))
 
 
 def to_text(identity: Iterable[str]) -> str:

@@ -28,6 +28,7 @@ OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
     ast.Add: ast.Sub,
     ast.Sub: ast.Add,
     ast.Mult: ast.Div,
+    ast.MatMult: ast.Mult,
     ast.Div: ast.Mult,
     ast.FloorDiv: ast.Mult,
     ast.Mod: ast.Mult,
@@ -89,27 +90,24 @@ def _shortened(text: str) -> str:
     return re.sub(r"\s+", " ", re.sub(r"  #.*", "", text)).strip()
 
 
-def _walk(node: ast.AST, function: str = "", statement: int = 0) -> Iterator[tuple[str, int, Change]]:
+def _walk(
+    node: ast.AST, function: str = "", statement: int = 0, in_body: bool = False
+) -> Iterator[tuple[str, int, Change]]:
     """Yield each change with the function and the statement around it."""
-    if isinstance(node, ast.Assert | ast.JoinedStr) or (
-        isinstance(node, ast.keyword) and node.arg == "strict"
-    ):
+    is_check = isinstance(node, ast.keyword) and node.arg == "strict"
+    if is_check or isinstance(node, ast.Assert | ast.JoinedStr):
         return
-    if isinstance(node, ast.stmt) and "(" in function:
+    if in_body and isinstance(node, ast.stmt):
         statement = node.lineno
-    for old, new in _changes(node):
-        if not (isinstance(node, ast.Assign) and function.endswith("__init__()")):  # never set, found at once
-            yield function.replace("()", ""), statement, (old, new)
-    inner = function
+    if not (function.endswith("__init__") and isinstance(node, ast.Assign)):  # never set: found at once
+        yield from ((function, statement, change) for change in _changes(node))
     if isinstance(node, ast.ClassDef | ast.FunctionDef):
-        inner = f"{function}.{node.name}".lstrip(".")
+        function = f"{function}.{node.name}".lstrip(".")
     for name, value in ast.iter_fields(node):
-        if name in NOT_CODE:
-            continue
-        into_body = isinstance(node, ast.FunctionDef) and name == "body"
+        into_body = in_body or (isinstance(node, ast.FunctionDef) and name == "body")
         for child in value if isinstance(value, list) else [value]:
-            if isinstance(child, ast.AST):
-                yield from _walk(child, f"{inner}()" if into_body else inner, statement)
+            if isinstance(child, ast.AST) and name not in NOT_CODE:
+                yield from _walk(child, function, statement, into_body)
 
 
 def _changes(node: ast.AST) -> Iterator[Change]:
