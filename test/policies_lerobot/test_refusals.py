@@ -168,9 +168,66 @@ def test_statistics_that_are_missing_are_named(act: Built) -> None:
         }
         whole = file.read_bytes()
         save_file(content, file)
-        with pytest.raises(PolicyError, match=rf"{name}: {key}: found no statistics"):
+        with pytest.raises(
+            PolicyError, match=rf"{name}: \w+normalizer_processor: {key}: found no statistics"
+        ):
             act.load()
         file.write_bytes(whole)
+
+
+@pytest.mark.parametrize(("length", "key"), [(1, "action"), (2, "observation.state")])
+def test_statistics_of_another_length_are_named_with_both(act: Built, length: int, key: str) -> None:
+    """LeRobot would broadcast one number to every joint."""
+    (file,) = act.folder.glob(f"policy_{'post' if key == 'action' else 'pre'}processor_step_*.safetensors")
+    content = load_file(file)
+    save_file({**content, f"{key}.std": content[f"{key}.std"][:length].contiguous()}, file)
+    with pytest.raises(PolicyError, match=rf"{key}: found 'std' of shape \[{length}\], expected \[3\]"):
+        act.load()
+
+
+def step_of(steps: list[Any], name: str) -> Any:
+    return next(step for step in steps if step["registry_name"] == name)
+
+
+def without_unnormalizer(steps: list[Any]) -> None:
+    steps.remove(step_of(steps, "unnormalizer_processor"))
+
+
+def with_two_unnormalizers(steps: list[Any]) -> None:
+    steps.append(step_of(steps, "unnormalizer_processor"))
+
+
+def without_modes(steps: list[Any]) -> None:
+    step_of(steps, "unnormalizer_processor")["config"]["norm_map"] = {}
+
+
+def with_another_mode(steps: list[Any]) -> None:
+    step_of(steps, "unnormalizer_processor")["config"]["norm_map"]["ACTION"] = "MIN_MAX"
+
+
+def without_the_state(steps: list[Any]) -> None:
+    del step_of(steps, "normalizer_processor")["config"]["features"]["observation.state"]
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "problem"),
+    [
+        ("post", without_unnormalizer, "steps: found no unnormalizer_processor, expected one: .* for action"),
+        ("post", list.clear, "steps: found no unnormalizer_processor"),
+        ("post", with_two_unnormalizers, "steps: found 2 of unnormalizer_processor, expected one"),
+        ("post", without_modes, "action: found the mode IDENTITY, expected MEAN_STD"),
+        ("post", with_another_mode, "action: found the mode MIN_MAX, expected MEAN_STD"),
+        ("pre", list.clear, "steps: found no normalizer_processor, expected one"),
+        ("pre", without_the_state, "observation.state: found the mode IDENTITY, expected MEAN_STD"),
+    ],
+)
+def test_a_checkpoint_that_would_not_scale_a_feature_as_in_training_is_refused(
+    act: Built, file: str, change: Callable[[list[Any]], None], problem: str
+) -> None:
+    name = f"policy_{file}processor.json"
+    act.edit(name, lambda content: change(content["steps"]))
+    with pytest.raises(PolicyError, match=rf"{name}: .*{problem}"):
+        act.load()
 
 
 def test_a_tokenizer_that_is_not_here_is_named(built: dict[str, Built]) -> None:

@@ -34,7 +34,7 @@ def load_checkpoint(checkpoint: Checkpoint, source: ModelSource, options: LeRobo
     names = find_names(options, checkpoint.folder, features.state_dim, features.action_dim)
     _adapt(config, source, options, device, language_model)
     pairs = PairMaker(checkpoint, features, device, _load_tokenizer(checkpoint, language_model))
-    pairs.check_statistics()
+    pairs.check_normalization(config)
     fingerprint = _fingerprint(checkpoint, source, options, names, language_model)
     network = _load_network(checkpoint, config)
     noise_shape = checkpoint.family.noise_shape

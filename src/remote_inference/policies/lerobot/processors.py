@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from lerobot.configs import NormalizationMode
 from lerobot.policies.rtc import reanchor_relative_rtc_prefix
 from lerobot.policies.utils import prepare_observation_for_inference
 from lerobot.processor import (
@@ -33,6 +32,7 @@ from safetensors.torch import load as load_tensors
 
 from remote_inference.core.policy import Float32Array, PastStep, PolicyError, PolicyObservation
 from remote_inference.policies.lerobot.checkpoint import Checkpoint, SavedPipeline
+from remote_inference.policies.lerobot.normalization import check_normalization
 from remote_inference.policies.processors import read_image, read_prefix, read_state
 
 STATE = "observation.state"
@@ -103,17 +103,18 @@ class PairMaker:
                 step.relative_step = relative
         return pre, post
 
-    def check_statistics(self) -> None:
-        """Raise PolicyError if a feature would silently pass unnormalised."""
+    def check_normalization(self, config: Any) -> None:
+        """Raise PolicyError if a feature would not be scaled as the policy's configuration says."""
         pre, post = self._make()
-        inputs = [*self._features.image_shapes, *([STATE] if self._features.state_dim is not None else [])]
-        for pipeline, kind, keys, file in (
-            (pre, NormalizerProcessorStep, inputs, self._pre.saved.file),
-            (post, UnnormalizerProcessorStep, ["action"], self._post.saved.file),
+        taken = {*self._features.image_shapes, STATE}
+        inputs = {key: feature for key, feature in config.input_features.items() if key in taken}
+        outputs = {"action": config.action_feature}
+        for pipeline, kind, name, features, file in (
+            (pre, NormalizerProcessorStep, "normalizer_processor", inputs, self._pre.saved.file),
+            (post, UnnormalizerProcessorStep, "unnormalizer_processor", outputs, self._post.saved.file),
         ):
-            for step in pipeline.steps:
-                if isinstance(step, kind):
-                    _require_statistics(step, keys, str(file))
+            steps = [step for step in pipeline.steps if isinstance(step, kind)]
+            check_normalization(steps, name, features, config.normalization_mapping, file)
 
 
 class LeRobotProcessors:
@@ -262,15 +263,3 @@ def _relative_names(checkpoint: Checkpoint) -> dict[str, Any]:
         f"{step['exclude_joints']} excludes nothing; expected the names that the policy was trained with, or "
         "an empty exclude_joints if it was trained without"
     )
-
-
-def _require_statistics(step: Any, keys: list[str], file: str) -> None:
-    known = step.state_dict()
-    for key in keys:
-        feature = step.features.get(key)
-        mode = step.norm_map.get(feature.type, NormalizationMode.IDENTITY) if feature else None
-        is_known = any(name.startswith(f"{key}.") for name in known)
-        if mode not in {None, NormalizationMode.IDENTITY} and not is_known:
-            raise PolicyError(
-                f"{file}: {key}: found no statistics, expected those of the training data for {mode.value}"
-            )
