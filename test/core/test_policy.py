@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from builders import CAMERA, make_spec
@@ -15,6 +17,14 @@ from remote_inference.core.policy import PastStep, PolicyError, PolicyObservatio
 def test_a_policy_that_wants_too_many_or_no_steps_is_refused(steps: int):
     with pytest.raises(PolicyError, match=rf"waver: observation_steps: found {steps}, expected 1 to 16"):
         make_spec(observation_steps=steps)
+
+
+@pytest.mark.parametrize(
+    ("key", "number"), [("trained_fps", 0.0), ("trained_fps", math.nan), ("chunk_size", 0), ("max_batch", 0)]
+)
+def test_a_number_that_no_policy_can_have_is_refused(key: str, number: float):
+    with pytest.raises(PolicyError, match=rf"waver: {key}: found {number}, expected"):
+        make_spec(**{key: number})
 
 
 def test_a_unit_of_a_joint_that_the_policy_does_not_have_is_refused():

@@ -117,6 +117,7 @@ def test_a_policy_of_an_installed_distribution_is_loaded_by_its_entry_point(site
         ("misspelt", "load = 3 +", "SyntaxError: invalid syntax"),
         ("unlicensed", "raise RuntimeError('no licence\\nhere')", "RuntimeError: no licence here"),
         ("empty", "", "AttributeError: module 'empty' has no attribute 'load'"),
+        ("leaving", "import sys; sys.exit('no GPU')", "it called sys.exit('no GPU')"),
     ],
 )
 def test_an_entry_point_that_cannot_be_imported_is_named_with_its_distribution(
@@ -137,6 +138,17 @@ def test_an_entry_point_that_cannot_be_imported_is_named_with_its_distribution(
     [
         ("constant", "load = 3", "found int, expected a callable"),
         ("forgetful", "def load(source): pass", "returned NoneType without a PolicySpec as `spec`"),
+        ("exiting", "import sys\ndef load(source): sys.exit(3)", "called sys.exit(3)"),
+        (
+            "unending",
+            "from remote_inference.core.policy import PolicySpec\n"
+            "class Unending:\n"
+            "    spec = PolicySpec('a', '1', 'f', (), ('elbow',), {}, 4, 30.0)\n"
+            "    def predict(self, batch): pass\n"
+            "    def make_processors(self): pass\n"
+            "def load(source): return Unending()",
+            "returned Unending without `reset()`, `close()`",
+        ),
     ],
 )
 def test_an_entry_point_that_makes_no_policy_is_named(

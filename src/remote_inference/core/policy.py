@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -54,7 +55,7 @@ class PolicySpec:
     equal fingerprints give equal chunks for equal observations. `observation_steps` is the number of control
     ticks that one observation shows: the present one and those before it, a row of a chunk apart. `units`
     are those of state entries and actions by name, such as `degrees`, as far as they are known: a robot that
-    says another unit is refused. Raises PolicyError when the steps are out of bounds, or for units of others.
+    says another unit is refused. Raises PolicyError when a number is out of bounds, or for units of others.
     """
 
     name: str
@@ -72,6 +73,11 @@ class PolicySpec:
     units: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if not 0.0 < self.trained_fps < math.inf:
+            raise PolicyError(f"{self.name}: trained_fps: found {self.trained_fps}, expected more than 0")
+        for key in ("chunk_size", "max_batch"):
+            if (number := getattr(self, key)) < 1:
+                raise PolicyError(f"{self.name}: {key}: found {number}, expected at least 1")
         if not 1 <= self.observation_steps <= MAX_OBSERVATION_STEPS:
             found = f"{self.name}: observation_steps: found {self.observation_steps}"
             raise PolicyError(f"{found}, expected 1 to {MAX_OBSERVATION_STEPS}")

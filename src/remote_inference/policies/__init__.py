@@ -12,6 +12,9 @@ from remote_inference.core.server.manifest import ModelSource
 
 __all__ = ["PlacedPolicy", "load_on_first_device", "load_policy"]
 
+METHODS = ("make_processors", "predict", "reset", "close")
+"""What every policy has besides its `spec`."""
+
 
 @dataclass(frozen=True)
 class PlacedPolicy:
@@ -49,14 +52,18 @@ def _try_to_load(back_end: BackEnd, model: ModelSource) -> Policy | str:
         policy = back_end(model)
     except DeviceError as error:
         return " ".join(str(error).split())
+    except SystemExit as error:  # it would end the thread, and the server would wait for the policy
+        raise PolicyError(f"model.backend: {BACK_ENDS.describe(model.backend)} {_exit_of(error)}") from error
     _check(policy, model)
     return policy
 
 
 def _check(policy: Policy, model: ModelSource) -> None:
     """Raise PolicyError when a back end has made no policy, or another revision than the manifest's."""
-    if not isinstance(getattr(policy, "spec", None), PolicySpec):
-        found = f"{type(policy).__name__} without a PolicySpec as `spec`"
+    lacks = "" if isinstance(getattr(policy, "spec", None), PolicySpec) else "a PolicySpec as `spec`"
+    missing = [name for name in METHODS if not callable(getattr(policy, name, None))]
+    if lacks := lacks or ", ".join(f"`{name}()`" for name in missing):
+        found = f"{type(policy).__name__} without {lacks}"
         raise PolicyError(f"model.backend: {BACK_ENDS.describe(model.backend)} returned {found}")
     if model.revision and policy.spec.revision != model.revision:
         found = policy.spec.revision
@@ -67,8 +74,10 @@ def _check(policy: Policy, model: ModelSource) -> None:
 def _import_back_end(name: str) -> BackEnd:
     try:
         back_end = BACK_ENDS.get(name)
-    except Exception as error:  # a module may raise anything while it is imported
+    except (Exception, SystemExit) as error:  # a module may raise anything while it is imported
         reason = " ".join(f"{type(error).__name__}: {error}".split())
+        if isinstance(error, SystemExit):
+            reason = f"it {_exit_of(error)}"
         raise PolicyError(
             f"model.backend: {BACK_ENDS.describe(name)} cannot be imported: {reason}"
         ) from error
@@ -79,3 +88,7 @@ def _import_back_end(name: str) -> BackEnd:
             "manifest's section `model`"
         )
     return back_end
+
+
+def _exit_of(error: SystemExit) -> str:
+    return f"called sys.exit({error.code!r})"

@@ -3,6 +3,7 @@
 """A policy's error names the line of its author's code, whatever library it came out of."""
 
 import runpy
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -45,6 +46,13 @@ def test_the_innermost_frame_of_the_author_is_named(written: dict):
     reason = explain_policy_error(failure_of(written["Policy"]()))
     assert reason.startswith("JSONDecodeError: ")
     assert reason.endswith("(my_policy.py:10, in _decode)")
+
+
+def test_what_was_raised_on_another_thread_names_the_author_s_line_too(written: dict):
+    """The server loads a policy on the thread that serves it."""
+    with ThreadPoolExecutor() as threads, pytest.raises(ValueError) as failure:  # noqa: PT011  JSON's
+        threads.submit(written["Policy"]().predict, [np.zeros(2)]).result()
+    assert explain_policy_error(failure.value).endswith("(my_policy.py:10, in _decode)")
 
 
 def test_what_the_author_words_for_users_is_not_cluttered(written: dict):

@@ -12,6 +12,7 @@ from remote_inference.core.policy import PolicyError
 
 # Modules that call a policy. All other code is its author's, the policies of this package included.
 _CALLERS = (
+    "concurrent.",  # hands over what was raised while the policy was loaded
     "remote_inference.core.",
     "remote_inference.deployment.",
     "remote_inference.nodes.",
