@@ -239,6 +239,22 @@ def test_a_tokenizer_that_is_not_here_is_named(built: dict[str, Built]) -> None:
         built["pi0"].load(options={"language_model": "nowhere"})
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "problem"),
+    [
+        ("n_obs_steps", 2, "n_obs_steps: found 2, expected 1 for a policy of type act"),
+        ("temporal_ensemble_coeff", 0.01, "temporal_ensemble_coeff: found 0.01, expected "),
+        ("use_amp", True, "use_amp: found "),
+    ],
+)
+def test_what_lerobot_s_loop_would_do_and_a_server_does_not_is_refused(
+    act: Built, key: str, value: object, problem: str
+) -> None:
+    act.edit("config.json", lambda config: config.update({key: value}))
+    with pytest.raises(PolicyError, match=rf"config\.json: {problem}"):
+        act.load()
+
+
 def test_a_configuration_that_lerobot_does_not_know_is_named(act: Built) -> None:
     act.edit("config.json", lambda config: config.update(from_the_future=1))
     with pytest.raises(PolicyError, match=r"config\.json: .*from_the_future"):

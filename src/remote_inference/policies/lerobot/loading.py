@@ -14,6 +14,7 @@ from lerobot.policies.factory import get_policy_class
 from lerobot.policies.rtc import RTCConfig
 from safetensors import SafetensorError, safe_open
 
+from remote_inference.core.document_problems import show_value
 from remote_inference.core.fingerprint import make_fingerprint
 from remote_inference.core.policy import Continuation, DeviceError, PolicyError, PolicySpec
 from remote_inference.core.server.manifest import ModelSource
@@ -23,6 +24,12 @@ from remote_inference.policies.lerobot.policy import LeRobotPolicy, free
 from remote_inference.policies.lerobot.processors import STATE, Features, PairMaker
 
 EMPTY_CAMERA = "observation.images.empty_camera_"  # LeRobot's name of cameras that no robot has
+
+# What LeRobot's own loop does and a server does not: keys of the configuration, the value without, and why.
+LEFT_OUT = {
+    "temporal_ensemble_coeff": (None, "robots execute chunks, and average no actions of several"),
+    "use_amp": (False, "`dtype` of the manifest's model says in which precision a policy is computed"),
+}
 
 
 def load_checkpoint(checkpoint: Checkpoint, source: ModelSource, options: LeRobotOptions) -> LeRobotPolicy:
@@ -86,15 +93,19 @@ def _find_language_model(checkpoint: Checkpoint, options: LeRobotOptions) -> Pat
 
 
 def _read_config(checkpoint: Checkpoint) -> Any:
+    file, raw = checkpoint.folder / CONFIG_FILE, checkpoint.config
+    if not checkpoint.family.has_time_axis and (steps := raw.get("n_obs_steps", 1)) != 1:
+        expected = f"expected 1 for a policy of type {checkpoint.kind}"
+        raise PolicyError(f"{file}: n_obs_steps: found {show_value(steps)}, {expected}")
+    for key, (expected, reason) in LEFT_OUT.items():
+        if (found := raw.get(key, expected)) != expected:
+            raise PolicyError(
+                f"{file}: {key}: found {show_value(found)}, expected {show_value(expected)}: {reason}"
+            )
     try:
         config = PreTrainedConfig.from_pretrained(str(checkpoint.folder), local_files_only=True)
     except Exception as error:  # LeRobot and its parser raise what they like
-        raise PolicyError(f"{checkpoint.folder / CONFIG_FILE}: {_one_line(error)}") from error
-    if config.n_obs_steps > 1 and not checkpoint.family.has_time_axis:
-        raise PolicyError(
-            f"{checkpoint.folder / CONFIG_FILE}: n_obs_steps: found {config.n_obs_steps}, expected 1 for a "
-            f"policy of type {checkpoint.kind}"
-        )
+        raise PolicyError(f"{file}: {_one_line(error)}") from error
     return config
 
 
