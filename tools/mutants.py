@@ -107,7 +107,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=keep_lines)
     parser.add_argument("modules", nargs="+", help="names of files of the core, for example guard")
     parser.add_argument("--root", type=Path, default=ROOT, help="of the checkout (default: this one)")
-    parser.add_argument("--tests", default="test/core", help="file or folder (default test/core)")
+    parser.add_argument("--tests", nargs="+", default=["test/core"], help="files (default: all of test/core)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="mutants at a time")
     arguments = parser.parse_args()
     os.chdir(root := arguments.root.absolute())

@@ -122,7 +122,7 @@ def marked(source: str, module: str) -> ast.Module:
     return ast.fix_missing_locations(tree)
 
 
-def find_reach(modules: Modules, tests: str) -> Reach:
+def find_reach(modules: Modules, tests: Sequence[str]) -> Reach:
     """Run all tests once, in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder, "reach.json")
@@ -134,11 +134,11 @@ def find_reach(modules: Modules, tests: str) -> Reach:
         return Reach(**json.loads(result.read_text()))
 
 
-def _write_reach(modules: Modules, tests: str, result: Path) -> None:
+def _write_reach(modules: Modules, tests: Sequence[str], result: Path) -> None:
     recorder = Recorder()
     builtins._mark = recorder.mark  # type: ignore[attr-defined]
     for module, path in modules.items():
         sys.meta_path.insert(0, Changed(module, path, marked(path.read_text(), module)))
-    code = run_tests([tests], recorder)
+    code = run_tests(tests, recorder)
     result.write_text(json.dumps(vars(recorder.reach)))
     sys.exit(code)
