@@ -29,6 +29,23 @@ _ALWAYS = {signal.SIGINT, signal.SIGTERM}  # a shell lets its background jobs ig
 Handler = Callable[[int, FrameType | None], object]
 
 
+class StopRequest:
+    """Whether a signal has asked the process to end; `make` is the handler.
+
+    Not an Event: setting one takes its lock, and a second signal that comes meanwhile, on the same thread,
+    would wait for that lock for ever.
+    """
+
+    def __init__(self) -> None:
+        self._is_made = False
+
+    def make(self, *_: object) -> None:
+        self._is_made = True
+
+    def is_made(self) -> bool:
+        return self._is_made
+
+
 def ending_signals() -> list[int]:
     """Return all signals that would end this process and can be handled, as far as it does not ignore them.
 

@@ -117,6 +117,37 @@ def test_two_signals_at_any_moment_end_it_without_a_traceback(
     assert process.returncode == 0, output
 
 
+# Sends itself a second signal at each line that the handler of the first one runs, in any module.
+SIGNALS_IN_THE_HANDLER = """
+import signal, sys
+from remote_inference.nodes import runtime
+
+def trace(frame, event, _):
+    if event == "line":
+        signal.raise_signal(signal.SIGHUP)
+    return trace
+
+def first(*arguments):
+    sys.settrace(trace)
+    handler(*arguments)
+    sys.settrace(None)
+
+runtime._catch_signals()
+handler = signal.getsignal(signal.SIGTERM)
+signal.signal(signal.SIGTERM, first)
+signal.raise_signal(signal.SIGTERM)
+print("stops:", runtime.is_stopping())
+"""
+
+
+def test_a_signal_that_comes_while_another_is_handled_does_not_hang_the_process() -> None:
+    """A terminal that closes and a service manager send two at once; the watchdog must not hang then."""
+    ended = subprocess.run(
+        [sys.executable, "-c", SIGNALS_IN_THE_HANDLER], capture_output=True, text=True, timeout=DEADLINE_S
+    )
+    assert (ended.stdout, ended.stderr) == ("stops: True\n", "")
+
+
 @pytest.mark.parametrize("executable", MODULES)
 def test_the_middleware_has_ended_before_python_does(executable: str, tmp_path: Path) -> None:
     """Its threads can hang when the garbage collector destroys it at Python's end."""

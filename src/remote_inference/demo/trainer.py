@@ -13,7 +13,6 @@ import argparse
 import json
 import os
 import sys
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -25,7 +24,7 @@ from remote_inference.environments.belt_arm.learner import Learner
 from remote_inference.errors import UserError
 from remote_inference.policies.prefix_network import PrefixChunkNetwork
 from remote_inference.policies.torch_chunk import TorchChunkPolicy, save_policy
-from remote_inference.stop_signals import common_signals, handle
+from remote_inference.stop_signals import StopRequest, common_signals, handle
 from remote_inference.weights import SenderConfig, WeightSender
 from remote_inference.weights.shared_memory import connect
 
@@ -75,11 +74,11 @@ class Trainer:
         self._log = folder / LOG_FILE
         self._sent_bytes = 0
 
-    def learn(self, until_s: float, stop: threading.Event) -> float:
+    def learn(self, until_s: float, stop: StopRequest) -> float:
         """Gather and improve in turn until an instant of the monotonic clock; return the mean loss."""
         learner, losses = self._learner, []
         learner.gather(1 if learner.episodes else _FIRST_EPISODES)
-        while not stop.is_set():
+        while not stop.is_made():
             losses.append(learner.improve(_STEPS_PER_EPISODE))
             if time.monotonic() >= until_s:
                 break
@@ -125,8 +124,8 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--period-s", type=float, default=PERIOD_S, help="between two updates")
     parser.add_argument("--seed", type=int, default=0, help="of rollouts and batches")
     options = parser.parse_args(words)
-    stop = threading.Event()
-    handle(common_signals(), lambda *_: stop.set())
+    stop = StopRequest()
+    handle(common_signals(), stop.make)
     os.nice(_NICENESS)
     try:
         _learn(options, stop)
@@ -136,7 +135,7 @@ def main(words: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _learn(options: argparse.Namespace, stop: threading.Event) -> None:
+def _learn(options: argparse.Namespace, stop: StopRequest) -> None:
     policy = TorchChunkPolicy(options.policy)
     network = policy.network
     if not isinstance(network, PrefixChunkNetwork):
@@ -146,9 +145,9 @@ def _learn(options: argparse.Namespace, stop: threading.Event) -> None:
     with closing(Trainer(network, options.socket, options.out, options.seed)) as trainer:
         served: Mapping[str, Any] = {}
         version = 0
-        while not stop.is_set():
+        while not stop.is_made():
             loss = trainer.learn(time.monotonic() + options.period_s, stop)
-            if stop.is_set():
+            if stop.is_made():
                 break
             update = trainer.send(loss)
             served = {name: tensor.clone() for name, tensor in network.state_dict().items()}

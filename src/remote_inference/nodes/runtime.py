@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-import threading
 from collections.abc import Callable
 from typing import Protocol
 
@@ -22,7 +21,7 @@ from rclpy.utilities import remove_ros_args, try_shutdown
 from remote_inference.core.document import DocumentError
 from remote_inference.nodes.executors import make_executor, spin_once
 from remote_inference.nodes.schedule import Schedule
-from remote_inference.stop_signals import ending_signals, handle
+from remote_inference.stop_signals import StopRequest, ending_signals, handle
 
 EXIT_REFUSED = 2  # a parameter or file is wrong: starting the node again does not help
 EXIT_NO_MIDDLEWARE = 3  # starting again helps, once a client's Zenoh router is up
@@ -32,7 +31,7 @@ RCL_PLACE = re.compile(
 STOP_POLL_S = 0.1  # longest time until a signal is noticed
 
 
-_stop = threading.Event()  # set by signals
+_stop = StopRequest()
 
 
 class StartupError(Exception):
@@ -69,7 +68,7 @@ def run_node(make_node: Callable[[], RunningNode], args: list[str] | None) -> in
         node = make_node()
     except (StartupError, DocumentError, ParameterException, NameValidationException, RCLError) as error:
         try_shutdown()
-        if _stop.is_set():
+        if _stop.is_made():
             _leave()
         return _refuse(str(error), EXIT_REFUSED)
     assert isinstance(node, Node)
@@ -79,7 +78,7 @@ def run_node(make_node: Callable[[], RunningNode], args: list[str] | None) -> in
     _catch_signals()  # again: the events executor has its own handlers, which end the context
     executor.add_node(node)
     try:
-        while not _stop.is_set() and node.exit_code is None:
+        while not _stop.is_made() and node.exit_code is None:
             spin(node, STOP_POLL_S)
     finally:
         node.close()
@@ -108,12 +107,12 @@ def spin(node: RunningNode, timeout_s: float) -> None:
 
 
 def _catch_signals() -> None:
-    handle(ending_signals(), lambda *_: _stop.set())
+    handle(ending_signals(), _stop.make)
 
 
 def is_stopping() -> bool:
     """Return whether a signal asked the process to end: for long work before the node spins."""
-    return _stop.is_set()
+    return _stop.is_made()
 
 
 def _leave() -> None:
