@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from remote_inference.core.robot.action_queue import ActionQueue, DelayPolicy, MergeMode, QueuedAction
+from remote_inference.core.robot.turn import Turn
 
 A_THOUSAND = 1000  # executed rows that a queue remembers
 
@@ -50,6 +52,16 @@ def drain(queue: ActionQueue) -> list[QueuedAction]:
 
 def steps_of(actions: list[QueuedAction]) -> list[tuple[int, int]]:
     return [(action.source.seq_id, action.step_index) for action in actions]
+
+
+def test_a_look_at_the_queue_waits_while_another_thread_has_the_turn():
+    turn = Turn()
+    queue = ActionQueue(turn=turn)
+    with ThreadPoolExecutor(1) as pool:
+        with turn:
+            looked = pool.submit(len, queue)
+            assert not wait([looked], timeout=0.1).done
+        assert looked.result() == 0
 
 
 def test_a_new_queue_is_drained():

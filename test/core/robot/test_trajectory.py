@@ -98,11 +98,12 @@ def test_other_controllers_get_the_command_alone():
     assert len(horizon_of(playback.tick(0))) == 1
 
 
-def test_the_horizon_ends_at_the_age_bound():
+@pytest.mark.parametrize("capture_ns", [0, ns(100)])
+def test_the_horizon_ends_at_the_age_bound(capture_ns: int):
     """Row k is executed k periods from now, and must not be older than the bound then."""
     queue = ActionQueue()
-    feed(queue, make_rows(20), capture_ns=0)
-    tick = make_playback(queue).tick(MAX_AGE_NS - 3 * PERIOD_NS)
+    feed(queue, make_rows(20), capture_ns)
+    tick = make_playback(queue).tick(capture_ns + MAX_AGE_NS - 3 * PERIOD_NS)
     assert len(horizon_of(tick)) == 4
 
 
