@@ -63,7 +63,7 @@ test: setup $(CHROMIUM) try-peers  ## run every test, three at a time on two cor
 test-nodes: setup $(CHROMIUM) try-peers  ## run only the tests that start ROS nodes
 	@$(RUN) python -m pytest -n $(JOBS) --dist worksteal test/nodes test/faults $(ARGS)
 
-test-fast: setup  ## run the tests that start no processes and are quick, in a minute
+test-fast: setup  ## run the tests that start no processes and are quick
 	@$(RUN) python -m pytest -n $(JOBS) --dist worksteal -m "not nodes and not slow" $(ARGS)
 
 test-distribution: setup  ## run the tests of what may differ by ROS distribution (DISTRO=kilted)

@@ -10,10 +10,10 @@ A change that nothing notices is a missing test, or it changes nothing: then `eq
 why, by the function and the line's text. The exit code is 1 for one that is neither, and for an explanation
 without its mutant. The checkout stays as it is: a changed module exists in the process alone that tries it.
 
-mutmut was tried: it changes neither properties nor tables and constants of a module, and removes no calls.
-cosmic-ray starts every test anew for each mutant. Here the tests run once to learn which of them reach which
-statement. A mutant meets those that reach it and are quick, its module's own first, in a fork that has
-imported pytest already.
+By their sources (neither was run here), mutmut changes neither properties nor tables and constants of a
+module and removes no calls, and cosmic-ray starts every test anew for each mutant. Here the tests run once to
+learn which of them reach which statement. A mutant meets those that reach it and are quick, its module's own
+first, in a fork that has imported pytest already.
 """
 
 from __future__ import annotations

@@ -141,8 +141,7 @@ def _judge_position(
     if world.resumed and world.beats_are_lost:  # the watchdog's stops come in between
         steps |= np.abs(first - commanded) <= step
     near |= world.lags[arm.joints] & led & steps
-    if (
-        arm.is_trajectory and world.driven_ns >= world.ticked[-3]
-    ):  # drives were back before the node could see
+    # The drives were back before the node could see that they had been off.
+    if arm.is_trajectory and world.driven_ns >= world.ticked[-3]:
         near |= world.lags[arm.joints] & (off <= lag_bound(world)[arm.joints] + step)
     return np.where(near, 0.0, off)

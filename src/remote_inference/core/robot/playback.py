@@ -29,10 +29,11 @@ from remote_inference.core.robot.stop_inputs import StopInputs
 from remote_inference.core.robot.tick import CommandSource, Tick
 from remote_inference.core.robot.turn import Turn
 
-_WAIT = Tick(None, CommandSource.NONE, in_force=True)
 RECENT_NS = 50_000_000  # age of a measurement that says where a moving arm is: two rounds of the worker
 AGED_OUT = "actions older than max_action_age_s"
 END_MARGIN_S = 1.0  # beyond the time that the last commands take if every tick comes
+
+_WAIT = Tick(None, CommandSource.NONE, in_force=True)  # of a late tick: the node hears first what happened
 
 
 class Playback:

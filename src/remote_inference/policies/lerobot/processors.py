@@ -107,7 +107,7 @@ class PairMaker:
         """Raise PolicyError if a feature would not be scaled as the policy's configuration says."""
         pre, post = self._make()
         taken = {*self._features.image_shapes, STATE}
-        inputs = {key: feature for key, feature in config.input_features.items() if key in taken}
+        inputs = {key: feature for key, feature in (config.input_features or {}).items() if key in taken}
         outputs = {"action": config.action_feature}
         for pipeline, kind, name, features, file in (
             (pre, NormalizerProcessorStep, "normalizer_processor", inputs, self._pre.saved.file),
