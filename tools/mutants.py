@@ -148,6 +148,7 @@ def judge(
     for identity in sorted(in_vain):
         print(f"{path.stem}: no mutant fits this explanation\n{to_text(identity)}")
     killed = len(tried) - survived
+    print(f"{path.stem}: {survived} of {len(mutants)} mutants survived and are not explained", flush=True)
     return Verdict(path.stem, len(mutants), killed, len(mutants) - len(tried), survived, len(in_vain))
 
 

@@ -22,7 +22,9 @@ import pytest
 from mutations import Mutant
 
 # Above the core's tests, the conftest sets up ROS.
-OPTIONS = "-q -x -p no:cacheprovider -p no:xdist --hypothesis-seed=0 --confcutdir=test/core"
+OPTIONS = (
+    "-q -x --disable-warnings -p no:cacheprovider -p no:xdist --hypothesis-seed=0 --confcutdir=test/core"
+)
 FORK = multiprocessing.get_context("fork")
 Modules = Mapping[str, Path]  # files by the modules' names
 

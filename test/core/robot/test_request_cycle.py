@@ -492,6 +492,14 @@ def test_a_late_answer_says_how_long_to_wait_until_the_server_is_as_fast_as_befo
     assert wait_of(robot) == pytest.approx(ns(wait_s), abs=ns(0.02))
 
 
+def test_an_answer_as_fast_as_all_before_says_that_the_server_is_fast_again():
+    robot = Robot(request_timeout_s=20.0)
+    robot.cycles(ns(0.1), 3)
+    late(robot)
+    robot.cycles(ns(0.1), 1)
+    assert wait_of(robot) == ns(0.15)
+
+
 def test_the_first_answer_of_all_does_not_say_that_the_server_is_fast_again():
     robot = late(Robot(request_timeout_s=20.0))
     robot.cycles(ns(0.5), 1)
