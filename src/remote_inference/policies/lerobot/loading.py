@@ -95,12 +95,12 @@ def _find_language_model(checkpoint: Checkpoint, options: LeRobotOptions) -> Pat
 def _read_config(checkpoint: Checkpoint) -> Any:
     file, raw = checkpoint.folder / CONFIG_FILE, checkpoint.config
     if not checkpoint.family.has_time_axis and (steps := raw.get("n_obs_steps", 1)) != 1:
-        expected = f"expected 1 for a policy of type {checkpoint.kind}"
-        raise PolicyError(f"{file}: n_obs_steps: found {show_value(steps)}, {expected}")
+        found = f"{file}: n_obs_steps: found {show_value(steps)}"
+        raise PolicyError(f"{found}, expected 1 for a policy of type {checkpoint.kind}")
     for key, (expected, reason) in LEFT_OUT.items():
-        if (found := raw.get(key, expected)) != expected:
+        if (value := raw.get(key, expected)) != expected:
             raise PolicyError(
-                f"{file}: {key}: found {show_value(found)}, expected {show_value(expected)}: {reason}"
+                f"{file}: {key}: found {show_value(value)}, expected {show_value(expected)}: {reason}"
             )
     try:
         config = PreTrainedConfig.from_pretrained(str(checkpoint.folder), local_files_only=True)
