@@ -264,7 +264,7 @@ def test_every_file_is_judged_and_what_could_not_be_is_named(
         ("{}['weights']", "KeyError: 'weights'"),
         ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
         ("np.zeros(3).reshape(2, 2)", "ValueError: cannot reshape array of size 3 into shape (2,2)"),
-        ("raise SystemExit(3)", "SystemExit: 3"),
+        ("raise SystemExit(3)", "model.backend: 'my_policy:Mine' called sys.exit(3)"),
     ],
 )
 def test_whatever_a_policy_raises_at_load_is_one_line_with_its_authors_place(
