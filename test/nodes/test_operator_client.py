@@ -92,6 +92,18 @@ def test_the_only_robot_is_found_also_when_a_server_was_seen_long_before_it(else
         late.join()
 
 
+def test_while_the_only_robot_is_read_a_second_one_makes_it_a_choice(elsewhere: Elsewhere) -> None:
+    """The second robot may become known long after the first one, which may be silent."""
+    elsewhere.add("remote_inference", "/arm")
+    with OperatorClient("operator") as ros:
+        assert ros.find_robot(None, TIMEOUT_S) == "/arm"
+        late = threading.Timer(SETTLE_S, elsewhere.add, ("remote_inference", "/leg"))
+        late.start()
+        with pytest.raises(OperatorError, match="found robots /arm, /leg, expected the name of one of them"):
+            ros.read_one(ServerStatus, "/arm/nothing", LATCHED_QOS, TIMEOUT_S, ros.watch_robots(None))
+        late.join()
+
+
 def test_who_looks_for_robots_and_servers_waits_for_the_kind_that_is_known_later(
     elsewhere: Elsewhere,
 ) -> None:

@@ -148,14 +148,27 @@ class OperatorClient:
         """Return a server's full name, as `find_robot` does a robot's."""
         return self._find_one("server", self.find_servers, name, timeout_s)
 
+    def watch_robots(self, name: str | None) -> Callable[[], None]:
+        """Return a watch for `read_one` of a robot that `find_robot` has found by this name.
+
+        It raises OperatorError when a robot that was not named turns out to be one of several.
+        """
+        return lambda: self._refuse_choice("robot", self.find_robots, name)
+
+    def watch_servers(self, name: str | None) -> Callable[[], None]:
+        """Return a watch as `watch_robots` does, for a server that `find_server` has found."""
+        return lambda: self._refuse_choice("server", self.find_servers, name)
+
+    def _refuse_choice(self, kind: str, find: Callable[[], list[str]], name: str | None) -> None:
+        if name is None and len(known := sorted(set(find()))) > 1:
+            raise OperatorError(f"found {kind}s {', '.join(known)}, expected the name of one of them")
+
     def _find_one(self, kind: str, find: Callable[[], list[str]], name: str | None, timeout_s: float) -> str:
         begun_s = time.monotonic()
         if name is None:
             self._settle(timeout_s, find)
-            known = sorted(set(find()))
-            if len(known) > 1:
-                raise OperatorError(f"found {kind}s {', '.join(known)}, expected the name of one of them")
-            if known:
+            self._refuse_choice(kind, find, name)
+            if known := find():
                 return known[0]
             wanted, others = kind, ""
         else:
@@ -174,12 +187,22 @@ class OperatorClient:
         """Hand each message of a topic to `take` while this client waits or spins."""
         return self.node.create_subscription(kind, topic, take, qos)
 
-    def read_one(self, kind: Any, topic: str, qos: QoSProfile, timeout_s: float) -> Any:
-        """Return the first message of a topic. Raises OperatorError after the timeout."""
+    def read_one(
+        self,
+        kind: Any,
+        topic: str,
+        qos: QoSProfile,
+        timeout_s: float,
+        watch: Callable[[], None] = lambda: None,
+    ) -> Any:
+        """Return the first message of a topic. `watch` is called meanwhile and may raise.
+
+        Raises OperatorError after the timeout.
+        """
         received: list[Any] = []
         subscription = self.subscribe(kind, topic, received.append, qos)
         try:
-            self.wait_for(lambda: bool(received), f"a message on {topic}", timeout_s)
+            self.wait_for(lambda: bool(received), f"a message on {topic}", timeout_s, watch)
         finally:
             self.node.destroy_subscription(subscription)
         return received[0]

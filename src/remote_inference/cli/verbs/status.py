@@ -29,7 +29,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     with open_client("status_verb") as ros:
         robot = ros.find_robot(arguments.robot, arguments.timeout)
-        state = ros.read_one(ClientState, f"{robot}/{STATE_TOPIC}", LATCHED_QOS, arguments.timeout)
+        topic, watch = f"{robot}/{STATE_TOPIC}", ros.watch_robots(arguments.robot)
+        state = ros.read_one(ClientState, topic, LATCHED_QOS, arguments.timeout, watch)
         if arguments.json:
             print_json(robot_as_json(robot, state))
         else:

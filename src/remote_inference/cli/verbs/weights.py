@@ -70,7 +70,8 @@ def _status(arguments: argparse.Namespace) -> int:
 
     with open_client("weights_verb") as ros:
         server = ros.find_server(arguments.server, arguments.timeout)
-        status = ros.read_one(ServerStatus, f"{server}/status", LATCHED_QOS, arguments.timeout)
+        topic, watch = f"{server}/status", ros.watch_servers(arguments.server)
+        status = ros.read_one(ServerStatus, topic, LATCHED_QOS, arguments.timeout, watch)
         if arguments.json:
             shown = {
                 "policy_fingerprint": status.policy_fingerprint,
