@@ -15,7 +15,7 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse
 from typing import Any
 
 import pytest
-from health_port import free_port
+from free_ports import free_port
 from typing_extensions import Self
 from waiting import wait_until
 
@@ -246,6 +246,27 @@ def test_a_peer_s_connections_end_its_own_oldest_and_no_other_peer_s(
         assert answers(port)  # so all connections were taken
         patient.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
         assert b" 200 " in patient.recv(65_536)
+        for connection in held:
+            connection.close()
+
+
+def test_a_probe_whose_thread_begins_late_is_kept_when_idle_newcomers_are_too_many(
+    port: Port, monkeypatch: pytest.MonkeyPatch
+):
+    may_begin = threading.Event()
+    begin = health._Handler.setup
+
+    def begin_late(handler: Any) -> None:
+        may_begin.wait(DEADLINE_S)
+        begin(handler)
+
+    monkeypatch.setattr(health._Handler, "setup", begin_late)
+    with port.connect() as probe:
+        probe.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+        held = [port.connect() for _ in range(3 * health.MAX_CONNECTIONS_OF_A_PEER)]
+        wait_until(lambda: has_ended(held[0]), "the oldest idle connection ended")
+        may_begin.set()
+        assert b" 200 " in probe.recv(65_536)
         for connection in held:
             connection.close()
 

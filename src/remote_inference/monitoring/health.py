@@ -106,7 +106,7 @@ def _verdict(name: str, reason: str) -> Answer:
 class _Connection:
     peer: str  # its address
     begun_s: float
-    is_asking: bool = False  # it has sent its request and waits for the answer
+    is_asking: bool = False  # its request is being read or answered
 
 
 class _Server(ThreadingHTTPServer):
@@ -150,7 +150,7 @@ class _Server(ThreadingHTTPServer):
                 self._handlers -= Counter([client_address[0]])  # forgets a peer that has none left
 
     def note_asking(self, request: Any) -> None:
-        """Note that a connection has sent its request: one that has sent none is ended before it."""
+        """Note that a connection has sent a request: one that has sent none is ended before it."""
         with self._guard:
             if connection := self._connections.get(request):
                 connection.is_asking = True
@@ -167,7 +167,7 @@ class _Server(ThreadingHTTPServer):
 
     def _end_surplus(self, requests: list[Any], most: int) -> None:
         """End the oldest of some connections beyond `most`, before others those that do not ask."""
-        older = sorted(requests[:-1], key=lambda request: self._connections[request].is_asking)
+        older = sorted(requests[:-1], key=lambda r: self._connections[r].is_asking or _has_asked(r))
         self._end(older[: max(0, len(requests) - most)])
 
     def _end(self, requests: list[Any]) -> None:
@@ -180,13 +180,24 @@ class _Server(ThreadingHTTPServer):
         """Log nothing: the connection broke or reached its deadline."""
 
 
+def _has_asked(request: Any) -> bool:
+    """Return whether a connection has sent something that its thread has not read yet."""
+    try:
+        return bool(request.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
+    except OSError:  # it has sent nothing, or has just ended
+        return False
+
+
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
     server_version = "remote_inference"
     sys_version = ""
 
+    def parse_request(self) -> bool:
+        self.server.note_asking(self.connection)  # its first line has been read
+        return super().parse_request()
+
     def do_GET(self) -> None:
-        self.server.note_asking(self.connection)
         path = self.path.partition("?")[0]
         try:
             answer = self.server.answer(path, self.headers.get("Accept", ""))
