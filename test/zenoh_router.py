@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from ament_index_python.packages import get_package_prefix
+from free_ports import free_port
 
 RMW = "rmw_zenoh_cpp"
 CONFIG = Path(__file__).parents[1] / "config" / "zenoh"
@@ -33,9 +34,7 @@ def run(program: Path) -> tuple[subprocess.Popen[bytes], int]:
 
     Raises RuntimeError when it has ended before or does not listen within START_DEADLINE_S.
     """
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     started = subprocess.Popen([program], env={**os.environ, **router_variables(port)})
     end_s = time.monotonic() + START_DEADLINE_S
     while not _listens(port):

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import numpy as np
 from builders import make_offer
+from free_ports import free_port
 from fuzz_target import Target, scratch_folder
 from fuzz_wire import RGB
-from health_port import free_port
 from mutation import spoil_bytes, spoil_text
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import CompressedImage, JointState

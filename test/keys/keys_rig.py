@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import datetime
 import json
-import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
 import zenoh
+from free_ports import free_port
 from waiting import wait_until
 
 from remote_inference.keys import authority as ca
@@ -37,12 +37,6 @@ def token(kind: str, node: str, name: str | None = None) -> str:
         if name is None
         else f"{head}/{name.replace('/', '%')}/remote_inference::msg::dds_::Some_/{HASH}/{QOS}"
     )
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class FleetRig:

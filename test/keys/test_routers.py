@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 import zenoh
+from free_ports import free_port
 from keys_rig import (
     DEADLINE_S,
     FleetRig,
     Inbox,
     ask_until,
-    free_port,
     now,
     put_until,
     token,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from health_port import free_port
+from free_ports import free_port
 from log_folder import LOG_FOLDER
 from rig import Rig
 

@@ -4,17 +4,10 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable
 from http.client import HTTPConnection
 
 from rig import DEADLINE_S
-
-
-def free_port() -> int:
-    """Return an unused port."""
-    with socket.create_server(("", 0)) as probe:
-        return probe.getsockname()[1]
 
 
 def ask(port: int, path: str) -> tuple[int, str]:

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 from faulty_server import PolicyFault
 from fleet import SERVER, FleetRobot
-from health_port import ask, free_port
+from free_ports import free_port
+from health_port import ask
 from rig import DEADLINE_S, FEATURE, Rig, write_manifest
 from waiting import read_line
 

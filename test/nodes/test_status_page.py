@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from free_ports import free_port
 
 pytest.importorskip("selenium", reason="no selenium: pip install selenium, and run tools/ensure_chromium.sh")
 
 from browser import CONTRAST, chromium, complaints, overflow, prefer, resize
 from fleet import FleetRobot
-from health_port import free_port
 from rig import DEADLINE_S, Rig, write_manifest
 from selenium.webdriver.chrome.webdriver import WebDriver
 from selenium.webdriver.common.by import By

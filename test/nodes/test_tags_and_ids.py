@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from health_port import ask, free_port
+from free_ports import free_port
+from health_port import ask
 from prometheus_client.parser import text_string_to_metric_families
 from rig import Rig, write_contract, write_manifest
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 import rclpy
-from health_port import free_port
+from free_ports import free_port
 from PIL import Image
 from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor

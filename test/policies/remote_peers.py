@@ -12,7 +12,6 @@ from __future__ import annotations
 import io
 import json
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -36,9 +35,9 @@ class PeerProcess:
     """One server on one port; it can be killed, frozen and started again."""
 
     def __init__(self, wire: str, log: Path | None = None, **settings: Any) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        from free_ports import free_port
+
+        self.port = free_port()
         self.wire = wire
         self.settings = {**settings, "log": str(log) if log else ""}
         self.start()

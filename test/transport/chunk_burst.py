@@ -21,7 +21,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from engine import DEADLINE_S, ENVIRONMENT, ROUTER, SESSION, client, endpoints, free_port, opened, process
+from engine import DEADLINE_S, ENVIRONMENT, ROUTER, SESSION, client, endpoints, opened, process
+from free_ports import free_port
 from waiting import read_line, wait_until
 from zenoh import CongestionControl
 

@@ -28,12 +28,6 @@ DEADLINE_S = 30.0
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def endpoints(*ports: int) -> str:
     return json.dumps([f"tcp/127.0.0.1:{port}" for port in ports])
 

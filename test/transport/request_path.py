@@ -12,7 +12,8 @@ from contextlib import contextmanager
 
 import numpy as np
 import zenoh
-from engine import DEADLINE_S, endpoints, free_port, peer, put_until, router
+from engine import DEADLINE_S, endpoints, peer, put_until, router
+from free_ports import free_port
 from impaired_link import ImpairedLink
 from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import CompressedImage

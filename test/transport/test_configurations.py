@@ -14,7 +14,8 @@ import json5
 import pytest
 import zenoh
 import zenoh_router
-from engine import CONFIG, configuration, free_port, opened
+from engine import CONFIG, configuration, opened
+from free_ports import free_port
 
 from remote_inference.deployment import bringup, zenoh_config
 

@@ -17,7 +17,6 @@ from engine import (
     SESSION,
     client,
     endpoints,
-    free_port,
     listener,
     opened,
     peer,
@@ -25,6 +24,7 @@ from engine import (
     put_until,
     router,
 )
+from free_ports import free_port
 from waiting import wait_until
 from zenoh import CongestionControl, Priority
 
