@@ -64,7 +64,7 @@ def test_a_file_of_somebody_else_is_served_by_its_metadata(tmp_path: Path):
     spec = policy.spec
     assert (spec.name, spec.revision, spec.state_names, spec.action_names) == ("tiny", "1", JOINTS, JOINTS)
     assert (dict(spec.image_shapes), spec.chunk_size, spec.trained_fps) == ({CAMERA: (4, 6, 3)}, ROWS, 30.0)
-    assert (spec.continuation, spec.max_batch) == (Continuation.NONE, 64)
+    assert (spec.continuation, spec.max_batch, spec.samples) == (Continuation.NONE, 64, False)
     assert find_serving_mode(policy, "").mode is ServingMode.SHARED
     (chunk,) = ask(policy, observe())
     assert (chunk.shape, chunk.dtype) == ((ROWS, 2), np.float32)
@@ -106,6 +106,7 @@ def test_noise_is_drawn_from_the_seed_of_the_observation(tmp_path: Path):
     policy = OnnxPolicy(save_model(tmp_path, with_noise=True))
     first, again, other = (ask(policy, observe(seed=seed))[0] for seed in (1, 1, 2))
     assert first.tobytes() == again.tobytes()
+    assert policy.spec.samples
     noise = first - expected(observe())
     assert 0.1 < noise.std() < 3.0
     assert np.abs(first - other).max() > 0.01

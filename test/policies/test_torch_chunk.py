@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -137,6 +138,15 @@ def test_batched_chunks_equal_single_ones(policy):
         (alone,) = policy.predict([sample])
         assert (chunk.shape, chunk.dtype) == ((40, 6), np.float32)
         np.testing.assert_allclose(chunk, alone, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["belt_arm", "belt_arm_flow", "belt_arm_guidance", "belt_arm_plain"])
+def test_a_policy_says_whether_its_chunks_depend_on_the_seed(name):
+    policy = TorchChunkPolicy(SHIPPED_PLAIN_POLICY.with_name(name))
+    processors = policy.make_processors()
+    one, other = (processors.pre(replace(random_observation(0), seed=seed)) for seed in (1, 2))
+    chunks = [policy.predict([sample])[0] for sample in (one, other)]
+    assert policy.spec.samples != np.array_equal(*chunks)
 
 
 @pytest.mark.parametrize("size", [0, 17])

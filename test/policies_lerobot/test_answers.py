@@ -61,6 +61,11 @@ def test_another_seed_gives_another_chunk(kind: str, policies: dict[str, Policy]
 
 
 @EVERY_KIND
+def test_all_but_act_say_that_they_sample(kind: str, policies: dict[str, Policy]) -> None:
+    assert policies[kind].spec.samples == (kind != "act")
+
+
+@EVERY_KIND
 def test_torchs_own_random_numbers_are_left_alone(kind: str, policies: dict[str, Policy]) -> None:
     policy = policies[kind]  # building its network, which the first test to want it does, draws
     torch.manual_seed(5)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from builtin_interfaces.msg import Time
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import CompressedImage
 
-from remote_inference.core.policy import Continuation
+from remote_inference.core.policy import Continuation, PolicySpec
 from remote_inference.core.server.manifest import Manifest, ModelSource
 from remote_inference.msg import Observation
 from remote_inference.wire.request_decoder import RequestDecoder, sample_request
@@ -22,13 +23,17 @@ from remote_inference.wire.serialized import read_message
 SPEC = make_spec(image_shapes={"rgb": (48, 64, 3)}, continuation=Continuation.GUIDANCE, observation_steps=2)
 
 
-def seed_of(change: Callable[[Observation], Any] = lambda _: None, default_task: str = "") -> int:
-    """Return the seed of a sample request, changed on its way."""
+def seed_of(
+    change: Callable[[Observation], Any] = lambda _: None,
+    default_task: str = "",
+    spec: PolicySpec = SPEC,
+) -> int:
+    """Return the seed of a sample request to a policy, changed on its way."""
     data, offer = sample_request(SPEC, "wave")
     message = read_message(data, Observation, "observation")
     change(message)
     manifest = Manifest(model=ModelSource(backend="hold", path="x"), default_task=default_task)
-    decoder = RequestDecoder(manifest, SPEC)
+    decoder = RequestDecoder(manifest, spec)
     _, message = decoder.request(serialize_message(message))
     return decoder.observation(message, offer).seed
 
@@ -68,3 +73,7 @@ def test_a_task_of_the_manifest_counts_as_one_of_the_robot():
 )
 def test_every_part_of_the_content_counts(change: Callable[[Observation], Any]):
     assert seed_of(change) != seed_of()
+
+
+def test_a_policy_that_does_not_sample_gets_no_seed():
+    assert seed_of(spec=replace(SPEC, samples=False)) == 0

@@ -55,7 +55,9 @@ class PolicySpec:
     equal fingerprints give equal chunks for equal observations. `observation_steps` is the number of control
     ticks that one observation shows: the present one and those before it, a row of a chunk apart. `units`
     are those of state entries and actions by name, such as `degrees`, as far as they are known: a robot that
-    says another unit is refused. Raises PolicyError when a number is out of bounds, or for units of others.
+    says another unit is refused. `samples`: whether chunks depend on the observation's seed; observations of
+    a policy that says no have none, which spares the server a look at every byte of an image. Raises
+    PolicyError when a number is out of bounds, or for units of others.
     """
 
     name: str
@@ -70,6 +72,7 @@ class PolicySpec:
     observation_steps: int = 1
     serving_mode: ServingMode = ServingMode.SHARED
     max_batch: int = 1
+    samples: bool = True
     units: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -137,9 +140,9 @@ class PolicyObservation:
     `[rows, action_dim]`, row k for the k-th control tick after capture as in a chunk, or None when the
     robot's queue is drained. inference_delay_steps: control ticks from capture until the chunk arrives. seed:
     below 2**63, of everything random in the answer: a hash of the other fields, so that equal requests get
-    equal chunks; rollouts of a group have seeds of their own. temperature: scale of the noise that a policy
-    draws, where it draws some; 0: none. past: the control ticks before, oldest first,
-    `observation_steps - 1` of them; early in an episode its first tick is repeated.
+    equal chunks; rollouts of a group have seeds of their own; 0 for a policy that does not sample.
+    temperature: scale of the noise that a policy draws, where it draws some; 0: none. past: the control ticks
+    before, oldest first, `observation_steps - 1` of them; early in an episode its first tick is repeated.
     """
 
     state: Float32Array

@@ -62,6 +62,7 @@ class ObservationNetwork(nn.Module):
     """
 
     continuation = Continuation.NONE
+    samples = False  # whether a chunk depends on the request's seed
     state_mean: torch.Tensor
     state_std: torch.Tensor
     action_mean: torch.Tensor

@@ -27,6 +27,7 @@ class FlowNetwork(ObservationNetwork):
     """
 
     continuation = Continuation.GUIDANCE
+    samples = True
 
     def __init__(
         self,

@@ -96,6 +96,7 @@ class HoldPolicy:
             chunk_size=config.chunk_size,
             trained_fps=config.trained_fps,
             max_batch=64,
+            samples=False,
             units=config.units,
         )
 

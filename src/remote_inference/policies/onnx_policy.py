@@ -99,6 +99,7 @@ class OnnxPolicy:
             trained_fps=description.trained_fps,
             continuation=Continuation.TRAINED if file.max_delay_steps else Continuation.NONE,
             max_batch=self._batch or _MAX_BATCH,
+            samples=NOISE in self._inputs,
             units=description.units,
         )
 

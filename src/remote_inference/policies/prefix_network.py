@@ -168,6 +168,8 @@ class PrefixChunkNetwork(PrefixNetwork):
 class PrefixFlowNetwork(PrefixNetwork):
     """Draws the rows from the arrival on by flow matching, without guidance."""
 
+    samples = True
+
     def __init__(
         self,
         *,

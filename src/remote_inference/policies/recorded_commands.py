@@ -180,6 +180,7 @@ class RecordedCommands:
             chunk_size=math.ceil(CHUNK_S * config.fps),
             trained_fps=config.fps,
             continuation=Continuation.TRAINED,
+            samples=False,
         )
 
     def make_processors(self) -> CommandProcessors:

@@ -122,6 +122,7 @@ class TorchChunkPolicy:
             continuation=network.continuation,
             serving_mode=ServingMode.SHARED,
             max_batch=_MAX_BATCH,
+            samples=network.samples,
             units=self.config.units,
         )
 

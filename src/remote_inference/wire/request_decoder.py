@@ -38,13 +38,14 @@ JPEG_QUALITY = 90  # the robots' default
 class RequestDecoder:
     """Decodes requests for the worker. The manifest's default task and template make the instruction.
 
-    Every observation gets a seed of its content: equal requests give equal seeds.
+    An observation gets a seed of its content if the policy samples: equal requests give equal seeds.
     """
 
     def __init__(self, manifest: Manifest, spec: PolicySpec) -> None:
         """spec: of the policy; images of cameras that it does not use are not decoded."""
         self._cameras = spec.image_shapes
         self._observation_steps = spec.observation_steps
+        self._samples = spec.samples
         self._manifest = manifest
 
     def request(self, data: bytes) -> tuple[Request, Any]:
@@ -61,7 +62,8 @@ class RequestDecoder:
         if self._manifest.pin_task and observation.task not in {"", pinned}:
             raise WireError(f"task: found {observation.task!r}, expected {pinned!r}, which is pinned")
         task = self._manifest.instruct(observation.task)
-        return replace(observation, task=task, seed=make_seed(_content(message, task)))
+        seed = make_seed(_content(message, task)) if self._samples else 0
+        return replace(observation, task=task, seed=seed)
 
 
 def _content(message: Any, task: str) -> Iterator[Any]:

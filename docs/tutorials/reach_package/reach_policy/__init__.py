@@ -71,6 +71,7 @@ class ReachPolicy:
             chunk_size=config.chunk_size,
             trained_fps=config.trained_fps,
             max_batch=64,
+            samples=False,
         )
 
     def make_processors(self) -> ReachProcessors:

@@ -132,7 +132,12 @@ class LeRobotPolicy:
                 f"{self.spec.action_dim}: {', '.join(self.spec.action_names)}"
             )
         self._repeats = bool(np.array_equal(first, second))
-        self.spec = replace(self.spec, chunk_size=len(first), max_batch=MAX_BATCH if self._repeats else 1)
+        self.spec = replace(
+            self.spec,
+            chunk_size=len(first),
+            max_batch=MAX_BATCH if self._repeats else 1,
+            samples=not self._repeats or self._noise_shape is not None,
+        )
         self._network.reset()
 
 

@@ -84,6 +84,7 @@ class RemotePolicy:
             image_shapes={feature: (*image.size, 3) for feature, image in options.images.items()},
             chunk_size=options.chunk_size,
             trained_fps=options.trained_fps,
+            samples=False,  # the other server draws
             units=options.units,
         )
 
