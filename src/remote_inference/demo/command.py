@@ -57,11 +57,12 @@ def run_demo(arguments: argparse.Namespace, give_json: Callable[[Any], None] | N
 
 
 def _run_once(display: Display, arguments: argparse.Namespace, folder: Path) -> None:
-    policy = arguments.policy or STRATEGIES[arguments.strategy].policy
+    strategy = arguments.strategy or TRAINED.name
+    policy = arguments.policy or STRATEGIES[strategy].policy
     options = DemoOptions(
         arguments.episodes,
         arguments.latency_ms or 0.0,
-        arguments.strategy,
+        strategy,
         arguments.seed,
         policy,
         jitter_ms=arguments.jitter_ms,
@@ -95,16 +96,18 @@ def _show_summary_so_far(
 
 def _sweep(display: Display, arguments: argparse.Namespace, folder: Path) -> None:
     cells: dict[tuple[str, float], Cell] = {}
+    names = [arguments.strategy] if arguments.strategy else list(STRATEGIES)
     try:
         for latency_ms in LATENCIES_MS:
-            for name, strategy in STRATEGIES.items():
+            for name in names:
+                policy = STRATEGIES[name].policy
                 options = DemoOptions(
-                    arguments.episodes, latency_ms, name, arguments.seed, strategy.policy, record=False
+                    arguments.episodes, latency_ms, name, arguments.seed, policy, record=False
                 )
                 cells[name, latency_ms] = _run_cell(display, options, folder)
                 write_sweep(cells, folder)
     except (KeyboardInterrupt, ProcessError, OperatorError):
-        _say_end(display, f"{len(cells)} of {len(LATENCIES_MS) * len(STRATEGIES)} combinations", folder)
+        _say_end(display, f"{len(cells)} of {len(LATENCIES_MS) * len(names)} combinations", folder)
         if cells:
             write_sweep(cells, folder)
             display.show_sweep(cells, folder)

@@ -14,6 +14,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from remote_inference.environments.belt_arm.strategies import STRATEGIES
+from remote_inference.evaluation.statistics import find_wilson_interval
 
 LATENCIES_MS = (0.0, 300.0, 450.0, 600.0, 800.0, 1000.0)
 # Colour and marker of each strategy.
@@ -33,6 +34,11 @@ class Cell:
     def success_rate(self) -> float:
         return self.successes / self.episodes
 
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % Wilson interval of the success rate."""
+        return find_wilson_interval(self.successes, self.episodes)
+
 
 Sweep = Mapping[tuple[str, float], Cell]
 
@@ -46,6 +52,7 @@ def as_rows(cells: Sweep) -> list[dict[str, Any]]:
             "successes": cell.successes,
             "episodes": cell.episodes,
             "success_rate": cell.success_rate,
+            "interval": list(cell.interval),
         }
         for cell in cells.values()
     ]
@@ -68,20 +75,30 @@ def _draw(cells: Sweep, path: Path) -> None:
             (cell for cell in cells.values() if cell.strategy == name), key=lambda cell: cell.latency_ms
         )
         if row:
-            axes.plot(
+            below, above = zip(*(_distances(cell) for cell in row), strict=True)
+            axes.errorbar(
                 [cell.latency_ms for cell in row],
                 [100.0 * cell.success_rate for cell in row],
+                yerr=(below, above),
                 label=strategy.label,
                 color=colour,
                 marker=marker,
                 linewidth=2,
+                elinewidth=1,
+                capsize=3,
             )
     axes.set_xlabel("injected latency [ms]")
-    axes.set_ylabel(f"cubes picked [%] ({episodes} episodes each)")
+    axes.set_ylabel(f"cubes picked [%], n = {episodes} each")
     axes.set_ylim(-4, 104)
-    axes.set_title("A cube on a 6 cm/s belt: success by latency")
+    axes.set_title("A cube on a 6 cm/s belt: success by latency, with 95 % intervals")
     axes.grid(alpha=0.3)
     figure.legend(loc="outside lower center", ncols=3, frameon=False)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     figure.savefig(path)
+
+
+def _distances(cell: Cell) -> tuple[float, float]:
+    """Return how far the interval reaches below and above the success rate [%]."""
+    low, high = cell.interval
+    return 100.0 * max(0.0, cell.success_rate - low), 100.0 * max(0.0, high - cell.success_rate)

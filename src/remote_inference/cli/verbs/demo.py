@@ -16,7 +16,7 @@ EXAMPLES = (
     "remote-inference demo --latency-ms 300 --strategy no_trim",
     "remote-inference demo --latency-ms 600 --policy belt_arm_flow --out runs/flow",
     "remote-inference demo --latency-ms 500 --jitter-ms 500 --loss 0.05",
-    "remote-inference demo --sweep --episodes 50",
+    "remote-inference demo --sweep --episodes 50 --strategy trained",
     "remote-inference demo --learn",
     "remote-inference demo --quiet --json",
 )
@@ -41,9 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--strategy",
         choices=tuple(STRATEGIES),
-        default=TRAINED.name,
         help="; ".join(f"{name}: {strategy.help}" for name, strategy in STRATEGIES.items())
-        + f" (default {TRAINED.name})",
+        + f" (default {TRAINED.name}, with --sweep all)",
     )
     parser.add_argument(
         "--policy",
@@ -54,8 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sweep",
         action="store_true",
-        help="run every strategy with its policy at 0 to 1000 ms; the other choices are ignored, jitter and "
-        "loss too",
+        help="run every strategy with its policy at 0 to 1000 ms, or the one that --strategy names; the "
+        "other choices are ignored, jitter and loss too",
     )
     parser.add_argument(
         "--learn",
