@@ -8,7 +8,6 @@ error with the environment's name; the environment counts as hung from then on, 
 
 from __future__ import annotations
 
-import queue
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -19,6 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from remote_inference.core.calls import Calls
 from remote_inference.core.environment import (
     EnvError,
     Environment,
@@ -33,8 +33,6 @@ from remote_inference.environments.real_time import in_real_time
 Result = TypeVar("Result")
 Make = Callable[[], Environment]
 
-JOIN_S = 0.5  # for a thread to end that has nothing left to do
-
 
 @dataclass(frozen=True)
 class Timeouts:
@@ -46,56 +44,13 @@ class Timeouts:
     close_s: float = 10.0
 
 
-class Touches:
-    """A queue of calls that one thread makes for others."""
-
-    def __init__(self) -> None:
-        self._calls: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = queue.SimpleQueue()
-        self._closed = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def start(self, name: str) -> None:
-        """Serve on a thread of a name. One that hangs does not keep the process alive."""
-        self._thread = threading.Thread(target=self.serve, name=name, daemon=True)
-        self._thread.start()
-
-    def submit(self, call: Callable[[], Result]) -> Future[Result]:
-        future: Future[Result] = Future()
-        self._calls.put((call, future))
-        return future
-
-    def serve(self) -> None:
-        """Make the calls on this thread until `close`."""
-        while not self._closed.is_set():
-            asked = self._calls.get()
-            if asked is None:  # closed
-                return
-            call, future = asked
-            if not future.set_running_or_notify_cancel():
-                continue
-            try:
-                future.set_result(call())
-            except BaseException as error:  # the caller gets whatever a simulator raises
-                future.set_exception(error)
-
-    def close(self) -> None:
-        """Let `serve` return once its present call has returned; wait a moment for the thread of `start`.
-
-        Python breaks off a thread that still runs when the process ends, and C++ below it ends the process.
-        """
-        self._closed.set()
-        self._calls.put(None)
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(JOIN_S)
-
-
 class RunEnvironment:
     """An environment whose every touch goes through a queue to the thread that owns it.
 
     The thread that constructs it waits until the environment is made. Raises EnvError when that fails.
     """
 
-    def __init__(self, name: str, make: Make, touches: Touches, timeouts: Timeouts | None = None) -> None:
+    def __init__(self, name: str, make: Make, touches: Calls, timeouts: Timeouts | None = None) -> None:
         """name: for errors. touches: another thread serves them."""
         self._name = name
         self._touches = touches
@@ -168,14 +123,14 @@ def run_inline(name: str, make: Make, timeouts: Timeouts | None = None) -> Envir
 
 def run_on_thread(name: str, make: Make, timeouts: Timeouts | None = None) -> Environment:
     """Make an environment on a thread of its own. A thread that hangs does not keep the process alive."""
-    touches = Touches()
+    touches = Calls()
     touches.start(f"environment_{name}")
     return RunEnvironment(name, make, touches, timeouts)
 
 
 def run_in_real_time(name: str, make: Make, timeouts: Timeouts | None = None) -> RealTimeEnvironment:
     """Make an environment on a thread of its own, as `run_on_thread` does, and let it move in real time."""
-    touches = Touches()
+    touches = Calls()
     touches.start(f"environment_{name}")
     return RunInRealTime(name, lambda: in_real_time(make()), touches, timeouts)
 
@@ -187,7 +142,7 @@ def run_on_main_thread(
 
     Raises what `work` raises.
     """
-    touches = Touches()
+    touches = Calls()
     outcome: Future[None] = Future()
 
     def run() -> None:

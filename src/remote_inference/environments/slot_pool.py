@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, TypeVar
 
+from remote_inference.core.calls import Calls
 from remote_inference.core.environment import EnvError, Environment, EnvironmentSpec
 from remote_inference.core.leases import Lease, LeaseError, LeaseTable, SlotState
-from remote_inference.environments.runners import Touches
 
 Result = TypeVar("Result")
 
@@ -57,7 +57,7 @@ class _Slot:
     def __init__(self, index: int) -> None:
         self.environment: SlotEnvironment | None = None
         self.is_touched = self.is_broken = False  # whether now; whether a touch was broken off
-        self.touches = Touches()
+        self.touches = Calls()
         self.touches.start(f"slot_{index}")
 
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
+from remote_inference.core.calls import Calls
 from remote_inference.core.environment import EnvironmentSpec
 from remote_inference.core.policy import (
     Policy,
@@ -27,7 +28,6 @@ from remote_inference.core.policy import (
     predict_all,
 )
 from remote_inference.core.server.manifest import Manifest, load_manifest
-from remote_inference.environments.runners import Touches
 from remote_inference.evaluation.policies import PolicyAnswer, PolicyPlace
 from remote_inference.policies import load_policy
 
@@ -51,7 +51,7 @@ class ManifestPolicy:
     def __init__(self, name: str, manifest: Manifest, num_envs: int, answer_s: float = ANSWER_S) -> None:
         """name: for errors. answer_s: how long one chunk may take. Raises PolicyError or DocumentError."""
         self._name, self._manifest, self._answer_s = name, manifest, answer_s
-        self._calls = Touches()
+        self._calls = Calls()
         self._moved_s = time.monotonic()  # when a call last began or ended
         self._calls.start(f"policy_{name}")
         try:

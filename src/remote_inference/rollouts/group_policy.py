@@ -13,6 +13,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from remote_inference.core.calls import Calls
 from remote_inference.core.policy import (
     Float32Array,
     Policy,
@@ -25,7 +26,6 @@ from remote_inference.core.policy import (
     predict_all,
 )
 from remote_inference.core.seeds import make_seed
-from remote_inference.environments.runners import Touches
 
 ANSWER_S = 60.0  # until a policy that does not answer is an error
 
@@ -94,7 +94,7 @@ class LocalPolicy:
         self._policy = policy
         self._answer_s = answer_s
         self._processors: list[Processors] = []
-        self._calls = Touches()
+        self._calls = Calls()
         self._calls.start("group_policy")
 
     @property
