@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fleet import SERVER, FleetRobot
@@ -17,9 +18,21 @@ ROBOTS = 16
 ANSWERS = 30  # number that the slowest robot gets
 
 
-@pytest.mark.parametrize("scheduler", ["round_robin", "micro_batch"])
-def test_robots_that_ask_all_the_time_are_served_alike(rig: Rig, tmp_path: Path, scheduler: str) -> None:
-    rig.start_server(write_manifest(tmp_path, max_sessions=ROBOTS, scheduler=scheduler))
+REPLICAS = {"backend": "hold", "path": "model", "replicas": ["cpu", "cpu"]}
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        pytest.param({"scheduler": "round_robin"}, id="round_robin"),
+        pytest.param({"scheduler": "micro_batch"}, id="micro_batch"),
+        pytest.param({"scheduler": "micro_batch", "model": REPLICAS}, id="replicas"),
+    ],
+)
+def test_robots_that_ask_all_the_time_are_served_alike(
+    rig: Rig, tmp_path: Path, manifest: dict[str, Any]
+) -> None:
+    rig.start_server(write_manifest(tmp_path, max_sessions=ROBOTS, **manifest))
     fleet = [FleetRobot(rig, f"/robot_{index}") for index in range(ROBOTS)]
     for robot in fleet:
         robot.ask_all_the_time()

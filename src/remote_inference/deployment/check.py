@@ -210,7 +210,7 @@ def _load_spec(model: ModelSource) -> tuple[PolicySpec, list[str]]:
         policy = load_policy(model)
     except DeviceError as error:
         warnings.append(f"{' '.join(str(error).split())}; its files were checked on the cpu")
-        policy = load_policy(model.choices[0].model_copy(update={"device": "cpu"}))
+        policy = load_policy(model.choices[0].model_copy(update={"device": "cpu", "replicas": ()}))
     policy.close()
     return policy.spec, warnings
 

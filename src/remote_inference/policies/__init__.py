@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from remote_inference.core.policy import DeviceError, Policy, PolicyError, PolicySpec
 from remote_inference.core.server.backends import BACK_ENDS, BackEnd
 from remote_inference.core.server.manifest import ModelSource
+from remote_inference.policies.replicas import ReplicatedPolicy
 
 __all__ = ["PlacedPolicy", "load_on_first_device", "load_policy"]
 
@@ -37,6 +38,8 @@ def load_policy(model: ModelSource) -> Policy:
 def load_on_first_device(model: ModelSource) -> PlacedPolicy:
     """Load as `load_policy` does; say also on which device. Raises what `load_policy` raises."""
     back_end = _import_back_end(model.backend)
+    if model.replicas:
+        return PlacedPolicy(_load_replicas(back_end, model), ", ".join(model.replicas))
     problems: list[str] = []
     for choice in model.choices:
         loaded = _try_to_load(back_end, choice)
@@ -44,6 +47,16 @@ def load_on_first_device(model: ModelSource) -> PlacedPolicy:
             return PlacedPolicy(loaded, choice.device, tuple(problems))
         problems.append(loaded)
     raise DeviceError("; ".join(problems))
+
+
+def _load_replicas(back_end: BackEnd, model: ModelSource) -> ReplicatedPolicy:
+    def load(device: str) -> Policy:
+        loaded = _try_to_load(back_end, model.model_copy(update={"device": device, "replicas": ()}))
+        if isinstance(loaded, str):
+            raise DeviceError(loaded)
+        return loaded
+
+    return ReplicatedPolicy(load, model.replicas)
 
 
 def _try_to_load(back_end: BackEnd, model: ModelSource) -> Policy | str:

@@ -100,6 +100,13 @@ class ModelSource(Document):
             "that this machine has",
         ),
     ] = "cpu"
+    replicas: Annotated[
+        tuple[Annotated[str, Field(min_length=1)], ...],
+        Field(
+            description="devices that have a copy of the policy each, in the place of `device`: sessions are "
+            "spread, and a batch is computed on all of them at once; for `scheduler: micro_batch`"
+        ),
+    ] = ()
     dtype: Annotated[
         Literal["float32", "bfloat16", "float16"], Field(description="precision of the weights")
     ] = "float32"
@@ -108,6 +115,13 @@ class ModelSource(Document):
     ] = {}
 
     _devices: tuple[str, ...] = PrivateAttr(default=())  # of a list; a back end gets one in `device`
+
+    @model_validator(mode="after")
+    def _one_place(self) -> ModelSource:
+        if self.replicas and "device" in self.model_fields_set:
+            found = f"replicas: found {list(self.replicas)} and device {self.device!r}"
+            raise ValueError(f"{found}, expected one of the two keys")
+        return self
 
     @model_validator(mode="wrap")
     @classmethod
@@ -147,7 +161,7 @@ class ModelSource(Document):
 
 
 class Manifest(Document):
-    """One server process: one policy on one device."""
+    """One server process: one policy, on one device or with a replica on each of several."""
 
     model: Annotated[ModelSource, Field(description="the policy, and where it runs")]
     default_task: Annotated[str, Field(description="task of robots that send no task")] = ""
@@ -273,7 +287,17 @@ class Manifest(Document):
     def _consistent(self) -> Manifest:
         if self.pin_task and not self.default_task:
             raise ValueError("pin_task: found true without default_task, expected the task to pin")
+        if self.model.replicas:
+            self._check_replicas()
         return self
+
+    def _check_replicas(self) -> None:
+        found = f"model.replicas: found {list(self.model.replicas)}"
+        if not SCHEDULERS.get(self.scheduler).batches:
+            expected = "one that batches: one request at a time keeps one of them busy"
+            raise ValueError(f"{found} with scheduler {self.scheduler!r}, expected {expected}")
+        if self.weights is not None:
+            raise ValueError(f"{found} with weights, expected one of the two: updates change one copy alone")
 
     @property
     def limits(self) -> RequestLimits:

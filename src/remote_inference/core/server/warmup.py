@@ -95,6 +95,9 @@ def make_ready(
     require_batchable(manifest, policy.spec)
     probe = find_serving_mode(policy, manifest.instruct(""))
     mode, warnings = choose_serving_mode(manifest, policy.spec, probe)
+    if mode is ServingMode.EXCLUSIVE and (replicas := manifest.model.replicas):
+        reason = "; ".join(warnings) or "serving_mode is exclusive"
+        raise PolicyError(f"model.replicas: found {', '.join(replicas)}, expected none: {reason}")
     policy.spec = replace(policy.spec, serving_mode=mode)
     if (batch := largest_batch(manifest, policy.spec)) > 1:
         request_s = warm_up(policy, rehearsal, manifest.warmup_inferences, clock_ns, batch)

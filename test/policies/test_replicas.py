@@ -1,0 +1,207 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A policy with a replica on each of several devices: sessions are spread, and all compute at once."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from remote_inference.core.document import DocumentError, parse_document
+from remote_inference.core.policy import Float32Array, PolicyError, PolicyObservation, ServingMode
+from remote_inference.core.server.manifest import Manifest, ModelSource
+from remote_inference.core.server.warmup import Rehearsal, make_ready
+from remote_inference.environments.belt_arm.evaluate import SHIPPED_PLAIN_POLICY
+from remote_inference.policies import load_policy
+from remote_inference.policies.hold import HoldPolicy
+from remote_inference.policies.replicas import ReplicatedPolicy
+from remote_inference.wire.request_decoder import RequestDecoder, sample_request
+
+DEADLINE_S = 30.0
+HOLD = """{"name": "hold", "revision": "1", "state_names": ["elbow"], "action_names": ["elbow"],
+"chunk_size": 4, "trained_fps": 30.0}"""
+
+
+class Replica(HoldPolicy):
+    """Notes its thread; may wait for the others, fail, forget its batch size, or remember requests."""
+
+    barrier: threading.Barrier | None = None
+    breaks = False
+    remembers = False
+
+    def __init__(self, folder: Path, device: str) -> None:
+        super().__init__(folder)
+        self.device = device
+        self.threads = {threading.get_ident()}
+        self.batches: list[int] = []
+        self.closed = False
+        self.spec = replace(self.spec, max_batch=2)
+
+    def predict(self, batch: Sequence[Float32Array]) -> list[Float32Array]:
+        self.threads.add(threading.get_ident())
+        self.batches.append(len(batch))
+        assert len(batch) <= self.spec.max_batch
+        if self.barrier:
+            self.barrier.wait(DEADLINE_S)
+        if self.breaks:
+            raise PolicyError(f"{self.device} is broken")
+        memory = len(self.batches) if self.remembers else 0
+        return [chunk + np.float32(memory) for chunk in super().predict(batch)]
+
+    def close(self) -> None:
+        self.threads.add(threading.get_ident())
+        self.closed = True
+
+
+class Replicas:
+    """The replicas of a policy, by device."""
+
+    def __init__(self, folder: Path, devices: Sequence[str] = ("a", "b"), **spec: Any) -> None:
+        (folder / "policy.json").write_text(HOLD)
+        self.made: dict[str, Replica] = {}
+        self._folder, self._spec = folder, spec
+        self.policy = ReplicatedPolicy(self._load, devices)
+
+    def _load(self, device: str) -> Replica:
+        self.made[device] = made = Replica(self._folder, device)
+        made.spec = replace(made.spec, **self._spec)
+        return made
+
+
+def observe(value: float) -> PolicyObservation:
+    return PolicyObservation(np.array([value], np.float32), {}, "")
+
+
+def ask(policy: ReplicatedPolicy, sessions: Sequence[Any]) -> list[float]:
+    """Let each session ask with its number; return the first action of each answer."""
+    inputs = [session.pre(observe(number)) for number, session in enumerate(sessions)]
+    return [float(chunk[0, 0]) for chunk in policy.predict(inputs)]
+
+
+def test_sessions_are_spread_and_each_gets_its_own_answer_in_the_order_of_the_batch(tmp_path: Path):
+    replicas = Replicas(tmp_path, ["a", "b", "c"])
+    sessions = [replicas.policy.make_processors() for _ in range(6)]
+    assert ask(replicas.policy, sessions) == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+    assert [made.batches for made in replicas.made.values()] == [[2], [2], [2]]
+    replicas.policy.close()
+
+
+def test_a_session_that_has_ended_leaves_room_on_its_replica(tmp_path: Path):
+    replicas = Replicas(tmp_path)
+    sessions = [replicas.policy.make_processors() for _ in range(6)]
+    kept = sessions[::2]  # all on one of the two
+    del sessions
+    kept += [replicas.policy.make_processors() for _ in range(3)]
+    ask(replicas.policy, kept)
+    assert Counter({device: sum(made.batches) for device, made in replicas.made.items()}) == {"a": 3, "b": 3}
+    replicas.policy.close()
+
+
+def test_the_replicas_compute_at_the_same_time_and_each_on_one_thread_of_its_own(tmp_path: Path):
+    replicas = Replicas(tmp_path)
+    barrier = threading.Barrier(2)
+    for made in replicas.made.values():
+        made.barrier = barrier
+    ask(replicas.policy, [replicas.policy.make_processors() for _ in range(2)])
+    replicas.policy.reset()
+    replicas.policy.close()
+    threads = [made.threads for made in replicas.made.values()]
+    assert [len(found) for found in threads] == [1, 1]
+    assert len(set.union(*threads) | {threading.get_ident()}) == 3
+
+
+def test_a_batch_is_as_many_times_larger_as_there_are_replicas_also_when_one_gets_it_all(tmp_path: Path):
+    replicas = Replicas(tmp_path)
+    assert replicas.policy.spec.max_batch == 4
+    sessions = [replicas.policy.make_processors() for _ in range(8)]
+    assert ask(replicas.policy, sessions[::2]) == [0.0, 1.0, 2.0, 3.0]
+    assert sorted(made.batches for made in replicas.made.values()) == [[], [2, 2]]
+    replicas.policy.close()
+
+
+def test_what_a_replica_raises_is_raised_when_all_have_answered(tmp_path: Path):
+    replicas = Replicas(tmp_path)
+    replicas.made["a"].breaks = True
+    sessions = [replicas.policy.make_processors() for _ in range(2)]
+    with pytest.raises(PolicyError, match="a is broken"):
+        ask(replicas.policy, sessions)
+    assert replicas.made["b"].batches == [1]
+    replicas.policy.close()
+    assert all(made.closed for made in replicas.made.values())
+
+
+def test_when_one_replica_cannot_be_loaded_the_others_are_freed(tmp_path: Path):
+    (tmp_path / "policy.json").write_text(HOLD)
+    made = []
+
+    def load(device: str) -> Replica:
+        if device == "b":
+            raise PolicyError("b has no memory left")
+        made.append(Replica(tmp_path, device))
+        return made[0]
+
+    with pytest.raises(PolicyError, match="b has no memory left"):
+        ReplicatedPolicy(load, ["a", "b"])
+    assert made[0].closed
+
+
+def test_a_policy_that_serves_one_robot_at_a_time_has_no_replicas(tmp_path: Path):
+    with pytest.raises(PolicyError, match=r"model.replicas: found 2, expected none: hold serves one robot"):
+        Replicas(tmp_path, serving_mode=ServingMode.EXCLUSIVE)
+
+
+def test_a_policy_that_is_found_to_remember_has_no_replicas(tmp_path: Path):
+    replicas = Replicas(tmp_path)
+    for made in replicas.made.values():
+        made.remembers = True
+    manifest = manifest_of(backend="hold", replicas=["a", "b"])
+    decoder = RequestDecoder(manifest, replicas.policy.spec)
+    rehearsal = Rehearsal(replicas.policy, decoder, *sample_request(replicas.policy.spec, ""))
+    clock = iter(range(1000))
+    with pytest.raises(
+        PolicyError, match=r"model.replicas: found a, b, expected none: hold is served to one robot"
+    ):
+        make_ready(replicas.policy, rehearsal, manifest, lambda: next(clock))
+    replicas.policy.close()
+
+
+def manifest_of(scheduler: str = "micro_batch", weights: Any = None, **model: Any) -> Manifest:
+    content = {"model": {"path": "x", **model}, "scheduler": scheduler, "max_sessions": 4}
+    return parse_document({**content, **({} if weights is None else {"weights": weights})}, Manifest, "m")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"scheduler": "round_robin"}, "model.replicas: found .* with scheduler 'round_robin', expected one"),
+        ({"weights": {}}, "model.replicas: found .* with weights, expected one of the two"),
+        ({"device": "cpu"}, "replicas: found .* and device 'cpu', expected one of the two keys"),
+    ],
+)
+def test_replicas_fit_the_rest_of_the_manifest(changes: dict[str, Any], words: str):
+    with pytest.raises(DocumentError, match=words):
+        manifest_of(**{"backend": "hold", "replicas": ["cpu", "cpu"], **changes})
+
+
+def test_a_network_on_two_devices_answers_as_one_alone():
+    source = ModelSource(backend="chunk_network", path=str(SHIPPED_PLAIN_POLICY))
+    alone, both = load_policy(source), load_policy(source.model_copy(update={"replicas": ("cpu", "cpu")}))
+    assert (both.spec.fingerprint, both.spec.max_batch) == (alone.spec.fingerprint, 2 * alone.spec.max_batch)
+    rng = np.random.default_rng(0)
+    images = {name: rng.integers(0, 256, shape, np.uint8) for name, shape in alone.spec.image_shapes.items()}
+    observations = [PolicyObservation(rng.normal(size=6).astype(np.float32), images, "") for _ in range(4)]
+    answers = []
+    for policy in (alone, both):
+        sessions = [policy.make_processors() for _ in observations]
+        prepared = [session.pre(one) for session, one in zip(sessions, observations, strict=True)]
+        chunks = policy.predict(prepared)
+        answers.append([session.post(chunk) for session, chunk in zip(sessions, chunks, strict=True)])
+        policy.close()
+    np.testing.assert_allclose(*answers, atol=1e-5)
