@@ -64,7 +64,7 @@ test-nodes: setup $(CHROMIUM) try-peers  ## run only the tests that start ROS no
 	@$(RUN) python -m pytest -n $(JOBS) --dist worksteal test/nodes test/faults $(ARGS)
 
 test-fast: setup  ## run the tests that start no processes and are quick
-	@$(RUN) python -m pytest -n $(JOBS) --dist worksteal -m "not nodes and not slow" $(ARGS)
+	@$(RUN) python -m pytest -n $(JOBS) --dist worksteal --fast $(ARGS)
 
 test-distribution: setup  ## run the tests of what may differ by ROS distribution (DISTRO=kilted)
 	@$(RUN) python -m pytest -n $(JOBS) --dist worksteal -m distribution test/nodes test/faults $(ARGS)

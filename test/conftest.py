@@ -68,6 +68,17 @@ SLOW_FILES = {
 }
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    text = "leave out what is marked nodes or slow, whose files then are not even imported"
+    parser.addoption("--fast", action="store_true", help=text)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Return whether a path is left out without a look at it; None: as pytest says."""
+    is_left_out = collection_path.name in PROCESS_FOLDERS or collection_path.stem in SLOW_FILES
+    return True if config.getoption("fast") and is_left_out else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests by where they are: `-m "not nodes"` runs those that start no nodes."""
     here = Path(__file__).parent
