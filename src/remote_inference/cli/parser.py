@@ -28,6 +28,12 @@ class Verb:
 
 VERBS = (
     Verb("demo", "watch the simulated arm pick cubes, driven by a policy server", "demo", has_nodes=True),
+    Verb(
+        "serve",
+        f"serve the policy of a folder or file: write its manifest, try it, run a server, {MIDDLEWARE}",
+        "serve",
+        has_nodes=True,
+    ),
     Verb("robot", f"run one robot's node, as robot.launch.py does, {MIDDLEWARE}", "robot", has_nodes=True),
     Verb("server", f"run a policy server, as server.launch.py does, {MIDDLEWARE}", "server", has_nodes=True),
     Verb("status", "show what a robot does, and why", "status", has_nodes=True),

@@ -19,10 +19,13 @@ class Family:
 
     noise_shape: of the noise `[rows, columns]` that the policy takes, by its configuration; None: none.
     has_time_axis: whether an observation is `[batch, steps, ...]`, also with a single step.
+    language_files: of the model on a hub that a checkpoint names: its tokenizer's, for some kinds its whole
+    configuration, as `hf download --include` takes them; empty: the policy reads no task.
     """
 
     noise_shape: Callable[[Any], tuple[int, int]] | None = None
     has_time_axis: bool = False
+    language_files: tuple[str, ...] = ()
 
 
 def _padded_chunk(config: Any) -> tuple[int, int]:
@@ -33,13 +36,16 @@ def _horizon(config: Any) -> tuple[int, int]:
     return config.horizon, config.action_feature.shape[0]
 
 
+_TOKENIZER = ("tokenizer*", "special_tokens_map.json")
+_CONFIGURATION = ("*.json", "*.txt")
+
 FAMILIES: Mapping[str, Family] = {
     "act": Family(),
     "diffusion": Family(noise_shape=_horizon, has_time_axis=True),
-    "pi0": Family(noise_shape=_padded_chunk),
-    "pi05": Family(noise_shape=_padded_chunk),
-    "smolvla": Family(noise_shape=_padded_chunk),
-    "xvla": Family(),
+    "pi0": Family(noise_shape=_padded_chunk, language_files=_TOKENIZER),
+    "pi05": Family(noise_shape=_padded_chunk, language_files=_TOKENIZER),
+    "smolvla": Family(noise_shape=_padded_chunk, language_files=_CONFIGURATION),
+    "xvla": Family(language_files=_CONFIGURATION),
 }
 
 # They answer with single actions, from a queue or a plan of their own.
