@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import argparse
 import re
-import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
 from builders import make_offer, make_spec, make_terms
+from fence_checkers import launch_arguments
+from fences import SHELL, find_fences
 from linters import ROOT
 
 from remote_inference import cli
@@ -58,8 +59,8 @@ def code_spans(page: str) -> list[str]:
 
 def blocks(page: Path) -> list[list[str]]:
     """Return a page's blocks of commands, each line whole and without its comment."""
-    found = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE)
-    whole = [re.sub(r"\s*\\\n\s*", " ", block) for kind, block in found if not kind]
+    found = [fence.text for fence in find_fences(page, page.read_text()) if fence.language in SHELL]
+    whole = [re.sub(r"\s*\\\n\s*", " ", block) for block in found]
     return [[re.sub(r"\s+# .*", "", line).strip() for line in block.splitlines()] for block in whole]
 
 
@@ -208,14 +209,6 @@ def test_every_reason_of_the_health_port_is_explained() -> None:
 # -- commands ------------------------------------------------------------------------------------------------
 
 
-def launch_arguments(name: str) -> set[str]:
-    file = (ROOT / "launch" / name).read_text()
-    shared = re.split(r"^def ", (SOURCE / "deployment" / "launch_actions.py").read_text(), flags=re.MULTILINE)
-    included = set(re.findall(r"\*(\w+)\(\)", file))
-    sources = [file, *(function for function in shared if function.partition("(")[0] in included)]
-    return {a for source in sources for a in re.findall(r'DeclareLaunchArgument\(\s*"(\w+)"', source)}
-
-
 def of(pattern: str) -> list[tuple[str, ...]]:
     found = [match.groups() for _, line in ALL_COMMANDS for match in re.finditer(pattern, line)]
     assert found
@@ -248,13 +241,6 @@ def test_verbs_of_the_command_line_are_the_package_s() -> None:
     assert used <= verbs.keys()
 
 
-@pytest.mark.parametrize(
-    "line", sorted({line for _, line in BLOCK_LINES if line.startswith("remote-inference ")})
-)
-def test_a_line_of_the_command_line_is_accepted(line: str) -> None:
-    cli.make_parser().parse_args(shlex.split(line)[1:])
-
-
 def options(parser: argparse.ArgumentParser) -> set[str]:
     """Return every option of a parser and of its verbs."""
     found = set(parser._option_string_actions)
@@ -284,7 +270,7 @@ def test_scripts_that_are_run_exist() -> None:
         assert (ROOT / script).is_file()
 
 
-SPEAKS = re.compile(r"^(remote-inference (robot|server) |ros2 (service|topic|node|param|lifecycle) )")
+SPEAKS = re.compile(r"^(remote-inference (robot|serve|server) |ros2 (service|topic|node|param|lifecycle) )")
 # Those that have no common set-up.
 WITHOUT_PREAMBLE = [
     page for page in PAGES if page.stem in {"fleet_keys", "install", "record_and_explain", "zenoh"}
