@@ -13,7 +13,7 @@ import torch
 
 from remote_inference.core.document import DocumentError
 from remote_inference.core.policy import PolicyObservation
-from remote_inference.policies.box_resize import letterbox_resize
+from remote_inference.policies.box_resize import box_resize, crop_resize, letterbox_resize
 from remote_inference.policies.chunk_config import ChunkPolicyConfig, RegressionConfig
 from remote_inference.policies.torch_chunk import CONFIG_FILE, TorchChunkPolicy, save_policy
 
@@ -70,6 +70,34 @@ def test_letterboxing_fits_every_shape(shape: tuple[int, int]) -> None:
         assert (boxed == 9).all()
 
 
+def test_cropped_images_are_the_middle_at_the_proportions_of_the_training(tmp_path: Path) -> None:
+    """A square camera loses 6 rows above and below."""
+    policy = TorchChunkPolicy(write_policy(tmp_path, "crop"))
+    observation = observe(48, 48)
+    (cropped,) = policy.make_processors().pre(observation).images
+    np.testing.assert_array_equal(cropped, box_resize(observation.images[CAMERA][6:-6], 24, 32))
+
+
+@pytest.mark.parametrize("shape", [(72, 96), (1, 500), (500, 1), (71, 97), (480, 640)])
+def test_cropping_fits_every_shape_and_leaves_proportions_alone_that_fit(shape: tuple[int, int]) -> None:
+    image = np.random.default_rng(0).integers(0, 256, (*shape, 3), np.uint8)
+    cropped = crop_resize(image, 72, 96)
+    assert cropped.shape == (3, 72, 96)
+    if shape[0] * 96 == shape[1] * 72:
+        np.testing.assert_array_equal(cropped, box_resize(image, 72, 96))
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((48, 100), 1), ((100, 48), 0)])
+def test_cropping_cuts_the_same_off_on_both_sides(shape: tuple[int, int], axis: int) -> None:
+    """What is off the middle by the same on both sides stays so."""
+    image = np.zeros((*shape, 3), np.uint8)
+    half = np.abs(np.arange(shape[axis]) - (shape[axis] - 1) / 2)
+    image[:] = half.astype(np.uint8)[:, None, None] if axis == 0 else half.astype(np.uint8)[None, :, None]
+    cropped = crop_resize(image, 24, 32)
+    np.testing.assert_array_equal(cropped, np.flip(cropped, axis + 1))
+    assert cropped.max() < image.max(), "the borders are cut off"
+
+
 def test_a_file_without_the_mode_stretches_as_before_it_existed(tmp_path: Path) -> None:
     file = write_policy(tmp_path, "stretch") / CONFIG_FILE
     assert "image_resize" not in file.read_text()
@@ -78,10 +106,11 @@ def test_a_file_without_the_mode_stretches_as_before_it_existed(tmp_path: Path) 
 
 def test_a_mode_that_nobody_knows_is_named(tmp_path: Path) -> None:
     file = write_policy(tmp_path, "letterbox") / CONFIG_FILE
-    file.write_text(file.read_text().replace("letterbox", "crop"))
+    file.write_text(file.read_text().replace("letterbox", "squash"))
     with pytest.raises(DocumentError) as refusal:
         TorchChunkPolicy(tmp_path)
-    assert str(refusal.value) == f"{file}: image_resize: found 'crop', expected 'stretch' or 'letterbox'"
+    expected = "expected 'stretch', 'letterbox' or 'crop'"
+    assert str(refusal.value) == f"{file}: image_resize: found 'squash', {expected}"
 
 
 def test_an_exported_policy_letterboxes_as_its_source_does(tmp_path: Path) -> None:

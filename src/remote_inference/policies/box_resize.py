@@ -47,6 +47,18 @@ def letterbox_resize(image: NDArray[np.uint8], height: int, width: int) -> NDArr
     return boxed
 
 
+def crop_resize(image: NDArray[np.uint8], height: int, width: int) -> NDArray[np.uint8]:
+    """Return RGB `[h, w, 3]` as `[3, height, width]`: the largest middle part of these proportions."""
+    image_height, image_width, _ = image.shape
+    scale = min(image_height / height, image_width / width)
+    inner_height, inner_width = (
+        max(1, min(side, round(scale * size)))
+        for side, size in ((image_height, height), (image_width, width))
+    )
+    top, left = (image_height - inner_height) // 2, (image_width - inner_width) // 2
+    return box_resize(image[top : top + inner_height, left : left + inner_width], height, width)
+
+
 @lru_cache(maxsize=64)
 def _area_weights(size_in: int, size_out: int) -> NDArray[np.float32]:
     """Return the weights `[size_out, size_in]` of input pixels in output pixels; every row sums to 1."""

@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remote_inference.core.policy import Float32Array, PolicyError, PolicyObservation
-from remote_inference.policies.box_resize import box_resize, letterbox_resize
+from remote_inference.policies.box_resize import box_resize, crop_resize, letterbox_resize
 from remote_inference.policies.model_input import ModelInput
 from remote_inference.policies.trained_policy import ImageResize, TrainedPolicy
 
 _RESIZES: Mapping[ImageResize, Callable[[NDArray[np.uint8], int, int], NDArray[np.uint8]]] = {
     "stretch": box_resize,
     "letterbox": letterbox_resize,
+    "crop": crop_resize,
 }
 
 

@@ -14,7 +14,7 @@ from remote_inference.core.document import Document
 Positive = Annotated[int, Field(ge=1)]
 Names = Annotated[tuple[str, ...], Field(min_length=1)]
 ImageShape = tuple[Positive, Positive, Literal[3]]  # height, width, channels
-ImageResize = Literal["stretch", "letterbox"]
+ImageResize = Literal["stretch", "letterbox", "crop"]
 Unit = Annotated[str, Field(min_length=1)]
 UNITS = Field(
     description="unit of a state entry or action, by name, as a contract's `scale` or limits call it: "
@@ -39,7 +39,8 @@ class TrainedPolicy(Document):
         ImageResize,
         Field(
             description="how the training brought images to their size; letterbox: the image keeps its "
-            "proportions, in the middle of black"
+            "proportions, in the middle of black; crop: what sticks out of the trained proportions is cut "
+            "off on both sides"
         ),
     ] = "stretch"
     chunk_size: Annotated[Positive, Field(description="rows of a chunk")]
