@@ -323,6 +323,16 @@ def test_run_refuses_a_policy_that_does_not_answer_and_names_its_authors_line(
     assert capsys.readouterr().err == f"remote-inference check: {manifest}: {words}\n"
 
 
+def test_run_warns_of_a_policy_that_reads_a_task_which_the_manifest_lacks(
+    author: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    reads = "self.spec = type(self.spec)(**{**vars(self.spec), 'reads_task': True})"
+    for changes, warned in (({}, True), ({"default_task": "wave"}, False)):
+        assert cli.main(["check", "--run", str(author(load=reads, **changes))]) == 0
+        said = " ".join(capsys.readouterr().out.split())
+        assert ("warning: default_task: found none, but policy mine reads the task" in said) == warned
+
+
 def test_run_finds_that_a_policy_remembers_and_what_its_manifest_promises(
     author: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:

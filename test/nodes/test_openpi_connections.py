@@ -10,6 +10,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +159,14 @@ def test_an_observation_is_answered_with_a_chunk_and_its_times(start: Callable[.
     assert "openpi client 127.0.0.1:" in server.records[0].client
     client.close()
     server.wait_until_free()
+
+
+def test_a_policy_that_reads_the_task_is_served_to_clients_that_name_it_with_each_request(
+    start: Callable[..., LocalServer],
+):
+    server = start()
+    server.policy.spec = replace(server.policy.spec, reads_task=True)
+    assert infer(server.connect())["actions"].shape == (20, 2)
 
 
 def test_the_manifest_says_what_a_client_is_told(start: Callable[..., LocalServer]):

@@ -16,6 +16,7 @@ from remote_inference.core.policy import PolicyError
 from remote_inference.core.server.manifest import ModelSource
 from remote_inference.policies import load_policy
 from remote_inference.policies.lerobot.checkpoint import read_checkpoint
+from remote_inference.policies.lerobot.families import FAMILIES
 from remote_inference.policies.lerobot.options import LeRobotOptions, find_names, find_units
 
 PRE, POST = "policy_preprocessor.json", "policy_postprocessor.json"
@@ -122,6 +123,11 @@ def test_a_kind_that_is_not_served_is_refused_with_those_that_are(folder: Path, 
         PolicyError, match=r"config\.json: type: found .*, expected one of act, diffusion, pi0"
     ):
         load(folder)
+
+
+def test_the_kinds_with_a_language_model_read_the_task() -> None:
+    reading = {kind for kind, family in FAMILIES.items() if family.reads_task}
+    assert reading == {"pi0", "pi05", "smolvla", "xvla"}
 
 
 def test_an_adapter_alone_is_refused(folder: Path) -> None:

@@ -19,7 +19,7 @@ SPEC = make_spec(image_shapes={"rgb": (48, 64, 3), "depth": (32, 24, 1)})
 
 
 def make_manifest(**changes: Any) -> Manifest:
-    return Manifest(model=ModelSource(backend="hold", path="x"), default_task="wave", **changes)
+    return Manifest(model=ModelSource(backend="hold", path="x"), **{"default_task": "wave", **changes})
 
 
 def task_for(robots_task: str, **changes: Any) -> str:
@@ -38,6 +38,32 @@ def test_a_pinned_task_is_compared_without_the_template():
     assert task_for("wave", task_template="In: {task}", pin_task=True) == "In: wave"
     with pytest.raises(WireError, match="task: found 'point', expected 'wave', which is pinned"):
         task_for("point", task_template="In: {task}", pin_task=True)
+
+
+def test_a_request_without_a_task_is_refused_by_a_policy_that_reads_it():
+    spec = replace(SPEC, reads_task=True)
+    data, offer = sample_request(spec, "")
+    for manifest, refused in (
+        (make_manifest(), False),
+        (make_manifest(default_task="", task_template="In: {task}"), True),
+    ):
+        decoder = RequestDecoder(manifest, spec)
+        _, message = decoder.request(data)
+        if refused:
+            with pytest.raises(WireError, match="task: policy waver reads the task: found none, expected"):
+                decoder.observation(message, offer)
+        else:
+            assert decoder.observation(message, offer).task == "wave"
+
+
+def test_samples_name_a_task_to_a_policy_that_reads_it():
+    manifest = make_manifest(default_task="", warmup_image_sizes=((96, 128),))
+    for reads_task in (True, False):
+        spec = replace(SPEC, reads_task=reads_task)
+        decoder = RequestDecoder(manifest, spec)
+        for data, offer in sample_requests(spec, manifest):
+            _, message = decoder.request(data)
+            assert bool(decoder.observation(message, offer).task) == bool(offer.task) == reads_task
 
 
 def test_samples_have_the_training_s_size_and_then_those_of_the_robots():

@@ -16,7 +16,7 @@ from remote_inference.core.exchange import (
     find_schema_problem,
 )
 from remote_inference.core.limits import DEFAULT_LIMITS, MAX_OBSERVATION_STEPS, RequestLimits
-from remote_inference.core.policy import PolicySpec, ServingMode
+from remote_inference.core.policy import PolicySpec, ServingMode, find_task_problem
 
 # Rejections that violate the robot's contract; after any other, the next server may accept.
 CAMERAS_REJECTION = "cameras"
@@ -208,9 +208,9 @@ def _check_weights(offer: SessionOffer, _spec: PolicySpec, terms: ServerTerms) -
     )
 
 
-def _check_task(offer: SessionOffer, _spec: PolicySpec, terms: ServerTerms) -> str:
+def _check_task(offer: SessionOffer, spec: PolicySpec, terms: ServerTerms) -> str:
     if not terms.pin_task or offer.task in {"", terms.default_task}:  # empty: the server's task
-        return ""
+        return "" if offer.tasks_in_requests else find_task_problem(spec, offer.task or terms.default_task)
     return f"task is {offer.task!r} on the robot, pinned to {terms.default_task!r} on the server"
 
 

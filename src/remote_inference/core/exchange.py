@@ -123,6 +123,7 @@ class SessionOffer:
     action_units: Sequence[str] = ()  # of each action as it is taken; empty: not said
     kind: SessionKind = SessionKind.ROBOT
     accepts_weight_updates: bool = True  # the policy may change while the session is open
+    tasks_in_requests: bool = False  # each request names its task, and `task` says nothing
 
 
 @dataclass(frozen=True)

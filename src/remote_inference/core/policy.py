@@ -56,8 +56,9 @@ class PolicySpec:
     ticks that one observation shows: the present one and those before it, a row of a chunk apart. `units`
     are those of state entries and actions by name, such as `degrees`, as far as they are known: a robot that
     says another unit is refused. `samples`: whether chunks depend on the observation's seed; observations of
-    a policy that says no have none, which spares the server a look at every byte of an image. Raises
-    PolicyError when a number is out of bounds, or for units of others.
+    a policy that says no have none, which spares the server a look at every byte of an image. `reads_task`:
+    whether a chunk depends on the task; requests without any are refused then. Raises PolicyError when a
+    number is out of bounds, or for units of others.
     """
 
     name: str
@@ -74,6 +75,7 @@ class PolicySpec:
     max_batch: int = 1
     samples: bool = True
     units: Mapping[str, str] = field(default_factory=dict)
+    reads_task: bool = False
 
     def __post_init__(self) -> None:
         if not 0.0 < self.trained_fps < math.inf:
@@ -100,6 +102,11 @@ class PolicySpec:
     def action_dim(self) -> int:
         return len(self.action_names)
 
+    @property
+    def sample_task(self) -> str:
+        """Task of the server's own requests when its manifest names none."""
+        return "wave" if self.reads_task else ""
+
 
 def predict_all(policy: Policy, batch: Sequence[Any]) -> Sequence[Float32Array]:
     """Return `policy.predict(batch)`. Raises PolicyError for a wrong number of chunks."""
@@ -121,6 +128,16 @@ def find_chunk_problem(spec: PolicySpec, chunk_model: Float32Array, chunk_robot:
         if not np.isfinite(travelling).all():
             return f"chunk_{space}: found non-finite values, expected finite float32 values"
     return ""
+
+
+def find_task_problem(spec: PolicySpec, task: str) -> str:
+    """Return what is wrong with a task, an empty string if nothing is. task: the robot's, or the server's."""
+    if not spec.reads_task or task.strip():
+        return ""
+    return (
+        f"policy {spec.name} reads the task: found none, expected `task` in the robot's contract or in its "
+        "reset, or `default_task` in the server's manifest"
+    )
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from remote_inference.core.policy import (
     Processors,
     ServingMode,
     find_chunk_problem,
+    find_task_problem,
     predict_all,
 )
 from remote_inference.core.server.manifest import Manifest, load_manifest
@@ -110,6 +111,8 @@ class ManifestPolicy:
 
     def _answer(self, processors: Processors, observation: PolicyObservation) -> PolicyAnswer:
         begin_s = time.monotonic()
+        if problem := find_task_problem(self._policy.spec, observation.task or self._manifest.default_task):
+            raise PolicyError(f"{self._name}: {problem}")
         asked = replace(observation, task=self._manifest.instruct(observation.task))
         (chunk_model,) = predict_all(self._policy, [processors.pre(asked)])
         chunk_robot = processors.post(chunk_model)

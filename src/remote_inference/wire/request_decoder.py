@@ -16,7 +16,7 @@ from rclpy.serialization import serialize_message
 from sensor_msgs.msg import CompressedImage
 
 from remote_inference.core.exchange import ImageFeature, Request, SessionOffer
-from remote_inference.core.policy import PolicyError, PolicyObservation, PolicySpec
+from remote_inference.core.policy import PolicyError, PolicyObservation, PolicySpec, find_task_problem
 from remote_inference.core.seeds import make_seed
 from remote_inference.core.server.manifest import Manifest
 from remote_inference.msg import Observation
@@ -43,6 +43,7 @@ class RequestDecoder:
 
     def __init__(self, manifest: Manifest, spec: PolicySpec) -> None:
         """spec: of the policy; images of cameras that it does not use are not decoded."""
+        self._spec = spec
         self._cameras = spec.image_shapes
         self._observation_steps = spec.observation_steps
         self._samples = spec.samples
@@ -57,10 +58,12 @@ class RequestDecoder:
         observation = observation_from_message(
             message, offer, self._cameras, self._observation_steps, self._manifest.limits
         )
-        pinned = self._manifest.default_task
+        default = self._manifest.default_task
         # The task may have changed since admission.
-        if self._manifest.pin_task and observation.task not in {"", pinned}:
-            raise WireError(f"task: found {observation.task!r}, expected {pinned!r}, which is pinned")
+        if self._manifest.pin_task and observation.task not in {"", default}:
+            raise WireError(f"task: found {observation.task!r}, expected {default!r}, which is pinned")
+        if problem := find_task_problem(self._spec, observation.task or default):
+            raise WireError(f"task: {problem}")
         task = self._manifest.instruct(observation.task)
         seed = make_seed(_content(message, task)) if self._samples else 0
         return replace(observation, task=task, seed=seed)
@@ -91,10 +94,11 @@ def sample_requests(spec: PolicySpec, manifest: Manifest) -> Iterator[tuple[byte
         raise PolicyError(
             f"warmup_image_sizes: found {sizes}, expected none: policy {spec.name} has no images"
         )
-    yield sample_request(spec, manifest.default_task)
+    task = manifest.default_task or spec.sample_task
+    yield sample_request(spec, task)
     for size in manifest.warmup_image_sizes:
         shapes = {name: (*size, shape[2]) for name, shape in spec.image_shapes.items()}
-        yield sample_request(replace(spec, image_shapes=shapes), manifest.default_task)
+        yield sample_request(replace(spec, image_shapes=shapes), task)
 
 
 def sample_request(spec: PolicySpec, task: str) -> tuple[bytes, SessionOffer]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from builders import CAMERA, ShiftProcessors, make_offer, make_spec, make_terms
 
-from remote_inference.core.admission import FatalMismatch, check_reply, judge
+from remote_inference.core.admission import FATAL_REJECTIONS, FatalMismatch, check_reply, judge
 from remote_inference.core.exchange import ImageFeature, SessionReply
 from remote_inference.core.limits import MAX_OBSERVATION_STEPS, RequestLimits
 from remote_inference.core.policy import Continuation, ServingMode
@@ -186,6 +186,24 @@ def test_another_task_is_welcome_unless_the_task_is_pinned():
     assert judge(make_offer(task="clap"), make_spec(), make_terms()).accepted
     assert judge(make_offer(), make_spec(), make_terms(pin_task=True)).accepted
     assert judge(make_offer(task=""), make_spec(), make_terms(pin_task=True)).accepted
+
+
+def test_a_policy_that_reads_the_task_refuses_a_robot_without_any():
+    """It would be asked with an empty prompt. A robot whose task comes with a reset asks again with it."""
+    spec, without = make_spec(reads_task=True), make_terms(default_task="")
+    for task in ("", "  "):
+        verdict = judge(make_offer(task=task), spec, without)
+        assert (verdict.rejection, verdict.reason) == (
+            "task",
+            "policy waver reads the task: found none, expected `task` in the robot's contract or in its "
+            "reset, or `default_task` in the server's manifest",
+        )
+    assert "task" not in FATAL_REJECTIONS
+    assert judge(make_offer(task="clap"), spec, without).accepted
+    assert judge(make_offer(task=""), spec, make_terms()).accepted
+    assert judge(make_offer(task=""), spec, make_terms(pin_task=True)).accepted
+    assert judge(make_offer(task=""), make_spec(), without).accepted
+    assert judge(make_offer(task="", tasks_in_requests=True), spec, without).accepted
 
 
 @pytest.mark.parametrize(("active", "accepted"), [(0, True), (3, True), (4, False), (5, False)])

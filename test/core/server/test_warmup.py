@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -197,6 +198,23 @@ def test_promises_that_the_policy_cannot_keep_are_named(manifest: dict, spec: di
     found = find_false_promises(make_manifest(**manifest), make_spec(**spec), robots=40)
     assert len(found) == len(words)
     assert all(word in line for word, line in zip(words, found, strict=True))
+
+
+@pytest.mark.parametrize(("default_task", "reads_task"), [("", True), ("", False), ("wave", True)])
+def test_a_manifest_without_a_task_for_a_policy_that_reads_it_is_a_warning(
+    default_task: str, reads_task: bool
+):
+    policy = SteadyPolicy()
+    policy.spec = replace(policy.spec, reads_task=reads_task)
+    ready = make_ready(policy, rehearse(policy), make_manifest(default_task=default_task), frozen_clock)
+    assert list(ready.warnings) == (
+        [
+            "default_task: found none, but policy waver reads the task; expected it unless every robot "
+            "names a task: those without are refused"
+        ]
+        if reads_task and not default_task
+        else []
+    )
 
 
 def test_other_requests_are_warmed_up_before_the_policy_is_ready():

@@ -93,7 +93,7 @@ def choose_serving_mode(
 
 def require_batches_to_agree(policy: Policy, batch_size: int, manifest: Manifest) -> None:
     """Serve different requests one by one and in one call. Raises PolicyError when the answers differ."""
-    task = manifest.instruct("")
+    task = manifest.instruct(manifest.default_task or policy.spec.sample_task)
     processors = [policy.make_processors() for _ in range(batch_size)]
     inputs = [
         processors[who].pre(_observe(policy.spec, task, state, brightness=who % 256))

@@ -19,6 +19,7 @@ from remote_inference.core.policy import (
     PolicySpec,
     Processors,
     ServingMode,
+    find_task_problem,
     predict_all,
 )
 from remote_inference.core.server.batching import batches, largest_batch, require_batchable
@@ -93,7 +94,7 @@ def make_ready(
         warm_up(policy, other, manifest.warmup_inferences, clock_ns)
     request_s = warm_up(policy, rehearsal, manifest.warmup_inferences, clock_ns)
     require_batchable(manifest, policy.spec)
-    probe = find_serving_mode(policy, manifest.instruct(""))
+    probe = find_serving_mode(policy, manifest.instruct(manifest.default_task or policy.spec.sample_task))
     mode, warnings = choose_serving_mode(manifest, policy.spec, probe)
     if mode is ServingMode.EXCLUSIVE and (replicas := manifest.model.replicas):
         reason = "; ".join(warnings) or "serving_mode is exclusive"
@@ -102,6 +103,10 @@ def make_ready(
     if (batch := largest_batch(manifest, policy.spec)) > 1:
         request_s = warm_up(policy, rehearsal, manifest.warmup_inferences, clock_ns, batch)
         require_batches_to_agree(policy, batch, manifest)
+    if find_task_problem(policy.spec, manifest.default_task):
+        expected = "expected it unless every robot names a task: those without are refused"
+        reads = f"policy {policy.spec.name} reads the task"
+        warnings = (*warnings, f"default_task: found none, but {reads}; {expected}")
     return Readiness(request_s, warnings)
 
 

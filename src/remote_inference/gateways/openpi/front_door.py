@@ -158,6 +158,7 @@ class FrontDoor:
             robot_type="openpi",
             robot_namespace=name,
             client=f"openpi client {peer[0]}:{peer[1]}" if peer else "openpi client",
+            tasks_in_requests=True,
         )
 
 

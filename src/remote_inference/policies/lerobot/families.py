@@ -27,6 +27,11 @@ class Family:
     has_time_axis: bool = False
     language_files: tuple[str, ...] = ()
 
+    @property
+    def reads_task(self) -> bool:
+        """Whether a chunk depends on the task's words."""
+        return bool(self.language_files)
+
 
 def _padded_chunk(config: Any) -> tuple[int, int]:
     return config.chunk_size, config.max_action_dim

@@ -59,6 +59,7 @@ def load_checkpoint(checkpoint: Checkpoint, source: ModelSource, options: LeRobo
             observation_steps=features.steps or 1,
             continuation=Continuation.GUIDANCE if continues else Continuation.NONE,
             units=find_units(options, checkpoint.folder, names),
+            reads_task=checkpoint.family.reads_task,
         )
         return LeRobotPolicy(network, spec, pairs, noise_shape(config) if noise_shape else None)
     except BaseException:

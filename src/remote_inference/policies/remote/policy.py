@@ -86,6 +86,7 @@ class RemotePolicy:
             trained_fps=options.trained_fps,
             samples=False,  # the other server draws
             units=options.units,
+            reads_task=True,
         )
 
     def make_processors(self) -> RemoteProcessors:
