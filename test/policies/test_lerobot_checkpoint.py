@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import sys
 from pathlib import Path
 from typing import Any
@@ -138,8 +139,33 @@ def test_an_adapter_alone_is_refused(folder: Path) -> None:
 
 def test_weights_that_are_not_safetensors_are_not_read(folder: Path) -> None:
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-    with pytest.raises(PolicyError, match=r"model\.safetensors: missing.*found pytorch_model\.bin"):
+    with pytest.raises(PolicyError, match=r"model\.safetensors: missing.*found pytorch_model\.bin, stat"):
         load(folder)
+    (folder / "pytorch_model.bin").write_bytes(pickle.dumps({}))
+    (folder / "shard.safetensors").write_bytes(bytes([2, *bytes(7)]) + b"{}")
+    others = r"pytorch_model\.bin \(a pickle: .*\), shard\.safetensors \(a safetensors file\)"
+    with pytest.raises(PolicyError, match=f"found {others}"):
+        load(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("model.safetensors", "a safetensors file"),
+        ("statistics.safetensors", "a safetensors file"),
+        ("config.json", "a JSON file"),
+        (PRE, "a JSON file"),
+    ],
+)
+def test_a_file_that_was_not_fetched_is_named_with_the_remedy(folder: Path, name: str, expected: str) -> None:
+    """LeRobot is not asked: it would say that a header is too large."""
+    (folder / name).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0123\nsize 98765\n")
+    with pytest.raises(PolicyError) as caught:
+        load(folder)
+    assert str(caught.value) == (
+        f"{folder / name}: found a Git LFS pointer in the place of the file, expected {expected}; "
+        "run `git lfs pull` where it was cloned"
+    )
 
 
 def test_a_file_that_is_no_json_is_named_with_the_place(folder: Path) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import os
-import re
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,11 @@ from onnx_models import CAMERA, DESCRIPTION, make_model, move_weights_out, save_
 
 from remote_inference.core.document import DocumentError
 from remote_inference.core.policy import PolicyError
+from remote_inference.policies.file_content import Content
 from remote_inference.policies.onnx_file import read_onnx
 
 Edit = Callable[[onnx.ModelProto], Any]
+LFS_POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0123\nsize 98765\n"
 
 
 def refusal(path: Path) -> str:
@@ -43,21 +45,27 @@ def test_a_file_that_fits_is_read_with_its_description(tmp_path: Path):
     assert file.inputs == {"state": "float32", CAMERA: "uint8", "noise": "float32"}
 
 
+@pytest.mark.parametrize("suffix", [".pt2", ".pt", ".bin", ".onnx"])
 @pytest.mark.parametrize(
-    ("suffix", "reason"),
+    ("content", "found"),
     [
-        (".pt2", r"torch\.export's format: loading one can execute code \(pickled parts, .* sympify\)"),
-        (".pt", "a pickle: loading one can execute code"),
-        (".pth", "a pickle"),
-        (".pkl", "a pickle"),
-        (".bin", "a pickle"),
-        (".safetensors", r"the suffix '\.safetensors'"),
+        (b"PK\x03\x04", Content.ZIP.value),
+        (pickle.dumps({}), "a pickle: loading one can execute code"),
+        (bytes([2, *bytes(7)]) + b"{}", "a safetensors file"),
     ],
 )
-def test_formats_that_can_execute_code_are_refused_with_the_reason(tmp_path: Path, suffix: str, reason: str):
+def test_other_formats_are_named_by_their_content_and_not_by_their_suffix(
+    tmp_path: Path, suffix: str, content: bytes, found: str
+):
     path = tmp_path / f"model{suffix}"
+    path.write_bytes(content)
+    assert refusal(path) == f"found {found}, expected an ONNX file"
+
+
+def test_a_model_of_another_suffix_is_refused_and_not_called_a_pickle(tmp_path: Path):
+    path = tmp_path / "model.bin"
     path.write_bytes(make_model().SerializeToString())
-    assert re.fullmatch(rf"found {reason}.*; expected an ONNX file, \*\.onnx", refusal(path))
+    assert refusal(path) == "found the suffix '.bin', expected an ONNX file, *.onnx"
 
 
 def test_a_missing_file_is_named(tmp_path: Path):
@@ -66,12 +74,20 @@ def test_a_missing_file_is_named(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    "damage", [lambda data: data[:-7], lambda data: b"\x80\x02}q\x00.", lambda data: b""]
+    ("damage", "problem"),
+    [
+        (lambda data: data[:-7], "an ONNX file that is damaged or cut off, expected it whole: "),
+        (lambda _: b"Entry not found", "the text 'Entry not found', expected an ONNX file: "),
+        (lambda _: b"\x80\x02}q\x00.", "a pickle: loading one can execute code, expected an ONNX file"),
+        (lambda _: b"", "an empty file, expected an ONNX file; copy or download it again"),
+        (lambda _: LFS_POINTER, "a Git LFS pointer in the place of the file, expected an ONNX file; run "),
+        (lambda _: b"<!DOCTYPE html><html>", "an answer of a web server (HTML or XML), expected an ONNX"),
+    ],
 )
-def test_damaged_bytes_are_refused(tmp_path: Path, damage: Callable[[bytes], bytes]):
+def test_damaged_bytes_are_refused(tmp_path: Path, damage: Callable[[bytes], bytes], problem: str):
     path = save_model(tmp_path)
     path.write_bytes(damage(path.read_bytes()))
-    assert re.match("is not an ONNX file: |graph: missing, ", refusal(path))
+    assert refusal(path).startswith(f"found {problem}")
 
 
 def drop_metadata(model: onnx.ModelProto) -> None:
@@ -264,6 +280,18 @@ def test_a_pipe_in_place_of_external_data_is_refused_without_waiting(tmp_path: P
     os.mkfifo(tmp_path / "weights.data")
     path, _ = save_with_external(tmp_path, "weights.data")
     assert refusal(path).endswith("where no file with data is")
+
+
+def test_a_pointer_in_the_place_of_external_data_is_named(tmp_path: Path):
+    path, _ = save_with_external(tmp_path, "weights.data")
+    data = tmp_path.resolve() / "weights.data"
+    data.write_bytes(LFS_POINTER)
+    with pytest.raises(PolicyError) as caught:
+        read_onnx(path)
+    assert str(caught.value) == (
+        f"{data}: found a Git LFS pointer in the place of the file, expected the tensors' data of an ONNX "
+        "file; run `git lfs pull` where it was cloned"
+    )
 
 
 def test_external_data_of_a_constant_is_refused(tmp_path: Path):

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import shutil
 from dataclasses import replace
 
@@ -232,12 +233,27 @@ def test_a_missing_file_is_named(folder, name):
         TorchChunkPolicy(folder)
 
 
-@pytest.mark.parametrize("length", [0, 7, 5000])
-def test_truncated_weights_are_refused(folder, length):
+@pytest.mark.parametrize(
+    ("length", "found"),
+    [
+        (0, "an empty file, expected a safetensors file; copy or download it again"),
+        (7, "bytes of another format, expected a safetensors file: "),
+        (5000, "a safetensors file that is damaged or cut off, expected it whole: "),
+    ],
+)
+def test_truncated_weights_are_refused(folder, length, found):
     path = folder / WEIGHTS_FILE
     path.write_bytes(path.read_bytes()[:length])
-    with pytest.raises(PolicyError, match=r"model\.safetensors: not a safetensors file"):
+    with pytest.raises(PolicyError, match=rf"model\.safetensors: found {found}"):
         TorchChunkPolicy(folder)
+
+
+def test_weights_that_are_a_pickle_are_named_as_one(folder):
+    path = folder / "model.bin"
+    path.write_bytes(pickle.dumps({"weights": 1}))
+    found = "a pickle: loading one can execute code, expected a safetensors file"
+    with pytest.raises(PolicyError, match=rf"model\.bin: found {found}"):
+        TorchChunkPolicy(path)
 
 
 def test_a_missing_tensor_is_named(folder):

@@ -79,9 +79,16 @@ def test_a_file_that_is_no_safetensors_file_is_named(
     kind: str, built: dict[str, Built], tmp_path: Path
 ) -> None:
     checkpoint = built[kind].copy(tmp_path)
-    (checkpoint.folder / "model.safetensors").write_bytes(b"\x80\x04 a pickle")
-    with pytest.raises(PolicyError, match=r"model\.safetensors: not a safetensors file: "):
-        checkpoint.load()
+    file = checkpoint.folder / "model.safetensors"
+    whole = file.read_bytes()
+    for content, found in (
+        (b"\x80\x04 a pickle", "a pickle: loading one can execute code, expected a safetensors file"),
+        (whole[:-5], "a safetensors file that is damaged or cut off, expected it whole: "),
+        (b"Entry not found", "the text 'Entry not found', expected a safetensors file: "),
+    ):
+        file.write_bytes(content)
+        with pytest.raises(PolicyError, match=rf"model\.safetensors: found {found}"):
+            checkpoint.load()
 
 
 def test_nothing_stays_in_memory_of_a_policy_that_is_refused(

@@ -20,6 +20,15 @@ from google.protobuf.message import DecodeError, Message
 
 from remote_inference.core.document import parse_document, parse_json
 from remote_inference.core.policy import PolicyError
+from remote_inference.policies.file_content import (
+    HEAD_BYTES,
+    PLACEHOLDERS,
+    Content,
+    explain_damage,
+    find_mismatch,
+    read_head,
+    recognise,
+)
 from remote_inference.policies.onnx_documents import (
     ACTIONS,
     DELAY,
@@ -34,11 +43,6 @@ from remote_inference.policies.onnx_documents import (
 
 MODEL_FILE = "model.onnx"
 
-# Formats that people take for a model. What loads them may run code that the file brings along.
-_REFUSED_FORMATS = {
-    ".pt2": "torch.export's format: loading one can execute code (pickled parts, expressions for sympify)",
-    **dict.fromkeys((".pt", ".pth", ".pkl", ".bin", ".ckpt"), "a pickle: loading one can execute code"),
-}
 _COMPILED_OPERATOR = "EPContext"  # holds an engine as machine code, or the path of one
 _TYPE_NAMES = {value.number: value.name.lower() for value in onnx.TensorProto.DataType.DESCRIPTOR.values}
 _TYPE_NAMES[onnx.TensorProto.FLOAT] = "float32"
@@ -69,10 +73,9 @@ def read_onnx(path: str | Path) -> OnnxFile:
     Raises PolicyError or DocumentError naming file and key, what was found and what was expected.
     """
     path = Path(path) / MODEL_FILE if Path(path).is_dir() else Path(path)
-    if path.suffix != ".onnx":
-        found = _REFUSED_FORMATS.get(path.suffix, f"the suffix {path.suffix!r}")
-        raise PolicyError(f"{path}: found {found}; expected an ONNX file, *.onnx")
     try:
+        head = read_head(path)
+        _check_format(path, head)
         content = path.read_bytes()
     except OSError as error:
         raise PolicyError(f"{path}: cannot be read: {error.strerror}") from error
@@ -83,10 +86,18 @@ def read_onnx(path: str | Path) -> OnnxFile:
         inputs, batch, max_delay_steps = _check_tensors(model.graph, description, path)
         external_paths = _find_external(model, path)
     except (DecodeError, UnicodeDecodeError) as error:
-        raise PolicyError(f"{path}: is not an ONNX file: {error}") from error
+        raise PolicyError(f"{path}: {explain_damage(head, Content.ONNX, error)}") from error
     external = {name: _map(file) for name, file in external_paths.items()}
     others = tuple(external_paths.values())
     return OnnxFile(path, description, content, inputs, batch, max_delay_steps, external, others)
+
+
+def _check_format(path: Path, head: bytes) -> None:
+    """Raise PolicyError for another format: what loads those may run code that the file brings along."""
+    if problem := find_mismatch(head, Content.ONNX):
+        raise PolicyError(f"{path}: {problem}")
+    if path.suffix != ".onnx":
+        raise PolicyError(f"{path}: found the suffix {path.suffix!r}, expected an ONNX file, *.onnx")
 
 
 def _require_text(model: onnx.ModelProto, path: Path) -> None:
@@ -258,6 +269,9 @@ def _find_inside(folder: Path, location: str, place: str) -> Path:
 def _map(path: Path) -> mmap.mmap:
     try:
         with path.open("rb") as file:
-            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except OSError as error:
         raise PolicyError(f"{path}: cannot be read: {error.strerror}") from error
+    if recognise(head := data[:HEAD_BYTES]) in PLACEHOLDERS:
+        raise PolicyError(f"{path}: {find_mismatch(head, Content.ONNX_DATA)}")
+    return data

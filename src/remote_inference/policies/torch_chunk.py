@@ -34,6 +34,7 @@ from remote_inference.core.policy import (
 from remote_inference.core.server.manifest import ModelSource
 from remote_inference.policies.chunk_config import ChunkPolicyConfig
 from remote_inference.policies.chunk_network import ObservationNetwork
+from remote_inference.policies.file_content import Content, explain_damage
 from remote_inference.policies.model_input import ModelInput
 from remote_inference.policies.processors import ChunkProcessors
 
@@ -203,7 +204,7 @@ def _load_weights(network: ObservationNetwork, weights: bytes, path: Path, archi
     try:
         found = load_tensors(weights)
     except (SafetensorError, ValueError) as error:
-        raise PolicyError(f"{path}: not a safetensors file: {error}") from error
+        raise PolicyError(f"{path}: {explain_damage(weights, Content.SAFETENSORS, error)}") from error
     expected = network.state_dict()
     for key, tensor in expected.items():
         if key not in found:

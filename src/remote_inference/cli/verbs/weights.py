@@ -133,12 +133,16 @@ def _read(path: Path) -> Mapping[str, Any]:
     from safetensors import SafetensorError  # noqa: PLC0415
     from safetensors.torch import load  # noqa: PLC0415
 
+    from remote_inference.policies.file_content import Content, explain_damage  # noqa: PLC0415
+
     try:
-        return load(path.read_bytes())
+        content = path.read_bytes()
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}") from error
+    try:
+        return load(content)
     except (SafetensorError, ValueError) as error:
-        raise UserError(f"{path}: not a safetensors file: {error}") from error
+        raise UserError(f"{path}: {explain_damage(content, Content.SAFETENSORS, error)}") from error
 
 
 def _rollback(arguments: argparse.Namespace) -> int:

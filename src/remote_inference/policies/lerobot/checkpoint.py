@@ -17,12 +17,14 @@ from typing import Any
 from remote_inference.core.document import parse_json
 from remote_inference.core.document_problems import show_value
 from remote_inference.core.policy import PolicyError
+from remote_inference.policies.file_content import Content, find_mismatch, read_head, recognise
 from remote_inference.policies.lerobot.families import FAMILIES, STEPS, WITHOUT_CHUNKS, Family
 
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
 PRE_FILE = "policy_preprocessor.json"
 POST_FILE = "policy_postprocessor.json"
+WEIGHTS_SUFFIXES = frozenset({".safetensors", ".bin", ".pt"})  # of files that people take for the weights
 STEP_KEYS = frozenset({"registry_name", "config", "state_file"})
 
 
@@ -79,15 +81,15 @@ def read_checkpoint(path: str) -> Checkpoint:
             "is fetched from a hub"
         )
     config_file = folder / CONFIG_FILE
-    config = parse_json(_read(config_file), str(config_file))
+    config = parse_json(_read(config_file, Content.JSON), str(config_file))
     kind = _find_kind(config, config_file)
     weights_file = folder / WEIGHTS_FILE
     if not weights_file.is_file():
-        others = sorted(
-            file.name for file in folder.iterdir() if file.suffix in {".safetensors", ".bin", ".pt"}
-        )
+        others = [_describe(file) for file in sorted(folder.iterdir()) if file.suffix in WEIGHTS_SUFFIXES]
         found = f"; found {', '.join(others)}" if others else ""
         raise PolicyError(f"{weights_file}: missing, expected the weights in one safetensors file{found}")
+    if problem := find_mismatch(_read_head(weights_file), Content.SAFETENSORS):
+        raise PolicyError(f"{weights_file}: {problem}")
     return Checkpoint(
         folder,
         kind,
@@ -116,14 +118,15 @@ def _find_kind(config: Any, file: Path) -> str:
 def _read_pipeline(file: Path) -> SavedPipeline:
     if not file.exists():
         raise MissingProcessorError(file)
-    content = parse_json(_read(file), str(file))
+    content = parse_json(_read(file, Content.JSON), str(file))
     steps = content.get("steps") if isinstance(content, dict) else None
     if not isinstance(steps, list):
         raise PolicyError(f"{file}: steps: found {show_value(steps)}, expected a list")
     for index, step in enumerate(steps):
         _check_step(f"{file}: steps.{index}", step)
     names = [step["state_file"] for step in steps if "state_file" in step]
-    return SavedPipeline(file, content, {name: _read(file.parent / name) for name in names})
+    tensors = {name: _read(file.parent / name, Content.SAFETENSORS) for name in names}
+    return SavedPipeline(file, content, tensors)
 
 
 def _check_step(place: str, step: Any) -> None:
@@ -153,8 +156,24 @@ def _check_step(place: str, step: Any) -> None:
         )
 
 
-def _read(file: Path) -> bytes:
+def _describe(file: Path) -> str:
+    """Return the name of a file with what it is."""
+    content = recognise(_read_head(file)) if file.is_file() else None
+    return f"{file.name} ({content.value})" if content else file.name
+
+
+def _read(file: Path, expected: Content) -> bytes:
     try:
-        return file.read_bytes()
+        content = file.read_bytes()
+    except OSError as error:
+        raise PolicyError(f"{file}: {error.strerror}") from error
+    if problem := find_mismatch(content, expected):
+        raise PolicyError(f"{file}: {problem}")
+    return content
+
+
+def _read_head(file: Path) -> bytes:
+    try:
+        return read_head(file)
     except OSError as error:
         raise PolicyError(f"{file}: {error.strerror}") from error

@@ -18,6 +18,7 @@ from remote_inference.core.document_problems import show_value
 from remote_inference.core.fingerprint import make_fingerprint
 from remote_inference.core.policy import Continuation, DeviceError, PolicyError, PolicySpec
 from remote_inference.core.server.manifest import ModelSource
+from remote_inference.policies.file_content import Content, explain_damage, read_head
 from remote_inference.policies.lerobot.checkpoint import CONFIG_FILE, Checkpoint
 from remote_inference.policies.lerobot.options import LeRobotOptions, Names, find_names, find_units
 from remote_inference.policies.lerobot.policy import LeRobotPolicy, free
@@ -193,7 +194,8 @@ def _load_network(checkpoint: Checkpoint, config: Any) -> Any:
         with safe_open(file, framework="pt"):
             pass
     except (SafetensorError, OSError) as error:
-        raise PolicyError(f"{file}: not a safetensors file: {error}") from error
+        problem = explain_damage(read_head(file), Content.SAFETENSORS, error)
+        raise PolicyError(f"{file}: {problem}") from error
     witness = _Witness(get_policy_class(checkpoint.kind))
     network: Any = None
     try:

@@ -31,6 +31,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 
 from remote_inference.core.policy import Float32Array, PastStep, PolicyError, PolicyObservation
+from remote_inference.policies.file_content import Content, explain_damage
 from remote_inference.policies.lerobot.checkpoint import Checkpoint, SavedPipeline
 from remote_inference.policies.lerobot.normalization import check_normalization
 from remote_inference.policies.processors import read_image, read_prefix, read_state
@@ -245,7 +246,8 @@ def _parse_tensors(content: bytes, saved: SavedPipeline, name: str) -> dict[str,
     try:
         return dict(load_tensors(content))
     except (SafetensorError, ValueError) as error:
-        raise PolicyError(f"{saved.file.with_name(name)}: not a safetensors file: {error}") from error
+        problem = explain_damage(content, Content.SAFETENSORS, error)
+        raise PolicyError(f"{saved.file.with_name(name)}: {problem}") from error
 
 
 def _relative_names(checkpoint: Checkpoint) -> dict[str, Any]:
