@@ -11,7 +11,7 @@ from remote_inference.core.server.backends import BACK_ENDS, BackEnd
 from remote_inference.core.server.manifest import ModelSource
 from remote_inference.policies.replicas import ReplicatedPolicy
 
-__all__ = ["PlacedPolicy", "load_on_first_device", "load_policy"]
+__all__ = ["PlacedPolicy", "import_back_end", "load_on_first_device", "load_policy"]
 
 METHODS = ("make_processors", "predict", "reset", "close")
 """What every policy has besides its `spec`."""
@@ -37,7 +37,7 @@ def load_policy(model: ModelSource) -> Policy:
 
 def load_on_first_device(model: ModelSource) -> PlacedPolicy:
     """Load as `load_policy` does; say also on which device. Raises what `load_policy` raises."""
-    back_end = _import_back_end(model.backend)
+    back_end = import_back_end(model.backend)
     if model.replicas:
         return PlacedPolicy(_load_replicas(back_end, model), ", ".join(model.replicas))
     problems: list[str] = []
@@ -84,7 +84,8 @@ def _check(policy: Policy, model: ModelSource) -> None:
         raise PolicyError(f"{model.path}: revision: found {found!r}, expected {model.revision!r}")
 
 
-def _import_back_end(name: str) -> BackEnd:
+def import_back_end(name: str) -> BackEnd:
+    """Return the back end of a name. Raises PolicyError when its module fails, or it is none."""
     try:
         back_end = BACK_ENDS.get(name)
     except (Exception, SystemExit) as error:  # a module may raise anything while it is imported

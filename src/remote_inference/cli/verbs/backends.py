@@ -12,15 +12,21 @@ EXAMPLES = ("remote-inference backends", "remote-inference backends --json")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    shape = '{"backends": [{"name", "distribution", "version", "missing": [packages], "problem", "state"}]}'
+    shape = (
+        '{"backends": [{"name", "distribution", "version", "missing": [packages], "problem", "failure", '
+        '"prints", "state"}]}'
+    )
     add_output_arguments(parser, json_shape=shape, quiet="")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from remote_inference.deployment.back_ends import list_back_ends  # noqa: PLC0415  imports pydantic
+    from remote_inference.deployment.back_ends import (  # noqa: PLC0415  imports pydantic
+        list_back_ends,
+        try_back_ends,
+    )
     from remote_inference.monitoring.tables import Table, print_table  # noqa: PLC0415
 
-    found = list_back_ends()
+    found = try_back_ends(list_back_ends())
     if arguments.json:
         print_json({"backends": [back_end.to_json() for back_end in found]})
         return 0

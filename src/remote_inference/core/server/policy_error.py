@@ -24,6 +24,7 @@ _LOADERS = (
     "importlib",
     "importlib._bootstrap",
     "importlib._bootstrap_external",
+    "importlib.metadata",
 )
 
 
