@@ -7,6 +7,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import shutil
 import subprocess
 import sys
 import weakref
@@ -16,6 +17,7 @@ from typing import Any
 
 import pytest
 import torch
+from huggingface_hub import constants
 from lerobot.policies.pretrained import PreTrainedPolicy
 from safetensors.torch import load_file, save_file
 from tiny_policies import BUILDERS, Built
@@ -292,25 +294,71 @@ print(json.dumps([policy.spec.chunk_size, os.environ["HF_HUB_OFFLINE"], reached]
 """
 
 
-@pytest.mark.parametrize("kind", ["act", "smolvla"])
+@pytest.mark.parametrize("kind", list(BUILDERS))
 def test_loading_reaches_for_no_other_machine(kind: str, built: dict[str, Built], tmp_path: Path) -> None:
-    """Both configurations name weights that LeRobot would fetch: torchvision's, and a language model's."""
+    """Some configurations name weights that LeRobot would fetch: torchvision's, and a language model's."""
     checkpoint = built[kind].copy(tmp_path)
     if kind == "act":
         checkpoint.edit(
             "config.json",
             lambda config: config.update(pretrained_backbone_weights="ResNet18_Weights.IMAGENET1K_V1"),
         )
-    script = LOAD_GUARDED.format(source=checkpoint.source().model_dump_json())
+    changes = {"backend": "small_pi:load"} if kind in {"pi0", "pi05"} else {}
+    script = LOAD_GUARDED.format(source=checkpoint.source(**changes).model_dump_json())
     environment = {
         key: value for key, value in os.environ.items() if not key.startswith(("HF_", "TRANSFORMERS_"))
     }
     environment["HOME"] = environment["TORCH_HOME"] = str(tmp_path)  # no cache
+    paths = [str(Path(__file__).parent), environment.get("PYTHONPATH", "")]
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))  # for small_pi
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, env=environment, timeout=300
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    assert json.loads(done.stdout.splitlines()[-1]) == [10, "1", []]
+    _, offline, reached = json.loads(done.stdout.splitlines()[-1])
+    assert (offline, reached) == ("1", [])
+
+
+def cache(hub: Path, name: str, content: Path) -> Path:
+    """Lay the files of a name into a hub's cache, as a download does; return where."""
+    place, revision = hub / f"models--{name.replace('/', '--')}", "0123456789" * 4
+    shutil.copytree(content, place / "snapshots" / revision)
+    (place / "refs").mkdir()
+    (place / "refs" / "main").write_text(revision)
+    return place / "snapshots" / revision
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_the_fingerprint_tells_of_every_file_of_the_tokenizer(
+    cached: bool, built: dict[str, Built], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when it lies in the hub's cache, under the names that the checkpoint says."""
+    checkpoint = built["smolvla"]
+    source = Path(checkpoint.options["language_model"])
+    if cached:
+        hub = tmp_path / "hub"
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(hub))
+        folders = [cache(hub, name, source) for name in ("nobody/tokenizer", "nobody/vlm")]
+    else:
+        folders = [tmp_path / "vlm"]
+        shutil.copytree(source, folders[0])
+    options = {"language_model": "" if cached else str(folders[0])}
+
+    def find_fingerprint() -> str:
+        return checkpoint.load(options=options).spec.fingerprint
+
+    seen = [find_fingerprint()]
+    assert find_fingerprint() == seen[0]
+    (folders[0] / "README.md").write_text("says nothing of how a task is read")
+    assert find_fingerprint() == seen[0]
+    for folder in folders:
+        file = folder / "tokenizer_config.json"
+        file.write_text(file.read_text() + "\n")
+        seen.append(find_fingerprint())
+        for name in ("vocab.txt", "spiece.model", "chat_template.jinja"):
+            (folder / name).write_text("other")
+            seen.append(find_fingerprint())
+    assert len(set(seen)) == len(seen)
 
 
 def test_the_fingerprint_tells_whatever_changes_a_chunk(act: Built) -> None:

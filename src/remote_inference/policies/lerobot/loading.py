@@ -25,6 +25,7 @@ from remote_inference.policies.lerobot.policy import LeRobotPolicy, free
 from remote_inference.policies.lerobot.processors import STATE, Features, PairMaker
 
 EMPTY_CAMERA = "observation.images.empty_camera_"  # LeRobot's name of cameras that no robot has
+LANGUAGE_SUFFIXES = frozenset({".jinja", ".json", ".model", ".txt"})  # of tokenizers' files: no weights
 
 # What LeRobot's own loop does and a server does not: keys of the configuration, the value without, and why.
 LEFT_OUT = {
@@ -43,7 +44,8 @@ def load_checkpoint(checkpoint: Checkpoint, source: ModelSource, options: LeRobo
     _adapt(config, source, options, device, language_model)
     pairs = PairMaker(checkpoint, features, device, _load_tokenizer(checkpoint, language_model))
     pairs.check_normalization(config)
-    fingerprint = _fingerprint(checkpoint, source, options, names, language_model)
+    language_files = _find_language_files(checkpoint, config, language_model)
+    fingerprint = _fingerprint(checkpoint, source, options, names, language_files)
     network = _load_network(checkpoint, config)
     noise_shape = checkpoint.family.noise_shape
     try:
@@ -232,19 +234,50 @@ class _Witness:
         )
 
 
+def _find_language_files(checkpoint: Checkpoint, config: Any, language_model: Path | None) -> list[Path]:
+    """Return the files that say how a task becomes numbers, in the order of their names."""
+    if language_model:
+        folders = [language_model]
+    else:
+        step = checkpoint.pre.find_step("tokenizer_processor") or {}
+        found = (step.get("tokenizer_name"), getattr(config, "vlm_model_name", None))
+        folders = [folder for name in dict.fromkeys(found) if name and (folder := _find_folder(name))]
+    return [
+        file for folder in folders for file in sorted(folder.iterdir()) if file.suffix in LANGUAGE_SUFFIXES
+    ]
+
+
+def _find_folder(name: str) -> Path | None:
+    """Return the folder of that name, or that in which a hub's files of the name are cached, perhaps not all.
+
+    None when there is neither: LeRobot says so when it reads the files.
+    """
+    from huggingface_hub import try_to_load_from_cache  # noqa: PLC0415  as transformers
+
+    if (folder := Path(name)).is_dir():
+        return folder
+    for file in ("tokenizer_config.json", "tokenizer.json", "config.json"):
+        try:
+            found = try_to_load_from_cache(name, file)
+        except ValueError:  # no hub has such a name
+            return None
+        if isinstance(found, str):
+            return Path(found).parent
+    return None
+
+
 def _fingerprint(
     checkpoint: Checkpoint,
     source: ModelSource,
     options: LeRobotOptions,
     names: Names,
-    language_model: Path | None,
+    language_files: list[Path],
 ) -> str:
     """Return a hash of everything that a chunk depends on; where the files lie does not count."""
     files = [checkpoint.weights_file, checkpoint.folder / CONFIG_FILE]
     for pipeline in (checkpoint.pre, checkpoint.post):
         files += [pipeline.file, *(pipeline.file.with_name(name) for name in sorted(pipeline.tensors))]
-    if language_model:
-        files += sorted(language_model.glob("*.json"))
+    files += language_files
     settings = options.model_dump(include={"execution_horizon", "max_guidance_weight"})
     return make_fingerprint(files, {**settings, "dtype": source.dtype, "names": vars(names)})
 
