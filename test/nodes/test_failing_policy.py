@@ -12,8 +12,9 @@ from fleet import SERVER, FleetRobot
 from health_port import answers
 from rig import Rig, write_manifest
 
-from remote_inference.msg import ActionChunk
+from remote_inference.msg import ActionChunk, ServerStatus
 from remote_inference.srv import GetStatus, OpenSession
+from remote_inference.wire.qos import LATCHED_QOS
 
 
 def is_accepting(rig: Rig) -> bool:
@@ -43,6 +44,21 @@ def test_a_policy_that_fails_sends_its_robots_away_and_admits_them_again_when_it
     rig.wait_for(lambda: is_accepting(rig), "accepting again, without a request")
     assert open_session(rig).accepted
     assert robot.request().status == ActionChunk.OK
+
+
+def test_a_server_that_loads_its_policy_says_so_in_its_status(rig: Rig, tmp_path: Path) -> None:
+    """Loading takes minutes, and the executor answers nobody meanwhile."""
+    fault = PolicyFault(tmp_path)
+    fault.begin("hang")  # in the first inference of the warm-up
+    statuses: list[ServerStatus] = []
+    rig.server = rig.group.start(fault.server(write_manifest(tmp_path)))
+    rig.wait_for(fault.is_hanging, "loading")
+    rig.subscribe(ServerStatus, f"{SERVER}/status", statuses.append, LATCHED_QOS)  # too late to hear it said
+    rig.wait_for(lambda: statuses, "the status")
+    assert (statuses[-1].lifecycle_state, statuses[-1].accepting) == ("loading", False)
+    fault.end()
+    rig.wait_for(lambda: statuses[-1].lifecycle_state == "active", "active")
+    assert statuses[-1].accepting
 
 
 def test_the_log_names_the_line_of_a_policy_that_raises_and_its_robots_get_the_reason(

@@ -49,6 +49,7 @@ from remote_inference.nodes.server.trainer_links import TrainerLinks
 from remote_inference.srv import GetStatus
 from remote_inference.wire.qos import LATCHED_QOS
 
+LOADING = "loading"  # state in the status while a policy is loaded and warmed up
 STATUS_PERIOD_S = 1.0  # also the period of the search for abandoned sessions
 DRAIN_TIMEOUT_S = 5.0  # of a server that is told to end: for the requests that wait and run
 DRAIN_QUIET_S = 0.2  # without a request until it ends: one may be on its way, and a chunk to be acknowledged
@@ -103,6 +104,8 @@ class PolicyServer(LifecycleNode):
     # -- lifecycle -----------------------------------------------------------------------------------------
 
     def on_configure(self, _: LifecycleState) -> TransitionCallbackReturn:
+        # The executor answers no service until the policy is loaded; the status is latched, and comes.
+        self._status_publisher.publish(self._status(LOADING))
         try:
             manifest = load_manifest(self._manifest_path, os.environ)
             self._manifest_digest = hashlib.sha256(Path(self._manifest_path).read_bytes()).hexdigest()
@@ -270,13 +273,14 @@ class PolicyServer(LifecycleNode):
         self._status_publisher.publish(status)
         self._operations.update(status, self._registry.all(), self._serving)
 
-    def _status(self) -> ServerStatus:
+    def _status(self, lifecycle_state: str = "") -> ServerStatus:
+        """Return the status. lifecycle_state: the node's own if empty."""
         sessions = self._registry.all()
         status = ServerStatus(
             header=Header(stamp=self.get_clock().now().to_msg()),
             server=self.get_fully_qualified_name(),
             instance_id=self._instance_id,
-            lifecycle_state=self._state_machine.current_state[1],
+            lifecycle_state=lifecycle_state or self._state_machine.current_state[1],
             accepting=False,
             schema_version_min=SCHEMA_VERSION_MIN,
             schema_version_max=SCHEMA_VERSION_MAX,
