@@ -17,6 +17,7 @@ from sensor_msgs.msg import CompressedImage
 from synthetic_run import NS, Recording, jpeg
 
 from remote_inference.msg import ClientState, ExecutedAction, Observation, WatchdogState
+from remote_inference.wire.images import image_to_message
 
 OWN = f"{NS}/remote_inference"
 TOPICS = {
@@ -135,3 +136,34 @@ def write_long_run(path: Path, observations: int, size: tuple[int, int] = (640, 
         recording.add("observation", 100 * number, message)
         recording.executed(100 * number + 50, number, [0.0] * 6, seq_id=number + 1)
     return recording.write(path)
+
+
+CAMERA = f"{NS}/front/image_raw"
+PICTURE_MS = 100
+PERSON_TICKS = range(20, 30)  # of 40
+
+
+def picture_red(number: int) -> int:
+    """Return how red the camera's picture of a number is; it comes at 100 ms times its number."""
+    return 8 * number
+
+
+def write_takeover_run(path: Path, *, leave_out: str = "") -> Path:
+    """Write a chunk's rows and then a person's commands, while the camera goes on."""
+    recording = Recording({**TOPICS, CAMERA: "sensor_msgs/msg/Image"}, JOINTS)
+    recording.state(0, ClientState.STREAMING, "chunk 1 merged", server="/policy_server", task="wave")
+    recording.observation(500, 1, state=[0.5, 0.25], task="wave", cameras=1)
+    _add_chunk(recording, 600, 1)
+    for number in range(25):
+        pixels = np.full((48, 64, 3), (picture_red(number), 0, 0), np.uint8)
+        recording.add("image_raw", PICTURE_MS * number, image_to_message(pixels))
+    for tick in range(40):
+        at_ms = PERIOD_MS * tick + 25
+        if tick in PERSON_TICKS:
+            person: dict[str, Any] = {"source": ExecutedAction.HUMAN, "action_age_s": float("nan")}
+            recording.executed(at_ms, tick, [0.5, 0.25], session_id="", **person)
+        elif 12 <= tick < 20:
+            recording.executed(at_ms, tick, command(1, 0), seq_id=1, step_index=tick - 12, action_age_s=0.1)
+        else:
+            recording.executed(at_ms, tick, None, session_id="")
+    return recording.write(path, leave_out, json.dumps(contract_document()))

@@ -18,9 +18,11 @@ from explained_run import (
     BEGIN_TICK,
     CLAMPED_TICK,
     FIRST_ROW,
+    PERSON_TICKS,
     command,
     write_explained_run,
     write_long_run,
+    write_takeover_run,
 )
 from selenium.webdriver.chrome.webdriver import WebDriver
 from selenium.webdriver.common.by import By
@@ -119,6 +121,20 @@ def test_the_images_of_a_request_that_were_left_out_are_not_replaced_in_silence(
     assert f"Left out: {written.left_out[0]}" in text(browser, "#notes")
     go_to(browser, 1)
     assert text(browser, "#seen") == "Images of request 1: those of request 2 are left out"
+
+
+def test_a_person_s_command_shows_the_camera_s_own_picture(browser: WebDriver, tmp_path: Path) -> None:
+    written = write_page(write_takeover_run(tmp_path / "run"), tmp_path / "page.html")
+    browser.get(written.path.as_uri())
+    go_to(browser, PERSON_TICKS[-1])
+    assert text(browser, "#seen") == "What the cameras showed: a person commands, no image is sent"
+    (shown,) = browser.find_elements(By.CSS_SELECTOR, "#cameras img")
+    assert shown.get_attribute("alt") == "front, its own picture"
+    assert browser.execute_script("return arguments[0].naturalWidth", shown) == 64
+    assert "front · the camera's own, came at 1.400 s · rgb8" in text(browser, "#cameras")
+    go_to(browser, PERSON_TICKS[-1] + 1)
+    assert text(browser, "#seen") == "What was sent last, with request 1"
+    assert complaints(browser) == []
 
 
 @pytest.fixture(scope="module")

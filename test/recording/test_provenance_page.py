@@ -14,7 +14,16 @@ from typing import Any
 import numpy as np
 import pytest
 from builders import JOINTS
-from explained_run import BEGIN_TICK, CLAMPED_TICK, write_explained_run, write_long_run
+from explained_run import (
+    BEGIN_TICK,
+    CLAMPED_TICK,
+    PERSON_TICKS,
+    PICTURE_MS,
+    picture_red,
+    write_explained_run,
+    write_long_run,
+    write_takeover_run,
+)
 from PIL import Image
 from sensor_msgs.msg import CompressedImage
 from sensor_msgs.msg import Image as RawImage
@@ -24,6 +33,7 @@ from remote_inference.recording.provenance import page_reader
 from remote_inference.recording.provenance.album import MAX_SIDE, Album
 from remote_inference.recording.provenance.motion import Request
 from remote_inference.recording.provenance.page import write_page
+from remote_inference.recording.provenance.page_reader import PERSON_SHARE
 from remote_inference.recording.provenance.thinned import Thinned
 from remote_inference.recording.provenance.walk import explain_motion
 from remote_inference.wire.images import encode_png, image_to_message
@@ -179,3 +189,43 @@ def test_raw_and_depth_images_are_shown_and_unreadable_ones_counted() -> None:
         assert (red > 180, green < 40) == (True, True)
     with Image.open(io.BytesIO(grey)) as image:
         assert image.convert("L").getpixel((60, 46)) > 230
+
+
+def red_of(jpeg: str) -> int:
+    with Image.open(io.BytesIO(base64.b64decode(jpeg))) as image:
+        return image.convert("RGB").getpixel((32, 24))[0]
+
+
+def test_a_person_s_commands_come_with_the_camera_s_own_picture_before_each(tmp_path: Path) -> None:
+    written = write_page(write_takeover_run(tmp_path / "run"), tmp_path / "page.html")
+    data = data_of(written.path)
+    (front,) = data["pictures"]
+    assert front["camera"] == "front"
+    ticks = data["ticks"]
+    for tick, t_s in enumerate(ticks["t_s"]):
+        assert (ticks["source"][tick] == "HUMAN") == (tick in PERSON_TICKS)
+        if tick in PERSON_TICKS:
+            newest = next(one for one in reversed(front["shown"]) if one["t_s"] <= t_s)
+            number = int(t_s * 1e3 // PICTURE_MS)
+            assert newest["t_s"] == pytest.approx(PICTURE_MS * number / 1e3)
+            assert red_of(newest["jpeg"]) == pytest.approx(picture_red(number), abs=4)
+            assert (newest["encoding"], newest["width"], newest["height"]) == ("rgb8", 64, 48)
+    assert len(front["shown"]) == 5, "each once, and none from outside the takeover"
+    assert len(data["shots"]) == 1
+    assert written.left_out == ()
+
+
+def test_without_recorded_cameras_a_person_s_commands_have_no_pictures(bag: Path, tmp_path: Path) -> None:
+    run = write_takeover_run(tmp_path / "run", leave_out="image_raw")
+    for path in (run, bag):
+        assert data_of(write_page(path, tmp_path / f"{path.name}.html").path)["pictures"] == []
+
+
+def test_pictures_of_a_person_s_commands_are_thinned_out_to_the_limit(tmp_path: Path) -> None:
+    run = write_takeover_run(tmp_path / "run")
+    whole = data_of(write_page(run, tmp_path / "whole.html").path)["pictures"][0]["shown"]
+    largest = max(len(base64.b64decode(one["jpeg"])) for one in whole)
+    limit = PERSON_SHARE * int(3.5 * largest)
+    written = write_page(run, tmp_path / "page.html", max_image_bytes=limit)
+    assert data_of(written.path)["pictures"][0]["shown"] == whole[::2]
+    assert written.left_out == ("2 of 5 pictures of front in takeovers: one of 2 is shown",)

@@ -18,7 +18,7 @@ from remote_inference.recording.provenance.thinned import Thinned
 from remote_inference.wire.images import ImageError, decode_png, image_from_message
 
 MAX_SIDE = 320  # [px] of an image
-MAX_BYTES = 24 << 20  # of all images together; a third more in the page, where they are text
+MAX_BYTES = 24 << 20  # of the images of all observations; a third more in the page, where they are text
 _QUALITY = 70
 
 
@@ -47,7 +47,7 @@ class Album:
         if not self._shots.takes_next:
             self._shots.skip()
             return
-        jpegs = tuple(map(_shrink, pictures))
+        jpegs = tuple(map(shrink, pictures))
         self.unreadable += jpegs.count(None)
         shot = Shot((request.session_id, request.seq_id), jpegs)
         self._shots.add(shot, sum(len(jpeg or b"") for jpeg in jpegs))
@@ -64,7 +64,7 @@ class Album:
         return told
 
 
-def _shrink(picture: Any) -> bytes | None:
+def shrink(picture: Any) -> bytes | None:
     """Return an image as a small JPEG; None when it cannot be read."""
     try:
         image = _open(picture)

@@ -146,24 +146,37 @@ function shotFor(place, t_s) {
   const until_s = place >= 0 && requests[place].sent ? requests[place].sent.sent_s : t_s;
   return own ?? shots.findLast((shot) => shot.sent.sent_s <= until_s);
 }
+function figure(jpeg, alt, caption) {
+  const made = make("figure");
+  if (jpeg) {
+    const picture = make("img");
+    picture.src = `data:image/jpeg;base64,${jpeg}`;
+    picture.alt = alt;
+    made.append(picture);
+  }
+  made.append(make("figcaption", "", caption));
+  return made;
+}
+/* While a person commands nothing is sent: what each camera's own topic had brought by then. */
+function showPerson(t_s) {
+  const shown = run.pictures.map(({camera, shown}) => ({camera, ...at(shown, t_s)})).filter((picture) => picture.encoding);
+  if (shown.length) {
+    $("seen").textContent = "What the cameras showed: a person commands, no image is sent";
+    $("cameras").replaceChildren(...shown.map((one) => figure(one.jpeg, `${one.camera}, its own picture`,
+      `${one.camera}${one.jpeg ? "" : " cannot be read"} · the camera's own, came at ${seconds(one.t_s)} · ${one.encoding} ${one.width}×${one.height}`)));
+  }
+  return shown.length > 0;
+}
 function showCameras(place) {
-  const shot = shotFor(place, ticks.t_s[cursor]);
+  const t_s = ticks.t_s[cursor];
+  if (ticks.source[cursor] === "HUMAN" && showPerson(t_s)) return;
+  const shot = shotFor(place, t_s);
   const own = shot && shot.request === place;
   $("seen").textContent = !shot ? "No image is in the page" : own ? "What the policy saw for this command"
     : place >= 0 ? `Images of request ${shot.sent.seq_id}: those of request ${requests[place].seq_id} are left out`
     : `What was sent last, with request ${shot.sent.seq_id}`;
-  $("cameras").replaceChildren(...(shot?.sent.images ?? []).map((image, k) => {
-    const figure = make("figure"), jpeg = shot.jpegs[k];
-    if (jpeg) {
-      const picture = make("img");
-      picture.src = `data:image/jpeg;base64,${jpeg}`;
-      picture.alt = `${image.camera}, request ${shot.sent.seq_id}`;
-      figure.append(picture);
-    }
-    const caption = jpeg ? "" : " cannot be read";
-    figure.append(make("figcaption", "", `${image.camera}${caption} · sent at ${seconds(shot.sent.sent_s)} · ${image.encoding} ${image.width}×${image.height}`));
-    return figure;
-  }));
+  $("cameras").replaceChildren(...(shot?.sent.images ?? []).map((image, k) => figure(shot.jpegs[k], `${image.camera}, request ${shot.sent.seq_id}`,
+    `${image.camera}${shot.jpegs[k] ? "" : " cannot be read"} · sent at ${seconds(shot.sent.sent_s)} · ${image.encoding} ${image.width}×${image.height}`)));
 }
 
 function card(title, kind, ...content) {

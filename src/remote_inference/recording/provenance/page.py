@@ -14,7 +14,7 @@ from typing import Any
 from remote_inference.core.contract import Contract, parse_contract
 from remote_inference.errors import UserError
 from remote_inference.recording.bag import BagReader, Window, open_bag
-from remote_inference.recording.provenance.album import MAX_BYTES, Album
+from remote_inference.recording.provenance.album import MAX_BYTES
 from remote_inference.recording.provenance.page_data import PageData
 from remote_inference.recording.provenance.page_reader import PageReader
 from remote_inference.recording.provenance.recorded_command import Tell
@@ -70,7 +70,7 @@ def write_page(
         ns = find_namespace(bag, namespace)
         if contract is None and bag.contract:
             contract = parse_contract(bag.contract, f"{path}: recorded contract")
-        pages = PageReader(bag, ns, contract, Album(max_image_bytes))
+        pages = PageReader(bag, ns, contract, max_image_bytes)
         pages.read(_window_ns(bag, window_s), tell)
         ticks = pages.ticks
         if not ticks.items:

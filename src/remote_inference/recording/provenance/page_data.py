@@ -43,6 +43,7 @@ class PageData:
         self._ticks = pages.ticks.items
         self._commands = [tick.command for tick in self._ticks]
         self._shots = pages.album.shots
+        self._pictures = pages.pictures.by_camera
         shown = {c.request for c in self._commands} | {shot.request for shot in self._shots}
         keys = [*self._run.requests, *(key for key in shown if key and key not in self._run.requests)]
         self._places = {key: place for place, key in enumerate(k for k in keys if k in shown)}
@@ -93,6 +94,7 @@ class PageData:
                 {"request": self._places[shot.request], "jpegs": [_base64(jpeg) for jpeg in shot.jpegs]}
                 for shot in self._shots
             ],
+            "pictures": self._camera_pictures(),
             "states": [asdict(standing) for standing in run.standings],
             "watchdog": [asdict(change) for change in run.watchdog],
             "policies": {version: asdict(policy) for version, policy in run.policies.items()},
@@ -133,6 +135,25 @@ class PageData:
                 changed = find_corrections(command, answer, self._run.joint_names, self._contract)
                 found[place] = [asdict(one) for one in changed]
         return found
+
+    def _camera_pictures(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "camera": camera,
+                "shown": [
+                    {
+                        "t_s": round(one.t_s, 4),  # as the ticks': it stays before its tick
+                        "encoding": one.image.encoding,
+                        "width": one.image.width,
+                        "height": one.image.height,
+                        "jpeg": _base64(one.jpeg),
+                    }
+                    for one in pictures
+                ],
+            }
+            for camera, pictures in self._pictures.items()
+            if pictures
+        ]
 
     def _request(self, key: RequestKey, command: Command | None) -> dict[str, Any]:
         run, answer = self._run, self._run.answers.get(key)

@@ -9,16 +9,19 @@ from dataclasses import dataclass
 
 from remote_inference.core.contract import Contract
 from remote_inference.core.policy_version import fingerprint_of
+from remote_inference.core.robot.tick import CommandSource
 from remote_inference.recording.bag import BagReader, Window
 from remote_inference.recording.joints import JointRecord, joint_topics
 from remote_inference.recording.newest import Newest
 from remote_inference.recording.provenance.album import Album
+from remote_inference.recording.provenance.camera_pictures import CameraPictures
 from remote_inference.recording.provenance.motion import Command
 from remote_inference.recording.provenance.recorded_command import Tell
 from remote_inference.recording.provenance.run_reader import WATCHDOG, RunReader
 from remote_inference.recording.provenance.thinned import Thinned
 
 MAX_TICKS = 36_000  # of a page: 20 minutes at 30 Hz
+PERSON_SHARE = 4  # what cameras showed of a person's commands may take one part of so many, besides
 
 
 @dataclass(frozen=True)
@@ -32,9 +35,10 @@ class PageTick:
 class PageReader:
     """Reads a robot's part of a bag. ns: the robot's namespace, without a slash at its end."""
 
-    def __init__(self, bag: BagReader, ns: str, contract: Contract | None, album: Album) -> None:
+    def __init__(self, bag: BagReader, ns: str, contract: Contract | None, max_image_bytes: int) -> None:
         self._bag, self._contract = bag, contract
-        self.album = album
+        self.album = Album(max_image_bytes)
+        self.pictures = CameraPictures(bag, ns, contract, max_image_bytes // PERSON_SHARE)
         self.reader = RunReader(bag, ns, contract)
         self.ticks: Thinned[PageTick] = Thinned(MAX_TICKS)
         self._newest = {topic: Newest() for topic in joint_topics(bag.topics, ns, contract)}
@@ -54,7 +58,11 @@ class PageReader:
             others=list(self._newest),
             tell=tell,
         )
-        self.reader.read_policies({fingerprint_of(tick.command.policy_version) for tick in self.ticks.items})
+        commands = [tick.command for tick in self.ticks.items]
+        by_person_s = sorted(c.t_s for c in commands if c.source == CommandSource.HUMAN.name)
+        at_ns = [self._bag.start_ns + round(t_s * 1e9) for t_s in by_person_s]
+        self.reader.run.damage += self.pictures.read(at_ns)
+        self.reader.read_policies({fingerprint_of(command.policy_version) for command in commands})
 
     def _take_command(self, command: Command) -> None:
         at_ns = self._bag.start_ns + round(command.t_s * 1e9)
@@ -75,7 +83,7 @@ class PageReader:
 
     def left_out(self) -> list[str]:
         """Return what of the ticks and the images is not kept, in words."""
-        told = self.album.left_out()
+        told = [*self.album.left_out(), *self.pictures.left_out()]
         if self.ticks.every > 1:
             missing = self.ticks.offered - len(self.ticks.items)
             told.append(

@@ -126,7 +126,7 @@ class RunReader:
                     assert take_other is not None, "others come with take_other"
                     take_other(topic, received_ns, cdr)
         except BagError as error:
-            self.run.damage.append(f"nothing behind the damage is told: {error}")
+            self.run.damage.append(tell_damage(error))
 
     @property
     def said(self) -> tuple[str, ...]:
@@ -201,7 +201,7 @@ class RunReader:
         pictures = [*message.images, *message.raw_images]
         named = self._cameras if len(self._cameras) == len(pictures) else ()
         images = tuple(
-            _look_at(picture, named[place] if named else picture.header.frame_id or f"camera {place}")
+            look_at(picture, named[place] if named else picture.header.frame_id or f"camera {place}")
             for place, picture in enumerate(pictures)
         )
         request = Request(
@@ -267,7 +267,12 @@ def _append_change(seen: list[Any], new: Any) -> None:
         seen.append(new)
 
 
-def _look_at(picture: Any, camera: str) -> SeenImage:
+def tell_damage(error: BagError) -> str:
+    """Return what is missing after damage of a bag, in words."""
+    return f"nothing behind the damage is told: {error}"
+
+
+def look_at(picture: Any, camera: str) -> SeenImage:
     """Return the facts of a CompressedImage or an Image."""
     encoding = str(picture.format if hasattr(picture, "format") else picture.encoding)
     width, height = int(getattr(picture, "width", 0)), int(getattr(picture, "height", 0))
