@@ -93,6 +93,17 @@ def test_a_node_that_was_never_heard_is_no_fault(clocked: Clocked) -> None:
     assert not clocked.stops
 
 
+def test_a_node_that_only_says_that_it_commands_nothing_leaves_it_disarmed(clocked: Clocked) -> None:
+    """For example in shadow mode."""
+    for _ in range(5):
+        clocked.run(0.01, Phase.IDLE)
+        assert clocked.state is WatchdogState.DISARMED
+    assert not clocked.watchdog.armed
+    clocked.run(60.0)
+    assert clocked.state is WatchdogState.DISARMED
+    assert clocked.stops == clocked.watchdog.trips == 0
+
+
 def test_a_node_that_ends_without_stopping_its_controllers_is_not_waited_for(clocked: Clocked) -> None:
     clocked.run(0.5, Phase.COMMANDING)
     clocked.beat(Phase.ABANDONED)

@@ -14,6 +14,9 @@ from judge import LIMITS
 from scripted_server import ScriptedServer, right_answer
 from sensor_msgs.msg import JointState
 
+from remote_inference.msg import Heartbeat
+from remote_inference.wire.qos import HEARTBEAT_QOS, HEARTBEAT_TOPIC
+
 TAKEOVER = {"topic": "teleop", "type": "sensor_msgs/msg/JointState", "silent_s": 0.4}
 SLOW_S = 0.5  # delay of each answer: the robot waits for one most of the time
 
@@ -98,6 +101,9 @@ def test_a_silent_person_means_the_fallback_and_not_the_policy(arm: Arm, fault: 
 
 @pytest.mark.fault("the robot's node runs in shadow mode, then live")
 def test_a_node_in_shadow_mode_commands_nothing(arm: Arm, fault: Fault) -> None:
+    """Its heartbeats say so, too: the command watchdog stays disarmed."""
+    phases: list[int] = []
+    arm.subscribe(Heartbeat, HEARTBEAT_TOPIC, lambda beat: phases.append(beat.phase), HEARTBEAT_QOS)
     arm.start_arm_server()
     arm.start_unmoved(command_mode="shadow")
     fault.begins()
@@ -105,8 +111,11 @@ def test_a_node_in_shadow_mode_commands_nothing(arm: Arm, fault: Fault) -> None:
     arm.wait_for(lambda: arm.states[-1].shadow_ticks > 0, "a comparison")
     assert list(arm.states[-1].shadow_names) == list(NAMES)
     assert not arm.record.commands
+    heard = len(phases)
+    arm.wait_for(lambda: len(phases) > heard + 10, "heartbeats of such ticks")
     arm.robot.send_signal(signal.SIGINT)
     assert arm.robot.wait(30) == 0
     fault.ends()
+    assert set(phases) <= {Heartbeat.IDLE, Heartbeat.ENDED}
     arm.start_arm()
     fault.wait_for_recovery()

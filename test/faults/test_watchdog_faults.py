@@ -121,6 +121,22 @@ def test_a_node_that_ends_without_stopping_its_controllers_is_not_waited_for(wat
     assert (stop.time_ns - begin_ns) / 1e9 < patience_s
 
 
+@pytest.mark.parametrize("thread", ["control", "requests"])
+@pytest.mark.parametrize("watched", ["velocity"], indirect=True)
+def test_an_internal_error_stops_the_controllers_and_ends_the_node_with_1(
+    watched: WatchedArm, thread: str
+) -> None:
+    """The node stops them itself: its watchdog would wait for longer than the node lives."""
+    watched.start(watchdog_timeout_s=10.0)
+    watched.break_thread(thread)
+    assert watched.robot.wait(DEADLINE_S) == 1
+    watched.wait_for_watchdog("DISARMED")
+    wait_until(lambda: not watched.received[-1].moves, "the node has sent zeros")
+    assert watched.watchdog_states[-1].trips == 0
+    log = (watched.folder / "logs" / "remote_inference.log").read_text()
+    assert "stopped by an internal error: RuntimeError: broken by a test" in log
+
+
 @pytest.mark.parametrize("watched", ["velocity"], indirect=True)
 def test_a_watchdog_that_is_told_to_end_watches_until_the_node_commands_no_more(watched: WatchedArm) -> None:
     """A launch file signals both at the same time, and the node may die before it has stopped the arm."""

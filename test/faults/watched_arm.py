@@ -60,6 +60,7 @@ class WatchedArm(Rig):
         self.watchdog_states: list[WatchdogState] = []
         self._measured: list[tuple[int, tuple[float, ...]]] = []  # time [ns] and positions as published
         self._stuck = folder / "stuck"
+        self._broken = folder / "broken"
         self._stalls = MachineStalls()
         super().__init__(folder)
         self.subscribe(WatchdogState, WATCHDOG_TOPIC, self.watchdog_states.append, DEEP_LATCHED_QOS)
@@ -93,8 +94,11 @@ class WatchedArm(Rig):
         self.wait_for_motion()
 
     def start_watched_robot(self, **parameters: Any) -> None:
-        path = os.pathsep.join(filter(None, [str(STUCK_CONTROL), os.environ.get("PYTHONPATH")]))
-        environment: Mapping[str, str] = {"PYTHONPATH": path, "STUCK_CONTROL": str(self._stuck)}
+        environment: Mapping[str, str] = {
+            "PYTHONPATH": os.pathsep.join(filter(None, [str(STUCK_CONTROL), os.environ.get("PYTHONPATH")])),
+            "STUCK_CONTROL": str(self._stuck),
+            "BROKEN_THREAD": str(self._broken),
+        }
         self.start_robot(self.folder / "contract.yaml", environment, **self.parameters(), **parameters)
 
     def stick_control(self) -> None:
@@ -102,6 +106,10 @@ class WatchedArm(Rig):
 
     def free_control(self) -> None:
         self._stuck.unlink()
+
+    def break_thread(self, name: str) -> None:
+        """Let a thread of the node fail: `control`, or `requests`, which is the worker."""
+        self._broken.write_text(name)
 
     def wait_for_watchdog(self, name: str) -> WatchdogState:
         """Wait until the watchdog is in a state; return the message."""

@@ -59,11 +59,16 @@ def test_a_takeover_from_the_shell(rig: Rig, tmp_path: Path, capsys: pytest.Capt
     leader = rig.node.create_publisher(JointState, "teleop", SENSOR_QOS)
     message = JointState(name=["gripper", *JOINTS], position=[9.0, 0.5, 0.25])
 
-    def follows() -> bool:
+    def follows(*action: float) -> bool:
         tick = rig.executed[-1]
-        return tick.source == ExecutedAction.HUMAN and list(tick.action) == [0.5, 0.25]
+        return tick.source == ExecutedAction.HUMAN and tuple(tick.action) == action
 
-    rig.publish_until(leader, message, follows, "the person's command, one step after the other")
+    rig.publish_until(leader, message, lambda: follows(0.5, 0.25), "the person's command, step by step")
+    second = rig.node.create_publisher(JointState, "teleop", SENSOR_QOS)
+    message.position = [9.0, 0.25, 0.0]
+    rig.publish_until(
+        second, message, lambda: follows(0.25, 0.0), "another publisher's command: it came last"
+    )
     assert "STREAMING, taken over" in run(capsys, "status")
     assert "released" in run(capsys, "release")
     rig.wait_for(lambda: rig.executed[-1].source == ExecutedAction.CHUNK, "the policy again")

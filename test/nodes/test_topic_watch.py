@@ -19,14 +19,15 @@ from rclpy.qos import (
 )
 from rig import Rig, write_contract, write_manifest
 from sensor_msgs.msg import Image, JointState
-from std_msgs.msg import Float64MultiArray
+from std_msgs.msg import Bool, Float64MultiArray
+from waiting import wait_until
 
 from remote_inference.core.contract import load_contract
 from remote_inference.core.operator_inputs import StopInput
 from remote_inference.nodes.robot import topic_watch
 from remote_inference.nodes.robot.operator_topics import input_qos
 from remote_inference.srv import GetStatus
-from remote_inference.wire.qos import COMMAND_QOS, SENSOR_QOS
+from remote_inference.wire.qos import COMMAND_QOS, SENSOR_QOS, STOP_QOS
 
 CAMERA = {"type": "sensor_msgs/msg/Image"}
 
@@ -37,15 +38,18 @@ def reader(tmp_path: Path) -> Callable[[], str]:
 
 
 def test_a_sensor_that_never_delivered_is_told_with_its_cause(rig: Rig, tmp_path: Path) -> None:
+    """So is a stop input."""
     log = reader(tmp_path)
     images = {name: {"topic": name, **CAMERA} for name in ("nowhere", "mistyped", "mute")}
+    stops = {"button": {"topic": "estop", "type": "std_msgs/msg/Bool", "stop_when": True}}
     rig.node.create_publisher(JointState, "mistyped", SENSOR_QOS)
     mute = rig.node.create_publisher(Image, "mute", SENSOR_QOS)
-    rig.start_robot(write_contract(tmp_path, images=images, rename={}))
+    rig.start_robot(write_contract(tmp_path, images=images, rename={}, stops=stops))
     for line in (
         "nowhere: no publisher",
         "mistyped: published as sensor_msgs/msg/JointState, expected sensor_msgs/msg/Image",
         "mute: a publisher is there, but nothing has arrived",
+        "stops.button: estop: no publisher, the robot does not resume before it is heard",
     ):
         rig.wait_for(lambda line=line: line in log(), line)
     rig.publish_until(mute, Image(height=1, width=1), lambda: "mute: delivers now" in log(), "news")
@@ -111,6 +115,34 @@ def test_a_silent_camera_that_the_policy_does_not_use_is_no_news(
     assert told("joint_states", "camera/image_raw") == [f"{silent}, requests wait for it"]
     assert told("joint_states") == [unused]
     assert told("joint_states") == []
+
+
+def test_a_stop_input_that_is_not_heard_is_told_with_its_cause_until_it_is(
+    node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(topic_watch, "PATIENCE_S", 0.0)
+    consequence = "the robot does not resume before it is heard"
+    silent = f"a publisher is there, but nothing has arrived; {consequence}"
+    unmatched = silent if mixes_reliabilities() else "published with a QoS that does not match"
+    mistyped = "published as sensor_msgs/msg/JointState, expected std_msgs/msg/Bool"
+    causes = {"absent": f"no publisher, {consequence}", "mute": silent}
+    causes |= {"other_qos": unmatched, "other_type": mistyped}
+    node.create_publisher(JointState, "other_type", SENSOR_QOS)
+    node.create_publisher(Bool, "other_qos", SENSOR_QOS)
+    node.create_publisher(Bool, "mute", STOP_QOS)
+    wait_until(lambda: all(map(node.count_publishers, ("other_type", "other_qos", "mute"))), "the graph")
+    stops = {name: {"topic": name, "type": "std_msgs/msg/Bool", "stop_when": True} for name in causes}
+    watch = topic_watch.TopicWatch(node, load_contract(write_contract(tmp_path, stops=stops)))
+
+    def told(*missing: str) -> list[str]:
+        watch.look_at_inputs({f"stops.{name}": consequence for name in missing})
+        return [line.rpartition("]: ")[2] for line in capfd.readouterr().err.splitlines()]
+
+    for line, (name, cause) in zip(told(*causes), causes.items(), strict=True):
+        assert line.startswith(f"stops.{name}: {name}: {cause}")
+    assert told(*causes) == []
+    heard = [name for name in causes if name != "absent"]
+    assert told("absent") == [f"stops.{name}: {name}: delivers now" for name in heard]
 
 
 @pytest.mark.parametrize("durability", [DurabilityPolicy.VOLATILE, DurabilityPolicy.TRANSIENT_LOCAL])

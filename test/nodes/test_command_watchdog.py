@@ -1,0 +1,176 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The watchdog's node on a clock of the test's own: its end, and what it asks and says of a stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import rclpy
+from rig import CONTRACT, write_contract
+
+from remote_inference.core.controller_stop import STOPS, longest_stopping_s
+from remote_inference.core.watchdog import Phase
+from remote_inference.msg import Heartbeat
+from remote_inference.nodes import command_watchdog
+from remote_inference.nodes.command_watchdog import CHECK_PERIOD_S, CommandWatchdog
+
+DEADLINE_S = 0.25
+COMMANDS = CONTRACT["commands"][0]["topic"]
+
+
+class Clock:
+    """Stands for the module `time`."""
+
+    def __init__(self) -> None:
+        self.now_ns = 10**12
+
+    def monotonic_ns(self) -> int:
+        return self.now_ns
+
+    def monotonic(self) -> float:
+        return self.now_ns / 1e9
+
+
+class Kept(list[Any]):
+    """Stands for a publisher."""
+
+    publish = list.append
+
+
+class KeptWatchdog(CommandWatchdog):
+    """Publishes to nobody, and keeps its messages by topic."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Kept] = {}
+        super().__init__(priority=0)
+
+    def create_publisher(self, _kind: Any, topic: str, *_: Any, **__: Any) -> Any:  # type: ignore[override]
+        return self.kept.setdefault(topic, Kept())
+
+    def beat(self, phase: Phase) -> None:
+        self._on_heartbeat(Heartbeat(instance=1, phase=int(phase), deadline_s=DEADLINE_S))
+
+    def look(self) -> None:
+        self._look_at_the_clock()
+
+
+class Switches:
+    """Stands for SwitchClient: notes how many stops each controller had got when it was asked."""
+
+    def __init__(self, node: KeptWatchdog, _switch: Any) -> None:
+        self._node = node
+        self.asked_after: list[int] = []
+
+    def ask(self) -> None:
+        self.asked_after.append(len(self._node.kept[COMMANDS]))
+
+    def give_up_late(self) -> None:
+        pass
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(command_watchdog, "time", made)
+    return made
+
+
+@pytest.fixture
+def make(tmp_path: Path, clock: Clock) -> Iterator[Callable[[], KeptWatchdog]]:
+    """Make watchdogs of a robot with velocity controllers and a controller manager."""
+    contract = write_contract(
+        tmp_path,
+        actions={**CONTRACT["actions"], "kind": "velocity"},
+        watchdog_switch={"deactivate": ["velocity_controller"]},
+    )
+    made: list[KeptWatchdog] = []
+
+    def make_one() -> KeptWatchdog:
+        made.append(KeptWatchdog())
+        return made[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(command_watchdog, "SwitchClient", Switches)
+        rclpy.init(args=["--ros-args", "-r", "__ns:=/rig", "-p", f"contract:={contract}"])
+        yield make_one
+        for one in made:
+            one.destroy_node()
+        rclpy.shutdown()
+
+
+class End:
+    """A watchdog that was told to end, and the robot's node, by what it does every 10 ms."""
+
+    def __init__(self, watchdog: KeptWatchdog, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._watchdog, self._clock = watchdog, clock
+        monkeypatch.setattr(command_watchdog, "spin", self._spin)
+        watchdog.beat(Phase.COMMANDING)
+
+    def lasts_s(self, beat_at: Callable[[float], Phase | None]) -> float:
+        """Return how long the end takes. beat_at: the node's beat at a time since the end began [s]."""
+        self._beat_at, self._begin_ns = beat_at, self._clock.now_ns
+        self._watchdog.close()
+        return self._since_s()
+
+    def _since_s(self) -> float:
+        return (self._clock.now_ns - self._begin_ns) / 1e9
+
+    def _spin(self, _node: Any, timeout_s: float) -> None:
+        self._clock.now_ns += round(timeout_s * 1e9)
+        if (phase := self._beat_at(self._since_s())) is not None:
+            self._watchdog.beat(phase)
+        self._watchdog.look()
+
+
+@pytest.fixture
+def watchdog(make: Callable[[], KeptWatchdog]) -> KeptWatchdog:
+    return make()
+
+
+@pytest.fixture
+def end(watchdog: KeptWatchdog, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> End:
+    return End(watchdog, clock, monkeypatch)
+
+
+def test_told_to_end_it_watches_a_node_that_goes_on_for_three_seconds_and_its_stops(
+    end: End, watchdog: KeptWatchdog, capfd: pytest.CaptureFixture[str]
+) -> None:
+    longest_s = 3.0 + longest_stopping_s(1 / CONTRACT["fps"])
+    assert longest_s <= end.lasts_s(lambda _: Phase.COMMANDING) < longest_s + 2 * CHECK_PERIOD_S
+    assert "ends while the robot node commands: nobody watches it" in capfd.readouterr().err
+    assert not watchdog.kept[COMMANDS]
+
+
+@pytest.mark.parametrize("last", [Phase.IDLE, Phase.ENDED])
+def test_told_to_end_it_does_so_once_the_node_commands_nothing(
+    end: End, capfd: pytest.CaptureFixture[str], last: Phase
+) -> None:
+    lasted_s = end.lasts_s(lambda since_s: Phase.COMMANDING if since_s < 1.0 else last)
+    assert lasted_s == pytest.approx(1.0, abs=2 * CHECK_PERIOD_S)
+    assert "nobody watches" not in capfd.readouterr().err
+
+
+def test_told_to_end_it_still_stops_a_node_that_falls_silent(end: End, watchdog: KeptWatchdog) -> None:
+    lasted_s = end.lasts_s(lambda _: None)
+    assert len(watchdog.kept[COMMANDS]) == STOPS
+    assert all(list(stop.data) == [0.0, 0.0] for stop in watchdog.kept[COMMANDS])
+    assert lasted_s == pytest.approx(DEADLINE_S + STOPS * CHECK_PERIOD_S, abs=3 * CHECK_PERIOD_S)
+
+
+def test_each_stop_asks_the_controller_manager_once_after_the_controllers(
+    watchdog: KeptWatchdog, clock: Clock
+) -> None:
+    switches = watchdog._switch
+    assert isinstance(switches, Switches)
+    for stops in (0, STOPS):
+        watchdog.beat(Phase.COMMANDING)
+        watchdog.beat(Phase.ABANDONED)
+        for _ in range(2 * STOPS):
+            clock.now_ns += round(CHECK_PERIOD_S * 1e9)
+            watchdog.look()
+        assert switches.asked_after[-1] == stops + 1
+    assert len(switches.asked_after) == 2
