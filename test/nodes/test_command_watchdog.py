@@ -17,6 +17,7 @@ from remote_inference.core.watchdog import Phase
 from remote_inference.msg import Heartbeat
 from remote_inference.nodes import command_watchdog
 from remote_inference.nodes.command_watchdog import CHECK_PERIOD_S, CommandWatchdog
+from remote_inference.wire.qos import WATCHDOG_TOPIC
 
 DEADLINE_S = 0.25
 COMMANDS = CONTRACT["commands"][0]["topic"]
@@ -174,3 +175,10 @@ def test_each_stop_asks_the_controller_manager_once_after_the_controllers(
             watchdog.look()
         assert switches.asked_after[-1] == stops + 1
     assert len(switches.asked_after) == 2
+
+
+def test_two_watchdogs_are_told_apart_by_what_they_say(make: Callable[[], KeptWatchdog]) -> None:
+    watchdogs = [make(), make()]
+    for watchdog in watchdogs:
+        watchdog.beat(Phase.COMMANDING)
+    assert len({watchdog.kept[WATCHDOG_TOPIC][-1].instance for watchdog in watchdogs}) == 2

@@ -10,6 +10,7 @@ A process of its own: it shares no thread, no lock and no interpreter with what 
 from __future__ import annotations
 
 import os
+import random
 import time
 from functools import partial
 from typing import Annotated
@@ -76,6 +77,7 @@ class CommandWatchdog(RobotNode):
         self._contract = load_contract(declare_parameters(self, WatchdogConfig).contract)
         self._watchdog = Watchdog()
         self._told = (self._watchdog.state, self._watchdog.trips)
+        self._instance = random.getrandbits(64)
         self._stops: dict[str, ControllerStop] = {}  # of the last trip, by topic
         self._positions = MeasuredPositions(self, self._contract)
         self._controllers: list[tuple[CommandSink, Publisher, CommandWriter]] = []
@@ -177,6 +179,7 @@ class CommandWatchdog(RobotNode):
                 trips=watchdog.trips,
                 stops=self._outcomes(),
                 realtime_priority=self._priority,
+                instance=self._instance,
             )
         )
         self._diagnostics.publish(DiagnosticArray(header=Header(stamp=stamp), status=[self._diagnostic()]))

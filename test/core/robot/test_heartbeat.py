@@ -8,18 +8,19 @@ import pytest
 from builders import make_config, make_contract, ns
 from simulation import World, streaming
 
-from remote_inference.core.robot.heartbeat import Heartbeat
+from remote_inference.core.robot.heartbeat import MAX_WATCHDOGS, Heartbeat
 from remote_inference.core.robot.tick import CommandSource
 from remote_inference.core.watchdog import Phase, WatchdogState
 
 PERIOD_S, TIMEOUT_S = 1 / 30, 0.2
 MS = 1_000_000
+A, B = 21, 22  # instances of watchdogs
 
 
 @pytest.fixture
 def watched() -> Heartbeat:
     beats = Heartbeat(PERIOD_S, TIMEOUT_S)
-    assert not beats.hear_watchdog(WatchdogState.DISARMED, 0)
+    assert not beats.hear_watchdog(A, WatchdogState.DISARMED, 0)
     return beats
 
 
@@ -57,7 +58,7 @@ def test_a_thread_is_given_up_when_its_silence_is_longer_than_the_deadline(
     silence_ns: int, given_up: bool
 ) -> None:
     beats = Heartbeat(0.05, TIMEOUT_S)
-    beats.hear_watchdog(WatchdogState.DISARMED, 0)
+    beats.hear_watchdog(A, WatchdogState.DISARMED, 0)
     begin_ns = 10**12
     beats.beat(begin_ns, commanding=True)
     assert beats.was_given_up(begin_ns + silence_ns) is given_up
@@ -75,11 +76,35 @@ def test_without_a_watchdog_nobody_gave_the_thread_up() -> None:
 
 
 def test_a_stop_pauses_once_and_its_repetitions_do_not_undo_resume(watched: Heartbeat) -> None:
-    assert watched.hear_watchdog(WatchdogState.TRIPPED, 1)
-    assert not watched.hear_watchdog(WatchdogState.TRIPPED, 1)
-    assert not watched.hear_watchdog(WatchdogState.RETURNED, 1)
-    assert not watched.hear_watchdog(WatchdogState.ARMED, 1)
-    assert watched.hear_watchdog(WatchdogState.TRIPPED, 2)
+    assert watched.hear_watchdog(A, WatchdogState.TRIPPED, 1)
+    assert not watched.hear_watchdog(A, WatchdogState.TRIPPED, 1)
+    assert not watched.hear_watchdog(A, WatchdogState.RETURNED, 1)
+    assert not watched.hear_watchdog(A, WatchdogState.ARMED, 1)
+    assert watched.hear_watchdog(A, WatchdogState.TRIPPED, 2)
+
+
+def test_a_stop_pauses_the_robot_whatever_another_watchdog_has_counted(watched: Heartbeat) -> None:
+    """One has stopped the arm before, and the other's first stop has the same number."""
+    assert watched.hear_watchdog(A, WatchdogState.TRIPPED, 1)
+    assert not watched.hear_watchdog(A, WatchdogState.ARMED, 1)
+    assert not watched.hear_watchdog(B, WatchdogState.ARMED, 0)
+    assert not watched.hear_watchdog(A, WatchdogState.ARMED, 1)
+    assert watched.hear_watchdog(B, WatchdogState.TRIPPED, 1)
+
+
+def test_the_reports_of_two_watchdogs_in_turn_do_not_undo_resume(watched: Heartbeat) -> None:
+    for instance, trips in ((A, 1), (B, 2)):
+        assert watched.hear_watchdog(instance, WatchdogState.TRIPPED, trips)
+    for instance, trips in ((A, 1), (B, 2), (A, 1)):
+        assert not watched.hear_watchdog(instance, WatchdogState.RETURNED, trips)
+
+
+def test_many_watchdogs_cost_no_memory_and_the_robot_pauses_for_each(watched: Heartbeat) -> None:
+    watchdogs = range(100, 101 + MAX_WATCHDOGS)
+    assert all(watched.hear_watchdog(watchdog, WatchdogState.TRIPPED, 1) for watchdog in watchdogs)
+    assert not watched.hear_watchdog(watchdogs[-1], WatchdogState.TRIPPED, 1)
+    assert not watched.hear_watchdog(watchdogs[1], WatchdogState.TRIPPED, 1), "the oldest but one is known"
+    assert watched.hear_watchdog(watchdogs[0], WatchdogState.TRIPPED, 1), "the oldest is forgotten"
 
 
 @pytest.mark.parametrize("trips", [0, 3])
@@ -96,13 +121,13 @@ def test_a_new_node_pauses_if_the_stop_of_the_old_one_still_stands(
     state: WatchdogState, pauses: bool, trips: int
 ) -> None:
     beats = Heartbeat(PERIOD_S, TIMEOUT_S)
-    assert beats.hear_watchdog(state, trips) is pauses
+    assert beats.hear_watchdog(A, state, trips) is pauses
 
 
 def test_a_state_that_no_watchdog_has_is_refused_by_value(watched: Heartbeat) -> None:
     with pytest.raises(ValueError, match="found state 9, expected one of WatchdogState"):
-        watched.hear_watchdog(9, 1)
-    assert watched.hear_watchdog(WatchdogState.TRIPPED, 1)
+        watched.hear_watchdog(A, 9, 1)
+    assert watched.hear_watchdog(A, WatchdogState.TRIPPED, 1)
 
 
 @pytest.mark.parametrize("fps", [5.0, 30.0, 100.0])

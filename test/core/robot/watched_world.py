@@ -34,6 +34,7 @@ from remote_inference.core.watchdog import Watchdog
 LOOK_NS = ns(0.01)  # between two looks of the watchdog
 PERSON_NS = ns(0.02)
 INSTANCE = 7  # of the robot's node
+WATCHDOG = 8  # its instance
 
 
 class WatchedWorld(World):
@@ -194,7 +195,9 @@ class WatchedWorld(World):
         if must_stop:
             self._stop_controllers()
         state, trips = int(self.watchdog.state), self.watchdog.trips
-        self.by_executor(lambda: self.beats.hear_watchdog(state, trips) and self._pause_after_a_stop())
+        self.by_executor(
+            lambda: self.beats.hear_watchdog(WATCHDOG, state, trips) and self._pause_after_a_stop()
+        )
         judge_silence(self, self.watchdog)
 
     def _stop_controllers(self) -> None:

@@ -11,10 +11,11 @@ from __future__ import annotations
 from remote_inference.core.watchdog import Phase, WatchdogState
 
 MIN_BEAT_PERIOD_S = 0.01  # faster beats cost processor time and do not tell sooner of a death
+MAX_WATCHDOGS = 8  # that are told apart: whoever publishes there must not fill the memory
 
 
 class Heartbeat:
-    """The beats of one control thread, and the trips of the watchdog that hears them."""
+    """The beats of one control thread, and the trips of the watchdogs that hear them."""
 
     def __init__(self, period_s: float, timeout_s: float) -> None:
         """period_s: of the control ticks. timeout_s: by how much a beat may be late."""
@@ -22,7 +23,7 @@ class Heartbeat:
         self._beat_ns: int | None = None
         self._phase = Phase.IDLE
         self._watched = False
-        self._known_trips = 0
+        self._known_trips: dict[int, int] = {}  # by instance of a watchdog; that heard last is the last
 
     def was_given_up(self, now_ns: int) -> bool:
         """Return whether a watchdog has stopped the arm since the last beat. Ask before each command."""
@@ -42,14 +43,19 @@ class Heartbeat:
         self._beat_ns, self._phase = now_ns, phase
         return phase
 
-    def hear_watchdog(self, state_value: int, trips: int) -> bool:
+    def hear_watchdog(self, instance: int, state_value: int, trips: int) -> bool:
         """Take a watchdog's state; return whether the robot must pause: once for each trip.
+
+        instance: of the watchdog's process, which counts its own trips.
 
         Raises ValueError for a state that no watchdog has.
         """
         if state_value not in list(WatchdogState):
             raise ValueError(f"found state {state_value}, expected one of WatchdogState.msg")
         latched = WatchdogState(state_value) in {WatchdogState.TRIPPED, WatchdogState.RETURNED}
-        is_new = latched and (not self._watched or trips != self._known_trips)
-        self._watched, self._known_trips = True, trips
-        return is_new
+        known = self._known_trips.pop(instance, None)
+        self._known_trips[instance] = trips
+        if len(self._known_trips) > MAX_WATCHDOGS:
+            del self._known_trips[next(iter(self._known_trips))]
+        self._watched = True
+        return latched and trips != known

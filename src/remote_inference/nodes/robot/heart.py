@@ -57,7 +57,7 @@ class Heart:
 
     def _on_watchdog(self, message: WatchdogMessage) -> None:
         try:
-            must_pause = self._beats.hear_watchdog(message.state, message.trips)
+            must_pause = self._beats.hear_watchdog(message.instance, message.state, message.trips)
         except ValueError as error:
             self._logger.error(f"{WATCHDOG_TOPIC}: {error}; ignored", throttle_duration_sec=1.0)
             return
