@@ -34,6 +34,7 @@ def test_content_order_number_and_settings_count(files: list[Path]):
         source = ModelSource(backend="hold", path=".", options=options or {}, **changes)
         return make_fingerprint(files, source.settings)
 
+    assert fingerprint() == fingerprint(dtype="float32"), "a precision that is left out is float32"
     found = {
         fingerprint(),
         fingerprint(dtype="bfloat16"),

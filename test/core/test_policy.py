@@ -32,6 +32,11 @@ def test_a_unit_of_a_joint_that_the_policy_does_not_have_is_refused():
         make_spec(units={"wrist": "degrees"})
 
 
+def test_a_precision_that_no_policy_has_is_refused():
+    with pytest.raises(PolicyError, match=r"waver: dtype: found 'int8', expected float32, bfloat16, float16"):
+        make_spec(dtype="int8")
+
+
 def step(value: float) -> PastStep:
     return PastStep(np.full(2, value, np.float32), {CAMERA: np.full((2, 2, 3), value, np.uint8)})
 

@@ -95,7 +95,8 @@ def test_every_entry_can_be_imported_and_its_name_is_taken(registry: Registry[An
 
 
 def test_a_policy_back_end_is_added(add: Add, tmp_path: Path):
-    path = write_manifest(tmp_path, model={"backend": "contrib", "path": "weights", "device": "npu:1"})
+    model = {"backend": "contrib", "path": "weights", "device": "npu:1", "dtype": "float16"}
+    path = write_manifest(tmp_path, model=model)
     with pytest.raises(DocumentError, match=r"model\.backend: found 'contrib', expected 'chunk_network'"):
         load_manifest(path)
     add(
@@ -111,7 +112,7 @@ def test_a_policy_back_end_is_added(add: Add, tmp_path: Path):
         """,
     )
     policy: Any = load_policy(load_manifest(path).model)
-    assert (policy.spec.name, policy.path) == ("still npu:1 float32", str(tmp_path / "weights"))
+    assert (policy.spec.name, policy.path) == ("still npu:1 float16", str(tmp_path / "weights"))
 
 
 def test_a_command_interface_is_added(add: Add):

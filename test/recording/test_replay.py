@@ -92,6 +92,18 @@ def test_a_request_that_was_served_in_a_batch_may_differ_in_its_last_digits(
     assert capsys.readouterr().out.endswith(expected)
 
 
+@pytest.mark.parametrize(("dtype", "agrees"), [("float32", False), ("bfloat16", True)])
+def test_how_far_a_batch_may_differ_depends_on_the_policy_s_precision(
+    ring: Ring, manifest: Path, monkeypatch: pytest.MonkeyPatch, dtype: str, agrees: bool
+) -> None:
+    """Where the manifest does not say it: the checkpoint may."""
+    policy = load_policy(ModelSource(backend="hold", path=str(manifest.parent)))
+    policy.spec = replace(policy.spec, dtype=dtype)
+    monkeypatch.setattr("remote_inference.recording.replay.load_policy", lambda model: policy)
+    file = ring.put(off=0.01, batch_size=8)
+    assert cli.main(["replay-capture", file, "--manifest", str(manifest)]) == (0 if agrees else 1)
+
+
 def test_a_different_chunk_is_no_rounding_in_any_batch(
     ring: Ring, manifest: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -17,6 +17,7 @@ from remote_inference.core.limits import MAX_OBSERVATION_STEPS
 from remote_inference.errors import UserError
 
 Float32Array = NDArray[np.float32]
+DTYPES = ("float32", "bfloat16", "float16")
 
 
 class PolicyError(UserError):
@@ -57,8 +58,9 @@ class PolicySpec:
     are those of state entries and actions by name, such as `degrees`, as far as they are known: a robot that
     says another unit is refused. `samples`: whether chunks depend on the observation's seed; observations of
     a policy that says no have none, which spares the server a look at every byte of an image. `reads_task`:
-    whether a chunk depends on the task; requests without any are refused then. Raises PolicyError when a
-    number is out of bounds, or for units of others.
+    whether a chunk depends on the task; requests without any are refused then. `dtype` is the coarsest
+    precision of what computes a chunk: by it, chunks of a batch are compared with chunks computed alone.
+    Raises PolicyError when a number is out of bounds, or for units of others.
     """
 
     name: str
@@ -76,6 +78,7 @@ class PolicySpec:
     samples: bool = True
     units: Mapping[str, str] = field(default_factory=dict)
     reads_task: bool = False
+    dtype: str = "float32"
 
     def __post_init__(self) -> None:
         if not 0.0 < self.trained_fps < math.inf:
@@ -86,6 +89,8 @@ class PolicySpec:
         if not 1 <= self.observation_steps <= MAX_OBSERVATION_STEPS:
             found = f"{self.name}: observation_steps: found {self.observation_steps}"
             raise PolicyError(f"{found}, expected 1 to {MAX_OBSERVATION_STEPS}")
+        if self.dtype not in DTYPES:
+            raise PolicyError(f"{self.name}: dtype: found {self.dtype!r}, expected {', '.join(DTYPES)}")
         known = {*self.state_names, *self.action_names}
         if alien := [name for name in self.units if name not in known]:
             found = f"{self.name}: units: found {alien[0]!r}"

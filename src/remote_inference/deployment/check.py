@@ -292,7 +292,7 @@ def _describe_manifest(path: Path, manifest: Manifest, spec: PolicySpec) -> Iter
     model = manifest.model
     yield f"{path}: manifest of {spec.name} {spec.revision} ({spec.fingerprint})"
     devices = " or ".join(choice.device for choice in model.choices)
-    yield f"  backend {model.backend} on {devices}, {model.dtype}, from {model.path}"
+    yield f"  backend {model.backend} on {devices}, {model.dtype or spec.dtype}, from {model.path}"
     yield f"  state: {', '.join(spec.state_names)}"
     for name, (height, width, channels) in spec.image_shapes.items():
         yield f"  camera {name}: trained at {width}x{height}, {channels} channels"

@@ -57,7 +57,7 @@ _DEVICE_LOST = re.compile(_CUDA_FAILURE + r"(?!2\b)\d+")
 def load(source: ModelSource) -> OnnxPolicy:
     """Load the policy of a manifest. Raises what OnnxPolicy raises, DocumentError also for options."""
     options = source.read_options(OnnxOptions)
-    if source.dtype != "float32":
+    if source.precision != "float32":
         raise PolicyError(
             f"model.dtype: found {source.dtype!r}, expected 'float32': an ONNX file has its own precision"
         )

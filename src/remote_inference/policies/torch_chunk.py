@@ -60,7 +60,7 @@ _NO_OPTIONS = ChunkNetworkOptions()
 def load(source: ModelSource) -> TorchChunkPolicy:
     """Load the policy of a manifest. Raises what TorchChunkPolicy raises, DocumentError also for options."""
     options = source.read_options(ChunkNetworkOptions)
-    return TorchChunkPolicy(source.require_path(), source.device, source.dtype, options)
+    return TorchChunkPolicy(source.require_path(), source.device, source.precision, options)
 
 
 class TorchChunkPolicy:
@@ -125,6 +125,7 @@ class TorchChunkPolicy:
             max_batch=_MAX_BATCH,
             samples=network.samples,
             units=self.config.units,
+            dtype=dtype,
         )
 
     @property

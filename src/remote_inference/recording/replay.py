@@ -71,7 +71,7 @@ def replay(paths: Sequence[Path], manifest: Manifest) -> list[Replay]:
     policy = load_policy(manifest.model)
     try:
         decoder = RequestDecoder(manifest, policy.spec)
-        server = _Server(policy, decoder, BATCH_TOLERANCE[manifest.model.dtype])
+        server = _Server(policy, decoder, BATCH_TOLERANCE[manifest.model.dtype or policy.spec.dtype])
         return [server.replay(path, capture) for path, capture in captures]
     finally:
         policy.close()

@@ -108,8 +108,12 @@ class ModelSource(Document):
         ),
     ] = ()
     dtype: Annotated[
-        Literal["float32", "bfloat16", "float16"], Field(description="precision of the weights")
-    ] = "float32"
+        Literal["float32", "bfloat16", "float16"] | None,
+        Field(
+            description="precision of the weights; left out: as the checkpoint says, float32 where it says "
+            "nothing"
+        ),
+    ] = None
     options: Annotated[
         Mapping[str, Any], Field(description="what the back end asks for besides, with keys of its own")
     ] = {}
@@ -155,9 +159,14 @@ class ModelSource(Document):
         return parse_document(dict(self.options), model, "model.options")
 
     @property
+    def precision(self) -> str:
+        """`dtype` for a back end whose files say nothing of it: float32 where it is left out."""
+        return self.dtype or "float32"
+
+    @property
     def settings(self) -> dict[str, Any]:
         """What decides about the chunks besides the files, for `core.fingerprint.make_fingerprint`."""
-        return {"dtype": self.dtype, "options": dict(self.options)}
+        return {"dtype": self.precision, "options": dict(self.options)}
 
 
 class Manifest(Document):
