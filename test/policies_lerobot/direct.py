@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from lerobot.policies.factory import get_policy_class, make_pre_post_processors
 from lerobot.policies.rtc import RTCConfig, reanchor_relative_rtc_prefix
 from lerobot.policies.utils import prepare_observation_for_inference
 from lerobot.processor import NormalizerProcessorStep, RelativeActionsProcessorStep
-from tiny_policies import CAMERA, CHUNK, JOINTS, Built
+from tiny_policies import CAMERA, CHUNK, JOINTS, Built, give_weights
 
 from remote_inference.core.policy import Float32Array, PastStep, Policy, PolicyObservation, Processors
 
@@ -32,7 +33,7 @@ class Direct:
         if folder := built.options.get("language_model"):
             overrides = {"tokenizer_processor": {"tokenizer_name": folder}}
             if built.kind == "smolvla":
-                config.vlm_model_name, config.load_vlm_weights = folder, False
+                config.vlm_model_name = str(give_weights(Path(folder))) if config.load_vlm_weights else folder
         if hasattr(config, "rtc_config"):
             config.rtc_config = RTCConfig()
         self.config = config
@@ -85,7 +86,8 @@ class Direct:
     @torch.no_grad()
     def _predict(self, batch: dict[str, Any], seed: int, **arguments: Any) -> Float32Array:
         torch.manual_seed(seed)  # for a policy that takes no noise
-        return self._post(self.network.predict_action_chunk(batch, **arguments))[0].numpy()
+        chunk = self.network.predict_action_chunk(batch, **arguments)
+        return self._post(chunk.float())[0].numpy()  # LeRobot would round in its processor, too
 
     def _read_prefix(self, asked: PolicyObservation) -> torch.Tensor:
         """Return the prefix in model space. Relative actions refer to the state preprocessed last."""

@@ -139,24 +139,6 @@ def put_on_a_gpu(pipeline: Any) -> None:
             step["config"]["device"] = "cuda"
 
 
-@pytest.mark.parametrize(
-    ("kind", "dtype", "expected"),
-    [("act", "bfloat16", "float32 for a policy of type act"), ("xvla", "float16", "float32 or bfloat16")],
-)
-def test_a_precision_that_the_policy_does_not_have_is_refused(
-    kind: str, dtype: str, expected: str, built: dict[str, Built]
-) -> None:
-    with pytest.raises(PolicyError, match=rf"model\.dtype: found '{dtype}', expected {expected}"):
-        built[kind].load(dtype=dtype)
-
-
-@pytest.mark.parametrize("kind", ["pi05", "xvla"])
-def test_the_manifest_decides_the_precision(kind: str, built: dict[str, Built]) -> None:
-    exact, coarse = built[kind].load(), built[kind].load(dtype="bfloat16")
-    assert torch.bfloat16 in {parameter.dtype for parameter in coarse._network.parameters()}
-    assert coarse.spec.fingerprint != exact.spec.fingerprint
-
-
 def test_processors_that_an_old_checkpoint_lacks_are_made_by_lerobots_command(act: Built) -> None:
     (act.folder / "policy_preprocessor.json").unlink()
     (act.folder / "policy_postprocessor.json").unlink()

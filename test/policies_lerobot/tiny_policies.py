@@ -21,6 +21,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import (
     PreTrainedTokenizerFast,
     SmolVLMConfig,
+    SmolVLMForConditionalGeneration,
     SmolVLMImageProcessor,
     SmolVLMProcessor,
     SmolVLMVideoProcessor,
@@ -138,8 +139,8 @@ def build_smolvla(parent: Path) -> Built:
     config = make_policy_config(
         "smolvla",
         **features(),
-        vlm_model_name=str(vlm),
-        load_vlm_weights=False,
+        vlm_model_name=str(give_weights(vlm)),
+        load_vlm_weights=True,
         num_vlm_layers=2,
         num_expert_layers=2,
         chunk_size=CHUNK,
@@ -154,9 +155,7 @@ def build_smolvla(parent: Path) -> Built:
     )
     built = save("smolvla", parent, config, vlm)
     # As in a checkpoint that somebody has published: neither exists on this machine.
-    built.edit(
-        "config.json", lambda content: content.update(vlm_model_name="nobody/vlm", load_vlm_weights=True)
-    )
+    built.edit("config.json", lambda content: content.update(vlm_model_name="nobody/vlm"))
     built.edit("policy_preprocessor.json", name_a_hub_s_tokenizer)
     return built
 
@@ -330,6 +329,16 @@ def make_vlm(folder: Path) -> Path:
     )
     processor.save_pretrained(folder)
     fast.save_pretrained(folder)
+    return folder
+
+
+def give_weights(vlm: Path) -> Path:
+    """Return a copy of a language model's folder with weights, which LeRobot reads and overwrites."""
+    folder = vlm.with_name(f"{vlm.name}_with_weights")
+    if not folder.is_dir():
+        torch.manual_seed(11)
+        SmolVLMForConditionalGeneration(SmolVLMConfig.from_pretrained(vlm)).save_pretrained(folder)
+        shutil.copytree(vlm, folder, dirs_exist_ok=True)
     return folder
 
 

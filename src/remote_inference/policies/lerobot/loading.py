@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,12 @@ from remote_inference.policies.file_content import Content, explain_damage, read
 from remote_inference.policies.lerobot.checkpoint import CONFIG_FILE, Checkpoint
 from remote_inference.policies.lerobot.options import LeRobotOptions, Names, find_names, find_units
 from remote_inference.policies.lerobot.policy import LeRobotPolicy, free
+from remote_inference.policies.lerobot.precision import (
+    cast,
+    count_dtypes,
+    no_weights_of_the_language_model,
+    set_precision,
+)
 from remote_inference.policies.lerobot.processors import STATE, Features, PairMaker
 
 EMPTY_CAMERA = "observation.images.empty_camera_"  # LeRobot's name of cameras that no robot has
@@ -44,11 +51,12 @@ def load_checkpoint(checkpoint: Checkpoint, source: ModelSource, options: LeRobo
     _adapt(config, source, options, device, language_model)
     pairs = PairMaker(checkpoint, features, device, _load_tokenizer(checkpoint, language_model))
     pairs.check_normalization(config)
-    language_files = _find_language_files(checkpoint, config, language_model)
-    fingerprint = _fingerprint(checkpoint, source, options, names, language_files)
-    network = _load_network(checkpoint, config)
+    network = _load_network(checkpoint, config, source.dtype)
     noise_shape = checkpoint.family.noise_shape
     try:
+        dtypes = count_dtypes(network)
+        language_files = _find_language_files(checkpoint, config, language_model)
+        fingerprint = _fingerprint(checkpoint, dtypes, options, names, language_files)
         continues = network.supports_rtc() and hasattr(config, "rtc_config")
         spec = PolicySpec(
             name=checkpoint.kind,
@@ -63,6 +71,7 @@ def load_checkpoint(checkpoint: Checkpoint, source: ModelSource, options: LeRobo
             continuation=Continuation.GUIDANCE if continues else Continuation.NONE,
             units=find_units(options, checkpoint.folder, names),
             reads_task=checkpoint.family.reads_task,
+            dtype="bfloat16" if "bfloat16" in dtypes else "float32",
         )
         return LeRobotPolicy(network, spec, pairs, noise_shape(config) if noise_shape else None)
     except BaseException:
@@ -148,19 +157,11 @@ def _adapt(
 ) -> None:
     """Set what the manifest decides, and leave out weights that LeRobot would fetch to overwrite them."""
     config.device = str(device)
-    for key, value in (("pretrained_backbone_weights", None), ("load_vlm_weights", False)):
-        if hasattr(config, key):
-            setattr(config, key, value)
+    if hasattr(config, "pretrained_backbone_weights"):
+        config.pretrained_backbone_weights = None
+    set_precision(config, source.dtype)
     if language_model and hasattr(config, "vlm_model_name"):
         config.vlm_model_name = str(language_model)
-    allowed = ("float32", "bfloat16") if hasattr(config, "dtype") else ("float32",)
-    if source.dtype not in allowed:
-        raise PolicyError(
-            f"model.dtype: found {source.dtype!r}, expected {' or '.join(allowed)} for a policy "
-            f"of type {config.type}"
-        )
-    if hasattr(config, "dtype"):
-        config.dtype = source.dtype
     if hasattr(config, "rtc_config"):
         rtc = config.rtc_config or RTCConfig()
         config.rtc_config = replace(
@@ -189,7 +190,7 @@ def _load_tokenizer(checkpoint: Checkpoint, language_model: Path | None) -> Any:
         ) from error
 
 
-def _load_network(checkpoint: Checkpoint, config: Any) -> Any:
+def _load_network(checkpoint: Checkpoint, config: Any, dtype: str | None) -> Any:
     """Return the network with the weights of the checkpoint's file, all of them and nothing else."""
     file = checkpoint.weights_file
     try:
@@ -198,12 +199,13 @@ def _load_network(checkpoint: Checkpoint, config: Any) -> Any:
     except (SafetensorError, OSError) as error:
         problem = explain_damage(read_head(file), Content.SAFETENSORS, error)
         raise PolicyError(f"{file}: {problem}") from error
-    witness = _Witness(get_policy_class(checkpoint.kind))
+    witness = _Witness(get_policy_class(checkpoint.kind), dtype)
     network: Any = None
     try:
-        network = witness.policy_class.from_pretrained(
-            str(checkpoint.folder), config=config, strict=True, local_files_only=True
-        )
+        with no_weights_of_the_language_model(config):
+            network = witness.policy_class.from_pretrained(
+                str(checkpoint.folder), config=config, strict=True, local_files_only=True
+            )
         problem = witness.problem
     except Exception as error:  # LeRobot raises what it likes
         problem = witness.problem or _one_line(error)
@@ -215,12 +217,16 @@ def _load_network(checkpoint: Checkpoint, config: Any) -> Any:
 
 
 class _Witness:
-    """Sees what torch says when weights are loaded: some of LeRobot's classes print it and go on without."""
+    """Sees what torch says when weights are loaded: some of LeRobot's classes print it and go on without.
 
-    def __init__(self, policy_class: Any) -> None:
+    dtype: of the manifest. The network is cast before, so that no weight is rounded on its way.
+    """
+
+    def __init__(self, policy_class: Any, dtype: str | None) -> None:
         self.problem = "LeRobot has read no weights from it"
 
         def load_state_dict(network: Any, *arguments: Any, **keywords: Any) -> Any:
+            cast(network, dtype)
             try:
                 found = policy_class.load_state_dict(network, *arguments, **keywords)
             except Exception as error:
@@ -268,7 +274,7 @@ def _find_folder(name: str) -> Path | None:
 
 def _fingerprint(
     checkpoint: Checkpoint,
-    source: ModelSource,
+    dtypes: Mapping[str, int],
     options: LeRobotOptions,
     names: Names,
     language_files: list[Path],
@@ -279,7 +285,8 @@ def _fingerprint(
         files += [pipeline.file, *(pipeline.file.with_name(name) for name in sorted(pipeline.tensors))]
     files += language_files
     settings = options.model_dump(include={"execution_horizon", "max_guidance_weight"})
-    return make_fingerprint(files, {**settings, "dtype": source.dtype, "names": vars(names)})
+    dtype = dtypes if len(dtypes) > 1 else next(iter(dtypes))
+    return make_fingerprint(files, {**settings, "dtype": dtype, "names": vars(names)})
 
 
 def _one_line(error: Exception) -> str:
