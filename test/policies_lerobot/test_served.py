@@ -33,6 +33,7 @@ START_S = 600.0  # importing LeRobot takes seconds, minutes on a busy machine
 FPS = {"/left": 20.0, "/right": 10.0}  # equal latencies are different delays in control ticks
 BATCHED = ("act", "diffusion", "diffusion_history", "pi0", "pi05", "smolvla")
 CONTINUED = ("pi0", "pi05", "smolvla")
+ALONE, IN_A_BATCH = 1e-5, 1e-4  # a batch is summed in another order: up to 3e-5 of 4 for diffusion
 ACTIONS = {
     "kind": "position",
     "names": list(JOINTS),
@@ -163,4 +164,5 @@ def test_two_robots_are_driven_as_lerobot_itself_would(
     direct = Direct(built[kind])
     for batch in read_batches(tmp_path / "captures"):
         for capture in batch:
-            np.testing.assert_allclose(capture.robot, direct.answer(see(capture)), atol=1e-5)
+            atol = ALONE if len(batch) == 1 else IN_A_BATCH
+            np.testing.assert_allclose(capture.robot, direct.answer(see(capture)), atol=atol)
