@@ -27,7 +27,7 @@ NOISE = {"diffusion": (16, 3), "pi0": (CHUNK, 8), "pi05": (CHUNK, 8), "smolvla":
 class Direct:
     """A checkpoint as LeRobot's own scripts would run it."""
 
-    def __init__(self, built: Built) -> None:
+    def __init__(self, built: Built, execution_horizon: int = 10) -> None:
         config = PreTrainedConfig.from_pretrained(built.folder)
         overrides: dict[str, Any] = {}
         if folder := built.options.get("language_model"):
@@ -35,7 +35,7 @@ class Direct:
             if built.kind == "smolvla":
                 config.vlm_model_name = str(give_weights(Path(folder))) if config.load_vlm_weights else folder
         if hasattr(config, "rtc_config"):
-            config.rtc_config = RTCConfig()
+            config.rtc_config = RTCConfig(execution_horizon=execution_horizon)
         self.config = config
         self.network = get_policy_class(config.type).from_pretrained(built.folder, config=config, strict=True)
         self._pre, self._post = make_pre_post_processors(

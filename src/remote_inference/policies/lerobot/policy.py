@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import gc
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -23,6 +22,7 @@ from remote_inference.core.policy import (
     PolicySpec,
 )
 from remote_inference.policies.lerobot.processors import LeRobotInput, LeRobotProcessors, PairMaker
+from remote_inference.policies.lerobot.rtc import install as install_rtc
 
 MAX_BATCH = 32
 _DEVICE_ERROR = "CUDA error:"  # torch begins errors of the driver with this
@@ -48,6 +48,7 @@ class LeRobotPolicy:
         self._pairs = pairs
         self._device = pairs.device
         self._noise_shape = noise_shape
+        self._rtc = install_rtc(network) if spec.supports_rtc else None
         self._repeats = True  # whether equal inputs with equal noise get equal chunks
         self._try()
 
@@ -57,25 +58,18 @@ class LeRobotPolicy:
     def predict(self, batch: Sequence[LeRobotInput]) -> list[Float32Array]:
         """Return one chunk `[chunk_size, action_dim]` per input, as the network gives it.
 
-        LeRobot takes one delay for all, hence one call for each delay and length of prefix. A network that
-        draws random numbers of its own is asked input by input.
+        Inputs with different prefixes and delays share a call. A network that draws random numbers of its own
+        is asked input by input.
         """
         if not 0 < len(batch) <= self.spec.max_batch:
             raise PolicyError(f"batch: expected 1 to {self.spec.max_batch} inputs, found {len(batch)}")
-        groups = defaultdict(list)
-        for index, sample in enumerate(batch):
-            rows = 0 if sample.prefix is None else len(sample.prefix)
-            groups[(rows, sample.delay_steps if rows else 0) if self._repeats else index].append(index)
-        chunks: dict[int, Float32Array] = {}
+        calls = [batch] if self._repeats else [[sample] for sample in batch]
         try:
-            for indices in groups.values():
-                answers = self._answer([batch[index] for index in indices], batch[indices[0]].seed)
-                chunks.update(zip(indices, answers, strict=True))
+            return [chunk for samples in calls for chunk in self._answer(samples, samples[0].seed)]
         except RuntimeError as error:
             if _DEVICE_ERROR in str(error):
                 raise DeviceLostError(str(error).splitlines()[0]) from error
             raise
-        return [chunks[index] for index in range(len(batch))]
 
     def weights(self) -> Mapping[str, torch.Tensor]:
         tensors: Mapping[str, torch.Tensor] = self._network.state_dict()
@@ -93,7 +87,7 @@ class LeRobotPolicy:
 
     @torch.no_grad()
     def _answer(self, samples: Sequence[LeRobotInput], torch_seed: int) -> list[Float32Array]:
-        """Return the chunks of samples with equally long prefixes and equal delays, in one call.
+        """Return the chunks of samples, in one call of the network.
 
         torch_seed: of what the network draws besides the samples' noise.
         """
@@ -101,9 +95,8 @@ class LeRobotPolicy:
         if self._noise_shape is not None:
             noise = [_draw(self._noise_shape, sample.seed) for sample in samples]
             arguments["noise"] = torch.stack(noise).to(self._device)
-        if prefixes := [sample.prefix for sample in samples if sample.prefix is not None]:
-            arguments["prev_chunk_left_over"] = torch.stack(prefixes)
-            arguments["inference_delay"] = samples[0].delay_steps
+        if self._rtc is not None and any(sample.prefix is not None for sample in samples):
+            arguments |= self._rtc.guide(samples, arguments["noise"])
         with _seeded(self._device, torch_seed):
             chunks = self._network.predict_action_chunk(_collate(samples), **arguments)
         return list(chunks.float().cpu().numpy())
