@@ -34,7 +34,7 @@ from remote_inference.core.server.warmup import Rehearsal, capacity, warm_up
 from remote_inference.deployment import bringup
 from remote_inference.monitoring.tables import Table, print_table
 from remote_inference.policies import load_policy
-from remote_inference.wire.request_decoder import RequestDecoder, sample_request
+from remote_inference.wire.request_decoder import RequestDecoder, sample_batch
 
 SESSIONS = (1, 2, 4, 8, 16, 32, 64)
 POLICIES = ("hold", "belt_arm")
@@ -93,7 +93,7 @@ def time_warm_up(manifest: Path) -> tuple[PolicySpec, float]:
     content = load_manifest(manifest)
     policy = load_policy(content.model)
     decoder = RequestDecoder(content, policy.spec)
-    rehearsal = Rehearsal(policy, decoder, *sample_request(policy.spec, ""))
+    rehearsal = Rehearsal(policy, decoder, *sample_batch(policy.spec, ""))
     try:
         return policy.spec, warm_up(policy, rehearsal, WARM_UP, time.monotonic_ns)
     finally:

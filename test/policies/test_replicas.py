@@ -22,7 +22,7 @@ from remote_inference.environments.belt_arm.evaluate import SHIPPED_PLAIN_POLICY
 from remote_inference.policies import load_policy
 from remote_inference.policies.hold import HoldPolicy
 from remote_inference.policies.replicas import ReplicatedPolicy
-from remote_inference.wire.request_decoder import RequestDecoder, sample_request
+from remote_inference.wire.request_decoder import RequestDecoder, sample_batch
 
 DEADLINE_S = 30.0
 HOLD = """{"name": "hold", "revision": "1", "state_names": ["elbow"], "action_names": ["elbow"],
@@ -163,7 +163,7 @@ def test_a_policy_that_is_found_to_remember_has_no_replicas(tmp_path: Path):
         made.remembers = True
     manifest = manifest_of(backend="hold", replicas=["a", "b"])
     decoder = RequestDecoder(manifest, replicas.policy.spec)
-    rehearsal = Rehearsal(replicas.policy, decoder, *sample_request(replicas.policy.spec, ""))
+    rehearsal = Rehearsal(replicas.policy, decoder, *sample_batch(replicas.policy.spec, ""))
     clock = iter(range(1000))
     with pytest.raises(
         PolicyError, match=r"model.replicas: found a, b, expected none: hold is served to one robot"

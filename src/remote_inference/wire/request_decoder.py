@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Decodes serialized observations for the server, and makes a sample for the warm-up."""
+"""Decodes serialized observations for the server, and makes samples for the warm-up."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def _content(message: Any, task: str) -> Iterator[Any]:
         yield from (image.data for image in (*message.history_images, *message.history_raw_images))
 
 
-def sample_requests(spec: PolicySpec, manifest: Manifest) -> Iterator[tuple[bytes, SessionOffer]]:
-    """Yield a sample of the training shapes, then one for each image size that the manifest names.
+def sample_requests(spec: PolicySpec, manifest: Manifest) -> Iterator[tuple[list[bytes], SessionOffer]]:
+    """Yield samples of the training shapes, then those of each image size that the manifest names.
 
     Raises PolicyError for image sizes of a policy that sees no images, and for a policy with more cameras
     than a robot may offer.
@@ -95,16 +95,24 @@ def sample_requests(spec: PolicySpec, manifest: Manifest) -> Iterator[tuple[byte
             f"warmup_image_sizes: found {sizes}, expected none: policy {spec.name} has no images"
         )
     task = manifest.default_task or spec.sample_task
-    yield sample_request(spec, task)
+    yield sample_batch(spec, task)
     for size in manifest.warmup_image_sizes:
         shapes = {name: (*size, shape[2]) for name, shape in spec.image_shapes.items()}
-        yield sample_request(replace(spec, image_shapes=shapes), task)
+        yield sample_batch(replace(spec, image_shapes=shapes), task)
 
 
 def sample_request(spec: PolicySpec, task: str) -> tuple[bytes, SessionOffer]:
-    """Return a serialized observation of the training shapes, and the offer of a robot that could send it.
+    """Return the first observation of `sample_batch`, and the offer."""
+    (data, *_), offer = sample_batch(spec, task)
+    return data, offer
 
-    The sample has a prefix if the policy supports RTC: guidance is slower and needs a warm-up of its own.
+
+def sample_batch(spec: PolicySpec, task: str) -> tuple[list[bytes], SessionOffer]:
+    """Return serialized observations of the training shapes, and the offer of a robot that could send them.
+
+    If the policy supports RTC they differ in prefix and delay, as robots do that share a call: a policy may
+    take longer for them than for equal ones. The first has the longest prefix: guidance is slower than none
+    and needs a warm-up of its own.
     """
     *past, present = [_sample_step(spec) for _ in range(spec.observation_steps)]
     offer = SessionOffer(
@@ -119,7 +127,6 @@ def sample_request(spec: PolicySpec, task: str) -> tuple[bytes, SessionOffer]:
         wants_rtc=spec.supports_rtc,
         max_observation_steps=spec.observation_steps,
     )
-    prefix = np.zeros((spec.chunk_size, spec.action_dim), np.float32) if spec.supports_rtc else None
     request = Request(
         session_id="",
         session_epoch=0,
@@ -128,12 +135,23 @@ def sample_request(spec: PolicySpec, task: str) -> tuple[bytes, SessionOffer]:
         episode_start=False,
         client_mono_ns=0,
         task=task,
-        inference_delay_steps=int(spec.supports_rtc),
-        prefix_model=prefix,
-        prefix_robot=prefix,
+        inference_delay_steps=0,
     )
-    message = observation_to_message(request, present.state, present.images, Time(), past)
-    return serialize_message(message), offer
+    batch = []
+    for rows, delay in _waits(spec.chunk_size) if spec.supports_rtc else [(0, 0)]:
+        prefix = np.zeros((rows, spec.action_dim), np.float32) if rows else None
+        sent = replace(request, inference_delay_steps=delay, prefix_model=prefix, prefix_robot=prefix)
+        message = observation_to_message(sent, present.state, present.images, Time(), past)
+        batch.append(serialize_message(message))
+    return batch, offer
+
+
+def _waits(chunk_size: int) -> list[tuple[int, int]]:
+    """Return rows left and delay [control ticks] of robots at different places of their chunks."""
+    return [
+        (chunk_size * eighths // 8, 1 + chunk_size * index // 16)
+        for index, eighths in enumerate((8, 0, 4, 6, 2, 7, 3, 5))
+    ]
 
 
 def _sample_step(spec: PolicySpec) -> SensedStep:

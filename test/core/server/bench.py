@@ -78,7 +78,7 @@ class Bench:
             for index in range(robots)
         ]
         self.watch = PolicyWatch(
-            Rehearsal(self.policy, JsonDecoder(), serialize(make_request()), make_offer()).run,
+            Rehearsal(self.policy, JsonDecoder(), [serialize(make_request())], make_offer()).run,
             max_consecutive_failures=max_consecutive_failures,
             inference_timeout_s=30.0,
         )

@@ -32,7 +32,7 @@ def frozen_clock() -> int:
 
 
 def rehearse(policy: SteadyPolicy) -> Rehearsal:
-    return Rehearsal(policy, JsonDecoder(), serialize(make_request()), make_offer())
+    return Rehearsal(policy, JsonDecoder(), [serialize(make_request())], make_offer())
 
 
 def warm(policy: SteadyPolicy, inferences: int = 1, **options: Any) -> float:
@@ -57,8 +57,21 @@ def test_every_request_is_decoded_and_has_processors_of_its_own():
     make, decode, decoded = policy.make_processors, decoder.observation, []
     policy.make_processors = lambda: (made.append(make()), made[-1])[1]  # type: ignore[method-assign]
     decoder.observation = lambda *parts: (decoded.append(parts), decode(*parts))[1]  # type: ignore[method-assign]
-    Rehearsal(policy, decoder, serialize(make_request()), make_offer()).run(3)
+    Rehearsal(policy, decoder, [serialize(make_request())], make_offer()).run(3)
     assert (len(decoded), len(made)) == (3, 3)
+
+
+def test_a_batch_has_different_requests_in_turn():
+    """Robots that share a call differ in prefix and delay, and a policy may take longer for them."""
+    policy = SteadyPolicy(max_batch=5)
+    requests = [serialize(make_request(), state) for state in ((0.1, 0.0), (0.2, 0.0), (0.3, 0.0))]
+    seen = []
+    healthy = policy.answer
+    policy.answer = lambda batch: (seen.append([float(state[0]) for state in batch]), healthy(batch))[1]
+    rehearsal = Rehearsal(policy, JsonDecoder(), requests, make_offer())
+    rehearsal.run()
+    rehearsal.run(5)
+    assert seen == [pytest.approx([0.1]), pytest.approx([0.1, 0.2, 0.3, 0.1, 0.2])]
 
 
 @pytest.mark.parametrize(("mode", "resets"), [(ServingMode.EXCLUSIVE, 1), (ServingMode.SHARED, 0)])

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import cycle, islice
 from typing import Any
 
 import numpy as np
@@ -36,23 +37,25 @@ TIMED_INFERENCES = 5
 
 
 class Rehearsal:
-    """A request of the server's own, served like a robot's: decoded, prepared, answered and checked."""
+    """Requests of the server's own, served like robots': decoded, prepared, answered and checked."""
 
-    def __init__(self, policy: Policy, decoder: Decoder, data: bytes, offer: SessionOffer) -> None:
-        """Take a serialized observation, and the offer of the robot that could have sent it."""
+    def __init__(
+        self, policy: Policy, decoder: Decoder, requests: Sequence[bytes], offer: SessionOffer
+    ) -> None:
+        """Take serialized observations, and the offer of a robot that could have sent them."""
         self._policy = policy
         self._decoder = decoder
-        self._data = data
+        self._requests = requests
         self._offer = offer
 
     def run(self, batch_size: int = 1) -> list[Float32Array]:
-        """Serve the request `batch_size` times in one call of the policy; return the robot-space chunks.
+        """Serve so many of the requests, in turn, in one call of the policy; return the robot-space chunks.
 
         Raises what decoder, processors and policy raise, and PolicyError for an invalid chunk.
         """
         spec = self._policy.spec
         try:
-            prepared = [self._prepare() for _ in range(batch_size)]
+            prepared = [self._prepare(data) for data in islice(cycle(self._requests), batch_size)]
             chunks = predict_all(self._policy, [model_input for _, model_input in prepared])
             answers = []
             for (processors, _), chunk_model in zip(prepared, chunks, strict=True):
@@ -63,9 +66,9 @@ class Rehearsal:
             if spec.serving_mode is ServingMode.EXCLUSIVE:
                 self._policy.reset()
 
-    def _prepare(self) -> tuple[Processors, Any]:
+    def _prepare(self, data: bytes) -> tuple[Processors, Any]:
         processors = self._policy.make_processors()
-        _, message = self._decoder.request(self._data)
+        _, message = self._decoder.request(data)
         return processors, processors.pre(self._decoder.observation(message, self._offer))
 
 
