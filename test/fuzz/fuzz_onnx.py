@@ -29,6 +29,7 @@ def _files() -> list[bytes]:
     models = [
         make_model(with_noise=True),
         make_model(batch=4),
+        make_model(with_task=True, steps=2, delay_rows=4),
         make_model(edit=lambda model: move_weights_out(model, DATA)),
     ]
     return [model.SerializeToString() for model in models]

@@ -120,6 +120,8 @@ def test_missing_and_damaged_metadata_are_refused(tmp_path: Path, edit: Edit, te
         ({"chunk_size": "3"}, "chunk_size: found '3', expected a whole number"),
         ({"trained_fps": 0.0}, "trained_fps: found 0.0, expected more than 0"),
         ({"colour": "bgr"}, "colour: unknown key, expected one of "),
+        ({"observation_steps": 0}, "observation_steps: found 0, expected at least 1"),
+        ({"observation_steps": 17}, "observation_steps: found 17, expected at most 16"),
         ({"action_mean": [0.5]}, "action_mean: found 1 numbers, expected 2, one per action"),
         ({"action_std": [1.0, 0.0]}, "action_std.1: found 0.0, expected more than 0"),
         (
@@ -150,13 +152,13 @@ def retype(place: Any, elem_type: int, *dims: int | str) -> None:
     [
         (
             lambda model: setattr(model.graph.input[0], "name", "observation.state"),
-            f"inputs: found observation.state, {CAMERA}, expected state, {CAMERA} and perhaps noise",
+            f"inputs: found observation.state, {CAMERA}, expected state, {CAMERA} and perhaps noise, task",
         ),
         (
             lambda model: model.graph.input.append(
                 helper.make_tensor_value_info("tokens", TensorProto.INT64, ["batch", 8])
             ),
-            f"inputs: found state, {CAMERA}, tokens, expected state, {CAMERA} and perhaps noise",
+            f"inputs: found state, {CAMERA}, tokens, expected state, {CAMERA} and perhaps noise, task",
         ),
         (
             lambda model: setattr(model.graph.output[0], "name", "action"),
@@ -201,6 +203,44 @@ def retype(place: Any, elem_type: int, *dims: int | str) -> None:
 )
 def test_other_inputs_and_outputs_are_refused(tmp_path: Path, edit: Edit, text: str):
     assert refusal(save_model(tmp_path, edit=edit)) == text
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (
+            {"description": {**DESCRIPTION, "observation_steps": 2}},
+            "input state: found float32 [batch, 2], expected float32 [batch, 2, 2]",
+        ),
+        (
+            {"steps": 3, "description": {**DESCRIPTION, "observation_steps": 2}},
+            "input state: found float32 [batch, 3, 2], expected float32 [batch, 2, 2]",
+        ),
+        (
+            {"steps": 2, "edit": lambda model: retype(model.graph.input[1], TensorProto.UINT8, 4, 3, 4, 6)},
+            f"input {CAMERA}: found uint8 [4, 3, 4, 6], expected uint8 or float32 [batch, 2, 3, 4, 6]",
+        ),
+        (
+            {"with_task": True, "edit": lambda model: retype(model.graph.input[2], TensorProto.INT64, 1, 8)},
+            "input task: found int64 [1, 8], expected string [batch]",
+        ),
+        (
+            {"with_task": True, "edit": lambda model: retype(model.graph.input[2], TensorProto.STRING)},
+            "input task: found string [], expected string [batch]",
+        ),
+        (
+            {"delay_rows": 4, "edit": lambda model: model.graph.input.pop()},
+            f"inputs: found state, {CAMERA}, prefix, executed_steps, expected state, {CAMERA}, prefix, "
+            "executed_steps, delay_steps and perhaps noise, task",
+        ),
+        (
+            {"delay_rows": 4, "edit": lambda model: retype(model.graph.input[3], TensorProto.INT32, "n")},
+            "input executed_steps: found int32 [n], expected int64 [batch]",
+        ),
+    ],
+)
+def test_wrong_inputs_for_history_task_and_wait_are_refused(tmp_path: Path, options: Any, text: str):
+    assert refusal(save_model(tmp_path, **options)) == text
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,24 @@ pytest.importorskip("onnxruntime", reason="found no onnxruntime, which requireme
 import onnx
 import onnxruntime
 from onnx import TensorProto
-from onnx_models import CAMERA, DESCRIPTION, JOINTS, ROWS, WEIGHTS, move_weights_out, save_model
+from onnx_models import (
+    CAMERA,
+    DESCRIPTION,
+    JOINTS,
+    ROWS,
+    TASKS,
+    WEIGHTS,
+    make_weights,
+    move_weights_out,
+    save_model,
+)
 
 from remote_inference.core.document import DocumentError
 from remote_inference.core.policy import (
     Continuation,
     DeviceError,
     DeviceLostError,
+    PastStep,
     PolicyError,
     PolicyObservation,
     ServingMode,
@@ -111,6 +123,47 @@ def test_noise_is_drawn_from_the_seed_of_the_observation(tmp_path: Path):
     assert 0.1 < noise.std() < 3.0
     assert np.abs(first - other).max() > 0.01
     assert find_serving_mode(policy, "").mode is ServingMode.SHARED
+
+
+def test_the_task_goes_in_as_text(tmp_path: Path):
+    policy = OnnxPolicy(save_model(tmp_path, with_task=True))
+    assert policy.spec.reads_task
+    asked = [replace(observe(), task=task) for task in ("pick", "place", "", "pīck")]
+    together = ask(policy, *asked)
+    for chunk, observation in zip(together, asked, strict=True):
+        told = expected(observation) + TASKS.get(observation.task, 0.0)
+        np.testing.assert_allclose(chunk, told, rtol=1e-5)
+    assert find_serving_mode(policy, "pick").mode is ServingMode.SHARED
+
+
+@pytest.mark.parametrize("image_type", [TensorProto.UINT8, TensorProto.FLOAT])
+def test_a_policy_with_history_sees_its_steps_oldest_first(tmp_path: Path, image_type: int):
+    policy = OnnxPolicy(save_model(tmp_path, steps=2, image_type=image_type))
+    assert policy.spec.observation_steps == 2
+    before, now = observe(value=-1.0, brightness=51), observe(value=2.0, brightness=255)
+    asked = replace(now, past=(PastStep(before.state, before.images),))
+    brightness = 51 if image_type == TensorProto.UINT8 else 51 / 255
+    moved = (np.concatenate([before.state, now.state]) @ make_weights(2)).reshape(ROWS, 2)
+    for chunk in ask(policy, asked, asked):
+        np.testing.assert_allclose(chunk, moved + brightness, rtol=1e-5)
+    assert find_serving_mode(policy, "").mode is ServingMode.SHARED
+    with pytest.raises(PolicyError, match="past: found 0 control ticks, expected 1"):
+        ask(policy, now)
+
+
+def test_rows_and_delay_go_in_where_the_graph_takes_them(tmp_path: Path):
+    """Of each request its own, also in a batch: without a prefix, with a short one and with a long one."""
+    policy = OnnxPolicy(save_model(tmp_path, delay_rows=4))
+    assert policy.spec.continuation is Continuation.TRAINED
+    waits = [(0, 0), (0, 3), (2, 3), (6, 3), (6, 9)]
+    asked = [
+        replace(observe(), prefix_model=np.full((rows, 2), 0.5, np.float32), inference_delay_steps=delay)
+        for rows, delay in waits
+    ]
+    for chunk, observation, (rows, delay) in zip(ask(policy, *asked), asked, waits, strict=True):
+        ticks = min(delay, 4)  # the longest delay that the graph knows
+        executed = min(rows, ticks)
+        np.testing.assert_allclose(chunk, expected(observation) + executed + ticks - executed, rtol=1e-5)
 
 
 def test_external_data_is_served_from_any_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

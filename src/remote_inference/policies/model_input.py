@@ -16,8 +16,11 @@ from remote_inference.core.policy import Float32Array
 class ModelInput:
     """One preprocessed observation: uint8 `[3, height, width]` per camera, float32 `[state_dim]`.
 
+    Those of a policy with several observation steps begin with a dimension of the steps, oldest first.
+
     prefix: model space `[rows, action_dim]`, no rows when the robot's queue is drained. delay_steps: prefix
-    rows that will be executed before the chunk arrives. seed: of the noise; temperature: its scale.
+    rows that will be executed before the chunk arrives. seed: of the noise; temperature: its scale. task: the
+    instruction, for policies that read one.
     """
 
     images: tuple[NDArray[np.uint8], ...]
@@ -26,6 +29,7 @@ class ModelInput:
     delay_steps: int = 0
     seed: int = 0
     temperature: float = 1.0
+    task: str = ""
 
 
 def draw_noise(sample: ModelInput, shape: tuple[int, int]) -> Float32Array:

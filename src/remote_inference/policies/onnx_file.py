@@ -37,6 +37,7 @@ from remote_inference.policies.onnx_documents import (
     NOISE,
     PREFIX,
     STATE,
+    TASK,
     WAIT,
     OnnxDescription,
 )
@@ -142,9 +143,12 @@ def _check_tensors(
     """Return the type of each input, the only batch size, None for any, and the rows of a prefix."""
     action_dim = len(description.action_names)
     chunk = _Expected(("float32",), (description.chunk_size, action_dim))
-    needed = {STATE: _Expected(("float32",), (len(description.state_names),))}
+    steps: tuple[int, ...] = ()
+    if description.observation_steps > 1:
+        steps = (description.observation_steps,)
+    needed = {STATE: _Expected(("float32",), (*steps, len(description.state_names)))}
     for feature, (height, width, channels) in description.image_features.items():
-        needed[feature] = _Expected(("uint8", "float32"), (channels, height, width))
+        needed[feature] = _Expected(("uint8", "float32"), (*steps, channels, height, width))
     weights = {tensor.name for tensor in graph.initializer}  # listed among the inputs by old exporters
     inputs = {value.name: value for value in graph.input if value.name not in weights}
     outputs = {value.name: value for value in graph.output}
@@ -152,9 +156,10 @@ def _check_tensors(
     if inputs.keys() & set(WAIT):
         needed[PREFIX] = _Expected(("float32",), (max_delay_steps, action_dim))
         needed |= dict.fromkeys((EXECUTED, DELAY), _Expected(("int64",), ()))
-    _check_names("input", inputs, needed.keys(), {NOISE}, path)
-    _check_names("output", outputs, {ACTIONS}, set(), path)
-    expected = {**needed, NOISE: chunk}
+    optional = {NOISE: chunk, TASK: _Expected(("string",), ())}
+    _check_names("input", inputs, needed, optional, path)
+    _check_names("output", outputs, {ACTIONS: chunk}, {}, path)
+    expected = {**needed, **optional}
     batches = {_check_tensor(f"{path}: input {name}", inputs[name], expected[name]) for name in inputs}
     batches.add(_check_tensor(f"{path}: output {ACTIONS}", outputs[ACTIONS], chunk))
     fixed = sorted(batches - {None}, key=str)
@@ -173,7 +178,13 @@ def _count_rows(prefix: Any, path: Path) -> int:
     return rows
 
 
-def _check_names(kind: str, found: Mapping[str, Any], needed: Any, optional: set[str], path: Path) -> None:
+def _check_names(
+    kind: str,
+    found: Mapping[str, Any],
+    needed: Mapping[str, _Expected],
+    optional: Mapping[str, _Expected],
+    path: Path,
+) -> None:
     if set(needed) - found.keys() or found.keys() - {*needed, *optional}:
         others = f" and perhaps {', '.join(optional)}" if optional else ""
         raise PolicyError(

@@ -35,6 +35,7 @@ from remote_inference.policies.onnx_documents import (
     NOISE,
     PREFIX,
     STATE,
+    TASK,
     OnnxOptions,
     Provider,
 )
@@ -97,14 +98,17 @@ class OnnxPolicy:
             image_shapes=description.image_features,
             chunk_size=description.chunk_size,
             trained_fps=description.trained_fps,
+            observation_steps=description.observation_steps,
             continuation=Continuation.TRAINED if file.max_delay_steps else Continuation.NONE,
             max_batch=self._batch or _MAX_BATCH,
             samples=NOISE in self._inputs,
+            reads_task=TASK in self._inputs,
             units=description.units,
         )
 
     def make_processors(self) -> ChunkProcessors:
-        return ChunkProcessors(self._description, self._action_mean, self._action_std)
+        steps = self._description.observation_steps
+        return ChunkProcessors(self._description, self._action_mean, self._action_std, steps)
 
     def predict(self, batch: Sequence[ModelInput]) -> list[Float32Array]:
         """Return one model-space chunk `[chunk_size, action_dim]` per input.
@@ -133,6 +137,8 @@ class OnnxPolicy:
         if self._max_delay_steps:
             wait = wait_arrays(batch, self._max_delay_steps)
             feed |= {PREFIX: wait.rows, EXECUTED: wait.executed, DELAY: wait.delay}
+        if TASK in self._inputs:
+            feed[TASK] = np.array([sample.task for sample in batch], object)
         if NOISE in self._inputs:
             shape = (self.spec.chunk_size, self.spec.action_dim)
             feed[NOISE] = np.stack([draw_noise(sample, shape) for sample in batch])

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from remote_inference.core.policy import Float32Array, PolicyError, PolicyObservation
+from remote_inference.core.policy import Float32Array, PastStep, PolicyError, PolicyObservation
 from remote_inference.policies.box_resize import box_resize, crop_resize, letterbox_resize
 from remote_inference.policies.model_input import ModelInput
 from remote_inference.policies.trained_policy import ImageResize, TrainedPolicy
@@ -25,17 +25,21 @@ _RESIZES: Mapping[ImageResize, Callable[[NDArray[np.uint8], int, int], NDArray[n
 class ChunkProcessors:
     """Resizes images before inference and unnormalises actions after it; keeps no state between requests."""
 
-    def __init__(self, config: TrainedPolicy, action_mean: Float32Array, action_std: Float32Array) -> None:
+    def __init__(
+        self,
+        config: TrainedPolicy,
+        action_mean: Float32Array,
+        action_std: Float32Array,
+        observation_steps: int = 1,
+    ) -> None:
+        """observation_steps: control ticks that the policy sees, the present one among them."""
         self._config = config
         self._action_mean = action_mean
         self._action_std = action_std
+        self._observation_steps = observation_steps
 
     def pre(self, observation: PolicyObservation) -> ModelInput:
-        state = read_state(observation.state, len(self._config.state_names))
-        images = tuple(
-            read_image(observation.images, feature, height, width, self._config.image_resize)
-            for feature, (height, width, _) in self._config.image_features.items()
-        )
+        state, images = self._read_steps(observation)
         prefix = read_prefix(observation.prefix_model, len(self._config.action_names))
         return ModelInput(
             images,
@@ -44,7 +48,32 @@ class ChunkProcessors:
             observation.inference_delay_steps,
             observation.seed,
             observation.temperature,
+            observation.task,
         )
+
+    def _read_steps(
+        self, observation: PolicyObservation
+    ) -> tuple[Float32Array, tuple[NDArray[np.uint8], ...]]:
+        """Return state and images, stacked where the policy sees several steps."""
+        before = self._observation_steps - 1
+        if (found := len(observation.past)) != before:
+            raise PolicyError(f"past: found {found} control ticks, expected {before}")
+        steps: list[PastStep | PolicyObservation] = [*observation.past, observation]
+        seen = [self._read_step(step) for step in steps]
+        if not before:
+            return seen[0]
+        states, images = zip(*seen, strict=True)
+        return np.stack(states), tuple(np.stack(camera) for camera in zip(*images, strict=True))
+
+    def _read_step(
+        self, step: PastStep | PolicyObservation
+    ) -> tuple[Float32Array, tuple[NDArray[np.uint8], ...]]:
+        state = read_state(step.state, len(self._config.state_names))
+        images = tuple(
+            read_image(step.images, feature, height, width, self._config.image_resize)
+            for feature, (height, width, _) in self._config.image_features.items()
+        )
+        return state, images
 
     def post(self, chunk_model: Float32Array) -> Float32Array:
         return chunk_model * self._action_std + self._action_mean
