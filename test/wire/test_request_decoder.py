@@ -68,7 +68,7 @@ def test_samples_name_a_task_to_a_policy_that_reads_it():
     for reads_task in (True, False):
         spec = replace(SPEC, reads_task=reads_task)
         decoder = RequestDecoder(manifest, spec)
-        for data, offer in sample_requests(spec, manifest):
+        for (data, *_), offer in sample_requests(spec, manifest):
             _, message = decoder.request(data)
             assert bool(decoder.observation(message, offer).task) == bool(offer.task) == reads_task
 
