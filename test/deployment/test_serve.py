@@ -43,7 +43,7 @@ def write_checkpoint(folder: Path, kind: str = "act", tokenizer: str = "") -> Pa
     """Write what is read of a checkpoint without LeRobot."""
     folder.mkdir(parents=True)
     (folder / "config.json").write_text(json.dumps({"type": kind}))
-    (folder / "model.safetensors").write_bytes(b"")
+    (folder / "model.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")
     named = {"registry_name": "tokenizer_processor", "config": {"tokenizer_name": tokenizer}}
     steps = {"policy_preprocessor.json": [named] if tokenizer else [], "policy_postprocessor.json": []}
     for name, content in steps.items():

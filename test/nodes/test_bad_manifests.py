@@ -45,7 +45,7 @@ def write_chunk_network(folder: Path, **config: Any) -> dict[str, Any]:
 
 def write_lerobot(folder: Path) -> dict[str, Any]:
     (folder / "config.json").write_text('{"type": "act"}')
-    (folder / "model.safetensors").write_bytes(b"")
+    (folder / "model.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")
     return {"backend": "lerobot", "path": str(folder)}
 
 

@@ -43,12 +43,13 @@ def test_they_wait_for_each_other_and_say_so_until_one_has_ended(
         rig.wait_for(lambda log=log: waits in log.read_text(), f"{name} says so")
     rig.start_server(write_manifest(tmp_path))
     rig.wait_for(lambda: rig.call(GetStatus, f"{SERVER}/get_status").status.accepting, "a server")
+    rig.wait_for(lambda: len(beats) == len(twins), "both are heard")
     seen = {instance: len(phases) for instance, phases in beats.items()}
-    assert len(seen) == len(twins)
     rig.wait_for(lambda: all(len(beats[one]) > count + BEATS for one, count in seen.items()), "both live on")
     assert {phase for phases in beats.values() for phase in phases} == {Heartbeat.IDLE}
     assert not rig.commands
     twins["one"].send_signal(signal.SIGINT)
     assert twins["one"].wait(DEADLINE_S) == 0
     rig.wait_for_commands(5)
+    rig.wait_for(lambda: any(Heartbeat.COMMANDING in phases for phases in beats.values()), "it commands")
     assert sum(Heartbeat.COMMANDING in phases for phases in beats.values()) == 1
