@@ -286,7 +286,7 @@ def test_loading_reaches_for_no_other_machine(kind: str, built: dict[str, Built]
             lambda config: config.update(pretrained_backbone_weights="ResNet18_Weights.IMAGENET1K_V1"),
         )
     changes = {"backend": "small_pi:load"} if kind in {"pi0", "pi05"} else {}
-    script = LOAD_GUARDED.format(source=checkpoint.source(**changes).model_dump_json())
+    script = LOAD_GUARDED.format(source=checkpoint.source(**changes).model_dump_json(exclude_defaults=True))
     environment = {
         key: value for key, value in os.environ.items() if not key.startswith(("HF_", "TRANSFORMERS_"))
     }

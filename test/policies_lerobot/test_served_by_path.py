@@ -37,7 +37,7 @@ def test_a_checkpoint_is_served_with_its_data_set(
     dataset.write_text(json.dumps({"fps": 30, "features": FEATURES}))
     arguments = [checkpoint.folder, "--dataset", dataset]
     if tokenizer := checkpoint.options.get("language_model"):
-        arguments += ["--language-model", tokenizer]
+        arguments += ["--language-model", tokenizer, "--task", "pick up the cube"]
     verb = ServeVerb(rig, tmp_path, *arguments)
     try:
         assert verb.wait_until_active(START_S).policy_name == kind
