@@ -17,6 +17,7 @@ from rig import Rig, write_contract, write_manifest
 
 from remote_inference.recording.answers import stamped_ns
 from remote_inference.recording.bag import open_bag
+from remote_inference.recording.decisions.replay import replay_decisions
 from remote_inference.recording.provenance.motion import Motion
 from remote_inference.recording.provenance.page import write_page
 from remote_inference.recording.provenance.walk import explain_motion
@@ -111,6 +112,12 @@ def first_paused_tick(bag: Path) -> int:
             elif paused_ns is not None and at_ns > paused_ns:
                 return int(message.tick)
     raise AssertionError("the bag holds no tick of a paused robot")
+
+
+def test_the_demo_s_decisions_are_reproduced_bit_for_bit(demo_bag: Path) -> None:
+    replayed = replay_decisions(demo_bag, None, {})
+    assert (replayed.exit_code, replayed.first, replayed.problems) == (0, None, [])
+    assert replayed.compared["ticks"] > 50
 
 
 def test_the_demo_s_pause_is_explained(demo_bag: Path) -> None:
