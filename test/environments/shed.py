@@ -26,11 +26,11 @@ from remote_inference.core.environment import (
     Step,
 )
 
-HANG, CRASH, RAISE, REFUSE = 1.0, 2.0, 3.0, 4.0  # actions
+HANG, CRASH, RAISE, REFUSE, FADE = 1.0, 2.0, 3.0, 4.0, 5.0  # actions
 
 
 class Shed:
-    """Counts its steps."""
+    """Counts its steps. Once it has faded, its camera shows floating-point numbers."""
 
     def __init__(self, size: int = 2, broken: bool = False, helper_file: str = "") -> None:
         if broken:
@@ -48,6 +48,7 @@ class Shed:
         self._size = size
         self._steps = 0
         self._wanted: Sequence[str] = ()
+        self._pixel: type[np.generic] = np.uint8
 
     def reset(self, seed: int, task: str, wanted: Sequence[str]) -> EnvironmentObservation:
         print("a simulator's banner", flush=True)
@@ -65,6 +66,8 @@ class Shed:
             raise ZeroDivisionError("a plank is missing")
         elif told == REFUSE:
             raise EnvError("shed: the door is locked")
+        elif told == FADE:
+            self._pixel = np.float64
         self._steps += 1
         return Step(self._observe(), 0.5, terminated=False, truncated=self._steps > 100)
 
@@ -80,7 +83,7 @@ class Shed:
     def _observe(self) -> EnvironmentObservation:
         values = {
             "observation.state": np.array([self._steps], np.float32),
-            "observation.images.door": np.full((self._size, self._size, 3), 5, np.uint8),
+            "observation.images.door": np.full((self._size, self._size, 3), 5, self._pixel),
             "observation.point_cloud": np.ones((self._steps, 3), np.float32),
         }
         return EnvironmentObservation({name: values[name] for name in self._wanted}, self._steps / 10)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from shed import CRASH, HANG, RAISE, REFUSE, Shed
+from shed import CRASH, FADE, HANG, RAISE, REFUSE, Shed
 
 from remote_inference.core.environment import EnvError, find_observation_problem
 from remote_inference.environments.process_environment import ProcessEnvironment
@@ -61,6 +61,14 @@ def test_everything_arrives_as_the_environment_gave_it(shed: ProcessEnvironment)
     assert (step.reward, step.terminated, step.truncated) == (0.5, False, False)
     assert shed.metrics() == ours.metrics().__class__(True, {"steps": 4, "tidy": True, "dust": 0.25})
     assert np.array_equal(shed.render(), ours.render())
+
+
+def test_an_observation_that_is_not_what_was_promised_is_an_error_with_its_name(
+    shed: ProcessEnvironment,
+) -> None:
+    shed.reset(0, "tidy", ["observation.images.door"])
+    with pytest.raises(EnvError, match=r"shed: observation.images.door: found float64, expected .* uint8"):
+        shed.step(np.array([FADE]))
 
 
 def test_an_observation_larger_than_a_pipe_arrives() -> None:

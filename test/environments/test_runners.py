@@ -46,18 +46,19 @@ class Room:
         self.released = threading.Event()
         self.hangs = False
         self.closed = False
+        self.shown: dict[str, Any] = {}
 
     def reset(self, seed: int, task: str, wanted: Sequence[str]) -> EnvironmentObservation:
         self.touched_by.append(threading.get_ident())
         if task == "fail":
             raise ValueError("no such shelf")
-        return EnvironmentObservation({}, 0.0)
+        return EnvironmentObservation(self.shown, 0.0)
 
     def step(self, action: NDArray[np.floating[Any]]) -> Step:
         self.touched_by.append(threading.get_ident())
         if self.hangs:
             self.released.wait(60.0)
-        return Step(EnvironmentObservation({}, 0.1), 0.0, terminated=False, truncated=False)
+        return Step(EnvironmentObservation(self.shown, 0.1), 0.0, terminated=False, truncated=False)
 
     def metrics(self) -> Metrics:
         self.touched_by.append(threading.get_ident())
@@ -137,6 +138,19 @@ def test_what_the_work_raises_is_raised_where_the_environment_ran(room: list[Roo
     with pytest.raises(KeyError, match="no shelf"):
         run_on_main_thread("room", maker(room), work, LONG)
     assert room[0].closed
+
+
+def test_an_observation_that_was_not_asked_for_is_an_error_with_the_environment_s_name(
+    room: list[Room],
+) -> None:
+    environment = run_on_thread("room", maker(room), LONG)
+    environment.reset(0, "go", [])
+    room[0].shown = {"observation.state": np.zeros(1, np.float32)}
+    with pytest.raises(EnvError, match=r"room: shows observation\.state; asked for none"):
+        environment.step(ACTION)
+    with pytest.raises(EnvError, match=r"room: shows observation\.state; asked for none"):
+        environment.reset(0, "go", [])
+    environment.close()
 
 
 def test_a_step_that_hangs_is_an_error_with_the_environment_s_name_and_the_next_touch_is_refused(

@@ -256,6 +256,15 @@ def find_observation_problem(
     return ""
 
 
+def require_promised(
+    spec: EnvironmentSpec, wanted: Sequence[str], observation: EnvironmentObservation
+) -> EnvironmentObservation:
+    """Return an environment's observation. Raises EnvError when it is not what the specification promises."""
+    if problem := find_observation_problem(spec, wanted, observation):
+        raise EnvError(problem)
+    return observation
+
+
 def action_that_holds(spec: EnvironmentSpec, state: NDArray[np.float32]) -> NDArray[np.float64]:
     """Return the action `[A]` that keeps a robot where it is, as far as its state `[S]` tells."""
     actions = spec.actions

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from remote_inference.core.environment import Environment
+from remote_inference.core.environment import Environment, require_promised
 from remote_inference.environments.make import make_environment
 from remote_inference.environments.process_frames import (
     PipeClosedError,
@@ -33,6 +33,7 @@ class Host:
 
     def __init__(self) -> None:
         self._made: Environment | None = None
+        self._wanted: tuple[str, ...] = ()
 
     def call(self, method: str, call: Mapping[str, Any]) -> dict[str, Any]:
         """Return the answer to a call."""
@@ -41,9 +42,13 @@ class Host:
             return spec_to_map(self._made.spec)
         environment = self._environment
         if method == "reset":
-            return observation_to_map(environment.reset(call["seed"], call["task"], call["wanted"]))
+            self._wanted = tuple(call["wanted"])
+            shown = environment.reset(call["seed"], call["task"], self._wanted)
+            return observation_to_map(require_promised(environment.spec, self._wanted, shown))
         if method == "step":
-            return step_to_map(environment.step(call["action"]))
+            step = environment.step(call["action"])
+            require_promised(environment.spec, self._wanted, step.observation)
+            return step_to_map(step)
         if method == "metrics":
             return metrics_to_map(environment.metrics())
         if method == "render":

@@ -27,6 +27,7 @@ from remote_inference.core.environment import (
     Moment,
     RealTimeEnvironment,
     Step,
+    require_promised,
 )
 from remote_inference.environments.real_time import in_real_time
 
@@ -56,6 +57,7 @@ class RunEnvironment:
         self._touches = touches
         self._timeouts = timeouts or Timeouts()
         self._hung = ""
+        self._wanted: tuple[str, ...] = ()
         try:
             self._environment = self._touch("make", make, self._timeouts.make_s)
         except EnvError:
@@ -64,11 +66,14 @@ class RunEnvironment:
         self.spec = self._environment.spec
 
     def reset(self, seed: int, task: str, wanted: Sequence[str]) -> EnvironmentObservation:
-        reset = self._environment.reset
-        return self._touch("reset", lambda: reset(seed, task, wanted), self._timeouts.reset_s)
+        reset, self._wanted = self._environment.reset, tuple(wanted)
+        shown = self._touch("reset", lambda: reset(seed, task, wanted), self._timeouts.reset_s)
+        return require_promised(self.spec, self._wanted, shown)
 
     def step(self, action: NDArray[np.floating[Any]]) -> Step:
-        return self._touch("step", lambda: self._environment.step(action), self._timeouts.step_s)
+        step = self._touch("step", lambda: self._environment.step(action), self._timeouts.step_s)
+        require_promised(self.spec, self._wanted, step.observation)
+        return step
 
     def metrics(self) -> Metrics:
         return self._touch("metrics", self._environment.metrics, self._timeouts.step_s)
@@ -112,7 +117,8 @@ class RunInRealTime(RunEnvironment):
         )
 
     def observe(self) -> EnvironmentObservation:
-        return self._touch("observe", self._environment.observe, self._timeouts.step_s)
+        shown = self._touch("observe", self._environment.observe, self._timeouts.step_s)
+        return require_promised(self.spec, self._wanted, shown)
 
 
 def run_inline(name: str, make: Make, timeouts: Timeouts | None = None) -> Environment:
