@@ -7,10 +7,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from faulty_server import PolicyFault
 from fleet import SERVER, FleetRobot
 from health_port import answers
-from rig import Rig, write_manifest
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState
+from rig import DEADLINE_S, RETRY_S, Rig, write_manifest
 
 from remote_inference.msg import ActionChunk, ServerStatus
 from remote_inference.srv import GetStatus, OpenSession
@@ -46,19 +49,33 @@ def test_a_policy_that_fails_sends_its_robots_away_and_admits_them_again_when_it
     assert robot.request().status == ActionChunk.OK
 
 
-def test_a_server_that_loads_its_policy_says_so_in_its_status(rig: Rig, tmp_path: Path) -> None:
-    """Loading takes minutes, and the executor answers nobody meanwhile."""
+@pytest.mark.parametrize("autostart", [True, False], ids=["at its start", "when it is told to"])
+def test_a_server_that_loads_its_policy_says_so_in_its_status_and_to_whoever_asks(
+    rig: Rig, tmp_path: Path, autostart: bool
+) -> None:
+    """Loading takes minutes, and the executor answers nothing else meanwhile."""
     fault = PolicyFault(tmp_path)
     fault.begin("hang")  # in the first inference of the warm-up
     statuses: list[ServerStatus] = []
-    rig.server = rig.group.start(fault.server(write_manifest(tmp_path)))
+    rig.server = rig.group.start(fault.server(write_manifest(tmp_path), autostart=autostart))
+    if not autostart:
+        told = rig.node.create_client(ChangeState, f"{SERVER}/change_state")
+        assert told.wait_for_service(DEADLINE_S)
+        configure = ChangeState.Request(transition=Transition(id=Transition.TRANSITION_CONFIGURE))
+        rig.send_until(lambda: told.call_async(configure), fault.is_hanging, "loading")
     rig.wait_for(fault.is_hanging, "loading")
     rig.subscribe(ServerStatus, f"{SERVER}/status", statuses.append, LATCHED_QOS)  # too late to hear it said
     rig.wait_for(lambda: statuses, "the status")
     assert (statuses[-1].lifecycle_state, statuses[-1].accepting) == ("loading", False)
+    asked = rig.node.create_client(GetStatus, f"{SERVER}/get_status")
+    for _ in range(3):
+        status = rig._ask(asked, GetStatus.Request(), RETRY_S).status
+        assert (status.lifecycle_state, status.accepting) == ("loading", False)
     fault.end()
-    rig.wait_for(lambda: statuses[-1].lifecycle_state == "active", "active")
-    assert statuses[-1].accepting
+    rig.wait_for(lambda: statuses[-1].lifecycle_state == ("active" if autostart else "inactive"), "loaded")
+    assert statuses[-1].accepting == autostart
+    status = rig.call(GetStatus, f"{SERVER}/get_status").status
+    assert (status.lifecycle_state, status.policy_name) == (statuses[-1].lifecycle_state, "hold")
 
 
 def test_the_log_names_the_line_of_a_policy_that_raises_and_its_robots_get_the_reason(

@@ -22,6 +22,7 @@ from rclpy.context import Context
 from rclpy.executors import Executor, SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
+from rclpy.service import Service
 from rclpy.utilities import get_default_context
 from std_msgs.msg import Empty
 
@@ -132,6 +133,14 @@ def with_info(callback: Callable[[Any, dict[str, Any]], None]) -> Callable[..., 
     return take
 
 
+def answer_waiting(node: Node, service: Service) -> None:
+    """Answer the requests that wait at a node's service: on the executor's thread, while it is kept busy."""
+    service_type: Any = service.srv_type
+    take = partial(service.handle.service_take_request, service_type.Request)
+    for request, header in _take_all(node, service.srv_name, take):
+        service.send_response(service.callback(request, service_type.Response()), header)
+
+
 def _catch_up(node: Node) -> None:
     """Run the callbacks of what waits at a node's subscriptions, services and clients."""
     for subscription in list(node.subscriptions):
@@ -140,12 +149,9 @@ def _catch_up(node: Node) -> None:
             informed = subscription._callback_type is subscription.CallbackType.WithMessageInfo
             subscription.callback(*(taken if informed else taken[:1]))
     for service in list(node.services):
-        service_type: Any = service.srv_type
-        take = partial(service.handle.service_take_request, service_type.Request)
-        for request, header in _take_all(node, service.srv_name, take):
-            service.send_response(service.callback(request, service_type.Response()), header)
+        answer_waiting(node, service)
     for client in list(node.clients):
-        service_type = client.srv_type
+        service_type: Any = client.srv_type
         take = partial(client.handle.take_response, service_type.Response)
         for header, response in _take_all(node, client.srv_name, take):
             with suppress(KeyError):  # nobody waits for it any more

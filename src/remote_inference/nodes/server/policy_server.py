@@ -33,7 +33,7 @@ from remote_inference.core.server.warmup import find_false_promises, find_speed
 from remote_inference.gateways import Gateway, GatewayError
 from remote_inference.monitoring.health import HealthPortError
 from remote_inference.msg import ServerStatus
-from remote_inference.nodes.executors import spin_once
+from remote_inference.nodes.executors import answer_waiting, spin_once
 from remote_inference.nodes.log_lines import about
 from remote_inference.nodes.parameters import NodeParameters, declare_parameters
 from remote_inference.nodes.runtime import StartupError, run_node
@@ -88,12 +88,13 @@ class PolicyServer(LifecycleNode):
         self._instance_id = uuid.uuid4().hex[:12]
         self._registry = SessionRegistry(self._instance_id)
         self._serving: Serving | None = None
+        self._is_loading = False
         self._gateways: Sequence[Gateway] = ()
         self._operations = Operations(self, self.schedule, self._instance_id)
         self._failures = Throttle(FAILURE_PERIOD_S)
         self._status_publisher = self.create_publisher(ServerStatus, "~/status", LATCHED_QOS)
         self._sessions = SessionServices(self, self._registry, self._publish_status)
-        self.create_service(GetStatus, "~/get_status", self._get_status)
+        self._status_service = self.create_service(GetStatus, "~/get_status", self._get_status)
         RollbackService(self, lambda: self._serving.weights if self._serving else None)
         self._trainers = TrainerLinks(self, self.schedule)
         self.schedule.every(STATUS_PERIOD_S, self._look_around)
@@ -104,8 +105,15 @@ class PolicyServer(LifecycleNode):
     # -- lifecycle -----------------------------------------------------------------------------------------
 
     def on_configure(self, _: LifecycleState) -> TransitionCallbackReturn:
-        # The executor answers no service until the policy is loaded; the status is latched, and comes.
-        self._status_publisher.publish(self._status(LOADING))
+        self._is_loading = True
+        self._status_publisher.publish(self._status())
+        try:
+            return self._configure()
+        finally:
+            self._is_loading = False
+            self._publish_status()
+
+    def _configure(self) -> TransitionCallbackReturn:
         try:
             manifest = load_manifest(self._manifest_path, os.environ)
             self._manifest_digest = hashlib.sha256(Path(self._manifest_path).read_bytes()).hexdigest()
@@ -120,6 +128,8 @@ class PolicyServer(LifecycleNode):
                 on_policy_error=self._on_policy_error,
                 on_weights=partial(log_outcome, self.get_logger()),
                 trainers=self._trainers.listen() if over_ros else None,
+                # The executor runs this very transition, and answers nobody else until the policy is loaded.
+                while_loading=partial(answer_waiting, self, self._status_service),
             )
             self._sessions.start(self._serving)
             self._gateways = self._open_gateways(self._serving)
@@ -130,7 +140,6 @@ class PolicyServer(LifecycleNode):
             reason = explain_policy_error(error)
             named = reason.startswith(f"{self._manifest_path}: ")
             return self._refuse_to_configure(reason if named else f"{self._manifest_path}: {reason}")
-        self._publish_status()
         self._log_capacity(self._serving)
         return TransitionCallbackReturn.SUCCESS
 
@@ -273,14 +282,13 @@ class PolicyServer(LifecycleNode):
         self._status_publisher.publish(status)
         self._operations.update(status, self._registry.all(), self._serving)
 
-    def _status(self, lifecycle_state: str = "") -> ServerStatus:
-        """Return the status. lifecycle_state: the node's own if empty."""
+    def _status(self) -> ServerStatus:
         sessions = self._registry.all()
         status = ServerStatus(
             header=Header(stamp=self.get_clock().now().to_msg()),
             server=self.get_fully_qualified_name(),
             instance_id=self._instance_id,
-            lifecycle_state=lifecycle_state or self._state_machine.current_state[1],
+            lifecycle_state=LOADING if self._is_loading else self._state_machine.current_state[1],
             accepting=False,
             schema_version_min=SCHEMA_VERSION_MIN,
             schema_version_max=SCHEMA_VERSION_MAX,

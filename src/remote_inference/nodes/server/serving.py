@@ -74,12 +74,14 @@ class Serving:
         on_policy_error: Callable[[Exception], None] = lambda _: None,
         on_weights: Callable[[Applied | Refused], None] = lambda _: None,
         trainers: Listener | None = None,
+        while_loading: Callable[[], None] = lambda: None,
     ) -> None:
         """send: publishes a chunk. on_failure: told what ended a thread. All are called on our threads.
 
         on_policy_error: told what the policy raised. on_weights: told what an update has come to.
 
-        trainers: where those on other machines connect.
+        trainers: where those on other machines connect. while_loading: called on the calling thread now and
+        then, which waits until the policy is loaded.
         """
         self.manifest = manifest
         self._registry = registry
@@ -102,7 +104,7 @@ class Serving:
         self._thread = threading.Thread(target=self._run, name="inference", daemon=True)
         self._thread.start()
         try:
-            loaded = self._wait_until_loaded()
+            loaded = self._wait_until_loaded(while_loading)
         except Exception:
             self._close_ways_out()
             raise
@@ -166,10 +168,11 @@ class Serving:
             return None
         return CaptureWriter(manifest.capture_dir, manifest.capture_max, get_logger("captures").warning)
 
-    def _wait_until_loaded(self) -> _Loaded:
+    def _wait_until_loaded(self, while_loading: Callable[[], None]) -> _Loaded:
         while self._thread.is_alive() and not wait([self._loading], IDLE_WAIT_S).done:
             if is_stopping():
                 raise StartupError("told to end while the policy was being loaded")
+            while_loading()
         return self._loading.result(IDLE_WAIT_S)
 
     def _close_ways_out(self) -> None:
