@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--dtype",
         choices=("float32", "bfloat16", "float16"),
         default="",
-        help="precision of the weights (default float32)",
+        help="precision of the weights (default what the checkpoint says, else float32)",
     )
     parser.add_argument("--task", default="", help="task of robots that send none")
     parser.add_argument(
