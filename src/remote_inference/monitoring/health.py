@@ -193,9 +193,11 @@ class _Handler(BaseHTTPRequestHandler):
     server_version = "remote_inference"
     sys_version = ""
 
-    def parse_request(self) -> bool:
-        self.server.note_asking(self.connection)  # its first line has been read
-        return super().parse_request()
+    def handle_one_request(self) -> None:
+        # Before anything is read, which would take from the socket by what the server knows a request.
+        if self.connection.recv(1, socket.MSG_PEEK):
+            self.server.note_asking(self.connection)
+        super().handle_one_request()
 
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
