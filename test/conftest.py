@@ -3,6 +3,7 @@
 """Every test process has a ROS domain of its own, its children inherit it, and nothing leaves the host."""
 
 import fcntl
+import gc
 import os
 import signal
 import sys
@@ -77,6 +78,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """Return whether a path is left out without a look at it; None: as pytest says."""
     is_left_out = collection_path.name in PROCESS_FOLDERS or collection_path.stem in SLOW_FILES
     return True if config.getoption("fast") and is_left_out else None
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Leave what exists by now out of garbage collections, which would stop a test's threads for long."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
