@@ -129,6 +129,20 @@ def test_the_view_tells_what_became_of_updates(served: Served) -> None:
     assert view.apply_s > 0.0
 
 
+def test_the_view_tells_by_how_many_versions_the_served_weights_are_behind(served: Served) -> None:
+    served.train(7.0)
+    assert served.weights.view.behind == 0
+    served.trained[:8] = 8.0
+    served.sender.sync(served.sender.version + 3)
+    wait_until(lambda: served.weights.view.behind, "the update has begun")  # and nobody applies it
+    assert served.weights.view.behind == 3
+    served.serve()
+    assert served.weights.view.behind == 0
+    back = served.weights.ask_for_rollback()
+    assert served.weights.apply() == back.result(DEADLINE_S) == 2
+    assert served.weights.view.behind == 3
+
+
 def test_a_rollback_that_nobody_serves_any_more_is_cancelled(tmp_path: Path) -> None:
     served = Served(tmp_path)
     back = served.weights.ask_for_rollback()

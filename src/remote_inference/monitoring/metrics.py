@@ -229,6 +229,11 @@ def _weights_families(weights: WeightsView) -> Iterator[Metric]:
         weights.version,
     )
     yield GaugeMetricFamily(
+        "policy_server_weights_staleness_versions",
+        "Versions between that which is served and the newest that the trainer has begun to send.",
+        weights.behind,
+    )
+    yield GaugeMetricFamily(
         "policy_server_weights_apply_seconds", "Time that the last exchange of weights took.", weights.apply_s
     )
     yield CounterMetricFamily(

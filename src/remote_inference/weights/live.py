@@ -24,7 +24,8 @@ class WeightsView:
     """What has become of the updates so far. refused: how many, by the value of their Reason.
 
     version: that is served; 0 is what was loaded, and -1 where no updates are accepted. apply_s: that the
-    last exchange took [s].
+    last exchange took [s]. behind: versions between that which is served and the newest that the trainer has
+    begun to send: one for each that is on its way, was refused or was taken back.
     """
 
     version: int
@@ -33,9 +34,10 @@ class WeightsView:
     refused: Mapping[str, int]
     received_bytes: int
     apply_s: float
+    behind: int
 
 
-CLOSED = WeightsView(-1, 0, 0, {}, 0, 0.0)
+CLOSED = WeightsView(-1, 0, 0, {}, 0, 0.0, 0)
 """Of a server that accepts no updates."""
 
 
@@ -108,6 +110,7 @@ class LiveWeights:
             refused={reason.value: count for reason, count in receiver.refusals.copy().items()},
             received_bytes=receiver.received_bytes,
             apply_s=self._apply_s,
+            behind=receiver.behind,
         )
 
     def close(self) -> None:

@@ -79,6 +79,11 @@ class WeightReceiver:
         return self._served[0]
 
     @property
+    def behind(self) -> int:
+        """Versions between that which is served and the newest that the trainer has begun to send."""
+        return max(0, self._at_work - self.version)
+
+    @property
     def digest(self) -> int:
         """Of the served weights, see `digest.state_digest`."""
         return self._served[1]
