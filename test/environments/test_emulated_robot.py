@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from remote_inference.core.environment import ActionSpec, EnvironmentObservation
 from remote_inference.core.exchange import Request
 from remote_inference.core.robot.config import RobotConfig
-from remote_inference.environments.emulated_robot import EmulatedRobot, EmulationError, Rows
+from remote_inference.environments.emulated_robot import EmulatedRobot, EmulationError, NetworkPath, Rows
 from remote_inference.environments.policy_view import PolicyView
 
 PERIOD_S = 0.1  # of the drawer
@@ -60,11 +60,14 @@ def play(
     config: RobotConfig = CONFIG,
     drawer: Drawer | None = None,
     policy: Policy | None = None,
+    **path: float,
 ) -> Played:
+    """path: what NetworkPath takes besides the latency."""
     drawer, policy = drawer or Drawer(), policy or Policy()
     view = PolicyView(drawer.spec, policy.spec)
     observation = drawer.reset(0, "open", view.wanted)
-    robot = EmulatedRobot(view, policy.spec, config, "open", first=observation, latency_s=latency_s)
+    way = NetworkPath(latency_s, **path)
+    robot = EmulatedRobot(view, policy.spec, config, "open", first=observation, path=way)
     played = Played()
 
     def ask(shown: Sequence[EnvironmentObservation], request: Request) -> Rows:
@@ -124,6 +127,28 @@ def test_one_request_is_in_flight_and_tells_the_latency_as_delay() -> None:
     later = played.requests[-1]
     assert later.prefix_robot is not None
     assert len(later.prefix_robot) <= CHUNK
+
+
+def test_jitter_lets_chunks_come_sooner_and_later_and_none_before_it_was_asked_for() -> None:
+    """One question is in flight: the next one follows each answer at once."""
+    config = CONFIG.model_copy(update={"buffer_time_s": 60.0})
+    played = play(0.3, 300, config, jitter_s=0.5)
+    waits = np.diff(played.asked)
+    assert {*waits} >= {1, 3, 5, 7}
+    assert max(waits) <= 8
+
+
+def test_what_is_lost_is_asked_for_again() -> None:
+    """A request that times out would be given up after 50 control ticks."""
+    waits = np.diff(play(0.2, 400, loss=0.2).asked)
+    assert min(waits) == 2
+    assert 2 < max(waits) < 50
+
+
+@pytest.mark.parametrize("path", [{"jitter_s": 0.2}, {"loss": 0.3}])
+def test_what_is_drawn_on_the_way_depends_on_the_seed(path: dict[str, float]) -> None:
+    one, again, other = (play(0.2, 200, **path, seed=seed).asked for seed in (1, 1, 2))
+    assert one == again != other
 
 
 def test_the_same_episode_comes_out_equal_bit_for_bit() -> None:

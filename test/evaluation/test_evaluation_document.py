@@ -43,6 +43,17 @@ def test_every_policy_plays_the_same_seeds_in_every_mode_and_latency(tmp_path: P
         ({"policies": {"a": {"kind": "manifst"}}}, "did you mean 'manifest'?"),
         ({"modes": ["charged"]}, "latencies_ms: found none, expected one or more for the mode charged"),
         ({"latencies_ms": [300]}, "latencies_ms: found [300.0], expected none for the mode stepped alone"),
+        ({"jitter_ms": 50.0}, "jitter_ms: found 50, expected 0 for the mode stepped alone"),
+        ({"loss": 0.1}, "loss: found 0.1, expected 0 for the mode stepped alone"),
+        (
+            {
+                "modes": ["real_time"],
+                "latencies_ms": [0],
+                "policies": {"a": {"kind": "server", "server": "/s"}},
+                "loss": 0.1,
+            },
+            "loss: found 0.1, expected 0 for the mode real_time with policies.a",
+        ),
         ({"modes": ["stepped", "stepped"]}, "modes: found ['stepped', 'stepped'], expected each once"),
         ({"modes": ["real"]}, "modes.0: found 'real', expected 'stepped', 'charged' or 'real_time'"),
         ({"robot": {"fallback": "jump"}}, "robot.fallback: found 'jump'"),

@@ -64,7 +64,7 @@ def open_with_own_server(plan: RobotPlan) -> Iterator[EvaluatedRobot]:
     manifest = load_manifest(plan.place.path)
     with TemporaryDirectory(prefix="evaluated_robot_") as folder:
         path = Path(folder, "manifest.yaml")
-        path.write_text(yaml.safe_dump(_write_manifest(manifest, plan.latency_ms)), encoding="utf-8")
+        path.write_text(yaml.safe_dump(_write_manifest(manifest, plan)), encoding="utf-8")
         namespace = _new_namespace()
         process = bringup.server(path, namespace=namespace)
         server = _Server(f"{namespace}/{process.name}", LOAD_S, process)
@@ -262,11 +262,14 @@ def _await_policy(operator: EpisodeOperator, server: _Server, plan: RobotPlan) -
     return read_spec(heard[-1], plan.environment)
 
 
-def _write_manifest(manifest: Manifest, latency_ms: float) -> dict[str, Any]:
-    """Return a manifest's content for a server that nobody else shall find, with a latency added."""
+def _write_manifest(manifest: Manifest, plan: RobotPlan) -> dict[str, Any]:
+    """Return a manifest's content for a server that nobody else shall find, at the end of the plan's path."""
     content = manifest.model_dump(mode="json", exclude_unset=True, exclude=set(_NOT_SERVED))
-    content["model"]["device"] = [choice.device for choice in manifest.model.choices]
-    return {**content, "inject_latency_ms": latency_ms}
+    if not manifest.model.replicas:
+        content["model"]["device"] = [choice.device for choice in manifest.model.choices]
+    evaluation = plan.evaluation
+    path = {"latency_ms": plan.latency_ms, "jitter_ms": evaluation.jitter_ms, "loss": evaluation.loss}
+    return {**content, **{f"inject_{key}": value for key, value in path.items()}}
 
 
 def _write_parameters(plan: RobotPlan) -> dict[str, Any]:

@@ -6,7 +6,7 @@ The robot's own engine decides when to ask, which rows of a late chunk still cou
 pass. The clock is virtual: an answer that takes 600 ms arrives 600 ms of control ticks later, however long
 the policy has computed.
 
-    robot = EmulatedRobot(view, policy_spec, config, task, first=observation, latency_s=0.6)
+    robot = EmulatedRobot(view, policy_spec, config, task, first=observation, path=NetworkPath(0.6))
     while not ended:
         step = environment.step(robot.tick(observation, ask))
 """
@@ -14,6 +14,7 @@ the policy has computed.
 from __future__ import annotations
 
 import heapq
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -56,6 +57,20 @@ class Rows:
 Ask = Callable[[Sequence[EnvironmentObservation], Request], Rows]
 
 
+@dataclass(frozen=True)
+class NetworkPath:
+    """The way from a request to its chunk.
+
+    jitter_s: largest deviation from `latency_s`, either way; uniform, and no latency is below 0. loss:
+    fraction of the chunks that are lost. seed: of both.
+    """
+
+    latency_s: float
+    jitter_s: float = 0.0
+    loss: float = 0.0
+    seed: int = 0
+
+
 @dataclass(order=True)
 class _Answer:
     """A chunk on its way."""
@@ -75,9 +90,9 @@ class EmulatedRobot:
         task: str,
         *,
         first: EnvironmentObservation,
-        latency_s: float,
+        path: NetworkPath,
     ) -> None:
-        """Open the session. first: what the reset has shown. latency_s: from each request to its chunk.
+        """Open the session. first: what the reset has shown.
 
         Raises EmulationError for parameters that cannot work with the policy's chunks and the latency;
         DocumentError for an environment that cannot be a robot.
@@ -89,13 +104,14 @@ class EmulatedRobot:
         except ValueError as error:
             raise EmulationError(f"robot.{error}") from None
         appends = config.merges(rtc=policy.supports_rtc) == "append"
-        timing = Timing(config, self._contract.fps, policy.chunk_size, appends, latency_s)
+        longest_s = path.latency_s + path.jitter_s
+        timing = Timing(config, self._contract.fps, policy.chunk_size, appends, longest_s)
         if problem := find_timing_problem(timing):
             raise EmulationError(f"robot: {problem}")
         config = config.model_copy(update={"autostart": True, "servers": (SERVER,)})
         self._engine = Engine(self._contract, config, "/robot/remote_inference", "/robot", seed=0)
-        self._latency_s = latency_s
-        self._latency_ticks = steps(latency_s, self._contract.period_s)
+        self._path = path
+        self._random = random.Random(path.seed)
         # Not rounded up: a latency of n ticks shall never look like more than n.
         self._period_ns = int(self._contract.period_s * 1e9)
         self._now_ns = self._period_ns
@@ -140,7 +156,7 @@ class EmulatedRobot:
         now_ns, engine = self._now_ns, self._engine
         for effect in effects:
             if isinstance(effect, GetStatus):
-                status = StatusReply(True, tuple(self._policy.image_shapes), self._latency_s)
+                status = StatusReply(True, tuple(self._policy.image_shapes), self._path.latency_s)
                 self._carry_out(engine.take_status_reply(effect.server, status, now_ns))
             elif isinstance(effect, OpenSession):
                 reply = self._admit(effect.offer)
@@ -157,7 +173,7 @@ class EmulatedRobot:
 
     def _send(self, sent: SendRequest) -> None:
         assert self._ask is not None, "requests are made in a tick"
-        request = sent.request
+        request, path = sent.request, self._path
         shown = [sample.content for sample in sent.steps] or [self._observation]
         rows = self._ask(shown, request)
         chunk = Chunk(
@@ -170,7 +186,11 @@ class EmulatedRobot:
             robot=rows.robot,
             policy_version=rows.policy_version,
         )
-        heapq.heappush(self._answers, _Answer(self.ticks + self._latency_ticks, chunk))
+        is_lost = self._random.random() < path.loss
+        latency_s = max(0.0, path.latency_s + self._random.uniform(-path.jitter_s, path.jitter_s))
+        if not is_lost:
+            due_tick = self.ticks + steps(latency_s, self._contract.period_s)
+            heapq.heappush(self._answers, _Answer(due_tick, chunk))
 
     def _measure(self, observation: EnvironmentObservation) -> Actions:
         """Return the joints' positions in the policy's order; of those not shown, the last command."""

@@ -15,6 +15,7 @@ from pydantic import Field, model_validator
 from remote_inference.core.document import Document, NameIn, load_document
 from remote_inference.core.environment import EnvironmentSpec
 from remote_inference.core.robot.config import RobotConfig
+from remote_inference.environments.emulated_robot import NetworkPath
 from remote_inference.evaluation.policies import POLICIES
 
 Mode = Literal["stepped", "charged", "real_time"]
@@ -129,6 +130,16 @@ class Evaluation(Document):
             "what the server adds to what it takes [ms]"
         ),
     ] = ()
+    jitter_ms: Annotated[
+        float,
+        Field(
+            ge=0.0,
+            le=60_000.0,
+            description="largest deviation of each latency, either way, drawn for each chunk; none is below "
+            "0 [ms]",
+        ),
+    ] = 0.0
+    loss: Annotated[float, Field(ge=0.0, lt=1.0, description="fraction of the chunks that are lost")] = 0.0
     blind: Annotated[
         bool,
         Field(
@@ -158,6 +169,9 @@ class Evaluation(Document):
             raise ValueError(
                 f"latencies_ms: found {list(self.latencies_ms)}, expected none for the mode {STEPPED} alone"
             )
+        for key in ("jitter_ms", "loss"):
+            if (value := getattr(self, key)) and not late:
+                raise ValueError(f"{key}: found {value:g}, expected 0 for the mode {STEPPED} alone")
         if REAL_TIME in self.modes:
             self._check_real_time()
         if self.blind and not 2 <= len(self.policies) <= len(ascii_uppercase):
@@ -174,11 +188,26 @@ class Evaluation(Document):
                 raise ValueError(
                     f"policies.{name}.kind: found {source.kind}, expected {expected} for the mode {REAL_TIME}"
                 )
-            if source.kind == "server" and any(self.latencies_ms):
+            if source.kind == "server":
+                self._check_running_server(name)
+
+    def _check_running_server(self, name: str) -> None:
+        where = f"for the mode {REAL_TIME} with policies.{name}"
+        if any(self.latencies_ms):
+            raise ValueError(
+                f"latencies_ms: found {list(self.latencies_ms)}, expected [0] {where}: nothing is added to "
+                "the latency of a server that runs"
+            )
+        for key in ("jitter_ms", "loss"):
+            if value := getattr(self, key):
                 raise ValueError(
-                    f"latencies_ms: found {list(self.latencies_ms)}, expected [0] for the mode {REAL_TIME} "
-                    f"with policies.{name}: nothing is added to the latency of a server that runs"
+                    f"{key}: found {value:g}, expected 0 {where}: nothing is done to the chunks of a server "
+                    "that runs"
                 )
+
+    def path_of(self, key: EpisodeKey) -> NetworkPath:
+        """Return the way of an episode's chunks; what is drawn on it depends on the seed alone."""
+        return NetworkPath(key.condition.latency_ms / 1e3, self.jitter_ms / 1e3, self.loss, key.seed)
 
     def limit_steps(self, environment: EnvironmentSpec) -> int:
         """Return how many control ticks an episode may take."""

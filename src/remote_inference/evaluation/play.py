@@ -18,7 +18,7 @@ from remote_inference.core.environment import (
 from remote_inference.core.exchange import Request
 from remote_inference.core.policy import PolicyObservation, PolicySpec
 from remote_inference.core.robot.config import RobotConfig
-from remote_inference.environments.emulated_robot import EmulatedRobot, Rows
+from remote_inference.environments.emulated_robot import EmulatedRobot, NetworkPath, Rows
 from remote_inference.environments.policy_view import Actions, PolicyView
 from remote_inference.environments.stepped_episode import SteppedEpisode
 from remote_inference.evaluation.document import EpisodeKey, Mode
@@ -47,6 +47,7 @@ class Episode:
     spec: PolicySpec
     policy: EpisodePolicy
     robot: RobotConfig
+    path: NetworkPath  # in the mode charged
     limit_steps: int
     film: Film
     actions: list[Actions] = field(default_factory=list)
@@ -163,7 +164,7 @@ def play_charged(episode: Episode) -> None:
         episode.robot,
         condition.task,
         first=observation,
-        latency_s=condition.latency_ms / 1e3,
+        path=episode.path,
     )
     while not episode.is_out_of_steps:
         step = episode.step(robot.tick(observation, ask))

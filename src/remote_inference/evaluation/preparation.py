@@ -13,7 +13,7 @@ from typing import Protocol
 from remote_inference.core.document import DocumentError
 from remote_inference.core.environment import Environment, EnvironmentSpec
 from remote_inference.core.policy import PolicyError, PolicySpec
-from remote_inference.environments.emulated_robot import EmulatedRobot, EmulationError
+from remote_inference.environments.emulated_robot import EmulatedRobot, EmulationError, NetworkPath
 from remote_inference.environments.policy_view import PolicyView
 from remote_inference.errors import UserError
 from remote_inference.evaluation.document import Evaluation
@@ -76,9 +76,8 @@ def check_robots(
         for latency_ms in evaluation.latencies_ms:
             what = f"policies.{name} at {latency_ms:g} ms"
             with naming(what):
-                robot = EmulatedRobot(
-                    view, policy.spec, evaluation.robot, task, first=first, latency_s=latency_ms / 1e3
-                )
+                path = NetworkPath(latency_ms / 1e3, evaluation.jitter_ms / 1e3)
+                robot = EmulatedRobot(view, policy.spec, evaluation.robot, task, first=first, path=path)
             warnings += [f"{what}: {warning}" for warning in robot.warnings]
     return warnings
 

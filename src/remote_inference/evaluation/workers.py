@@ -165,6 +165,7 @@ class Workers:
             policy.spec,
             policy.begin(key.seed),
             self._evaluation.robot,
+            self._evaluation.path_of(key),
             limit,
             Film(environment, view.wanted, limit),
             ticks=None if self._books.saved is None else [],
