@@ -9,8 +9,8 @@ PYTHON ?= python3
 # For LeRobot; empty: what the PATH, pyenv or uv have.
 PYTHON312 ?=
 ARGS ?=
-# Test processes at a time: they often wait, hence half as many again as cores; at most 8, as each starts several nodes.
-JOBS ?= $(shell jobs=$$(($$(nproc) * 3 / 2)); echo $$((jobs < 8 ? jobs : 8)))
+# Test processes at a time: they often wait, hence twice as many as cores; at most 8, as each starts several nodes.
+JOBS ?= $(shell jobs=$$(($$(nproc) * 2)); echo $$((jobs < 8 ? jobs : 8)))
 
 # Benchmarks are checked for calls that no longer fit, and no further.
 LOOSE := arg-type assignment attr-defined misc no-any-return no-untyped-call no-untyped-def unused-ignore
@@ -57,7 +57,7 @@ setup: $(PACKAGE) $(RENDERING)  ## install everything into .venv/<distro> and bu
 demo: setup  ## watch the simulated arm pick cubes, driven by a policy server (ARGS="--latency-ms 300")
 	@$(RUN) remote-inference demo $(ARGS)
 
-test: setup $(CHROMIUM) try-peers  ## run every test, three at a time on two cores (JOBS=0: one by one; ARGS="-k queue" selects)
+test: setup $(CHROMIUM) try-peers  ## run every test, four at a time on two cores (JOBS=0: one by one; ARGS="-k queue" selects)
 	@$(RUN) python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 test-nodes: setup $(CHROMIUM) try-peers  ## run only the tests that start ROS nodes
