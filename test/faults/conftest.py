@@ -18,6 +18,8 @@ from moving_arm import MovingArm
 from scripted_server import ScriptedServer
 from watched_arm import WatchedArm
 
+from remote_inference.wire.joint_merge import stamp_ns
+
 AnyArm = TypeVar("AnyArm", bound=WatchedArm)
 ORDER = pytest.StashKey[int]()
 
@@ -93,6 +95,7 @@ def arm(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Arm]:
     assert ended == made.expected_exit, "exit code of the robot's process by itself"
     assert made.robot.returncode == (made.expected_exit or 0), "exit code of the robot's process, stopped"
     assert made.record.commands, "the arm was never commanded"
+    made.record.ticks_ns = [stamp_ns(tick) for tick in made.executed]
     violations = find_violations(made.record)
     assert not violations, "\n".join([f"{len(violations)} unsafe commands:", *violations[:20]])
     tape.check(tmp_path, of_first_node=made.has_namesake)

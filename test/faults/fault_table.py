@@ -20,8 +20,8 @@ HEAD = """\
 
 Made by `make fault-table`; do not edit. Each row is a test on real processes. Every command that the arm
 received was judged on the arm's own clock: within the limits, at most one step from the one before (from
-where the arm is measured, if it did not hear or follow that one), computed from a state at most {age:g} s old
-(and {transport:g} s for both ways), of the running episode.
+where the arm is measured, if it did not hear or follow that one, or the node was stuck), computed from a
+state at most {age:g} s old (and {transport:g} s for both ways), of the running episode.
 
 The time to recover counts from the end of the fault to the first command computed from a later state. Where a
 process was started again, that includes its start. The machine was a small one with two cores.

@@ -3,7 +3,7 @@
 """The judge: decides from an arm's own records and clock alone whether its commands were safe.
 
 Each command says from which capture of the arm's state it was computed (arm.py explains how), so the judge
-needs no statement of the node itself.
+needs no statement of the node itself, but for the times of its ticks: when it was stuck.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 FPS = 30.0
 PERIOD_S = 1.0 / FPS
@@ -22,7 +23,9 @@ MAX_ACTION_AGE_S = 1.5
 TRANSPORT_S = 0.5  # capture to the node plus command to the arm, on a loaded machine
 UNDER_WAY_S = 0.1  # a command may be on its way while an operator's service answers
 JITTER_S = 0.5  # two arrivals may be closer together than their ticks by this
+STUCK_S = 0.2 + PERIOD_S  # without a tick: a watchdog has stopped the controllers by then, if there is one
 SENSED_S = 0.2  # maximum age of the measurement by which a node finds that a joint does not follow
+FORGETTING = {"reset", "resume", "takeover", "release"}  # calls after which a node trusts measurements only
 FRESH_S = 1.0  # maximum age of the measured position from which a node steps after a reset
 ROUNDING = 1e-5
 
@@ -75,6 +78,7 @@ class Record:
     commands: list[Command] = field(default_factory=list)
     calls: list[OperatorCall] = field(default_factory=list)
     outages: list[Outage] = field(default_factory=list)
+    ticks_ns: list[int] = field(default_factory=list)  # times of the node's control ticks, rising
     # A joint farther from its command [rad] does not follow it. The default lets one jump between its limits.
     max_following_error: float = 10.0
 
@@ -272,11 +276,20 @@ def _is_known(record: Record, command: Command) -> bool:
 
 
 def _may_have_forgotten(record: Record, before: Command, command: Command) -> bool:
-    """Return whether a call or a long silence may have made the measured position the node's reference."""
+    """Return whether a call or a long silence may have made the measured position the node's reference.
+
+    A node that was stuck steps from there, too. `before` may come only after it, together with `command`.
+    """
     silence_s = (command.time_ns - before.time_ns) / 1e9
-    return silence_s > MAX_ACTION_AGE_S - TRANSPORT_S or any(
-        call.name in {"reset", "resume", "takeover", "release"}
-        and before.time_ns <= call.returned_ns + UNDER_WAY_S * 1e9
-        and command.time_ns >= call.called_ns
-        for call in record.calls
+    if silence_s > MAX_ACTION_AGE_S - TRANSPORT_S:
+        return True
+    calls = [(call.called_ns, call.returned_ns) for call in record.calls if call.name in FORGETTING]
+    stuck = [
+        (tick_ns, tick_ns)
+        for before_ns, tick_ns in pairwise(record.ticks_ns)
+        if tick_ns - before_ns > STUCK_S * 1e9
+    ]
+    return any(
+        before.time_ns <= end_ns + UNDER_WAY_S * 1e9 and command.time_ns >= begin_ns
+        for begin_ns, end_ns in (*calls, *stuck)
     )

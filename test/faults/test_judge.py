@@ -253,6 +253,18 @@ def test_a_silence_as_long_as_the_age_bound_lets_it_start_at_the_measured_positi
     assert find_violations(moved_by_hand("pause", first=30)) == []
 
 
+@pytest.mark.parametrize(("stuck", "expected"), [(True, set()), (False, {"steps"})], ids=["stuck", "ticking"])
+def test_after_a_node_was_stuck_its_first_command_may_start_at_the_measured_position(
+    stuck: bool, expected: set[str]
+) -> None:
+    """A watchdog may have stopped the controllers meanwhile, and the last command may come as late as it."""
+    record = moved_by_hand("pause")
+    record.ticks_ns = [at(record, 0) + n * PERIOD_NS for n in range(COUNT) if not (stuck and 60 <= n < 78)]
+    change(record, 59, time_ns=at(record, 60) - 100_000)
+    assert rules(record) >= expected
+    assert bool(rules(record)) == bool(expected)
+
+
 def test_one_command_may_be_under_way_while_the_reset_answers() -> None:
     record = good_run()
     del record.commands[81:95]

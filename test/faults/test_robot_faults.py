@@ -70,7 +70,8 @@ def test_a_jump_of_the_wall_clock_changes_nothing(
 
 @pytest.mark.parametrize(
     "pause_s",
-    [  # longer than max_action_age_s; shorter and longer than a middleware's lease of 2 to 3 s
+    [  # longer than the watchdog's patience, then than max_action_age_s, then than a middleware's lease
+        pytest.param(0.4, marks=pytest.mark.fault("the robot's process is paused for 0.4 s"), id="0.4 s"),
         pytest.param(1.7, marks=pytest.mark.fault("the robot's process is paused for 1.7 s"), id="1.7 s"),
         pytest.param(4.0, marks=pytest.mark.fault("the robot's process is paused for 4 s"), id="4 s"),
     ],
