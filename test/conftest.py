@@ -38,6 +38,7 @@ from collections.abc import Generator, Iterator  # noqa: E402
 import pytest  # noqa: E402
 import rclpy  # noqa: E402
 import zenoh_router  # noqa: E402
+from hang_guard import HangGuard  # noqa: E402
 from log_folder import LOG_FOLDER  # noqa: E402
 from rclpy.node import Node  # noqa: E402
 
@@ -45,6 +46,9 @@ if rclpy.get_rmw_implementation_identifier() == zenoh_router.RMW:
     zenoh_router.start()
 
 
+MOST_S = (
+    360.0  # of one test with its fixtures: longer than `timeout`, which no Python code hears inside a library
+)
 LOG_LINES = 60  # per process, shown when a test fails
 # Folders whose tests start processes, most of them nodes.
 PROCESS_FOLDERS = ("evaluation", "faults", "keys", "newcomer", "nodes", "rollouts", "transport")
@@ -72,6 +76,10 @@ SLOW_FILES = {
 def pytest_addoption(parser: pytest.Parser) -> None:
     text = "leave out what is marked nodes or slow, whose files then are not even imported"
     parser.addoption("--fast", action="store_true", help=text)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(HangGuard(config, MOST_S))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
