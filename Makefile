@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Every target does its own set-up, once: virtual environment, wheels, rendering libraries, interfaces.
+# Every target does its own set-up, once: virtual environment, wheels, interfaces; packages of the system are asked for.
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
@@ -9,6 +9,9 @@ PYTHON ?= python3
 # For LeRobot; empty: what the PATH, pyenv or uv have.
 PYTHON312 ?=
 ARGS ?=
+# Packages of the system, for rendering and for tests of HTML pages: empty asks on a terminal, yes installs them, no does without.
+APT ?=
+export APT
 # Test processes at a time: they often wait, hence twice as many as cores; at most 8, as each starts several nodes.
 JOBS ?= $(shell jobs=$$(($$(nproc) * 2)); echo $$((jobs < 8 ? jobs : 8)))
 
@@ -51,6 +54,7 @@ SOURCES := $(shell find src msg srv scripts launch config -type f -not -name '*.
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 	@echo "  DISTRO=jazzy|kilted chooses the ROS 2 wheels; ARGS='...' is passed on to the program."
+	@echo "  APT=no does without packages of the system, APT=yes installs them unasked: see README.md."
 
 setup: $(PACKAGE) $(RENDERING)  ## install everything into .venv/<distro> and build the interfaces
 
@@ -183,11 +187,11 @@ $(WHEELS): $(REQUIREMENTS)
 		-r requirements/demo.txt -r requirements/fleet.txt -r requirements/dev.txt
 	@touch $@
 
-$(RENDERING): $(WHEELS) tools/ensure_rendering.sh
+$(RENDERING): $(WHEELS) tools/ensure_rendering.sh tools/system_packages.sh
 	@$(RUN) tools/ensure_rendering.sh
 	@touch $@
 
-$(CHROMIUM): $(WHEELS) tools/ensure_chromium.sh
+$(CHROMIUM): $(WHEELS) tools/ensure_chromium.sh tools/system_packages.sh
 	@tools/ensure_chromium.sh
 	@touch $@
 

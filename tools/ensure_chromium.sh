@@ -1,7 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The tests of the status page and of a run's page need a real browser. Install it where that is possible, say how where it is not.
+# The tests of the status page and of a run's page need a real browser: offer one where it is missing.
 set -eu
+# shellcheck source=tools/system_packages.sh
+. "$(dirname "$0")/system_packages.sh"
 packages="chromium chromium-driver"
 browses() {
   command -v chromium >/dev/null && command -v chromedriver >/dev/null || return 1
@@ -14,14 +16,8 @@ browses() {
   return 1
 }
 browses && exit 0
-if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-  echo "installing a headless browser for the tests of HTML pages: $packages"
-  apt-get update -qq >/dev/null
-  # shellcheck disable=SC2086
-  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages >/dev/null
-  browses && exit 0
-fi
-echo "chromium and chromedriver do not work here; the tests of HTML pages need them." >&2
-echo "On Debian: sudo apt-get install $packages" >&2
-echo "Elsewhere: any Chromium and its matching chromedriver, under these names in the PATH." >&2
-exit 1
+# shellcheck disable=SC2086
+offer "a headless browser" $packages && browses && exit 0
+do_without "chromium and chromedriver do not work here: no pictures of HTML pages, and no tests of them in a browser." \
+  "On Debian: sudo apt-get install $packages" \
+  "Elsewhere: any Chromium and its matching chromedriver, under these names in the PATH."

@@ -1,7 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The simulated cameras need EGL or OSMesa. Install them where that is possible, say how where it is not.
+# The simulated cameras need EGL or OSMesa: offer them where they are missing.
 set -eu
+# shellcheck source=tools/system_packages.sh
+. "$(dirname "$0")/system_packages.sh"
 packages="libegl1 libegl-mesa0 libgl1-mesa-dri libosmesa6"
 renders() {
   for backend in egl osmesa; do
@@ -17,13 +19,7 @@ PY
   return 1
 }
 renders && exit 0
-if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-  echo "installing system libraries for headless rendering: $packages"
-  apt-get update -qq >/dev/null
-  # shellcheck disable=SC2086
-  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages >/dev/null
-  renders && exit 0
-fi
-echo "MuJoCo cannot render without a display here: neither EGL nor OSMesa works." >&2
-echo "On Debian and Ubuntu: sudo apt-get install $packages" >&2
-exit 1
+# shellcheck disable=SC2086
+offer "rendering without a display" $packages && renders && exit 0
+do_without "MuJoCo cannot render without a display here, as neither EGL nor OSMesa works: no demo, no cameras in simulation." \
+  "On Debian and Ubuntu: sudo apt-get install $packages"
