@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,8 @@ TWO = ("/server_a", "/server_b")
 
 
 def servers_tried(world: World) -> list[str]:
-    return [call.server for call in world.all(GetStatus)]
+    """Return the servers in the order of the attempts: get_status is sent twice to one that is silent."""
+    return [server for server, _ in groupby(call.server for call in world.all(GetStatus))]
 
 
 def fill(server: SimulatedServer) -> None:
@@ -130,6 +132,16 @@ def test_a_late_refusal_is_ignored():
 def test_the_late_status_of_another_server_is_ignored():
     world = World(make_config(servers=TWO)).run(0.001)
     assert world.engine.take_status_reply("/server_b", StatusReply(accepting=True), world.now_ns) == []
+
+
+def test_a_lost_answer_of_get_status_costs_no_pause():
+    """Under Zenoh, a server may answer before it has discovered the robot."""
+    world = World()
+    kill(world.server)
+    world.run(0.1)
+    world.server.up = True
+    world.run_until(lambda: world.state is State.STREAMING, limit_s=world.config.service_timeout_s)
+    assert "did not answer" not in world.warnings()
 
 
 def test_silence_that_the_caller_notices_counts_as_silence():

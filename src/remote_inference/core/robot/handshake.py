@@ -78,6 +78,7 @@ class Handshake:
         )
         self._due_ns = 0  # when the pause is over or the step's deadline has passed
         self._entered_ns = 0  # when the step began
+        self._again_ns = 0  # when get_status is called a second time
         self._round_trip_ns = 0  # of the shorter call of the last handshake
         self._response_s = 0.0  # what the server needs for a chunk
         self._delivered = False  # true once the session in use has delivered a chunk
@@ -250,8 +251,10 @@ class Handshake:
             self._unlisted = 0
             self.established = True
             return []
-        if self.open or now_ns < self._due_ns or self.rival:
+        if self.open or self.rival:
             return []
+        if now_ns < self._due_ns:
+            return self._ask_again(now_ns)
         if self.phase is Phase.WAITING:
             self._quiet_until_ns = self._quiet_until_ns or now_ns + DISCOVERY_NS
             self._enter(Phase.CHECKING, now_ns)
@@ -282,6 +285,16 @@ class Handshake:
         session, self.session = self.session, None
         return [CloseSession(self.server, session.session_id, session.session_token)] if session else []
 
+    def _ask_again(self, now_ns: int) -> list[Effect]:
+        """Call get_status a second time, half-way to its deadline: it only reads.
+
+        Under Zenoh, a server may answer before it has discovered the robot, and such an answer is lost.
+        """
+        if self.phase is not Phase.CHECKING or now_ns < self._again_ns:
+            return []
+        self._again_ns = self._due_ns  # and no third time
+        return [GetStatus(self.server)]
+
     def _remark(self, server: str, reply: SessionReply) -> list[Effect]:
         """Return the remarks on a new session, each once for each instance of the server."""
         remarks: list[Effect] = [Warn(f"server {server}: {text}") for text in reply.warnings]
@@ -307,6 +320,7 @@ class Handshake:
     def _enter(self, phase: Phase, now_ns: int) -> None:
         self.phase = phase
         self._entered_ns = now_ns
+        self._again_ns = now_ns + self._timeout_ns // 2
         self._due_ns = now_ns + self._timeout_ns
 
     def _fail(self, now_ns: int) -> None:
