@@ -125,6 +125,7 @@ def test_the_first_arm_goes_from_its_contract_to_the_report(newcomer: Newcomer, 
     newcomer.start("remote-inference server")
     newcomer.start("remote-inference robot")
     newcomer.wait_for_words("remote-inference server", "/my_arm/remote_inference admitted as ")
+    newcomer.run("remote-inference doctor")
     newcomer.run("remote-inference resume")
     newcomer.wait_for_words("remote-inference robot", "STREAMING")
     newcomer.run("remote-inference pause")
