@@ -118,6 +118,10 @@ def test_the_index_names_every_page():
     assert {page for page in PAGES if page != index} <= named
 
 
+def test_the_readme_is_read_in_one_sitting():
+    assert len((ROOT / "README.md").read_text().splitlines()) < 150
+
+
 def anchors(page: Path) -> set[str]:
     """Return the names that GitHub gives to a page's headings."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(), flags=re.MULTILINE)
