@@ -301,6 +301,18 @@ def test_files_that_are_named_exist() -> None:
     assert all((ROOT / folder).is_dir() for (folder,) in of(r"kubectl apply -k (\S+)"))
 
 
+def test_paths_of_the_repository_that_are_named_exist() -> None:
+    roots = "benchmarks|config|deploy|docs|launch|requirements|test|tools"
+    named = {
+        (page.name, span)
+        for page in (*PAGES, ROOT / "CONTRIBUTING.md")
+        for span in code_spans(page.read_text())
+        if re.fullmatch(rf"(?:{roots})/[\w./-]+", span)
+    }
+    assert named
+    assert [(page, path) for page, path in sorted(named) if not (ROOT / path).exists()] == []
+
+
 def test_the_secrets_that_the_pods_mount_are_made() -> None:
     made = {name for (name,) in of(r"kubectl create secret generic (\S+)")}
     mounted = {
