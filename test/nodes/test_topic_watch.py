@@ -100,6 +100,17 @@ def test_a_controller_that_takes_another_type_is_told_and_one_that_comes_too(
     rig.wait_for(lambda: "unheard: a controller subscribes now" in log(), "a controller")
 
 
+def test_a_command_that_only_a_recorder_hears_is_told(rig: Rig, tmp_path: Path) -> None:
+    log = reader(tmp_path)
+    sink = {"topic": "unheard", "type": "std_msgs/msg/Float64MultiArray", "names": ["shoulder", "elbow"]}
+    recorder = rig.add_node("rosbag2_recorder")
+    recorder.create_subscription(Float64MultiArray, f"{rig.namespace}/unheard", print, COMMAND_QOS)
+    rig.start_server(write_manifest(tmp_path))
+    rig.start_robot(write_contract(tmp_path, commands=[sink]))
+    told = "unheard: no controller subscribes, found /rosbag2_recorder, the arm does not follow"
+    rig.wait_for(lambda: told in log(), "the recorder is no controller")
+
+
 def test_a_silent_camera_that_the_policy_does_not_use_is_no_news(
     node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,6 +14,7 @@ from rclpy.qos import QoSProfile
 
 from remote_inference.cli.robot_calls import open_client
 from remote_inference.core.command_interfaces import COMMAND_INTERFACES
+from remote_inference.core.command_subscribers import is_observer
 from remote_inference.core.contract_sections import COMPRESSED_IMAGE, IMAGE, JOINT_STATE
 from remote_inference.core.drafts.running_robot import CommandTopic, ImageTopic, JointTopic, RobotView
 from remote_inference.core.drafts.urdf import Urdf, parse_urdf
@@ -28,8 +29,6 @@ LISTEN_S = 2.0  # at least, and since the last topic became known: others of its
 POLL_S = 0.1
 DESCRIPTION_TOPIC = "robot_description"
 DESCRIPTION_TYPE = "std_msgs/msg/String"
-LISTENERS = ("remote_inference", "command_watchdog", "bag_recorder", "rosbag2_recorder")
-NO_CONTROLLERS = (OWN_NAME, UNKNOWN_NODE, *LISTENERS)
 CONTROLLER_PARAMETERS = ("joints", "interface_name")  # of ros2_control's controllers
 TRAJECTORY = "trajectory_msgs/msg/JointTrajectory"
 
@@ -194,7 +193,7 @@ class _Probe:
             if type_name not in COMMAND_INTERFACES.names or topic in self._joints:
                 continue
             infos = self._ros.node.get_subscriptions_info_by_topic(topic)
-            nodes = sorted({full_name(info) for info in infos if info.node_name not in NO_CONTROLLERS})
+            nodes = sorted({full_name(info) for info in infos if _may_control(info.node_name)})
             if nodes:
                 takers[topic] = (type_name, nodes)
         return takers
@@ -215,3 +214,7 @@ class _Probe:
 
     def _relative(self, topic: str) -> str:
         return topic.removeprefix(f"{self._namespace}/")
+
+
+def _may_control(name: str) -> bool:
+    return name != UNKNOWN_NODE and not is_observer(name)

@@ -21,6 +21,7 @@ Name = Annotated[str, Field(min_length=1)]
 Names = Annotated[tuple[Name, ...], Field(min_length=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
+NodeName = Annotated[str, AfterValidator(_require_topic_name)]
 Topic = Annotated[
     str, AfterValidator(_require_topic_name), Field(description="topic, relative to the robot's namespace")
 ]

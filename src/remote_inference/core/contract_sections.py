@@ -10,7 +10,15 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from remote_inference.core.command_interfaces import COMMAND_INTERFACES, CommandInterface
-from remote_inference.core.contract_fields import Finite, Name, Names, Positive, Topic, require_unique
+from remote_inference.core.contract_fields import (
+    Finite,
+    Name,
+    Names,
+    NodeName,
+    Positive,
+    Topic,
+    require_unique,
+)
 from remote_inference.core.document import Document, NameIn
 from remote_inference.core.policy_units import Scale, check_scales
 
@@ -177,6 +185,13 @@ class CommandSink(Document):
         Field(description="what the controller takes; JointTrajectory for position actions only"),
     ]
     names: Annotated[Names, Field(description="actions that the controller takes, in its own order")]
+    controller: Annotated[
+        NodeName | None,
+        Field(
+            description="node of the controller, relative to the robot's namespace: no other subscriber "
+            "counts as one; left out: each does but recorders and other known observers"
+        ),
+    ] = None
 
     @property
     def interface(self) -> CommandInterface:

@@ -6,17 +6,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
+from remote_inference.core.contract_fields import NodeName
 from remote_inference.core.document import Document
-from remote_inference.core.names import find_topic_name_problem
-
-
-def _require_node_name(name: str) -> str:
-    if problem := find_topic_name_problem(name):
-        raise ValueError(problem)
-    return name
-
 
 Controllers = tuple[Annotated[str, Field(min_length=1)], ...]
 
@@ -25,8 +18,7 @@ class ControllerSwitch(Document):
     """Which controllers the command watchdog wants to run in place of which others."""
 
     controller_manager: Annotated[
-        str,
-        AfterValidator(_require_node_name),
+        NodeName,
         Field(description="node of the controller manager, relative to the robot's namespace"),
     ] = "controller_manager"
     activate: Annotated[

@@ -308,7 +308,7 @@ class Engine:
     # -- the control thread --------------------------------------------------------------------------------
 
     def play(self, now_ns: int, unheard: tuple[str, ...]) -> Tick:
-        """Return what a control tick commands. unheard: command topics without a subscriber."""
+        """Return what a control tick commands. unheard: command topics without a controller."""
         if unheard != self._unheard:
             self._unheard = unheard
             self.playback.listen(sink for sink in self._contract.commands if sink.topic in unheard)

@@ -144,7 +144,7 @@ class Playback:
             return word.halted and not self._stop_ticks and not goes_home
 
     def listen(self, unheard: Iterable[CommandSink]) -> None:
-        """Take the commands that no controller subscribes to. The control thread calls this before a tick.
+        """Take the commands that no controller hears. The control thread calls this before a tick.
 
         An arm without a controller is anywhere but at its last command. Its joints' steps begin where they
         are measured until a controller has heard one, so that a controller that starts late or comes back

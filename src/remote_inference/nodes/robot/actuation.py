@@ -25,6 +25,7 @@ from remote_inference.core.robot.observation_history import TickSample
 from remote_inference.core.robot.tick import Tick
 from remote_inference.msg import ExecutedAction
 from remote_inference.nodes.robot.control_loop import ControlLoop
+from remote_inference.nodes.robot.controller_watch import ControllerWatch
 from remote_inference.nodes.robot.heart import Heart
 from remote_inference.nodes.robot.sensor_hub import Snapshot
 from remote_inference.nodes.robot.telemetry import (
@@ -70,7 +71,9 @@ class Actuation:
             (sink, node.create_publisher(writer.message_type, sink.topic, COMMAND_QOS), writer)
             for sink, writer in zip(sinks, writers, strict=True)
         ]
-        self._unheard: tuple[str, ...] = ()  # topics of commands that no controller subscribes to
+        outlets = [(sink, publisher) for sink, publisher, _ in self._commands]
+        self._controllers = ControllerWatch(node, outlets)
+        self._unheard: tuple[str, ...] = ()  # topics of commands that no controller hears
         self._heart = Heart(node, Heartbeat(contract.period_s, config.watchdog_timeout_s), pause)
         self.loop = ControlLoop(contract.period_s, self._tick)
 
@@ -81,8 +84,12 @@ class Actuation:
 
     @property
     def unheard_topics(self) -> set[str]:
-        """Topics of the commands that no controller subscribes to."""
+        """Topics of the commands that no controller hears."""
         return set(self._unheard)
+
+    def look_for_controllers(self) -> None:
+        """Find out which subscribers of the commands only look on. Not for the control thread."""
+        self._controllers.look()
 
     def start(self) -> None:
         """Start the control thread."""
@@ -120,9 +127,7 @@ class Actuation:
             seen = self._sense()
             self._samples.append(TickSample(seen, seen.arrivals, self._engine.queue.executed))
         # In each tick: the first command that a controller hears must be the start of the next tick's step.
-        self._unheard = tuple(
-            sink.topic for sink, publisher, _ in self._commands if not publisher.get_subscription_count()
-        )
+        self._unheard = self._controllers.unheard()
         self._heart.look_back(now_ns)
         tick = self._engine.play(now_ns, self._unheard)
         stamp_ns = self._clock_of_stamps.now().nanoseconds  # simulated time where the node uses it

@@ -200,6 +200,7 @@ class RemoteInference(RobotNode):
                 now_s = time.monotonic()
                 if now_s >= next_presence_s and not self._closing:
                     next_presence_s = now_s + PRESENCE_PERIOD_S
+                    self._actuation.look_for_controllers()
                     delivering, unheard = self._sent_snapshot.arrivals, self._actuation.unheard_topics
                     self._carry_out(self._graph.look(delivering, unheard))
                 self._actuation.publish_executed()

@@ -13,7 +13,10 @@ from typing import Any
 from rclpy.node import Node
 from rclpy.qos import QoSCompatibility, QoSProfile, qos_check_compatible
 
+from remote_inference.core.command_subscribers import is_controller
 from remote_inference.core.contract import Contract
+from remote_inference.core.contract_sections import CommandSink
+from remote_inference.nodes.graph import full_name
 from remote_inference.nodes.robot.operator_topics import input_qos
 from remote_inference.wire.qos import COMMAND_QOS, SENSOR_QOS
 
@@ -29,7 +32,7 @@ class TopicWatch:
         self._logger = node.get_logger()
         self._sensors = contract.sensor_types
         self._inputs = contract.operator_inputs
-        self._sinks = {sink.topic: sink.type for sink in contract.commands}
+        self._sinks = contract.commands
         self._since_s: dict[str, float] = {}  # time at which a topic was first seen silent or unheard
         self._told: dict[str, tuple[str, float]] = {}  # cause and time of the last warning by topic
 
@@ -56,13 +59,13 @@ class TopicWatch:
 
     def look_at_controllers(self, unheard: Collection[str], *, driving: bool) -> None:
         """Warn of commands that no controller takes. driving: the robot is meant to move."""
-        for topic, kind in self._sinks.items():
-            if topic not in unheard:
-                self._end(topic, "a controller subscribes now")
+        for sink in self._sinks:
+            if sink.topic not in unheard:
+                self._end(sink.topic, "a controller subscribes now")
             elif driving:
-                self._persist(topic, partial(self._why_unheard, topic, kind))
+                self._persist(sink.topic, partial(self._why_unheard, sink))
             else:
-                self._since_s.pop(topic, None)
+                self._since_s.pop(sink.topic, None)
 
     def _persist(self, topic: str, find_cause: Callable[[], str]) -> None:
         now_s = time.monotonic()
@@ -88,12 +91,16 @@ class TopicWatch:
         )
         return problem or f"a publisher is there, but nothing has arrived; {consequence}"
 
-    def _why_unheard(self, topic: str, kind: str) -> str:
-        subscribers = self._node.get_subscriptions_info_by_topic(self._node.resolve_topic_name(topic))
-        problem = subscribers and find_mismatch(
-            subscribers, kind, lambda asked: qos_check_compatible(COMMAND_QOS, asked), SUBSCRIBED
+    def _why_unheard(self, sink: CommandSink) -> str:
+        subscribers = self._node.get_subscriptions_info_by_topic(self._node.resolve_topic_name(sink.topic))
+        namespace = self._node.get_namespace()
+        controllers = [info for info in subscribers if is_controller(full_name(info), sink, namespace)]
+        problem = controllers and find_mismatch(
+            controllers, sink.type, lambda asked: qos_check_compatible(COMMAND_QOS, asked), SUBSCRIBED
         )
-        return f"{problem or 'no controller subscribes'}, the arm does not follow"
+        onlookers = sorted({full_name(info) for info in subscribers})
+        others = f", found {', '.join(onlookers)}" if onlookers else ""
+        return f"{problem or f'no controller subscribes{others}'}, the arm does not follow"
 
 
 @dataclass(frozen=True)
