@@ -16,6 +16,8 @@ from remote_inference.core.contract import load_contract
 from remote_inference.deployment import doctor
 from remote_inference.deployment.doctor import Finding, Level, TopicFacts
 from remote_inference.deployment.doctor_inputs import judge_inputs
+from remote_inference.deployment.doctor_topics import find_unused_topics, judge_contract
+from remote_inference.deployment.middleware import Installation
 from remote_inference.deployment.zenoh_config import RMW, EndpointError
 from remote_inference.msg import ClientState, ServerStatus
 
@@ -30,9 +32,14 @@ HEALTHY = {
     WRIST: replace(CAMERA, types=("sensor_msgs/msg/Image",)),
     COMMANDS: TopicFacts(("std_msgs/msg/Float64MultiArray",), ("/arm/remote_inference",), ("/controller",)),
 }
+FAST = "rmw_fastrtps_cpp"
+BOTH = Installation((FAST, RMW), "jazzy")
+APT = Installation((FAST,), "kilted")
+WHEELS = Installation((FAST,), "jazzy", is_wheels=True)
 STATE = ClientState(
     state=ClientState.STREAMING, state_name="STREAMING", session_id="a", cause="chunk 1 merged"
 )
+WAITING = ClientState(state=ClientState.CONNECTING, state_name="CONNECTING")
 STATUS = ServerStatus(lifecycle_state="active", accepting=True, policy_name="hold", max_sessions=1)
 
 
@@ -56,8 +63,23 @@ def test_a_finding_is_one_line_with_what_to_do() -> None:
     assert str(finding) == "error    servers: none, expected at least one; start one"
 
 
+def test_a_long_finding_folds_at_80_columns() -> None:
+    finding = Finding(Level.WARNING, "server /policy_server", 12 * "word ", "a free one", 7 * "raise it ")
+    first, *others = finding.folded.splitlines()
+    assert others
+    assert max(map(len, [first, *others])) <= 80
+    assert {line[:10].isspace() for line in others} == {False}
+    assert {line[:9] for line in others} == {9 * " "}
+    assert " ".join([first, *(line.strip() for line in others)]).split() == str(finding).split()
+
+
+def test_a_name_that_is_longer_than_a_line_stays_whole() -> None:
+    name = "/" + 30 * "long"
+    assert name in Finding(Level.ERROR, f"sensor {name}", "no publisher").folded.split()[2].rstrip(":")
+
+
 def test_healthy_topics_are_ok() -> None:
-    findings = list(doctor.judge_contract(CONTRACT, "/arm", HEALTHY))
+    findings = list(judge_contract(CONTRACT, "/arm", HEALTHY))
     assert len(findings) == 4
     assert {finding.level for finding in findings} == {Level.OK}
 
@@ -126,7 +148,7 @@ def test_a_stopped_robot_is_told_the_way_back() -> None:
     ],
 )
 def test_a_sensor_that_starves_the_policy_is_named(changes: dict[str, Any], level: Level, found: str) -> None:
-    finding = about(list(doctor.judge_contract(CONTRACT, "/arm", topics(**changes))), FRONT)
+    finding = about(list(judge_contract(CONTRACT, "/arm", topics(**changes))), FRONT)
     assert (finding.level, finding.found) == (level, found)
     assert finding.expected
     assert finding.advice
@@ -143,8 +165,8 @@ def test_a_sensor_that_starves_the_policy_is_named(changes: dict[str, Any], leve
 )
 def test_a_camera_that_no_server_s_policy_uses_may_be_silent(policies: list[list[str]], level: Level) -> None:
     servers = {f"/{n}": changed(STATUS, image_features=names) for n, names in enumerate(policies)}
-    unused = doctor.find_unused_topics(CONTRACT, {**servers, "/mute": None, "/idle": ServerStatus()})
-    findings = list(doctor.judge_contract(CONTRACT, "/arm", topics(publishers=()), unused))
+    unused = find_unused_topics(CONTRACT, {**servers, "/mute": None, "/idle": ServerStatus()})
+    findings = list(judge_contract(CONTRACT, "/arm", topics(publishers=()), unused))
     assert about(findings, FRONT).level is level
     assert about(findings, WRIST).level is Level.OK
 
@@ -154,32 +176,56 @@ def test_a_camera_that_no_server_s_policy_uses_may_be_silent(policies: list[list
     [
         ({"subscribers": ()}, Level.ERROR, "no subscriber"),
         ({"types": ("std_msgs/msg/String",)}, Level.ERROR, "known as std_msgs/msg/String"),
-        ({"latched_subscribers": ("/c",)}, Level.ERROR, "/c subscribes as TRANSIENT_LOCAL"),
-        ({"publishers": ("/a", "/b")}, Level.WARNING, "published by /a, /b"),
+        ({"latched_subscribers": ("/controller",)}, Level.ERROR, "/controller subscribes as TRANSIENT_LOCAL"),
+        ({"publishers": ("/a", "/b")}, Level.WARNING, "published by /a, /b, too"),
+        ({"subscribers": ("/arm/bag_recorder",)}, Level.ERROR, "heard by /arm/bag_recorder alone"),
+        (
+            {"publishers": ("/arm/command_watchdog", "/arm/remote_inference", "/teleop")},
+            Level.WARNING,
+            "published by /teleop, too",
+        ),
     ],
 )
 def test_a_command_that_nobody_hears_is_named(changes: dict[str, Any], level: Level, found: str) -> None:
     facts = {**HEALTHY, COMMANDS: replace(HEALTHY[COMMANDS], **changes)}
-    finding = about(list(doctor.judge_contract(CONTRACT, "/arm", facts)), COMMANDS)
+    finding = about(list(judge_contract(CONTRACT, "/arm", facts)), COMMANDS)
     assert (finding.level, finding.found) == (level, found)
 
 
 @pytest.mark.parametrize(
-    ("variables", "level", "found"),
+    ("variables", "installation", "level", "text"),
     [
-        ({}, Level.WARNING, "RMW_IMPLEMENTATION is not set"),
-        ({"RMW_IMPLEMENTATION": "rmw_fastrtps_cpp"}, Level.WARNING, "rmw_fastrtps_cpp"),
+        ({"RMW_IMPLEMENTATION": RMW}, BOTH, Level.OK, RMW),
+        ({}, BOTH, Level.WARNING, f"RMW_IMPLEMENTATION is not set, expected {RMW}; export it in every shell"),
+        ({"RMW_IMPLEMENTATION": FAST}, BOTH, Level.WARNING, f"{FAST}, expected {RMW}; export it"),
+        ({}, APT, Level.WARNING, "install ros-kilted-rmw-zenoh-cpp and export it in every shell"),
         (
             {"RMW_IMPLEMENTATION": "rmw_x_cpp"},
+            BOTH,
             Level.ERROR,
-            f"rmw_x_cpp is not installed, found rmw_fastrtps_cpp, {RMW}",
+            f"rmw_x_cpp is not installed, found {FAST}, {RMW}, expected one that is installed; "
+            "install ros-jazzy-rmw-x-cpp",
         ),
-        ({"RMW_IMPLEMENTATION": RMW}, Level.OK, RMW),
+        ({}, WHEELS, Level.OK, f"{FAST}, that of the wheels of ROS 2 jazzy"),
+        ({"RMW_IMPLEMENTATION": FAST}, WHEELS, Level.OK, f"{FAST}, that of the wheels of ROS 2 jazzy"),
+        (
+            {"RMW_IMPLEMENTATION": RMW},
+            WHEELS,
+            Level.ERROR,
+            f"{RMW} is not installed, found {FAST}, expected one that is installed; "
+            "leave out RMW_IMPLEMENTATION",
+        ),
+        ({}, Installation((FAST,)), Level.WARNING, f"install {RMW} for this ROS 2 distribution and export it"),
     ],
 )
-def test_the_middleware_is_judged(variables: dict[str, str], level: Level, found: str) -> None:
-    (finding,) = doctor.judge_middleware(variables, ["rmw_fastrtps_cpp", RMW])
-    assert (finding.level, finding.found) == (level, found)
+def test_the_middleware_is_judged_by_what_is_installed(
+    variables: dict[str, str], installation: Installation, level: Level, text: str
+) -> None:
+    (finding,) = doctor.judge_middleware(variables, installation)
+    assert finding.level == level
+    assert finding.text.startswith("middleware: ")
+    assert text in finding.text
+    assert "<" not in finding.text
 
 
 @pytest.mark.parametrize(
@@ -231,14 +277,15 @@ def test_two_robots_of_one_name_are_an_error_and_other_twins_a_warning() -> None
     ("status", "level"),
     [
         (STATUS, Level.OK),
-        (changed(STATUS, sessions=["a"]), Level.WARNING),
+        (changed(STATUS, sessions=["b"]), Level.WARNING),
         (changed(STATUS, accepting=False), Level.ERROR),
         (None, Level.ERROR),
     ],
     ids=["free", "full", "refuses", "silent"],
 )
 def test_a_server_that_takes_nobody_is_named(status: ServerStatus | None, level: Level) -> None:
-    assert [finding.level for finding in doctor.judge_servers({"/policy_server": status})] == [level]
+    (finding,) = doctor.judge_servers({"/policy_server": status}, {"/arm": WAITING})
+    assert finding.level is level
 
 
 @pytest.mark.parametrize(
@@ -265,7 +312,7 @@ def test_stale_sensors_are_named_beside_the_state() -> None:
 
 
 def test_nobody_is_an_error() -> None:
-    assert [finding.level for finding in doctor.judge_servers({})] == [Level.ERROR]
+    assert [finding.level for finding in doctor.judge_servers({}, {})] == [Level.ERROR]
     assert [finding.level for finding in doctor.judge_robots({})] == [Level.ERROR]
 
 
@@ -273,3 +320,47 @@ def test_a_file_that_a_variable_names_and_that_exists_is_fine(tmp_path: Path) ->
     (tmp_path / "session.json5").write_text("{}")
     variables = {"ZENOH_SESSION_CONFIG_URI": str(tmp_path / "session.json5")}
     assert {finding.level for finding in doctor.judge_environment(variables)} == {Level.OK}
+
+
+@pytest.mark.parametrize(
+    ("robots", "level"),
+    [
+        ({"/arm": changed(STATE, session_id="b")}, Level.OK),
+        ({"/arm": changed(STATE, session_id="b"), "/other": WAITING}, Level.WARNING),
+        ({"/arm": changed(STATE, session_id="c")}, Level.OK),  # on another server
+        ({"/arm": changed(WAITING, state=ClientState.DEAD)}, Level.OK),
+        ({}, Level.WARNING),
+    ],
+    ids=["its robot", "one waits", "served elsewhere", "dead", "no robot yet"],
+)
+def test_a_full_server_is_a_finding_only_when_a_robot_may_want_it(
+    robots: dict[str, ClientState], level: Level
+) -> None:
+    (finding,) = doctor.judge_servers({"/policy_server": changed(STATUS, sessions=["b"])}, robots)
+    assert finding.level is level
+
+
+def test_a_robot_s_own_watchdog_and_recorders_are_no_rivals() -> None:
+    facts = replace(
+        HEALTHY[COMMANDS],
+        publishers=("/arm/command_watchdog", "/arm/remote_inference"),
+        subscribers=("/arm/bag_recorder", "/controller", "/rosbag2_recorder"),
+        latched_subscribers=("/rosbag2_recorder",),
+    )
+    finding = about(list(judge_contract(CONTRACT, "/arm", {**HEALTHY, COMMANDS: facts})), COMMANDS)
+    assert (finding.level, finding.found) == (Level.OK, "heard by /controller")
+
+
+def test_a_controller_that_the_contract_names_must_be_there() -> None:
+    document = CONTRACT.model_dump()
+    commands = [{**document["commands"][0], "controller": "position_controller"}]
+    contract = CONTRACT.model_validate({**document, "commands": commands})
+
+    def finding(*subscribers: str) -> Finding:
+        facts = replace(HEALTHY[COMMANDS], subscribers=subscribers)
+        return about(list(judge_contract(contract, "/arm", {**HEALTHY, COMMANDS: facts})), COMMANDS)
+
+    assert finding("/arm/position_controller", "/logger").level is Level.OK
+    missing = finding("/logger")
+    assert (missing.level, missing.found) == (Level.ERROR, "heard by /logger alone")
+    assert missing.expected == "/arm/position_controller, the contract's controller"

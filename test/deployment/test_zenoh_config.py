@@ -130,3 +130,30 @@ def test_another_middleware_than_zenoh_is_named_in_a_warning(monkeypatch: pytest
 def test_a_middleware_that_is_not_installed_is_said_with_those_that_are() -> None:
     with pytest.raises(middleware.MiddlewareError, match=r"rmw:=rmw_none_cpp is not installed, found .*rmw_"):
         middleware.middleware_warnings("rmw_none_cpp")
+
+
+def test_the_installation_is_that_which_is_sourced_or_the_wheels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(middleware, "distribution_of_wheels", lambda: "jazzy")
+    sourced = middleware.find_installation({"ROS_DISTRO": "kilted"})
+    assert (sourced.distribution, sourced.is_wheels) == ("kilted", False)
+    wheels = middleware.find_installation({})
+    assert (wheels.distribution, wheels.is_wheels) == ("jazzy", True)
+    monkeypatch.setattr(middleware, "distribution_of_wheels", lambda: "")
+    unknown = middleware.find_installation({})
+    assert (unknown.distribution, unknown.is_wheels) == ("", False)
+    assert unknown.middlewares
+
+
+@pytest.mark.parametrize(
+    ("distribution", "is_wheels", "remedy"),
+    [
+        ("jazzy", False, "install ros-jazzy-rmw-zenoh-cpp, or choose another with rmw:="),
+        ("", False, "install rmw_zenoh_cpp for this ROS 2 distribution, or choose another with rmw:="),
+        ("jazzy", True, "leave out rmw:=: the wheels of ROS 2 have no other middleware"),
+    ],
+)
+def test_what_to_do_about_a_missing_middleware_fits_the_installation(
+    distribution: str, is_wheels: bool, remedy: str
+) -> None:
+    installation = middleware.Installation(("rmw_fastrtps_cpp",), distribution, is_wheels=is_wheels)
+    assert installation.remedy(zenoh_config.RMW, "rmw:=") == remedy

@@ -21,6 +21,7 @@ from remote_inference.core.exchange import in_namespace
 from remote_inference.deployment import doctor, zenoh_config
 from remote_inference.deployment.doctor import Finding, Level, TopicFacts
 from remote_inference.deployment.doctor_inputs import judge_inputs
+from remote_inference.deployment.doctor_topics import find_unused_topics, judge_contract
 from remote_inference.nodes.graph import full_name
 from remote_inference.nodes.operator_client import OperatorClient, OperatorError
 from remote_inference.wire import WireError, message_class
@@ -50,9 +51,9 @@ def examine(timeout_s: float, contract: Contract | None, namespace: str) -> Iter
         yield Finding(Level.OK, "graph", f"looked for {ros.looked_s:.1f} s")
         yield from _examine_graph(ros, watch)
         if contract is not None:
-            unused = doctor.find_unused_topics(contract, watch.servers)
+            unused = find_unused_topics(contract, watch.servers)
             topics = _observe_topics(ros, contract, namespace, timeout_s)
-            yield from doctor.judge_contract(contract, namespace, topics, unused)
+            yield from judge_contract(contract, namespace, topics, unused)
             yield from judge_inputs(contract, namespace, topics)
 
 
@@ -77,7 +78,7 @@ def _examine_graph(ros: OperatorClient, watch: FleetWatch) -> Iterator[Finding]:
         if not name.startswith("_") and not name.endswith("_verb")  # of other shells, which come and go
     ]
     yield from doctor.judge_names(nodes, list(watch.robots), list(watch.servers))
-    yield from doctor.judge_servers(watch.servers)
+    yield from doctor.judge_servers(watch.servers, watch.robots)
     yield from doctor.judge_robots(watch.robots)
 
 

@@ -9,7 +9,7 @@ import os
 import platform
 from collections.abc import Sequence
 from dataclasses import asdict
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from rclpy.utilities import get_rmw_implementation_identifier
 import remote_inference
 from remote_inference.demo.options import DemoOptions
 from remote_inference.demo.run import NAMESPACE, Episode
+from remote_inference.deployment.middleware import distribution_of_wheels
 from remote_inference.recording.frames import draw_film_strip
 from remote_inference.recording.report import draw_report
 from remote_inference.recording.summary import summarise
@@ -98,19 +99,9 @@ def _versions() -> dict[str, str]:
     versions = {
         "remote_inference": remote_inference.__version__,
         "python": platform.python_version(),
-        "ros_distro": os.environ.get("ROS_DISTRO", "") or _distribution_of_wheels(),
+        "ros_distro": os.environ.get("ROS_DISTRO", "") or distribution_of_wheels() or "unknown",
         "rmw": get_rmw_implementation_identifier(),
     }
     for library in LIBRARIES:
         versions[library] = version(library)
     return versions
-
-
-def _distribution_of_wheels() -> str:
-    for distribution in ("jazzy", "kilted", "lyrical"):
-        try:
-            version(f"ros-{distribution}-rclpy")
-        except PackageNotFoundError:
-            continue
-        return distribution
-    return "unknown"

@@ -6,22 +6,22 @@ from __future__ import annotations
 
 import json
 import math
+import textwrap
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from remote_inference.core.contract import Contract
-from remote_inference.core.exchange import in_namespace
 from remote_inference.deployment import zenoh_config
-from remote_inference.deployment.middleware import debian_package, describe_missing
+from remote_inference.deployment.middleware import Installation, describe_missing
 
 DEFAULT_ROUTER = "tcp/localhost:7447"  # of rmw_zenoh
 LARGEST_DOMAIN = 232  # above it, DDS has no ports
 OLDEST_WALL_CLOCK_S = 1_735_689_600  # 2025-01-01: a clock without a battery starts in 1970
-SLOWEST_SENSOR_HZ = 2.0  # slower than max_sensor_age_s by default
+WIDTH = 80  # columns of a report
+INDENT = 9 * " "  # of a finding's lines after its first
 SHOWN_VARIABLES = ("ROS_", "RMW_", "ZENOH_", "FASTRTPS_", "FASTDDS_", "CYCLONEDDS_", "MALLOC_")
 FILE_VARIABLES = (
     *(zenoh_config.SESSION_VARIABLE, zenoh_config.ROUTER_VARIABLE),
@@ -39,7 +39,7 @@ class Level(str, Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the report. expected, advice: empty where all is well."""
+    """A finding of the report. expected, advice: empty where all is well."""
 
     level: Level
     subject: str
@@ -49,6 +49,13 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.level.value:8} {self.text}"
+
+    @property
+    def folded(self) -> str:
+        """The finding in lines of 80 columns; a longer word is not broken."""
+        return textwrap.fill(
+            str(self), WIDTH, subsequent_indent=INDENT, break_long_words=False, break_on_hyphens=False
+        )
 
     @property
     def text(self) -> str:
@@ -72,24 +79,26 @@ class TopicFacts:
     rate_hz: float = math.nan
 
 
-def judge_middleware(variables: Mapping[str, str], installed: Sequence[str]) -> Iterator[Finding]:
+def judge_middleware(variables: Mapping[str, str], installation: Installation) -> Iterator[Finding]:
     """Judge RMW_IMPLEMENTATION by what is installed."""
     wanted = variables.get("RMW_IMPLEMENTATION", "")
-    if not wanted:
-        yield Finding(
-            Level.WARNING,
-            "middleware",
-            "RMW_IMPLEMENTATION is not set",
-            zenoh_config.RMW,
-            "robots and servers meet only on the same middleware: export it in every shell",
-        )
-    elif wanted not in installed:
-        advice = f"install {debian_package(wanted, variables)}"
-        yield Finding(Level.ERROR, "middleware", describe_missing(wanted, installed), wanted, advice)
-    elif wanted != zenoh_config.RMW:
-        yield Finding(Level.WARNING, "middleware", wanted, zenoh_config.RMW, "this package is made for Zenoh")
-    else:
+    installed = installation.middlewares
+    if wanted and wanted not in installed:
+        found, advice = describe_missing(wanted, installed), installation.remedy(wanted)
+        yield Finding(Level.ERROR, "middleware", found, "one that is installed", advice)
+    elif wanted == zenoh_config.RMW:
         yield Finding(Level.OK, "middleware", wanted)
+    elif installation.is_wheels:
+        in_use = wanted or ", ".join(installed)
+        yield Finding(
+            Level.OK, "middleware", f"{in_use}, that of the wheels of ROS 2 {installation.distribution}"
+        )
+    else:
+        how = "export it in every shell: robots and servers meet only on the same middleware"
+        if zenoh_config.RMW not in installed:
+            how = f"install {installation.package_of(zenoh_config.RMW)} and {how}"
+        found = wanted or "RMW_IMPLEMENTATION is not set"
+        yield Finding(Level.WARNING, "middleware", found, zenoh_config.RMW, how)
 
 
 def judge_environment(variables: Mapping[str, str]) -> Iterator[Finding]:
@@ -173,8 +182,13 @@ def judge_names(nodes: Sequence[str], robots: Sequence[str], servers: Sequence[s
         yield Finding(Level.OK, "node names", f"{len(nodes)}, each once")
 
 
-def judge_servers(servers: Mapping[str, Any]) -> Iterator[Finding]:
-    """Judge servers by their newest status, by name; None: in the graph, but silent."""
+def judge_servers(servers: Mapping[str, Any], robots: Mapping[str, Any]) -> Iterator[Finding]:
+    """Judge servers by their newest status, by name; None: in the graph, but silent.
+
+    robots: as for `judge_robots`. A server that is full is a finding only when a robot may wait for it.
+    """
+    alive = [state for state in robots.values() if state is not None and state.state != state.DEAD]
+    is_wanted = not robots or not all(state.session_id for state in alive)
     if not servers:
         advice = "start 'remote-inference server', on the same middleware and domain"
         yield Finding(Level.ERROR, "servers", "none", "at least one", advice)
@@ -182,15 +196,20 @@ def judge_servers(servers: Mapping[str, Any]) -> Iterator[Finding]:
         subject = f"server {name}"
         if status is None:
             yield Finding(Level.ERROR, subject, "no status", "one a second", "look whether it hangs")
-        elif status.accepting and len(status.sessions) < status.max_sessions:
-            sessions = f"{len(status.sessions)} of {status.max_sessions} sessions"
-            yield Finding(Level.OK, subject, f"accepts, {status.policy_name}, {sessions}")
         elif status.accepting:
-            found = f"all {status.max_sessions} sessions are open"
-            yield Finding(Level.WARNING, subject, found, "a free one", "raise max_sessions in its manifest")
+            yield _judge_sessions(subject, status, is_wanted=is_wanted)
         else:
             found, advice = f"{status.lifecycle_state}, refuses sessions", "look at its log"
             yield Finding(Level.ERROR, subject, found, "active, accepting", advice)
+
+
+def _judge_sessions(subject: str, status: Any, *, is_wanted: bool) -> Finding:
+    """Judge how full an accepting server is. is_wanted: a robot may want one of its sessions."""
+    sessions = f"{len(status.sessions)} of {status.max_sessions} sessions"
+    if is_wanted and len(status.sessions) >= status.max_sessions:
+        advice = "end another robot's, or raise max_sessions in its manifest"
+        return Finding(Level.WARNING, subject, f"{sessions} are open", "a free one", advice)
+    return Finding(Level.OK, subject, f"accepts, {status.policy_name}, {sessions}")
 
 
 def judge_robots(robots: Mapping[str, Any]) -> Iterator[Finding]:
@@ -227,65 +246,3 @@ def _judge_robot(name: str, state: Any) -> Iterator[Finding]:
         yield Finding(Level.WARNING, subject, found, "STREAMING", "look at its latencies and server")
     else:
         yield Finding(Level.OK, subject, found)
-
-
-def find_unused_topics(contract: Contract, servers: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the cameras' topics that no accepting server's policy uses; none while no server accepts."""
-    statuses = [status for status in servers.values() if status is not None and status.accepting]
-    if not statuses:
-        return ()
-    used = {feature for status in statuses for feature in status.image_features}
-    return tuple(topic for feature, topic in contract.camera_topics.items() if feature not in used)
-
-
-def judge_contract(
-    contract: Contract, namespace: str, topics: Mapping[str, TopicFacts], unused: Collection[str] = ()
-) -> Iterator[Finding]:
-    """Judge the topics of a contract, by full name. unused: cameras that robots leave out."""
-    for topic, expected in contract.sensor_types.items():
-        name = in_namespace(namespace, topic)
-        if topic in unused:
-            yield Finding(Level.OK, f"sensor {name}", "no server's policy uses it")
-            continue
-        yield _judge_sensor(name, expected, contract.row_fps, topics.get(name, TopicFacts()))
-    for sink in contract.commands:
-        name = in_namespace(namespace, sink.topic)
-        yield _judge_command(name, sink.type, topics.get(name, TopicFacts()))
-
-
-def _judge_sensor(name: str, expected: str, fps: float, facts: TopicFacts) -> Finding:
-    subject, wanted = f"sensor {name}", f"{expected} at {fps:g} Hz or faster"
-    if not facts.publishers:
-        return Finding(Level.ERROR, subject, "no publisher", wanted, "start its driver, or mend its topic")
-    if set(facts.types) != {expected}:
-        found = f"published as {', '.join(facts.types)}"
-        return Finding(Level.ERROR, subject, found, expected, "mend the contract's type, or the driver")
-    who = f"from {', '.join(facts.publishers)}"
-    if not facts.rate_hz > 0.0:
-        advice = "look whether the driver hangs, and whether the network carries its messages"
-        return Finding(Level.ERROR, subject, f"no message {who}", wanted, advice)
-    found = f"{facts.rate_hz:.1f} Hz {who}"
-    if facts.rate_hz < SLOWEST_SENSOR_HZ:
-        return Finding(Level.ERROR, subject, found, wanted, "too old for a request most of the time")
-    if len(facts.publishers) > 1:
-        return Finding(Level.WARNING, subject, found, "one publisher", "their messages alternate")
-    if facts.rate_hz < 0.9 * fps:
-        return Finding(Level.WARNING, subject, found, wanted, "requests wait for new messages")
-    return Finding(Level.OK, subject, found)
-
-
-def _judge_command(name: str, expected: str, facts: TopicFacts) -> Finding:
-    subject = f"command {name}"
-    if not facts.subscribers:
-        advice = "start the controller, or mend the contract's topic"
-        return Finding(Level.ERROR, subject, "no subscriber", f"a controller for {expected}", advice)
-    if set(facts.types) != {expected}:
-        found, advice = f"known as {', '.join(facts.types)}", "mend the contract's type, or the controller"
-        return Finding(Level.ERROR, subject, found, expected, advice)
-    if facts.latched_subscribers:
-        found = f"{', '.join(facts.latched_subscribers)} subscribes as TRANSIENT_LOCAL"
-        return Finding(Level.ERROR, subject, found, "VOLATILE", "it hears no command: change its durability")
-    if len(facts.publishers) > 1:
-        found = f"published by {', '.join(facts.publishers)}"
-        return Finding(Level.WARNING, subject, found, "one publisher", "two command the same controller")
-    return Finding(Level.OK, subject, f"heard by {', '.join(facts.subscribers)}")

@@ -9,13 +9,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 
-from ament_index_python.packages import PackageNotFoundError, get_package_prefix
+from ament_index_python.packages import PackageNotFoundError as MissingPackageError
+from ament_index_python.packages import get_package_prefix
 from ament_index_python.resources import get_resources
 
 from remote_inference.deployment import zenoh_config
 from remote_inference.errors import UserError
 from remote_inference.paths import share_path
+
+WHEEL_DISTRIBUTIONS = ("jazzy", "kilted", "lyrical")
 
 
 class MiddlewareError(UserError):
@@ -28,9 +33,48 @@ def installed_middlewares() -> list[str]:
     return sorted(set(get_resources("rmw_typesupport")) - {"rmw_implementation"})
 
 
-def debian_package(rmw: str, variables: Mapping[str, str]) -> str:
-    """Return the name of the Debian package that holds a middleware. variables: the environment's."""
-    return f"ros-{variables.get('ROS_DISTRO', '<distro>')}-{rmw.replace('_', '-')}"
+@dataclass(frozen=True)
+class Installation:
+    """The ROS 2 that this machine has.
+
+    distribution: its name, empty when nothing says it. is_wheels: it is of the Python package index, whose
+    wheels have one middleware each.
+    """
+
+    middlewares: tuple[str, ...]
+    distribution: str = ""
+    is_wheels: bool = False
+
+    def remedy(self, rmw: str, setting: str = "RMW_IMPLEMENTATION") -> str:
+        """Return what to do when `setting` asks for a middleware that is not installed."""
+        if self.is_wheels:
+            return f"leave out {setting}: the wheels of ROS 2 have no other middleware"
+        return f"install {self.package_of(rmw)}, or choose another with {setting}"
+
+    def package_of(self, rmw: str) -> str:
+        """Return the Debian package that holds a middleware, or words for it."""
+        if self.distribution:
+            return f"ros-{self.distribution}-{rmw.replace('_', '-')}"
+        return f"{rmw} for this ROS 2 distribution"
+
+
+def find_installation(variables: Mapping[str, str]) -> Installation:
+    """Return the ROS 2 that processes with these environment variables run on."""
+    if distribution := variables.get("ROS_DISTRO", ""):  # set where ROS 2 is sourced
+        return Installation(tuple(installed_middlewares()), distribution)
+    distribution = distribution_of_wheels()
+    return Installation(tuple(installed_middlewares()), distribution, is_wheels=bool(distribution))
+
+
+def distribution_of_wheels() -> str:
+    """Return the ROS 2 distribution whose wheels Python has; empty when it has none."""
+    for distribution in WHEEL_DISTRIBUTIONS:
+        try:
+            version(f"ros-{distribution}-rclpy")
+        except PackageNotFoundError:
+            continue
+        return distribution
+    return ""
 
 
 def describe_missing(rmw: str, installed: Sequence[str]) -> str:
@@ -44,7 +88,8 @@ def require_middleware() -> None:
     installed = installed_middlewares()
     if wanted and wanted not in installed:
         raise MiddlewareError(
-            f"middleware: {describe_missing(wanted, installed)}; install {debian_package(wanted, os.environ)}"
+            f"middleware: {describe_missing(wanted, installed)}; "
+            f"{find_installation(os.environ).remedy(wanted)}"
         )
 
 
@@ -73,7 +118,7 @@ def middleware_warnings(rmw: str, router: str = "") -> list[str]:
 def _is_installed(rmw: str) -> bool:
     try:
         get_package_prefix(rmw)
-    except PackageNotFoundError:
+    except MissingPackageError:
         return False
     return True
 
@@ -83,5 +128,5 @@ def _require_installed(rmw: str) -> None:
         return
     raise MiddlewareError(
         f"rmw:={describe_missing(rmw, installed_middlewares())}; "
-        f"install {debian_package(rmw, os.environ)}, or choose another with rmw:="
+        f"{find_installation(os.environ).remedy(rmw, 'rmw:=')}"
     )

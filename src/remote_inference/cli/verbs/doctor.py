@@ -23,8 +23,8 @@ EXAMPLES = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Look for what keeps robots from moving: one line per finding, with what was found, what was "
-        "expected and what to do. The exit code is 1 when there is an error and 0 when there is none."
+        "Look for what keeps robots from moving: what was found, what was expected and what to do, one "
+        "finding below the other. The exit code is 1 when there is an error and 0 when there is none."
     )
     parser.add_argument("--contract", type=Path, help="look at the topics of this contract, too")
     parser.add_argument("--namespace", default="/", help="the robot's namespace (default /)")
@@ -37,14 +37,16 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.namespace != "/" and arguments.contract is None:
         raise UserError("--namespace: found without --contract, expected the contract of the robot")
     from remote_inference.core.contract import load_contract  # noqa: PLC0415
+    from remote_inference.deployment.bringup import absolute_namespace  # noqa: PLC0415
     from remote_inference.deployment.doctor import Level  # noqa: PLC0415
 
+    namespace = absolute_namespace(arguments.namespace)
     contract = load_contract(arguments.contract) if arguments.contract else None
     findings = []
-    for finding in _examine(arguments, contract):
+    for finding in _examine(arguments.timeout, contract, namespace):
         findings.append(finding)
         if not arguments.json and not (arguments.quiet and finding.level is Level.OK):
-            print(finding, flush=True)
+            print(finding.folded, flush=True)
     counts = {level: sum(finding.level is level for finding in findings) for level in Level}
     if arguments.json:
         totals = {"errors": counts[Level.ERROR], "warnings": counts[Level.WARNING]}
@@ -52,14 +54,14 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if counts[Level.ERROR] else 0
 
 
-def _examine(arguments: argparse.Namespace, contract: Any) -> Iterator[Any]:
+def _examine(timeout_s: float, contract: Any, namespace: str) -> Iterator[Any]:
     from remote_inference.deployment import doctor  # noqa: PLC0415
-    from remote_inference.deployment.middleware import installed_middlewares  # noqa: PLC0415
+    from remote_inference.deployment.middleware import find_installation  # noqa: PLC0415
 
-    for finding in doctor.judge_middleware(os.environ, installed_middlewares()):
+    for finding in doctor.judge_middleware(os.environ, find_installation(os.environ)):
         yield finding
         if finding.level is doctor.Level.ERROR:
             return  # rclpy would end this process
     from remote_inference.cli.doctor_probe import examine  # noqa: PLC0415  imports rclpy
 
-    yield from examine(arguments.timeout, contract, arguments.namespace)
+    yield from examine(timeout_s, contract, namespace)
