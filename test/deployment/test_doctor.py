@@ -215,7 +215,12 @@ def test_a_command_that_nobody_hears_is_named(changes: dict[str, Any], level: Le
             f"{RMW} is not installed, found {FAST}, expected one that is installed; "
             "leave out RMW_IMPLEMENTATION",
         ),
-        ({}, Installation((FAST,)), Level.WARNING, f"install {RMW} for this ROS 2 distribution and export it"),
+        (
+            {},
+            Installation((FAST,)),
+            Level.WARNING,
+            f"install {RMW} for this ROS 2 distribution and export it",
+        ),
     ],
 )
 def test_the_middleware_is_judged_by_what_is_installed(
