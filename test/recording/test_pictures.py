@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 from PIL import Image
 from synthetic_run import NS, Recording, whole_run
 
@@ -18,6 +20,7 @@ from remote_inference.msg import ClientState, ExecutedAction
 from remote_inference.recording.episodes import find_episodes
 from remote_inference.recording.frames import FramesError, draw_film_strip
 from remote_inference.recording.report import ReportError, default_window, draw_report
+from remote_inference.recording.report_joints import draw_joints
 from remote_inference.recording.report_run import guard_events
 from remote_inference.recording.timeline import Timeline
 from remote_inference.recording.timeline_reader import load_timeline
@@ -167,6 +170,27 @@ def test_a_bag_without_joint_states_is_drawn(tmp_path: Path) -> None:
     assert {joint.topic for joint in timeline.joints} == {""}
     draw_report(timeline, tmp_path / "report.png", "No joints")
     assert (pixels(tmp_path / "report.png") < 255).any()
+
+
+def test_the_noise_of_an_arm_that_stands_still_is_a_line_with_plain_numbers(tmp_path: Path) -> None:
+    recording = Recording()
+    noise = np.random.default_rng(0).normal(0.0, 1e-8, (60, 6))
+    for tick in range(60):
+        recording.joints(33 * tick, list(0.7 + noise[tick]))
+        recording.executed(33 * tick + 2, tick, [0.7] * 6)
+    figure = Figure()
+    FigureCanvasAgg(figure)
+    timeline = load_timeline(recording.write(tmp_path / "run"), NS)
+    draw_joints(figure, figure.add_gridspec(1, 1)[0], timeline, [], (0.0, 2.0))
+    figure.canvas.draw()
+    assert len(figure.axes) == 6
+    for axes in figure.axes:
+        low, high = axes.get_ylim()
+        assert high - low == pytest.approx(0.01)
+        assert axes.yaxis.get_offset_text().get_text() == ""
+        assert [float(label.get_text()) for label in axes.get_yticklabels()] == pytest.approx(
+            axes.get_yticks(), abs=1e-4
+        )
 
 
 @pytest.mark.parametrize("window_s", [(5.0, 5.0), (8.0, 2.0), (60.5, 70.0), (-4.0, -1.0)])

@@ -31,12 +31,12 @@ from remote_inference.recording.report_style import (
     TROUBLE,
     VERMILLION,
     Handle,
-    intervals,
+    least_range,
     say,
     shade,
     style,
 )
-from remote_inference.recording.timeline import Executed, Timeline
+from remote_inference.recording.timeline import Executed, Timeline, intervals
 
 COLUMNS = 2
 _MAX_MARKED_BOUNDARIES = 150  # in a panel; more would run together
@@ -92,6 +92,7 @@ def draw_joints(
         style(axes, joint.unit)
         axes.grid(visible=False)
         named |= _draw_limits(axes, joint)
+        axes.set_ylim(least_range(*axes.get_ylim()))
         axes.text(
             0.008, 1.02, joint.name, transform=axes.transAxes, va="bottom", fontsize=NORMAL, weight="bold"
         )
@@ -160,7 +161,7 @@ def _draw_limits(axes: Axes, joint: Joint) -> bool:
     values = values[np.isfinite(values)]
     if joint.limit is None or not len(values):
         return False
-    low, high = float(values.min()), float(values.max())
+    low, high = least_range(float(values.min()), float(values.max()))
     near = _NEAR * (high - low)
     shown = {
         name: limit

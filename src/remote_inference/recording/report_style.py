@@ -7,13 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from numpy.typing import NDArray
-
-from remote_inference.recording.joints import FloatArray
 
 # Okabe and Ito's palette, which colour-blind readers can distinguish.
 BLUE, ORANGE, GREEN, SKY, VERMILLION = "#0072B2", "#E69F00", "#009E73", "#56B4E9", "#D55E00"
@@ -30,6 +26,8 @@ STATE_COLOURS = {
 SMALL, NORMAL, TITLE = 8.0, 9.0, 14.0  # [pt]
 DPI = 110
 TIME_LABEL = "time since start of the bag [s]"
+LEAST_ERROR = 1e-3  # at the top of a panel of errors
+_LEAST_SPAN, _LEAST_SHARE = 0.01, 1e-3  # of a panel's values, and as a share of them
 
 Handle = Line2D | Patch
 
@@ -47,9 +45,16 @@ def style(axes: Axes, ylabel: str) -> None:
     """Give a panel its plain frame."""
     axes.set_ylabel(ylabel, fontsize=NORMAL)
     axes.tick_params(labelsize=SMALL, length=3)
+    axes.ticklabel_format(style="plain", useOffset=False)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", color=LIGHT, linewidth=0.6)
     axes.set_axisbelow(True)
+
+
+def least_range(low: float, high: float) -> tuple[float, float]:
+    """Return a range of values, widened where they hardly change: noise is no motion."""
+    lacking = max(_LEAST_SPAN, _LEAST_SHARE * max(abs(low), abs(high))) - (high - low)
+    return (low - lacking / 2, high + lacking / 2) if lacking > 0.0 else (low, high)
 
 
 def heading(axes: Axes, text: str) -> None:
@@ -73,13 +78,6 @@ def legend(axes: Axes, handles: Sequence[Handle]) -> None:
 def say(axes: Axes, text: str) -> None:
     """Write into a panel why it is empty."""
     axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", fontsize=NORMAL, color=GREY)
-
-
-def intervals(t_s: FloatArray, inside: NDArray[np.bool_], end_s: float) -> list[tuple[float, float]]:
-    """Return (begin, duration) of each run of samples that are inside; a sample holds until the next one."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], inside, [False]]).astype(int)))
-    until = np.append(t_s, max(end_s, t_s[-1] if len(t_s) else 0.0))
-    return [(float(t_s[a]), float(until[b] - t_s[a])) for a, b in edges.reshape(-1, 2)]
 
 
 def shade(axes: Axes, spans: Iterable[tuple[float, float]], colour: str) -> None:

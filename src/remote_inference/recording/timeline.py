@@ -114,3 +114,10 @@ class Timeline:
     def joint_names(self) -> tuple[str, ...]:
         """[action_dim] names of the actions."""
         return tuple(joint.name for joint in self.joints)
+
+
+def intervals(t_s: FloatArray, inside: NDArray[np.bool_], end_s: float) -> list[tuple[float, float]]:
+    """Return (begin, duration) of each run of samples that are inside; a sample holds until the next one."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], inside, [False]]).astype(int)))
+    until = np.append(t_s, max(end_s, t_s[-1] if len(t_s) else 0.0))
+    return [(float(t_s[a]), float(until[b] - t_s[a])) for a, b in edges.reshape(-1, 2)]

@@ -20,6 +20,7 @@ from remote_inference.recording.report_style import (
     BLUE,
     DPI,
     GREEN,
+    LEAST_ERROR,
     NORMAL,
     ORANGE,
     PURPLE,
@@ -27,6 +28,7 @@ from remote_inference.recording.report_style import (
     TITLE,
     VERMILLION,
     Handle,
+    least_range,
     say,
     style,
 )
@@ -104,6 +106,7 @@ def _draw_actions(axes: Axes, evaluations: Sequence[Evaluation], joint: int) -> 
         (np.array(ticks) - (excerpt.first or 0)) * excerpt.period_s, values, color="black", linewidth=1.4
     )
     axes.set_xlim(0.0, (max(excerpt.executed) - (excerpt.first or 0)) * excerpt.period_s + _MARGIN_S)
+    axes.set_ylim(least_range(*axes.get_ylim()))
 
 
 def _draw_errors(axes: Axes, evaluations: Sequence[Evaluation], joint: int) -> None:
@@ -114,7 +117,7 @@ def _draw_errors(axes: Axes, evaluations: Sequence[Evaluation], joint: int) -> N
             if joints := sums.by_joint():
                 errors = joints[joint].mean_abs_by_row
                 axes.plot(np.arange(len(errors)) * excerpt.period_s, errors, line, color=colour)
-    axes.set_ylim(bottom=0.0)
+    axes.set_ylim(0.0, max(axes.get_ylim()[1], LEAST_ERROR))
 
 
 def _handles(evaluations: Sequence[Evaluation]) -> list[Handle]:
