@@ -187,6 +187,7 @@ TABLES = {
     "messages": interface_tables.messages,
     "services": interface_tables.services,
     "verbs": verb_tables.verbs,
+    "exit_codes": verb_tables.exit_codes,
     "metrics": metrics_table,
     "request_log": request_log_table,
     "latency": card_tables.latency_table,

@@ -5,11 +5,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from markdown_table import make_table
 
 from remote_inference.cli import make_parser
+from remote_inference.cli.exit_codes import MEANINGS, OF_VERB
+from remote_inference.cli.parser import EXAMPLES, PROGRAM
 
 SHOWN = (argparse._HelpAction, argparse._VersionAction)
 
@@ -17,6 +19,15 @@ SHOWN = (argparse._HelpAction, argparse._VersionAction)
 def verbs() -> str:
     """Return a section for each verb, in the order of the help."""
     return "\n\n".join(_sections(make_parser(complete=True)))
+
+
+def exit_codes() -> str:
+    """Return what the exit codes of every verb mean."""
+    return _table_of(MEANINGS)
+
+
+def _table_of(codes: Mapping[int, str]) -> str:
+    return make_table(("exit code", "meaning"), ((f"`{code}`", text) for code, text in codes.items()))
 
 
 def _sections(parser: argparse.ArgumentParser) -> Iterator[str]:
@@ -27,6 +38,8 @@ def _sections(parser: argparse.ArgumentParser) -> Iterator[str]:
             parts.append(f"{text[0].upper()}{text[1:].rstrip('.')}.")
         if arguments := _arguments_of(verb):
             parts.append(arguments)
+        if own := OF_VERB.get(name.removeprefix(f"{PROGRAM} ")):
+            parts.append(_table_of(own))
         if verb.epilog:
             parts.append(f"```\n{_examples(verb.epilog)}\n```")
         yield "\n\n".join(parts)
@@ -71,4 +84,5 @@ def _value(action: argparse.Action) -> str:
 
 def _examples(epilog: str) -> str:
     """Return the examples at the end of a verb's help, one a line."""
-    return "\n".join(line.strip() for line in epilog.splitlines()[1:])
+    _, _, examples = epilog.partition(f"{EXAMPLES}\n")
+    return "\n".join(line.strip() for line in examples.splitlines())

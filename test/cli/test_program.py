@@ -9,7 +9,7 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -63,6 +63,44 @@ def test_help_ends_with_examples_that_are_accepted(name: str) -> None:
     assert examples(name)
     for example in examples(name):
         assert cli.make_parser().parse_args(shlex.split(example)[1:]).verb == name
+
+
+def parsers_of(parser_: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """Yield a parser and those of its verbs."""
+    yield parser_
+    for action in parser_._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for one in action.choices.values():
+                yield from parsers_of(one)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_argument_and_every_verb_of_a_verb_is_described(name: str) -> None:
+    for one in parsers_of(verb_parser(name)):
+        for action in one._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                described = {choice.dest for choice in action._choices_actions if choice.help}
+                assert described == set(action.choices)
+            else:
+                assert action.help, f"{one.prog} {action.dest}"
+
+
+@pytest.mark.parametrize("name", ["explain", "verify", "repair", "export", "replay"])
+def test_a_bag_has_one_name_in_every_help(name: str) -> None:
+    assert " BAG" in verb_parser(name).format_usage()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_help_says_what_each_exit_code_means_in_80_columns(name: str) -> None:
+    _, _, said = (verb_parser(name).epilog or "").partition("exit codes:\n")
+    lines = said.partition("\n\n")[0].splitlines()
+    assert max(map(len, lines)) <= 80
+    codes = {int(line.split()[0]) for line in lines if line[2] != " "}
+    assert codes == set(exit_codes.meanings(name)) >= {0, 2, 130, 141}
+
+
+def test_exit_codes_are_those_of_verbs_that_exist() -> None:
+    assert set(exit_codes.OF_VERB) <= set(NAMES)
 
 
 def end_of_verb(monkeypatch: pytest.MonkeyPatch, run: Callable[[], int]) -> int:

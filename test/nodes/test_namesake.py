@@ -40,6 +40,7 @@ def test_a_second_server_of_a_name_refuses_to_start(rig: Rig, tmp_path: Path) ->
     # Discovery may take longer than the search of a server's start; then the robots name both servers.
     refusal = next(filter(None, (start_second(manifest) for _ in range(ATTEMPTS))), "")
     assert f"cannot start: another server is called {SERVER} (instance {instance})" in refusal
+    assert "give this one another name: --name with `remote-inference server`" in refusal
     assert rig.server.poll() is None
 
 

@@ -149,7 +149,7 @@ def test_without_a_name_several_robots_are_listed_and_none_is_chosen(
     robot: Rig, stubborn: Node, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["status", *TIMEOUT]) == 2
-    expected = f"found robots {OTHER}, {robot.namespace}, expected the name of one of them"
+    expected = f"found robots {OTHER}, {robot.namespace}, expected the name of one of them as ROBOT"
     assert expected in capsys.readouterr().err
 
 

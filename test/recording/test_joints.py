@@ -184,5 +184,5 @@ def test_a_single_robot_need_not_be_named(tmp_path: Path) -> None:
         load_timeline(bag, "/leg")
     others = {topic.replace("/arm/", "/arm_2/"): kind for topic, kind in OWN.items()}
     recording = Recording({**OWN, **others}, NAMES)
-    with pytest.raises(BagError, match=r"several robots in the bag, name one: /arm, /arm_2"):
+    with pytest.raises(BagError, match=r"several robots in the bag, name one: /arm, /arm_2 \(--namespace\)"):
         load_timeline(recording.write(tmp_path / "two"))

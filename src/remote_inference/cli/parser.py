@@ -5,15 +5,19 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import textwrap
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
 from remote_inference import __version__
+from remote_inference.cli.exit_codes import meanings
 
 PROGRAM = "remote-inference"
 MIDDLEWARE = "on the middleware that RMW_IMPLEMENTATION names"
+EXAMPLES = "examples:"  # the heading of the last part of a verb's help
+WIDTH = 80  # columns of a help
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,7 @@ def make_parser(*, complete: bool = False) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=PROGRAM,
         description="Run policies on a GPU server and drive robots with them.",
-        epilog=f"'{PROGRAM} VERB --help' shows a verb's options and examples.",
+        epilog=f"'{PROGRAM} VERB --help' shows a verb's options, exit codes and examples.",
     )
     parser.add_argument("--version", action="version", version=__version__)
     verbs = parser.add_subparsers(required=True, metavar="VERB", dest="verb", parser_class=_VerbParser)
@@ -115,8 +119,15 @@ def _declaration(verb: Verb) -> Callable[[argparse.ArgumentParser], None]:
     def declare(parser: argparse.ArgumentParser) -> None:
         module = import_module(f"remote_inference.cli.verbs.{verb.module}")
         parser.description = f"{verb.help[0].upper()}{verb.help[1:]}."
-        parser.epilog = "\n  ".join(["examples:", *module.EXAMPLES])
+        codes, examples = _exit_codes(verb.name), textwrap.indent("\n".join(module.EXAMPLES), "  ")
+        parser.epilog = "\n".join(["exit codes:", *codes, "", EXAMPLES, examples])
         parser.set_defaults(run=module.run, has_nodes=verb.has_nodes)
         module.add_arguments(parser)
 
     return declare
+
+
+def _exit_codes(verb: str) -> Iterator[str]:
+    """Yield the lines of a help that say what a verb's exit codes mean."""
+    for code, text in meanings(verb).items():
+        yield from textwrap.wrap(text, WIDTH, initial_indent=f"  {code:<5}", subsequent_indent=" " * 7)

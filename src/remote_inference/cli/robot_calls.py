@@ -9,22 +9,24 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+from remote_inference.cli.exit_codes import EXIT_NO, EXIT_OK
 from remote_inference.cli.output import add_output_arguments, print_json
 
 if TYPE_CHECKING:
     from remote_inference.nodes.operator_client import OperatorClient
 
 TIMEOUT_S = 5.0
-EXIT_REFUSED = 1
+ROBOT_HELP = "the robot's namespace, with or without slashes"
 
 
-def add_timeout(parser: argparse.ArgumentParser) -> None:
+def add_timeout(parser: argparse.ArgumentParser, whom: str = "the robot") -> None:
+    """Declare `--timeout`. whom: who is waited for."""
     parser.add_argument(
         "--timeout",
         type=positive,
         default=TIMEOUT_S,
         metavar="S",
-        help=f"longest wait for the robot, and then for each answer (default {TIMEOUT_S:g} s)",
+        help=f"longest wait for {whom}, and then for each answer (default {TIMEOUT_S:g} s)",
     )
 
 
@@ -34,10 +36,11 @@ def add_robot(parser: argparse.ArgumentParser, *, may_be_left_out: bool = False)
     What changes a robot wants its name: while another may be undiscovered, "the only robot" is a guess.
     """
     if may_be_left_out:
-        text = "the robot's namespace, with or without slashes; may be left out where there is only one"
+        text = f"{ROBOT_HELP}; may be left out where there is only one"
         parser.add_argument("robot", nargs="?", metavar="ROBOT", help=text)
     else:
-        parser.add_argument("robot", metavar="ROBOT", help="the robot's namespace, with or without slashes")
+        text = f"{ROBOT_HELP}; always named, as another robot may not be seen yet"
+        parser.add_argument("robot", metavar="ROBOT", help=text)
     add_timeout(parser)
 
 
@@ -45,6 +48,11 @@ def add_call_arguments(parser: argparse.ArgumentParser, *, fields: str = "") -> 
     """Declare the arguments of a verb that calls one service of a robot."""
     add_robot(parser)
     add_output_arguments(parser, json_shape='{"robot", "success", "message"' + fields + "}")
+
+
+def add_namespace(parser: argparse.ArgumentParser, without: str) -> None:
+    """Declare `--namespace` of a verb that reads bags. without: what it means to leave it out."""
+    parser.add_argument("--namespace", metavar="ROBOT", help=f"{ROBOT_HELP} (default: {without})")
 
 
 def positive(text: str) -> float:
@@ -90,7 +98,7 @@ def call(arguments: argparse.Namespace, kind: Any, service: str, request: Any, *
             print_json({**answer, **{field: getattr(response, field) for field in fields}})
         else:
             tell_answer(arguments, robot, response)
-    return 0 if response.success else EXIT_REFUSED
+    return EXIT_OK if response.success else EXIT_NO
 
 
 def tell_answer(arguments: argparse.Namespace, who: str, response: Any) -> None:

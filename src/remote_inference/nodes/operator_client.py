@@ -161,7 +161,9 @@ class OperatorClient:
 
     def _refuse_choice(self, kind: str, find: Callable[[], list[str]], name: str | None) -> None:
         if name is None and len(known := sorted(set(find()))) > 1:
-            raise OperatorError(f"found {kind}s {', '.join(known)}, expected the name of one of them")
+            raise OperatorError(
+                f"found {kind}s {', '.join(known)}, expected the name of one of them as {kind.upper()}"
+            )
 
     def _find_one(self, kind: str, find: Callable[[], list[str]], name: str | None, timeout_s: float) -> str:
         begun_s = time.monotonic()

@@ -111,7 +111,7 @@ def find_namespace(bag: BagReader, wanted: str | None) -> str:
             expected = f"expected a topic *{EXECUTED_SUFFIX}, without which no command is known"
             raise BagError(f"{bag.path}: no robot in the bag, {expected}")
         if len(present) > 1:
-            raise BagError(f"{bag.path}: several robots in the bag, name one: {listed}")
+            raise BagError(f"{bag.path}: several robots in the bag, name one: {listed} (--namespace)")
         return present[0]
     ns = "/" + wanted.strip("/") if wanted.strip("/") else ""
     if ns not in present:

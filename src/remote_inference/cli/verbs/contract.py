@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from remote_inference.cli.output import add_output_arguments, print_json
-from remote_inference.cli.robot_calls import add_timeout
+from remote_inference.cli.robot_calls import ROBOT_HELP, add_timeout
 
 if TYPE_CHECKING:
     from remote_inference.core.drafts.draft import Draft
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     suggest = verbs.add_parser(
         "suggest", parents=[common], help="begin a contract from a running robot and its URDF"
     )
-    suggest.add_argument("--namespace", default="/", help="the robot's namespace (default /)")
+    suggest.add_argument("--namespace", default="/", metavar="ROBOT", help=f"{ROBOT_HELP} (default /)")
     suggest.add_argument(
         "--urdf", type=Path, help="the robot's URDF (default: the topic robot_description, if there is one)"
     )

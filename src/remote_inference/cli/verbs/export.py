@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from remote_inference.cli.output import add_output_arguments, print_json
+from remote_inference.cli.robot_calls import add_namespace
 from remote_inference.errors import UserError
 
 EXAMPLES = (
@@ -31,11 +32,13 @@ DROPS = ("paused", "failed")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("bags", type=Path, nargs="+", metavar="bag", help="bags of robots of one kind")
+    parser.add_argument(
+        "bags", type=Path, nargs="+", metavar="BAG", help="folders of bags of robots of one kind"
+    )
     formats = parser.add_mutually_exclusive_group(required=True)
     for option, (name, metavar, text) in OPTIONS.items():
         formats.add_argument(option, dest=name, type=Path, metavar=metavar, help=f"write {text}")
-    parser.add_argument("--namespace", help="the robot's namespace (default: the only robot's in each bag)")
+    add_namespace(parser, "the only robot's in each bag")
     parser.add_argument("--contract", type=Path, help="the robot's contract (default: the one in the bags)")
     parser.add_argument(
         "--resample",

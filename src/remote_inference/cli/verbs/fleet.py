@@ -18,7 +18,13 @@ EXAMPLES = (
     "remote-inference fleet add robot robot_1 --servers gpu_1",
     "remote-inference fleet renew robot_1",
 )
-ROLES = ("router", "server", "trainer", "robot", "operator")
+ROLES = {
+    "router": "a Zenoh router, which the others dial",
+    "server": "a policy server",
+    "trainer": "a program that sends weights to servers",
+    "robot": "a robot",
+    "operator": "a person at a shell",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,9 +49,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     roles = verbs.add_parser("add", help="add a member and issue its certificate").add_subparsers(
         required=True, metavar="ROLE"
     )
-    for role in ROLES:
-        one = roles.add_parser(role, parents=[common])
-        one.add_argument("name")
+    for role, text in ROLES.items():
+        one = roles.add_parser(role, parents=[common], help=f"add {text}")
+        one.add_argument("name", metavar="NAME", help="the name that it has in ROS, too")
         if role == "router":
             one.add_argument(
                 "--endpoints", nargs="+", required=True, help="tls/<host>:<port>, as others dial it"
@@ -58,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("revoke", "take a member's rights away"),
     ):
         one = verbs.add_parser(verb, parents=[common], help=text)
-        one.add_argument("name")
+        one.add_argument("name", metavar="NAME", help="the member's name, as it was added")
         one.set_defaults(step=verb)
     verbs.add_parser(
         "render", parents=[common], help="write every member's Zenoh configuration"

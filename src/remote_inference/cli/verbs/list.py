@@ -13,7 +13,7 @@ EXAMPLES = ("remote-inference list", "remote-inference list --json")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_timeout(parser)
+    add_timeout(parser, "robots and servers")
     shape = (
         '{"looked_s", "robots": [as status --json], "servers": [{"server"} and the fields of ServerStatus]}'
     )

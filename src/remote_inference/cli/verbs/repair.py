@@ -16,8 +16,8 @@ EXAMPLES = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("bag", type=Path, help="folder of the bag, which stays as it is")
-    parser.add_argument("out", type=Path, help="folder to create for what is recovered")
+    parser.add_argument("bag", type=Path, metavar="BAG", help="folder of the bag, which stays as it is")
+    parser.add_argument("out", type=Path, metavar="OUT", help="folder to create for what is recovered")
     shape = '{"out", "files", "messages", "lost"}; "out" is null when there was nothing to repair'
     add_output_arguments(parser, json_shape=shape)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from remote_inference.cli import replay_kinds
 from remote_inference.cli.output import add_output_arguments
+from remote_inference.cli.robot_calls import add_namespace
 from remote_inference.errors import UserError
 
 _KINDS = [import_module(f"{replay_kinds.__name__}.{name}") for name in replay_kinds.KINDS]
@@ -22,8 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for kind in _KINDS:
         flag, options = kind.OPTION
         group.add_argument(flag, **options)
-    parser.add_argument("bag", type=Path, help="folder of the bag")
-    parser.add_argument("--namespace", help="the robot's namespace (default: the only robot's in the bag)")
+    parser.add_argument("bag", type=Path, metavar="BAG", help="folder of the bag")
+    add_namespace(parser, "the only robot's in the bag")
     for kind in _KINDS:
         kind.add_arguments(parser)
     shapes = [f"{kind.OPTION[0]}: {kind.JSON_SHAPE}" for kind in _KINDS]

@@ -10,6 +10,7 @@ import sys
 from contextlib import redirect_stdout
 from pathlib import Path
 
+from remote_inference.cli.exit_codes import EXIT_NO, EXIT_OK
 from remote_inference.cli.output import add_output_arguments, print_json
 
 EXAMPLES = ("remote-inference replay-capture captures/*.capture --manifest arm.manifest.yaml",)
@@ -36,4 +37,4 @@ def run(arguments: argparse.Namespace) -> int:
             print_json(one.to_json())
         elif not (arguments.quiet and one.agrees):
             print(one)
-    return 0 if all(one.agrees for one in replays) else 1
+    return EXIT_OK if all(one.agrees for one in replays) else EXIT_NO

@@ -8,6 +8,7 @@ import argparse
 from pathlib import Path
 
 from remote_inference.cli.output import add_quiet
+from remote_inference.cli.robot_calls import ROBOT_HELP
 
 EXAMPLES = (
     "remote-inference robot --contract arm.contract.yaml --namespace /robot_1",
@@ -17,9 +18,13 @@ EXAMPLES = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--contract", type=Path, required=True, help="YAML that maps topics to features")
-    parser.add_argument("--namespace", required=True, help="the robot's namespace, for example /robot_1")
+    parser.add_argument("--namespace", required=True, metavar="ROBOT", help=ROBOT_HELP)
     parser.add_argument(
-        "--servers", nargs="+", default=[], help="in order of preference; wins over --params-file"
+        "--servers",
+        nargs="+",
+        default=[],
+        metavar="SERVER",
+        help="names of policy servers, in order of preference; wins over --params-file",
     )
     parser.add_argument(
         "--tags",

@@ -18,7 +18,7 @@ PERIOD_S = 1.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_timeout(parser)
+    add_timeout(parser, "robots and servers")
     parser.add_argument(
         "--period",
         type=positive,

@@ -8,6 +8,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from remote_inference.cli.exit_codes import EXIT_NO, EXIT_OK
 from remote_inference.cli.output import add_output_arguments, print_json
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ EXAMPLES = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("bag", type=Path, help="folder of the bag")
+    parser.add_argument("bag", type=Path, metavar="BAG", help="folder of the bag")
     shape = (
         '{"bag", "intact", "files", "bytes", "messages", "topics", "start_ns", "end_ns", "links", "digest", '
         '"findings"}, each finding {"level", "check", "text"}'
@@ -42,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
         print_json(result.to_json())
     else:
         _print(result, is_quiet=arguments.quiet)
-    return 0 if result.is_intact else 1
+    return EXIT_OK if result.is_intact else EXIT_NO
 
 
 def _print(result: Verification, *, is_quiet: bool) -> None:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from remote_inference.cli.exit_codes import EXIT_NO, EXIT_OK
 from remote_inference.cli.output import add_output_arguments, print_json
 from remote_inference.cli.robot_calls import (
-    EXIT_REFUSED,
     add_timeout,
     open_client,
     set_zenoh_environment,
@@ -36,8 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     status = actions.add_parser("status", help="show which version of its weights a server serves")
     only_one = "the server's name; may be left out where there is only one"
     status.add_argument("server", nargs="?", metavar="SERVER", help=only_one)
-    add_timeout(status)
-    add_output_arguments(status, json_shape='[{"server", "policy_fingerprint", "weights_version"}]')
+    add_timeout(status, "the server")
+    add_output_arguments(status, json_shape='{"server", "policy_fingerprint", "weights_version"}')
     push = actions.add_parser("push", help="bring a server to the weights of a file")
     push.add_argument("file", type=Path, metavar="FILE", help="safetensors file with the server's tensors")
     way = push.add_mutually_exclusive_group(required=True)
@@ -50,11 +50,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="/",
         help="of the node that sends, over ROS; with fleet keys the trainer's name",
     )
-    add_timeout(push)
+    add_timeout(push, "the server")
     add_output_arguments(push, json_shape='{"version", "size_bytes", "apply_s"}')
     rollback = actions.add_parser("rollback", help="serve the version before the last update again")
     rollback.add_argument("server", metavar="SERVER", help="the server's name")
-    add_timeout(rollback)
+    add_timeout(rollback, "the server")
     add_output_arguments(rollback, json_shape='{"server", "success", "message"}')
     for action in (status, push, rollback):
         action.set_defaults(act=_ACTIONS[action.prog.rsplit(" ", 1)[1]])
@@ -107,7 +107,7 @@ def _push(arguments: argparse.Namespace) -> int:
         raise UserError(f"{where}: {status.text}; it may still be served")
     if not status.is_current:
         print(f"remote-inference weights: {where} refused: {status.text}", file=sys.stderr)
-        return EXIT_REFUSED
+        return EXIT_NO
     if arguments.json:
         print_json({"version": status.version, "size_bytes": status.size, "apply_s": status.apply_s})
     elif not arguments.quiet:
@@ -155,7 +155,7 @@ def _rollback(arguments: argparse.Namespace) -> int:
             print_json({"server": server, "success": response.success, "message": response.message})
         else:
             tell_answer(arguments, server, response)
-    return 0 if response.success else EXIT_REFUSED
+    return EXIT_OK if response.success else EXIT_NO
 
 
 _ACTIONS: Mapping[str, Callable[[argparse.Namespace], int]] = {

@@ -82,7 +82,8 @@ class PolicyServer(LifecycleNode):
         if namesake := find_namesake(self):
             raise StartupError(
                 f"another server is called {self.get_fully_qualified_name()} (instance {namesake}); "
-                "end it, or give this one another name with -r __node:=..."
+                "end it, or give this one another name: --name with `remote-inference server` and `serve`, "
+                "name:= with server.launch.py, -r __node:= with the node itself"
             )
         self._manifest_digest = ""
         self._instance_id = uuid.uuid4().hex[:12]
