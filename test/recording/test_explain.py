@@ -78,6 +78,19 @@ def test_json_is_the_run_in_numbers_and_the_pictures_path(
     assert {"requests", "latency_ms", "actions", "states", "seams"} <= report.keys()
 
 
+def test_the_run_is_told_in_sentences_and_the_picture_is_named(
+    bag: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "report.png"
+    assert explain(bag, out) == 0
+    *sentences, last = capsys.readouterr().out.splitlines()
+    assert last == f"picture: {out}"
+    assert max(map(len, sentences)) <= 80
+    told = " ".join(sentences)
+    for words in ("/arm, 12.0 s: of 360 control ticks", "The longest hold took ", "step in 1 tick"):
+        assert words in told
+
+
 def test_quiet_prints_nothing(bag: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert explain(bag, tmp_path / "report.png", "--quiet") == 0
     assert capsys.readouterr() == ("", "")

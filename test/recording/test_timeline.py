@@ -116,9 +116,11 @@ def test_summary(timeline: Timeline) -> None:
         {"state": "STREAMING", "seconds": pytest.approx(2.0)},
     ]
     assert numbers["paused_s"] == pytest.approx(1.0)
+    assert numbers["longest_hold"] is None  # the tick without a command is in the pause
+    assert numbers["age_s"]["max"] == pytest.approx(0.28)
     assert numbers["interventions"] == {"step": 2, "limit": 1}
     # The node was restarted: its counters of both lives add up.
-    assert numbers["chunks"] == {"received": 5, "merged": 9, "dropped": 3, "rejected": 0}
+    assert numbers["chunks"] == {"received": 5, "executed": 2, "merged": 9, "dropped": 3, "rejected": 0}
 
 
 def test_seams_span_holds_and_skip_missing_ticks(timeline: Timeline) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from remote_inference.cli.output import add_output_arguments, print_json
+from remote_inference.cli.robot_calls import add_namespace
 from remote_inference.errors import UserError
 
 if TYPE_CHECKING:
@@ -27,16 +28,16 @@ EXAMPLES = (
 )
 PICTURE = Path("report.png")
 JSON_SHAPE = (
-    '{"picture", "duration_s", "requests", "requests_unanswered", "latency_ms", "actions", "states", '
-    '"paused_s", "shadow", "interventions", "chunks", "seams"}, of the whole run; with --at or --command a '
-    'motion, as docs/reference/provenance.md lists it; with --html also {"page", "ticks", "images", '
-    '"left_out"}'
+    '{"picture", "duration_s", "requests", "requests_unanswered", "latency_ms", "actions", "age_s", '
+    '"states", "paused_s", "longest_hold", "shadow", "interventions", "chunks", "seams"}, of the whole run; '
+    'with --at or --command a motion, as docs/reference/provenance.md lists it; with --html also '
+    '{"page", "ticks", "images", "left_out"}'
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("bag", type=Path)
-    parser.add_argument("--namespace", help="the robot's namespace (default: the only robot's in the bag)")
+    parser.add_argument("bag", type=Path, metavar="BAG", help="folder of the bag")
+    add_namespace(parser, "the only robot's in the bag")
     motion = parser.add_mutually_exclusive_group()
     motion.add_argument(
         "--at",
@@ -56,12 +57,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--html", type=Path, metavar="FILE", help="write a page that explains each command at a cursor"
     )
-    parser.add_argument("--out", type=Path, help=f"picture of the run to write (default: {PICTURE})")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help=f"picture of the run to write: PNG, PDF or SVG, by its ending (default: {PICTURE})",
+    )
     parser.add_argument("--force", action="store_true", help="replace the picture or the page if it exists")
     parser.add_argument(
-        "--from", dest="from_s", type=float, metavar="SECONDS", help="show from here on; 0: the whole run"
+        "--from",
+        dest="from_s",
+        type=float,
+        metavar="SECONDS",
+        help="show the run from this second on in every panel; 0 alone: all of it (default: all of it, but of "
+        "the joints the first seconds of motion)",
     )
-    parser.add_argument("--to", dest="to_s", type=float, metavar="SECONDS", help="show up to here")
+    parser.add_argument(
+        "--to",
+        dest="to_s",
+        type=float,
+        metavar="SECONDS",
+        help="show the run up to this second (default: its end)",
+    )
     parser.add_argument("--contract", type=Path, help="the robot's contract (default: the one in the bag)")
     add_output_arguments(parser, json_shape=JSON_SHAPE)
 
@@ -101,15 +118,16 @@ def _draw(arguments: argparse.Namespace, contract: Contract | None) -> int:
     out = arguments.out or PICTURE
     _require_new(out, "--out", force=arguments.force)
     from remote_inference.recording.report import draw_report  # noqa: PLC0415  needs matplotlib
-    from remote_inference.recording.summary import summarise  # noqa: PLC0415
+    from remote_inference.recording.summary import describe, summarise  # noqa: PLC0415
     from remote_inference.recording.timeline_reader import load_timeline  # noqa: PLC0415
 
     timeline = load_timeline(arguments.bag, arguments.namespace, contract, with_frames=False)
     draw_report(timeline, out, f"{arguments.bag.name}, {timeline.namespace}", _window_s(arguments))
+    numbers = summarise(timeline)
     if arguments.json:
-        print_json({"picture": str(out), **summarise(timeline)})
+        print_json({"picture": str(out), **numbers})
     elif not arguments.quiet:
-        print(out)
+        print(*describe(timeline.namespace, numbers), f"picture: {out}", sep="\n")
     return 0
 
 
@@ -161,6 +179,7 @@ def _print(motion: Any, page: dict[str, Any] | None) -> None:
     if motion:
         print("\n".join(motion_lines(motion)))
     if page:
-        print(page["page"])
+        ticks, images = page["ticks"], page["images"]
+        print(f"page: {page['page']}, {ticks} control ticks, {images} observations with images")
         for text in page["left_out"]:
             print(f"left out: {text}")
