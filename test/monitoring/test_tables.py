@@ -43,3 +43,12 @@ def test_words_in_brackets_are_text_and_not_markup() -> None:
     )
     assert "[bold]" in output.getvalue()
     assert "[red]" in output.getvalue()
+
+
+def test_a_title_that_is_longer_than_its_table_stays_on_one_line() -> None:
+    output = io.StringIO()
+    title = "Cubes picked by injected latency"
+    Console(file=output, width=80, force_terminal=True, color_system=None).print(
+        Table(title, ("a",), [("b",)]).to_rich()
+    )
+    assert title in output.getvalue()

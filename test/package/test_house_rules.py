@@ -155,6 +155,12 @@ def test_nothing_unpickles() -> None:
         assert not {"pickle", "cPickle", "dill", "marshal"} & imports_of(path), path
 
 
+def test_tables_are_drawn_in_one_place() -> None:
+    """One code for terminals and one for pipes: `monitoring.tables`."""
+    drawing = [path for path in SOURCE.rglob("*.py") if {"rich.table", "tabulate"} & imports_of(path)]
+    assert drawing == [SOURCE / "monitoring" / "tables.py"]
+
+
 def test_periodic_calls_are_made_by_the_schedule() -> None:
     """With rclpy's timers, an overloaded node answers no service."""
     assert not [path for path in SOURCE.rglob("*.py") if ".create_timer(" in path.read_text()]

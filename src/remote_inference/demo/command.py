@@ -1,10 +1,11 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The demo on a terminal: one run or a sweep, and where the results go."""
+"""The demo: one run or a sweep, and where the results go."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -35,8 +36,7 @@ from remote_inference.nodes.operator_client import OperatorError
 
 def run_demo(arguments: argparse.Namespace, give_json: Callable[[Any], None] | None = None) -> int:
     """Run the demo; return the exit code. give_json: takes the result instead of a printed table."""
-    console = Console(stderr=give_json is not None)
-    display = Display(console, arguments.quiet, give_json)
+    display = Display(Console(stderr=give_json is not None), arguments.quiet, give_json)
     folder = arguments.out or Path("runs", time.strftime("%Y%m%d-%H%M%S"))
     if folder.exists():
         raise UserError(f"--out: {folder} exists, expected a folder to create")
@@ -48,8 +48,7 @@ def run_demo(arguments: argparse.Namespace, give_json: Callable[[Any], None] | N
         else:
             _run_once(display, arguments, folder)
     except (ProcessError, OperatorError) as error:
-        console.print(f"[red]demo failed:[/] {error}", highlight=False)
-        console.print(f"  logs: {folder}", highlight=False)
+        print(f"remote-inference demo: {error}\n  logs: {folder}", file=sys.stderr)
         return 1
     if not arguments.out:
         link_latest(folder)

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The demo on a terminal: a live line while it runs, a table at the end."""
+"""The demo on a terminal: a live line while it runs, a table at the end; in a pipe a line for each run."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as RichProgress
-from rich.table import Table
 
 from remote_inference.demo.learning import as_lines
 from remote_inference.demo.options import DemoOptions
 from remote_inference.demo.run import Episode, Progress
 from remote_inference.demo.sweep import Sweep, as_rows
 from remote_inference.environments.belt_arm.strategies import STRATEGIES
+from remote_inference.monitoring.tables import Table, print_table
 
 STATE_STYLES = {
     "CONNECTING": "cyan",
@@ -39,6 +39,11 @@ class Display:
     quiet: bool  # no progress
     give_json: Callable[[Any], None] | None
 
+    @property
+    def is_live(self) -> bool:
+        """Whether progress is drawn: lines that change need a terminal."""
+        return self.console.is_terminal and not self.quiet
+
     def say(self, text: str) -> None:
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
@@ -46,19 +51,27 @@ class Display:
         if self.give_json:
             self.give_json(summary)
         else:
-            print_summary(self.console, summary, folder)
+            print_table(summary_table(summary))
+            self._say_paths(folder, ("summary.json", "report.png", "frames.png", "bag"))
 
     def show_learning(self, summary: Mapping[str, Any], folder: Path) -> None:
         if self.give_json:
             self.give_json(summary)
         else:
-            print_learning(self.console, summary, folder)
+            print_table(_rows_table("Belt arm demo, learning", as_lines(summary)))
+            self._say_paths(folder, ("learning.json", "learning.png", "bag", "policy"))
 
     def show_sweep(self, cells: Sweep, folder: Path) -> None:
         if self.give_json:
             self.give_json(as_rows(cells))
         else:
-            print_sweep(self.console, cells, folder)
+            print_table(sweep_table(cells))
+            self._say_paths(folder, ("sweep.json", "sweep.png"))
+
+    def _say_paths(self, folder: Path, names: Sequence[str]) -> None:
+        for path in (folder / name for name in names):
+            if path.exists():
+                self.say(f"  {path}")
 
 
 @contextmanager
@@ -72,19 +85,24 @@ def live_progress(display: Display, options: DemoOptions) -> Iterator[Callable[[
         TextColumn("{task.fields[state]}"),
         TimeElapsedColumn(),
     )
-    with RichProgress(*columns, console=display.console, disable=display.quiet) as bar:
+    done = ""
+    with RichProgress(*columns, console=display.console, disable=not display.is_live) as bar:
         description = f"{options.strategy}, {options.path_text}"
         task = bar.add_task(description, total=options.episodes, picked="", state="")
 
         def tell(progress: Progress) -> None:
+            nonlocal done
+            done = _picked(progress.episodes)
             bar.update(
                 task,
                 completed=len(progress.episodes),
-                picked=_picked(progress.episodes),
+                picked=done,
                 state=state_text(progress.state),
             )
 
         yield tell
+    if not (display.is_live or display.quiet):
+        display.say(f"{description}: {done}")
 
 
 def state_text(state: str) -> str:
@@ -92,55 +110,40 @@ def state_text(state: str) -> str:
     return f"[{STATE_STYLES.get(state, 'white')}]{state:<12}[/]"
 
 
-def print_summary(console: Console, summary: Mapping[str, Any], folder: Path) -> None:
-    """Print the table at the end of a run."""
+def summary_table(summary: Mapping[str, Any]) -> Table:
+    """Return the table at the end of a run."""
     latency = summary["latency_ms"]
     actions = {name: count for name, count in summary["actions_by_source"].items() if count}
     states = ", ".join(f"{entry['state']} {entry['seconds']:.1f} s" for entry in summary["states_visited"])
-    table = Table(title="Belt arm demo", show_header=False, title_justify="left")
     picked = f"{summary['successes']} of {summary['episodes']} ({summary['success_rate']:.0%})"
-    table.add_row("cubes picked", picked)
-    table.add_row("policy", summary["policy"])
-    table.add_row("strategy", f"{summary['strategy']} ({STRATEGIES[summary['strategy']].label})")
-    table.add_row("injected latency", summary["injected"])
-    table.add_row("request cycle", _latency_text(latency))
-    table.add_row("control ticks by source", ", ".join(f"{name} {count}" for name, count in actions.items()))
-    table.add_row("states", states)
-    console.print(table)
-    _print_paths(console, folder, ("summary.json", "report.png", "frames.png", "bag"))
+    rows = [
+        ("cubes picked", picked),
+        ("policy", summary["policy"]),
+        ("strategy", f"{summary['strategy']} ({STRATEGIES[summary['strategy']].label})"),
+        ("injected latency", summary["injected"]),
+        ("request cycle", _latency_text(latency)),
+        ("control ticks by source", ", ".join(f"{name} {count}" for name, count in actions.items())),
+        ("states", states),
+    ]
+    return _rows_table("Belt arm demo", rows)
 
 
-def print_learning(console: Console, summary: Mapping[str, Any], folder: Path) -> None:
-    """Print the table at the end of a run that learns."""
-    table = Table(title="Belt arm demo, learning", show_header=False, title_justify="left")
-    for row in as_lines(summary):
-        table.add_row(*row)
-    console.print(table)
-    _print_paths(console, folder, ("learning.json", "learning.png", "bag", "policy"))
+def _rows_table(title: str, rows: Sequence[tuple[str, str]]) -> Table:
+    return Table(title, ("", " "), rows)
 
 
-def print_sweep(console: Console, cells: Sweep, folder: Path) -> None:
-    """Print success by latency and strategy."""
-    title = "Cubes picked by injected latency"
-    table = Table(title=title, title_justify="left", min_width=len(title))  # one strategy alone is narrower
-    table.add_column("latency")
+def sweep_table(cells: Sweep) -> Table:
+    """Return success by latency and strategy."""
     strategies = [name for name in STRATEGIES if any(key[0] == name for key in cells)]
-    for strategy in strategies:
-        table.add_column(STRATEGIES[strategy].label, justify="right")
+    labels = tuple(STRATEGIES[strategy].label for strategy in strategies)
+    rows = []
     for latency_ms in sorted({key[1] for key in cells}):
         row = [cells.get((strategy, latency_ms)) for strategy in strategies]
         texts = [
             f"{cell.success_rate:.0%} ({cell.successes}/{cell.episodes})" if cell else "" for cell in row
         ]
-        table.add_row(f"{latency_ms:g} ms", *texts)
-    console.print(table)
-    _print_paths(console, folder, ("sweep.json", "sweep.png"))
-
-
-def _print_paths(console: Console, folder: Path, names: Sequence[str]) -> None:
-    for path in (folder / name for name in names):
-        if path.exists():
-            console.print(f"  {path}", highlight=False, soft_wrap=True)
+        rows.append((f"{latency_ms:g} ms", *texts))
+    return Table("Cubes picked by injected latency", ("latency", *labels), rows, labels)
 
 
 def _picked(episodes: Sequence[Episode]) -> str:

@@ -28,7 +28,7 @@ def live_learning(display: Display, options: DemoOptions, duration_s: float, fol
         TextColumn("{task.fields[state]}"),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=display.console, disable=display.quiet) as bar:
+    with Progress(*columns, console=display.console, disable=not display.is_live) as bar:
         task = bar.add_task(
             f"learn, {options.latency_ms:g} ms", total=duration_s, version="", picked="", state=""
         )

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -15,6 +16,7 @@ import numpy as np
 from remote_inference.core.policy import Float32Array, PolicySpec
 from remote_inference.core.server.manifest import Manifest
 from remote_inference.core.server.warmup import Rehearsal, Speed, find_false_promises, find_speed, make_ready
+from remote_inference.monitoring.tables import Table
 from remote_inference.policies import load_policy
 from remote_inference.wire.request_decoder import RequestDecoder, sample_requests
 
@@ -34,11 +36,14 @@ class Trial:
         yield f"  answers in {speed.request_s * 1e3:.1f} ms with images as in training, {mode}"
         yield f"  fast enough for {speed.robots} robots at {speed.request_rate_hz:.2g} requests/s each"
         yield f"  a chunk for a state of zeros, {len(self.chunk)} rows:"
-        width = max(len("action"), *map(len, self.spec.action_names))
-        yield f"    {'action':<{width}}" + "".join(f"{name:>11}" for name in ("first", "last", "min", "max"))
-        for name, column in zip(self.spec.action_names, self.chunk.T, strict=True):
-            numbers = (column[0], column[-1], column.min(), column.max())
-            yield f"    {name:<{width}}" + "".join(f"{number:>11.4g}" for number in numbers)
+        numbers = ("first", "last", "min", "max")
+        columns = ((column[0], column[-1], column.min(), column.max()) for column in self.chunk.T)
+        rows = [
+            (name, *(f"{number:.4g}" for number in column))
+            for name, column in zip(self.spec.action_names, columns, strict=True)
+        ]
+        table = Table("", ("action", *numbers), rows, numbers).to_text()
+        yield from textwrap.indent(table, "    ").splitlines()
 
     def to_json(self) -> dict[str, Any]:
         """Return the outcome ready for JSON."""

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables that can be read anywhere: drawn by rich on a terminal, plain aligned text elsewhere.
 
-Nothing is cut. In a pipe a line is as long as it needs to be; a terminal that is too narrow wraps cells.
+Every verb prints its tables by `print_table`. Nothing is cut: in a pipe a line is as long as it needs to be, and
+a terminal that is too narrow wraps cells.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ class Table:
             title=Text(self.title) if self.title else None,
             box=SIMPLE_HEAD,
             title_justify="left",
+            min_width=max(map(len, self.title.splitlines()), default=0),  # else a long title is folded
             show_header=bool(self._headings()),
             padding=(0, 1, 0, 0),
             pad_edge=False,

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from remote_inference.cli.exit_codes import EXIT_NO, EXIT_OK
 from remote_inference.cli.output import add_output_arguments, print_json
 from remote_inference.errors import UserError
 
@@ -117,7 +118,7 @@ def run(arguments: argparse.Namespace) -> int:
     elif not arguments.quiet:
         _print(findings, tally, broken, arguments.out / REPORT)
     is_whole = shard.count > 1 or findings.played == findings.asked
-    return 0 if is_whole and not tally.unplayed and not broken else 1
+    return EXIT_OK if is_whole and not tally.unplayed and not broken else EXIT_NO
 
 
 def _play(
@@ -176,12 +177,11 @@ def _find_broken(requirements: list[Requirement], findings: Findings) -> list[st
 
 
 def _print(findings: Findings, tally: Tally, broken: list[str], report: Path) -> None:
-    from rich.console import Console  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
+    from remote_inference.monitoring.tables import Table, print_table  # noqa: PLC0415
 
     tasks = {one.condition.task for one in findings.summaries}
     heads = ("policy", "mode", "latency", "success", "95 % interval", "steps", *(["task"] * (len(tasks) > 1)))
-    table = Table(*heads, box=None)
+    rows = []
     for one in findings.summaries:
         at = one.condition
         cells = (
@@ -193,8 +193,8 @@ def _print(findings: Findings, tally: Tally, broken: list[str], report: Path) ->
             f"{one.steps.mean:.4g}",
             at.task,
         )
-        table.add_row(*cells[: len(heads)])
-    Console(highlight=False).print(table)
+        rows.append(cells[: len(heads)])
+    print_table(Table("", heads, rows, ("steps",)))
     print(f"{tally.played} episodes played now, {findings.played} of {findings.asked} in all")
     for warning in tally.warnings:
         print(f"note: {warning}")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from remote_inference.cli.environment_options import NAMES, add_option_argument, read_options
+from remote_inference.cli.exit_codes import EXIT_NO, EXIT_OK
 from remote_inference.cli.output import add_output_arguments, print_json
 from remote_inference.errors import UserError
 
@@ -109,7 +110,7 @@ def run(arguments: argparse.Namespace) -> int:
     elif not arguments.quiet:
         _print_group(group, isolation, wall_s)
         print(f"film strip: {arguments.film_strip}" if camera else "no film strip: the policy sees no camera")
-    return 0 if isolation.is_proven else 1
+    return EXIT_OK if isolation.is_proven else EXIT_NO
 
 
 async def _play(
@@ -184,15 +185,15 @@ def _show_progress(arguments: argparse.Namespace, limit: int) -> Iterator[Callab
 
 
 def _print_group(group: Group, isolation: Isolation, wall_s: float) -> None:
-    from rich.console import Console  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
+    from remote_inference.monitoring.tables import Table, print_table  # noqa: PLC0415
 
-    table = Table("rollout", "slot", "process", "steps", "chunks", "success", "reward", "advantage", box=None)
+    rows = []
     for number, (one, advantage) in enumerate(zip(group.trajectories, group.advantages, strict=True)):
         cells: tuple[Any, ...] = (number, one.slot, one.process_id, len(one), len(one.chunks))
         outcome = "yes" if one.is_success else "no"
-        table.add_row(*map(str, cells), outcome, f"{one.total_reward:.3g}", f"{advantage:+.2f}")
-    Console(highlight=False).print(table)
+        rows.append((*map(str, cells), outcome, f"{one.total_reward:.3g}", f"{advantage:+.2f}"))
+    numbers = ("rollout", "slot", "process", "steps", "chunks", "reward", "advantage")
+    print_table(Table("", (*numbers[:5], "success", *numbers[5:]), rows, numbers))
     print(f"{group.environment.name}, {group.task!r}, seed {group.seed}: {_judge(group)}")
     print(f"policy version {', '.join(group.policy_versions)}{' (mixed)' if group.is_mixed else ''}")
     print(
