@@ -16,12 +16,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
-from prepare_pool import MAX_BATCH, Case, StillPolicy
+from prepare_pool import MAX_BATCH, Case, StillPolicy, make_manifest
 from rich.console import Console
 from worker_rig import WorkerRig
 
 from remote_inference.core.exchange import SessionKind
-from remote_inference.core.server.manifest import Manifest, ModelSource
+from remote_inference.core.server.batching import make_scheduler
 from remote_inference.core.server.schedulers import SCHEDULERS
 from remote_inference.core.server.session import Session
 from remote_inference.monitoring.tables import Table, print_table
@@ -65,7 +65,7 @@ class Server:
 
     def __init__(self, scheduler: str, situation: Situation) -> None:
         policy = StillPolicy(Case(scheduler, cameras=0, policy_s=POLICY_S))
-        manifest = Manifest(model=ModelSource(backend="hold", path="unused"), default_task="wave")
+        manifest = make_manifest(scheduler)
         self._data, offer = sample_request(policy.spec, "wave")
         self.times = Times()
         self._robots = [Session("", offer, policy) for _ in range(ROBOTS)]
@@ -76,7 +76,7 @@ class Server:
         self._asked_s: dict[int, float] = {}
         self._rig = WorkerRig(
             policy,
-            partial(SCHEDULERS.get(scheduler), max_batch=MAX_BATCH, window_ns=5_000_000),
+            partial(make_scheduler, manifest, MAX_BATCH),
             RequestDecoder(manifest, policy.spec),
             self._sessions,
             take=self._take,

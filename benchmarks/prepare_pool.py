@@ -22,10 +22,11 @@ import numpy as np
 from rich.console import Console
 from worker_rig import WorkerRig
 
+import remote_inference.policies  # noqa: F401  names the back ends
 from remote_inference.core.exchange import SessionOffer
 from remote_inference.core.policy import Float32Array, PolicyObservation, PolicySpec
-from remote_inference.core.server.manifest import Manifest, ModelSource
-from remote_inference.core.server.schedulers import SCHEDULERS
+from remote_inference.core.server.batching import make_scheduler
+from remote_inference.core.server.manifest import Manifest
 from remote_inference.core.server.session import Session
 from remote_inference.monitoring.tables import Table, print_table
 from remote_inference.wire.request_decoder import RequestDecoder, sample_request
@@ -112,11 +113,18 @@ class SleepingDecoder(RequestDecoder):
         return super().observation(message, offer)
 
 
+def make_manifest(scheduler: str) -> Manifest:
+    """Return what a server with this scheduler would serve; nothing is loaded."""
+    model = {"backend": "hold", "path": "unused"}
+    content = {"model": model, "default_task": "wave", "scheduler": scheduler, "max_batch": MAX_BATCH}
+    return Manifest.model_validate(content)
+
+
 class Load:
     """A worker and the sessions that keep it busy."""
 
     def __init__(self, case: Case, *, pooled: bool) -> None:
-        manifest = Manifest(model=ModelSource(backend="hold", path="unused"), default_task="wave")
+        manifest = make_manifest(case.scheduler)
         policy = StillPolicy(case)
         self._data, offer = sample_request(policy.spec, "wave")
         # The sample names the session "", so all of them have this id; nothing here looks a session up.
@@ -125,7 +133,7 @@ class Load:
         decode = RequestDecoder if case.cameras else SleepingDecoder
         self._rig = WorkerRig(
             policy,
-            partial(SCHEDULERS.get(case.scheduler), max_batch=MAX_BATCH, window_ns=5_000_000),
+            partial(make_scheduler, manifest, MAX_BATCH),
             decode(manifest, policy.spec),
             self._sessions,
             take=self._take,

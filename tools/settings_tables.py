@@ -127,7 +127,7 @@ def prefix_policy_table() -> str:
 def _flatten(model: type[Document], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
     """Yield the keys of a document and of its sections, each with its whole path."""
     seen: set[type[Document]] = set()
-    for name, field in model.model_fields.items():
+    for name, field in model.every_key().items():
         yield f"{prefix}{name}", field
         section, path = _section(field.annotation)
         if section is not None and section not in seen:

@@ -8,7 +8,13 @@ from pathlib import Path
 
 
 def install(
-    folder: Path, distribution: str, declared: str, *, version: str = "1.0", requires: tuple[str, ...] = ()
+    folder: Path,
+    distribution: str,
+    declared: str,
+    *,
+    version: str = "1.0",
+    requires: tuple[str, ...] = (),
+    group: str = "remote_inference.policies",
 ) -> None:
     """Lay the metadata of a distribution into a folder of the path. declared: "NAME = MODULE:ATTRIBUTE"."""
     info = folder / f"{distribution.replace('-', '_')}-{version}.dist-info"
@@ -16,4 +22,4 @@ def install(
     lines = ["Metadata-Version: 2.1", f"Name: {distribution}", f"Version: {version}"]
     lines += [f"Requires-Dist: {requirement}" for requirement in requires]
     (info / "METADATA").write_text("\n".join(lines) + "\n")
-    (info / "entry_points.txt").write_text(f"[remote_inference.policies]\n{declared}\n")
+    (info / "entry_points.txt").write_text(f"[{group}]\n{declared}\n")

@@ -101,3 +101,9 @@ def test_one_distribution_in_two_folders_counts_once(
     monkeypatch.syspath_prepend(overlay)
     assert tools.check("welder") == "welder"
     assert tools.describe("welder") == "'welder' of my-welders 1.1"
+
+
+def test_every_name_is_told_with_those_of_entry_points_and_at_once(tools: Registry[object], site: Path):
+    assert tools.every_name == ("gripper",)
+    install(site, "my-welders", "welder = my_welders:TOOL")
+    assert tools.every_name == ("gripper", "welder")

@@ -85,11 +85,11 @@ def known_names() -> set[str]:
     messages = (ActionChunk, ClientState, ExecutedAction, Observation, ServerStatus)
     values = {
         word
-        for field in (*RobotConfig.model_fields.values(), *Manifest.model_fields.values())
+        for field in (*RobotConfig.model_fields.values(), *Manifest.every_key().values())
         for word in (*re.findall(r"'(\w+)'", str(field.annotation)), *allowed_names(field))
     }
     return {
-        *(name for document in documents for name in document.model_fields),
+        *(name for document in documents for name in document.every_key()),
         *(name for message in messages for name in message.get_fields_and_field_types()),
         *(f"model.{name}" for name in ModelSource.model_fields),
         *(f"actions.{name}" for name in Actions.model_fields),
@@ -288,7 +288,7 @@ def test_a_block_that_speaks_to_nodes_says_on_which_middleware(page: Path) -> No
 def test_variables_set_keys_of_the_manifest() -> None:
     for (key,) in of(r"REMOTE_INFERENCE_MANIFEST_(\w+)="):
         section, _, name = key.lower().rpartition("__")
-        assert name in (ModelSource if section == "model" else Manifest).model_fields
+        assert name in (ModelSource if section == "model" else Manifest).every_key()
 
 
 def test_files_that_are_named_exist() -> None:

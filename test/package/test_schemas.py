@@ -57,7 +57,7 @@ def test_the_manifest_of_the_pods_is_valid():
         ("evaluation", {"modes": ["real"]}),
         ("evaluation", {"policies": {"one": {"kind": "oracle"}}}),
         ("manifest", {"max_session": 4}),
-        ("manifest", {"scheduler": "lottery"}),
+        ("manifest", {"scheduler": "a lottery"}),
         ("manifest", {"health_port": 70_000}),
     ],
     ids=str,

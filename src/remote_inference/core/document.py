@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -37,6 +38,11 @@ class Document(BaseModel):
     """Base of everything read from YAML or JSON: unknown keys are errors, values are not coerced."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    @classmethod
+    def every_key(cls) -> Mapping[str, FieldInfo]:
+        """Return the keys that the document may have."""
+        return cls.model_fields
 
 
 @dataclass(frozen=True)

@@ -115,7 +115,9 @@ def _keys_at(model: type[BaseModel], place: tuple[Any, ...]) -> Mapping[str, Any
     for part in place:
         kind = _kind_at(kind, part)
     kind = _alternatives(kind)[0]
-    return kind.model_fields if isinstance(kind, type) and issubclass(kind, BaseModel) else {}
+    if not isinstance(kind, type) or not issubclass(kind, BaseModel):
+        return {}
+    return kind.every_key() if hasattr(kind, "every_key") else kind.model_fields
 
 
 def _kind_at(kind: Any, part: Any) -> Any:

@@ -7,17 +7,20 @@ Other distributions add to a registry that has an entry-point group, without a l
 
 from __future__ import annotations
 
+import os
 import pkgutil
 import re
+import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
+from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar, cast
 
 Entry = TypeVar("Entry")
 
 PLACE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_.]*$"  # of "module:attribute"
-DECLARED_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$"  # of an entry point's name
+DECLARED_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_./-]*$"  # of an entry point's name, which may be a message type
 
 
 class Registry(Generic[Entry]):
@@ -44,6 +47,11 @@ class Registry(Generic[Entry]):
         """The names that are built in."""
         return tuple(self._entries)
 
+    @property
+    def every_name(self) -> tuple[str, ...]:
+        """The names that are built in, then those of entry points."""
+        return tuple(dict.fromkeys([*self._entries, *(found.name for found in self.declared())]))
+
     def add(self, name: str, entry: Entry | str, *, needs: Sequence[str] = ()) -> None:
         """Add an entry, or its "module:attribute". needs: the optional packages that it imports.
 
@@ -62,7 +70,7 @@ class Registry(Generic[Entry]):
         """Return the entry points of the installed distributions, by name; nothing is imported."""
         if not self.group:
             return ()
-        return tuple(sorted(entry_points(group=self.group), key=lambda found: found.name))
+        return _find_declared(self.group, tuple((folder, _changed_ns(folder)) for folder in sys.path))
 
     def find_conflict(self, name: str) -> str:
         """Return why a name stands for more than one entry, or an empty string."""
@@ -80,7 +88,7 @@ class Registry(Generic[Entry]):
             if conflict := self.find_conflict(name):
                 raise ValueError(f"found {name!r}, {conflict}")
             return name
-        names = dict.fromkeys([*self._entries, *(found.name for found in self.declared())])
+        names = self.every_name
         hint = get_close_matches(name, names, n=1) if isinstance(name, str) else []
         choices = [repr(choice) for choice in (*names, *(["module:attribute"] if self.takes_places else []))]
         *others, last = choices or ["nothing"]
@@ -124,3 +132,16 @@ def distribution_of(declared: EntryPoint) -> str:
     """Return name and version of the distribution that declares an entry point."""
     distribution = declared.dist
     return f"{distribution.name} {distribution.version}" if distribution else "an unnamed distribution"
+
+
+@lru_cache(maxsize=32)  # each look reads a file of every installed distribution
+def _find_declared(group: str, folders: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:  # noqa: ARG001
+    return tuple(sorted(entry_points(group=group), key=lambda found: found.name))
+
+
+def _changed_ns(folder: str) -> int:
+    """Return when a folder of the path got or lost an entry; 0 for one that is not there."""
+    try:
+        return os.stat(folder or ".").st_mtime_ns
+    except OSError:
+        return 0

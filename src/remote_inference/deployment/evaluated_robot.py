@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import yaml
 
+import remote_inference.policies  # noqa: F401  names the back ends
 from remote_inference.core.environment import EnvError
 from remote_inference.core.policy import PolicySpec
 from remote_inference.core.robot.tick import CommandSource
@@ -265,6 +266,7 @@ def _await_policy(operator: EpisodeOperator, server: _Server, plan: RobotPlan) -
 def _write_manifest(manifest: Manifest, plan: RobotPlan) -> dict[str, Any]:
     """Return a manifest's content for a server that nobody else shall find, at the end of the plan's path."""
     content = manifest.model_dump(mode="json", exclude_unset=True, exclude=set(_NOT_SERVED))
+    content |= manifest.scheduler_options.model_dump(mode="json", exclude_unset=True)
     if not manifest.model.replicas:
         content["model"]["device"] = [choice.device for choice in manifest.model.choices]
     evaluation = plan.evaluation

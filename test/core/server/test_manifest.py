@@ -158,3 +158,25 @@ def test_a_task_template_makes_the_instruction(tmp_path: Path):
     assert manifest.instruct("point {here}") == "In: point {here} Out:"
     assert manifest.instruct("") == "In: wave Out:"
     assert load_manifest(write(tmp_path, MINIMAL)).instruct("") == ""
+
+
+BATCHING = MINIMAL + "scheduler: micro_batch\nmax_batch: 3\n"
+
+
+def test_the_keys_of_the_scheduler_are_read_by_its_own_model(tmp_path: Path):
+    manifest = load_manifest(write(tmp_path, BATCHING))
+    assert (manifest.scheduler_options.max_batch, manifest.scheduler_options.batch_window_ms) == (3, 5.0)
+    variables = {"REMOTE_INFERENCE_MANIFEST_MAX_BATCH": "7"}
+    assert load_manifest(write(tmp_path, BATCHING), variables).scheduler_options.max_batch == 7
+
+
+def test_a_manifest_may_keep_the_keys_of_the_built_in_scheduler_that_it_does_not_name(tmp_path: Path):
+    text = BATCHING.replace("micro_batch", "round_robin")
+    assert load_manifest(write(tmp_path, text)).scheduler_options.most == 1
+    with pytest.raises(DocumentError, match="max_batch: found 0, expected at least 1"):
+        load_manifest(write(tmp_path, text.replace("max_batch: 3", "max_batch: 0")))
+
+
+def test_a_key_that_no_scheduler_has_is_unknown(tmp_path: Path):
+    with pytest.raises(DocumentError, match="max_bach: unknown key, did you mean 'max_batch'"):
+        load_manifest(write(tmp_path, BATCHING.replace("max_batch:", "max_bach:")))

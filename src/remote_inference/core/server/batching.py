@@ -12,10 +12,8 @@ from remote_inference.core.server.schedulers import SCHEDULERS
 
 def make_scheduler(manifest: Manifest, policy_max_batch: int) -> Scheduler:
     """Return the scheduler that a manifest names. policy_max_batch: the most one call may take."""
-    scheduler = SCHEDULERS.get(manifest.scheduler)
-    return scheduler(
-        max_batch=min(manifest.max_batch, policy_max_batch), window_ns=int(manifest.batch_window_ms * 1e6)
-    )
+    options = manifest.scheduler_options
+    return SCHEDULERS.get(manifest.scheduler).make(options, min(options.most, policy_max_batch))
 
 
 def batches(manifest: Manifest) -> bool:
@@ -27,7 +25,7 @@ def largest_batch(manifest: Manifest, spec: PolicySpec) -> int:
     """Return the most requests that one call of the policy may get. spec: as classified."""
     if not batches(manifest) or spec.serving_mode is ServingMode.EXCLUSIVE:
         return 1
-    return min(manifest.max_batch, spec.max_batch, manifest.max_sessions)
+    return min(manifest.scheduler_options.most, spec.max_batch, manifest.max_sessions)
 
 
 def require_batchable(manifest: Manifest, spec: PolicySpec) -> None:

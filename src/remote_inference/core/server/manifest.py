@@ -13,11 +13,14 @@ from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
+    GetJsonSchemaHandler,
     ModelWrapValidatorHandler,
     PrivateAttr,
     WithJsonSchema,
     model_validator,
 )
+from pydantic.fields import FieldInfo
+from pydantic_core import CoreSchema
 
 from remote_inference.core.document import (
     Document,
@@ -30,6 +33,7 @@ from remote_inference.core.document import (
 from remote_inference.core.limits import MAX_CAMERAS, RequestLimits
 from remote_inference.core.server.backends import BACK_ENDS
 from remote_inference.core.server.openpi_section import OpenpiSection
+from remote_inference.core.server.scheduler import SchedulerOptions
 from remote_inference.core.server.schedulers import SCHEDULERS
 from remote_inference.core.server.weights_section import WeightsSection
 from remote_inference.core.tags import check_keys
@@ -219,13 +223,9 @@ class Manifest(Document):
         NameIn(SCHEDULERS),
         Field(
             description="one request at a time, or several in one call of the policy; the session that has "
-            "cost least is served first"
+            "cost least is served first; any other name: an entry point of an installed distribution"
         ),
     ] = "round_robin"
-    max_batch: Annotated[int, Field(ge=1, le=1_024, description="micro_batch: most requests in one call")] = 8
-    batch_window_ms: Annotated[
-        float, Field(ge=0.0, le=1_000.0, description="micro_batch: longest wait for more requests [ms]")
-    ] = 5.0
     warmup_image_sizes: Annotated[
         tuple[tuple[Side, Side], ...],
         Field(
@@ -292,6 +292,49 @@ class Manifest(Document):
     ] = 0.0
     inject_loss: Annotated[float, Field(ge=0.0, lt=1.0, description="fraction of the chunks lost")] = 0.0
 
+    _scheduler_options: SchedulerOptions = PrivateAttr(default_factory=SchedulerOptions)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _read_scheduler_options(cls, content: Any, handler: ModelWrapValidatorHandler[Manifest]) -> Manifest:
+        """Read the scheduler's own keys. Those of the other built-in ones may stand there, too."""
+        if not isinstance(content, dict):
+            return handler(content)
+        name = content.get("scheduler", cls.model_fields["scheduler"].default)
+        models = {known: _options_of(known) for known in SCHEDULERS.names}
+        if isinstance(name, str) and name in SCHEDULERS.every_name:
+            models[name] = _options_of(name)
+        taken = {key for model in models.values() for key in model.model_fields} - set(cls.model_fields)
+        made = handler({key: value for key, value in content.items() if key not in taken})
+        for known, model in models.items():
+            read = model.model_validate({key: content[key] for key in model.model_fields if key in content})
+            if known == made.scheduler:
+                made._scheduler_options = read
+        return made
+
+    @classmethod
+    def every_key(cls) -> Mapping[str, FieldInfo]:
+        """Return the keys of a manifest, with those of the built-in schedulers behind `scheduler`."""
+        keys: dict[str, FieldInfo] = {}
+        for key, field in cls.model_fields.items():
+            keys[key] = field
+            if key == "scheduler":
+                for name in SCHEDULERS.names:
+                    keys |= _options_of(name).model_fields
+        return keys
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        made = handler(schema)
+        resolved = handler.resolve_ref_schema(made)
+        properties = dict(resolved["properties"])
+        for name in SCHEDULERS.names:
+            properties |= _options_of(name).model_json_schema().get("properties", {})
+        resolved["properties"] = {key: properties[key] for key in cls.every_key()}
+        return made
+
     @model_validator(mode="after")
     def _consistent(self) -> Manifest:
         if self.pin_task and not self.default_task:
@@ -307,6 +350,11 @@ class Manifest(Document):
             raise ValueError(f"{found} with scheduler {self.scheduler!r}, expected {expected}")
         if self.weights is not None:
             raise ValueError(f"{found} with weights, expected one of the two: updates change one copy alone")
+
+    @property
+    def scheduler_options(self) -> Any:
+        """The scheduler's keys, as its own `options`."""
+        return self._scheduler_options
 
     @property
     def limits(self) -> RequestLimits:
@@ -344,6 +392,14 @@ def load_manifest(path: str | Path, environment: Mapping[str, str] | None = None
     if weights is not None and weights.socket:
         weights = weights.model_copy(update={"socket": str(home / weights.socket)})
     return manifest.model_copy(update={"model": model, "openpi": openpi, "weights": weights, **paths})
+
+
+def _options_of(scheduler: str) -> type[SchedulerOptions]:
+    """Return the model of a scheduler's keys. Raises ValueError when the scheduler cannot be imported."""
+    try:
+        return SCHEDULERS.get(scheduler).options
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"scheduler: {SCHEDULERS.describe(scheduler)} cannot be used: {error}") from error
 
 
 def _set(content: dict[str, Any], variable: str, text: str) -> None:

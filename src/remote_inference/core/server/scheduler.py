@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
+from remote_inference.core.document import Document
 from remote_inference.core.server.session import Session
 
 
@@ -19,13 +20,24 @@ class Selection:
     wait_ns: int = 0
 
 
+class SchedulerOptions(Document):
+    """What a scheduler asks a manifest for: keys of the manifest, declared beside the scheduler."""
+
+    @property
+    def most(self) -> int:
+        """The most requests that one call of the policy may get."""
+        return 1
+
+
 class Scheduler(Protocol):
     """Chooses the next batch; called by one thread at a time."""
 
     batches: ClassVar[bool]  # whether a selection may hold several sessions
+    options: ClassVar[type[SchedulerOptions]]
 
-    def __init__(self, max_batch: int, window_ns: int) -> None:
-        """max_batch: the most sessions of a selection. window_ns: the longest wait for others to join."""
+    @classmethod
+    def make(cls, options: Any, most: int) -> Scheduler:
+        """Return one. options: of its own model. most: sessions of a selection, as the policy allows."""
 
     def select(self, ready: Sequence[Session], joinable: int, now_ns: int, chosen: int = 0) -> Selection:
         """Choose from `ready`, the sessions with a waiting request.

@@ -168,6 +168,7 @@ def find_false_promises(manifest: Manifest, spec: PolicySpec, robots: int) -> li
         found.append(f"max_sessions is {manifest.max_sessions}, but an exclusive policy serves one robot")
     elif manifest.max_sessions > robots:
         found.append(f"max_sessions is {manifest.max_sessions}, but the policy's speed allows {robots}")
-    if batches(manifest) and manifest.max_batch > spec.max_batch:
-        found.append(f"max_batch is {manifest.max_batch}, but the policy takes at most {spec.max_batch}")
+    if batches(manifest) and manifest.scheduler_options.most > spec.max_batch:
+        most = manifest.scheduler_options.most
+        found.append(f"max_batch is {most}, but the policy takes at most {spec.max_batch}")
     return found

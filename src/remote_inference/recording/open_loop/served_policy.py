@@ -16,7 +16,7 @@ from remote_inference.core.server.finishing import Consumers
 from remote_inference.core.server.manifest import Manifest
 from remote_inference.core.server.policy_watch import PolicyWatch
 from remote_inference.core.server.request_record import RequestRecord
-from remote_inference.core.server.schedulers import SCHEDULERS
+from remote_inference.core.server.schedulers.round_robin import RoundRobin
 from remote_inference.core.server.session import Session
 from remote_inference.core.server.warmup import Rehearsal, make_ready
 from remote_inference.core.server.worker import Worker
@@ -72,7 +72,7 @@ class ServedPolicy:
         self._outcome = ""
         self._worker = Worker(
             policy,
-            partial(SCHEDULERS.get("round_robin"), max_batch=1, window_ns=0),
+            RoundRobin,
             decoder,
             Consumers(deliver=lambda _, chunk: self._chunks.append(chunk), log_request=self._note),
             clock_ns=time.monotonic_ns,

@@ -5,9 +5,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
-from remote_inference.core.server.scheduler import Selection, Turns
+from pydantic import Field
+
+from remote_inference.core.server.scheduler import SchedulerOptions, Selection, Turns
 from remote_inference.core.server.session import Session
+
+
+class MicroBatchOptions(SchedulerOptions):
+    """How many requests, and how long one waits for others."""
+
+    max_batch: Annotated[int, Field(ge=1, le=1_024, description="micro_batch: most requests in one call")] = 8
+    batch_window_ms: Annotated[
+        float, Field(ge=0.0, le=1_000.0, description="micro_batch: longest wait for more requests [ms]")
+    ] = 5.0
+
+    @property
+    def most(self) -> int:
+        return self.max_batch
 
 
 class MicroBatch:
@@ -18,11 +34,16 @@ class MicroBatch:
     """
 
     batches = True
+    options = MicroBatchOptions
 
     def __init__(self, max_batch: int, window_ns: int) -> None:
         self._turns = Turns()
         self._max_batch = max_batch
         self._window_ns = window_ns
+
+    @classmethod
+    def make(cls, options: MicroBatchOptions, most: int) -> MicroBatch:
+        return cls(most, int(options.batch_window_ms * 1e6))
 
     def select(self, ready: Sequence[Session], joinable: int, now_ns: int, chosen: int = 0) -> Selection:
         if len(ready) < min(self._max_batch, joinable):

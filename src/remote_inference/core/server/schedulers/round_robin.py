@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from remote_inference.core.server.scheduler import Selection, Turns
+from remote_inference.core.server.scheduler import SchedulerOptions, Selection, Turns
 from remote_inference.core.server.session import Session
 
 
@@ -14,9 +14,14 @@ class RoundRobin:
     """One request after the other, of the waiting session that has cost least."""
 
     batches = False
+    options = SchedulerOptions
 
-    def __init__(self, max_batch: int = 1, window_ns: int = 0) -> None:  # noqa: ARG002
+    def __init__(self) -> None:
         self._turns = Turns()
+
+    @classmethod
+    def make(cls, options: SchedulerOptions, most: int) -> RoundRobin:  # noqa: ARG003
+        return cls()
 
     def select(self, ready: Sequence[Session], joinable: int, now_ns: int, chosen: int = 0) -> Selection:  # noqa: ARG002
         return Selection(self._turns.take(ready, 1 - chosen))
