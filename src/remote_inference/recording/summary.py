@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from remote_inference.core.robot.tick import CommandSource
+from remote_inference.core.robot.tick import FALLBACKS_FROM, CommandSource
 from remote_inference.recording.joints import FloatArray
 from remote_inference.recording.timeline import Executed, Timeline, intervals
 
@@ -45,6 +45,7 @@ def summarise(timeline: Timeline) -> dict[str, Any]:
         state_s[name] = state_s.get(name, 0.0) + float(seconds)
     sources = Counter(int(s) for s in executed.source)
     chunked = np.flatnonzero(executed.source == CommandSource.CHUNK)
+    own = map(CommandSource, sorted(source for source in sources if source >= FALLBACKS_FROM))
     columns: dict[str, list[int]] = {}
     for column, joint in enumerate(timeline.joints):
         columns.setdefault(joint.unit or UNKNOWN_UNIT, []).append(column)
@@ -54,7 +55,7 @@ def summarise(timeline: Timeline) -> dict[str, Any]:
         "requests": len(timeline.requests.t_s),
         "requests_unanswered": int((~timeline.requests.answered).sum()),
         "latency_ms": _statistics(timeline.cycles.latency_ms, p50=50, p95=95, p99=99),
-        "actions": {source.name.lower(): sources[source] for source in CommandSource},
+        "actions": {source.name.lower(): sources[source] for source in (*CommandSource, *own)},
         "age_s": _statistics(executed.age_s[np.isfinite(executed.age_s)], median=50, p95=95, max=100),
         "states": [{"state": name, "seconds": seconds} for name, seconds in state_s.items()],
         "paused_s": float((until - states.t_s)[states.paused].sum()),

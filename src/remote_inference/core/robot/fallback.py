@@ -18,7 +18,7 @@ class Fallback(Protocol):
     """
 
     action_kinds: ClassVar[tuple[str, ...]]  # kinds of action for which it is safe, as in a contract
-    source: ClassVar[CommandSource]  # source of its commands in ExecutedAction
+    source: ClassVar[CommandSource]  # of its commands in ExecutedAction; its own: CommandSource(100) to (255)
 
     def command(self, last: Float64Array, reference: Float64Array | None) -> Float64Array | None:
         """Return what to command in a tick that has nothing to execute.

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from remote_inference.core.robot import guard
 from remote_inference.core.robot.state_machine import State
-from remote_inference.core.robot.tick import CommandSource
+from remote_inference.core.robot.tick import OWN_SOURCE, CommandSource
 from remote_inference.core.watchdog import WatchdogState
 from remote_inference.recording.provenance.motion import Command, Standing, WatchdogChange
 
@@ -43,7 +43,10 @@ def find_reasons(
     command: Command, standing: Standing | None, watchdog: WatchdogChange | None
 ) -> tuple[str, ...]:
     """Return why a tick executed no row of a chunk, what decides first coming first."""
-    found = [SOURCES.get(command.source, f"the command's source is {command.source}")]
+    unknown = f"the command's source is {command.source}"
+    if command.source.startswith(OWN_SOURCE):
+        unknown = f"the fallback commanded by a rule of its own ({command.source})"
+    found = [SOURCES.get(command.source, unknown)]
     if watchdog is not None and watchdog.state in _TRIPPED:
         found.append(f"the command watchdog had stopped the controllers: {watchdog.cause}")
     found += [f"guard: {RULES.get(rule, rule)}" for rule in command.interventions]

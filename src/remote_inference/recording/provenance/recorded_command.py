@@ -40,7 +40,7 @@ def read_command(received_ns: int, message: Any, start_ns: int) -> Command:
         tick=int(message.tick),
         t_s=(stamped_ns(received_ns, message) - start_ns) * 1e-9,
         received_ns=received_ns,
-        source=CommandSource(source).name if source in set(CommandSource) else str(source),
+        source=_name_of(source),
         action=tuple(map(float, message.action)),
         shadow=bool(getattr(message, "shadow", False)),  # bags of older releases lack it
         episode_id=int(message.episode_id),
@@ -52,6 +52,13 @@ def read_command(received_ns: int, message: Any, start_ns: int) -> Command:
         policy_version=message.policy_version,
         row_fraction=float(getattr(message, "row_fraction", 0.0)),
     )
+
+
+def _name_of(source: int) -> str:
+    try:
+        return CommandSource(source).name
+    except ValueError:  # of a later release
+        return str(source)
 
 
 def find_command(
