@@ -20,6 +20,7 @@ import numpy as np
 from fleet_robot import JOINTS, FleetRobot, servers_of
 from fleet_server import Serving, Sessions, TimedPolicy
 
+import remote_inference.policies  # noqa: F401  names the back ends
 from remote_inference.core.document import parse_document
 from remote_inference.core.exchange import Chunk, Request, SessionOffer, StatusReply
 from remote_inference.core.policy import PolicyObservation

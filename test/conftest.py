@@ -42,6 +42,8 @@ from hang_guard import HangGuard  # noqa: E402
 from log_folder import LOG_FOLDER  # noqa: E402
 from rclpy.node import Node  # noqa: E402
 
+import remote_inference.policies  # noqa: E402, F401  names the back ends that manifests of tests have
+
 if rclpy.get_rmw_implementation_identifier() == zenoh_router.RMW:
     zenoh_router.start()
 

@@ -14,6 +14,7 @@ from builders import make_offer, make_spec
 from fuzz_target import Target
 from mutation import MAX_INPUT_BYTES, NUMBERS, spoil_bytes
 
+import remote_inference.policies  # noqa: F401  names the back ends
 from remote_inference.core.exchange import ImageFeature, Request
 from remote_inference.core.server.manifest import Manifest, ModelSource
 from remote_inference.core.server.openpi_section import OpenpiSection

@@ -14,6 +14,7 @@ from mutation import spoil_bytes, spoil_message
 from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import CompressedImage, Image, JointState
 
+import remote_inference.policies  # noqa: F401  names the back ends
 from remote_inference.core.contract_sections import COMPRESSED_IMAGE, IMAGE, ImageSource, StateSource
 from remote_inference.core.exchange import SCHEMA_VERSION_MAX, ImageFeature, SessionReply
 from remote_inference.core.server.manifest import Manifest, ModelSource
@@ -41,7 +42,8 @@ from remote_inference.wire import (
     status_from_response,
     unpack_extras,
 )
-from remote_inference.wire.images import jpeg_size, png_size
+from remote_inference.wire.encodings.jpeg import jpeg_size
+from remote_inference.wire.encodings.png import png_size
 from remote_inference.wire.request_decoder import RequestDecoder
 
 GOLDEN = Path(__file__).parents[1] / "wire" / "golden"

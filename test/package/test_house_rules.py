@@ -121,6 +121,91 @@ def test_an_import_that_points_up_or_across_is_found(module: str, imported: str)
     assert find_wrong_imports(imports) == [f"remote_inference.{module} imports remote_inference.{imported}"]
 
 
+# What strings may name above them: it is imported when somebody asks for it by the name that a document gives.
+NAMED_ABOVE = {
+    "remote_inference.environments": {"remote_inference.recording.recorded_environment"},
+    "remote_inference.evaluation.policies": {"remote_inference.nodes.evaluated_server"},
+    "remote_inference.evaluation.real_time": {"remote_inference.deployment.evaluated_robot"},
+    "remote_inference.core.server.policy_error": {  # which frames of a traceback are whose: nothing is imported
+        f"remote_inference.{folder}" for folder in ("deployment", "nodes", "policies", "wire")
+    },
+}
+
+
+def named_by(path: Path) -> set[str]:
+    """Return the modules that strings name, alone, with an attribute, or as the begin of an f-string.
+
+    Groups of entry points are left out: they have the names of rooms, and import nothing.
+    """
+    tree = ast.parse(path.read_text())
+    groups = {
+        id(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "GROUP"
+    }
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in groups:
+            name = node.value.partition(":")[0].rstrip(".")
+            if re.fullmatch(r"remote_inference(\.\w+)+", name):
+                while name not in MODULE_FILES:
+                    name = name.rpartition(".")[0]
+                found.add(name)
+    return found
+
+
+def test_no_string_names_a_module_above_or_across():
+    named = {module: named_by(path) - NAMED_ABOVE.get(module, set()) for module, path in MODULE_FILES.items()}
+    assert not find_wrong_imports(named)
+
+
+def test_what_may_be_named_above_is_still_named():
+    assert {module: named_by(MODULE_FILES[module]) & names for module, names in NAMED_ABOVE.items()} == NAMED_ABOVE
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "ADD = 'remote_inference.policies.hold:load'",
+        "ADD = 'remote_inference.policies.hold.load'",
+        "ROOM = 'remote_inference.policies.hold'",
+        "ADD = f'remote_inference.policies.hold:{NAME}'",
+        "ADD = f'remote_inference.policies.hold.{NAME}'",
+    ],
+)
+def test_a_string_that_names_a_module_is_found(code: str, tmp_path: Path):
+    path = tmp_path / "module.py"
+    path.write_text(f"GROUP = 'remote_inference.policies'\n{code}\n")
+    assert named_by(path) == {"remote_inference.policies.hold"}
+    assert find_wrong_imports({"remote_inference.core.registry": named_by(path)})
+
+
+def test_whoever_reads_a_document_has_imported_what_it_may_name():
+    """Rooms add what they have to the core's registries when they are imported."""
+    rooms = {"load_contract": "wire", "parse_contract": "wire", "load_manifest": "policies"}
+    for module, path in MODULE_FILES.items():
+        if not module.startswith("remote_inference.core"):
+            imported = {
+                alias.name
+                for node in ast.walk(ast.parse(path.read_text()))
+                if isinstance(node, ast.ImportFrom)
+                for alias in node.names
+            }
+            for room in {rooms[name] for name in imported & set(rooms)}:
+                assert f"remote_inference.{room}" in reached_from(module), f"{module}: import {room} for its names"
+
+
+def reached_from(module: str) -> set[str]:
+    """Return the modules that a module imports, and theirs; with each its package, which is imported, too."""
+    reached, waiting = set(), [module]
+    while waiting:
+        name = waiting.pop()
+        if name not in reached:
+            reached.add(name)
+            waiting += [*IMPORTS.get(name, ()), *filter(None, [name.rpartition(".")[0]])]
+    return reached
+
+
 def test_no_modules_import_each_other_in_a_circle():
     """A package stands for its `__init__` alone, which may export its own modules."""
     try:

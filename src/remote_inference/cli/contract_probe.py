@@ -188,9 +188,9 @@ class _Probe:
 
     def _find_takers(self) -> dict[str, tuple[str, list[str]]]:
         """Return the type of each topic that nodes take commands from, and these nodes."""
-        takers = {}
+        known, takers = COMMAND_INTERFACES.every_name, {}
         for topic, type_name in self._topics().items():
-            if type_name not in COMMAND_INTERFACES.names or topic in self._joints:
+            if type_name not in known or topic in self._joints:
                 continue
             infos = self._ros.node.get_subscriptions_info_by_topic(topic)
             nodes = sorted({full_name(info) for info in infos if _may_control(info.node_name)})

@@ -1,6 +1,9 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The message types of commands: one writer and one reader in `wire.commands` and one line for each."""
+"""What the message types of commands can carry: one line for each.
+
+Who writes and reads the messages of those below stands in `wire.commands`.
+"""
 
 from __future__ import annotations
 
@@ -21,35 +24,22 @@ class CommandInterface:
     controller. A controller that takes a horizon executes it by itself, until another command ends it.
     """
 
-    writer: str
-    reader: str = ""  # empty: no simulated controller takes it
+    writer: str = ""  # empty: that of wire.commands
+    reader: str = ""  # empty: that of wire.commands; without one no simulated controller takes it
     kinds: tuple[Kind, ...] = ANY_KIND  # of actions that the message can carry
     takes_horizon: bool = False
 
 
-COMMAND_INTERFACES = Registry[CommandInterface]("command interface")
-_COMMANDS = "remote_inference.wire.commands"
-COMMAND_INTERFACES.add(
-    "std_msgs/msg/Float64MultiArray",
-    CommandInterface(f"{_COMMANDS}.multi_array:ArrayWriter", f"{_COMMANDS}.multi_array:ArrayReader"),
-)
-COMMAND_INTERFACES.add(
-    "trajectory_msgs/msg/JointTrajectory",
-    CommandInterface(
-        f"{_COMMANDS}.trajectory:TrajectoryWriter",
-        f"{_COMMANDS}.trajectory:TrajectoryReader",
-        kinds=("position",),
-        takes_horizon=True,
-    ),
-)
-COMMAND_INTERFACES.add(
-    "sensor_msgs/msg/JointState",
-    CommandInterface(
-        f"{_COMMANDS}.joint_state:JointStateWriter", f"{_COMMANDS}.joint_state:JointStateReader"
-    ),
-)
+GROUP = "remote_inference.command_interfaces"  # of the entry points by which other distributions add types
 
-# By message type, "module:class" of the wire.commands.CommandReader of a person's commands.
-TAKEOVER_INTERFACES = Registry[type]("takeover type")
-TAKEOVER_INTERFACES.add("sensor_msgs/msg/JointState", f"{_COMMANDS}.joint_state:JointStateReader")
-TAKEOVER_INTERFACES.add("std_msgs/msg/Float64MultiArray", f"{_COMMANDS}.multi_array:ArrayReader")
+COMMAND_INTERFACES = Registry[CommandInterface]("command interface", group=GROUP)
+COMMAND_INTERFACES.add("std_msgs/msg/Float64MultiArray", CommandInterface())
+COMMAND_INTERFACES.add(
+    "trajectory_msgs/msg/JointTrajectory", CommandInterface(kinds=("position",), takes_horizon=True)
+)
+COMMAND_INTERFACES.add("sensor_msgs/msg/JointState", CommandInterface())
+
+# The message types of a person's commands, which wire.commands reads.
+TAKEOVER_INTERFACES = Registry[CommandInterface]("takeover type")
+TAKEOVER_INTERFACES.add("sensor_msgs/msg/JointState", CommandInterface())
+TAKEOVER_INTERFACES.add("std_msgs/msg/Float64MultiArray", CommandInterface())

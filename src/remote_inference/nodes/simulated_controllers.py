@@ -15,7 +15,7 @@ from rclpy.node import Node
 from remote_inference.core.contract import Contract
 from remote_inference.core.contract_sections import CommandSink
 from remote_inference.core.environment import EnvError, EnvironmentSpec
-from remote_inference.wire import CommandReader, SensorError, make_sink_reader
+from remote_inference.wire import CommandReader, SensorError, WireError, make_sink_reader
 from remote_inference.wire.qos import COMMAND_QOS
 
 
@@ -43,9 +43,13 @@ class SimulatedControllers:
         self._topics = self._unheard
         self.targets = np.zeros(len(spec.actions.names))  # [A], in the environment's order
         for sink in contract.commands:
-            if not sink.interface.reader:
-                raise EnvError(f"{spec.name}: {sink.topic}: no simulated controller takes a {sink.type}")
-            self._subscribe(sink, make_sink_reader(sink, contract), spec)
+            try:
+                reader = make_sink_reader(sink, contract)
+            except WireError:
+                raise EnvError(
+                    f"{spec.name}: {sink.topic}: no simulated controller takes a {sink.type}"
+                ) from None
+            self._subscribe(sink, reader, spec)
 
     @property
     def are_all_heard(self) -> bool:

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The policy back ends that a manifest may name: one file in `policies` and one line each."""
+"""The policy back ends that a manifest may name; `policies` adds those that are built in."""
 
 from __future__ import annotations
 
@@ -26,9 +26,3 @@ GROUP = "remote_inference.policies"  # of the entry points by which other distri
 
 # A policy of your own needs no line here: `backend: my_package.my_module:load` names it, or an entry point.
 BACK_ENDS = Registry[BackEnd]("policy back end", takes_places=True, group=GROUP)
-BACK_ENDS.add("chunk_network", "remote_inference.policies.torch_chunk:load", needs=("torch", "safetensors"))
-BACK_ENDS.add("gr00t", "remote_inference.policies.remote.gr00t:load", needs=("zmq",))
-BACK_ENDS.add("hold", "remote_inference.policies.hold:load")
-BACK_ENDS.add("lerobot", "remote_inference.policies.lerobot:load", needs=("lerobot", "torch"))
-BACK_ENDS.add("onnx", "remote_inference.policies.onnx_policy:load", needs=("onnx", "onnxruntime"))
-BACK_ENDS.add("openpi", "remote_inference.policies.remote.openpi:load", needs=("websockets",))

@@ -111,7 +111,7 @@ class _Reader:
         if self._changes:
             return [self._topics["decisions"]]
         own = [topic for topic in self._topics.values() if topic in self._bag.topics]
-        kinds = COMMAND_INTERFACES.names
+        kinds = COMMAND_INTERFACES.every_name
         return [*own, *(name for name, topic in self._bag.topics.items() if topic.msgtype in kinds)]
 
     # -- the journal ---------------------------------------------------------------------------------------

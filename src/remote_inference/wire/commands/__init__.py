@@ -6,29 +6,62 @@ from __future__ import annotations
 
 import pkgutil
 
-from remote_inference.core.command_interfaces import TAKEOVER_INTERFACES
+from remote_inference.core.command_interfaces import TAKEOVER_INTERFACES, CommandInterface
 from remote_inference.core.contract import Contract
 from remote_inference.core.contract_sections import CommandSink
 from remote_inference.core.operator_inputs import TakeoverInput
+from remote_inference.core.registry import Registry
+from remote_inference.wire.arrays import WireError
 from remote_inference.wire.commands.reader import CommandReader
 from remote_inference.wire.commands.writer import CommandWriter
 
-__all__ = ["CommandReader", "CommandWriter", "make_command_reader", "make_command_writer", "make_sink_reader"]
+__all__ = [
+    "READERS",
+    "WRITERS",
+    "CommandReader",
+    "CommandWriter",
+    "make_command_reader",
+    "make_command_writer",
+    "make_sink_reader",
+]
+
+# By message type: of the interfaces in core.command_interfaces that name no class of their own.
+WRITERS = Registry[type[CommandWriter]]("command writer")
+WRITERS.add("std_msgs/msg/Float64MultiArray", f"{__name__}.multi_array:ArrayWriter")
+WRITERS.add("trajectory_msgs/msg/JointTrajectory", f"{__name__}.trajectory:TrajectoryWriter")
+WRITERS.add("sensor_msgs/msg/JointState", f"{__name__}.joint_state:JointStateWriter")
+
+READERS = Registry[type[CommandReader]]("command reader")
+READERS.add("std_msgs/msg/Float64MultiArray", f"{__name__}.multi_array:ArrayReader")
+READERS.add("trajectory_msgs/msg/JointTrajectory", f"{__name__}.trajectory:TrajectoryReader")
+READERS.add("sensor_msgs/msg/JointState", f"{__name__}.joint_state:JointStateReader")
 
 
 def make_command_writer(sink: CommandSink, contract: Contract) -> CommandWriter:
     """Return the writer of a sink's message type."""
-    writer: type[CommandWriter] = pkgutil.resolve_name(sink.interface.writer)
+    place = sink.interface.writer
+    writer: type[CommandWriter] = pkgutil.resolve_name(place) if place else WRITERS.get(sink.type)
     return writer(sink, contract)
 
 
 def make_command_reader(takeover: TakeoverInput, contract: Contract) -> CommandReader:
     """Return the reader of a person's commands."""
-    reader: type[CommandReader] = TAKEOVER_INTERFACES.get(takeover.type)
+    reader = _find_reader(takeover.type, TAKEOVER_INTERFACES.get(takeover.type))
     return reader(takeover.topic, contract.actions.kind, contract.actions.names)
 
 
 def make_sink_reader(sink: CommandSink, contract: Contract) -> CommandReader:
-    """Return the reader of what the robot sends to a controller."""
-    reader: type[CommandReader] = pkgutil.resolve_name(sink.interface.reader)
-    return reader(sink.topic, contract.actions.kind, sink.names)
+    """Return the reader of what the robot sends to a controller.
+
+    Raises WireError for a message type that nobody reads: no simulated controller takes it.
+    """
+    return _find_reader(sink.type, sink.interface)(sink.topic, contract.actions.kind, sink.names)
+
+
+def _find_reader(message_type: str, interface: CommandInterface) -> type[CommandReader]:
+    if interface.reader:
+        reader: type[CommandReader] = pkgutil.resolve_name(interface.reader)
+        return reader
+    if message_type not in READERS.names:
+        raise WireError(f"{message_type}: found no reader, expected one of {', '.join(READERS.names)}")
+    return READERS.get(message_type)
