@@ -8,6 +8,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import remote_inference.policies
+import remote_inference.wire  # noqa: F401  the two name back ends and image encodings
 from remote_inference.core.contract import Contract
 from remote_inference.core.document import Document
 from remote_inference.core.server.manifest import Manifest

@@ -11,6 +11,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -28,11 +29,14 @@ from builders import (
     make_spec,
 )
 from builtin_interfaces.msg import Time
+from entry_point_files import install
 from waiting import wait_until
 
 from remote_inference.core.command_interfaces import COMMAND_INTERFACES
 from remote_inference.core.contract import Contract
+from remote_inference.core.contract_sections import COMPRESSED_IMAGE, IMAGE, ImageSource
 from remote_inference.core.document import DocumentError, parse_document
+from remote_inference.core.exchange import ImageFeature
 from remote_inference.core.registry import Registry
 from remote_inference.core.robot.action_queue import ActionQueue, MergeMode
 from remote_inference.core.robot.config import RobotConfig
@@ -47,10 +51,26 @@ from remote_inference.core.server.schedulers import SCHEDULERS
 from remote_inference.core.server.session import Session
 from remote_inference.environments import ENVIRONMENTS
 from remote_inference.environments.make import make_environment
+from remote_inference.msg import ExecutedAction
 from remote_inference.policies import load_policy
+from remote_inference.recording.images import recorded_images
+from remote_inference.recording.provenance.album import shrink
+from remote_inference.recording.provenance.reasons import find_reasons
+from remote_inference.recording.provenance.recorded_command import read_command
+from remote_inference.recording.provenance.run_reader import look_at
 from remote_inference.weights import COMPRESSIONS, TRANSPORTS, SenderConfig, WeightsError, WeightSyncer
 from remote_inference.weights.changes import STRATEGIES
-from remote_inference.wire import make_command_writer
+from remote_inference.wire import (
+    IMAGE_ENCODINGS,
+    CameraReader,
+    image_to_message,
+    make_command_writer,
+    make_sink_reader,
+    offer_from_request,
+    offer_to_request,
+)
+from remote_inference.wire.commands import READERS, WRITERS
+from remote_inference.wire.image_decoding import EncodedImage, announced_pixels, decode_images
 
 REGISTRIES: tuple[Registry[Any], ...] = (
     BACK_ENDS,
@@ -58,9 +78,12 @@ REGISTRIES: tuple[Registry[Any], ...] = (
     COMPRESSIONS,
     ENVIRONMENTS,
     FALLBACKS,
+    IMAGE_ENCODINGS,
+    READERS,
     SCHEDULERS,
     STRATEGIES,
     TRANSPORTS,
+    WRITERS,
 )
 
 Add = Callable[[Registry[Any], str, str], None]
@@ -149,8 +172,49 @@ def test_a_command_interface_is_added(add: Add):
         parse_document(document, Contract, "arm.contract.yaml")
 
 
+def test_a_command_interface_is_found_by_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "my_commands.py").write_text(
+        dedent(
+            """
+            from std_msgs.msg import Float32
+
+            from remote_inference.core.command_interfaces import CommandInterface
+            from remote_inference.wire import CommandReader, CommandWriter
+
+            class Writer(CommandWriter):
+                message_type = Float32
+
+                def _write(self, rows, stamp):
+                    return Float32(data=float(rows[0, 0]))
+
+            class Reader(CommandReader):
+                message_type = Float32
+
+                def read(self, message):
+                    return [message.data]
+
+            FLOAT = CommandInterface(f"{__name__}:Writer", f"{__name__}:Reader", kinds=("velocity",))
+            """
+        )
+    )
+    declared = "std_msgs/msg/Float32 = my_commands:FLOAT"
+    install(tmp_path, "my-commands", declared, group="remote_inference.command_interfaces")
+    document = contract_document("velocity")
+    document["commands"][0]["type"] = "std_msgs/msg/Float32"
+    contract = parse_document(document, Contract, "arm.contract.yaml")
+    sink = contract.commands[0]
+    message = make_command_writer(sink, contract).message(np.full((1, len(JOINTS)), 0.5), Time())
+    assert make_sink_reader(sink, contract).read(message) == [0.5]
+    assert "std_msgs/msg/Float32" in COMMAND_INTERFACES.every_name
+    document["actions"]["kind"] = "effort"
+    with pytest.raises(DocumentError, match=r"takes a Float32, expected actions.kind velocity, found effort"):
+        parse_document(document, Contract, "arm.contract.yaml")
+
+
 def test_a_scheduler_is_added(add: Add, tmp_path: Path):
-    path = write_manifest(tmp_path, scheduler="contrib", max_batch=3, max_sessions=9)
+    options = {"skipped": 1, "largest": 3}
+    path = write_manifest(tmp_path, scheduler="contrib", max_sessions=9, **options)
     with pytest.raises(DocumentError, match="scheduler: found 'contrib', expected 'round_robin'"):
         load_manifest(path)
     add(
@@ -159,21 +223,54 @@ def test_a_scheduler_is_added(add: Add, tmp_path: Path):
         """
         from remote_inference.core.server.scheduler import Selection
 
+        from remote_inference.core.server.scheduler import SchedulerOptions
+
+        class Options(SchedulerOptions):
+            skipped: int = 0
+            largest: int = 1
+
+            @property
+            def most(self):
+                return self.largest
+
         class LastFirst:
             batches = True
+            options = Options
 
-            def __init__(self, max_batch, window_ns):
-                self.max_batch = max_batch
+            @classmethod
+            def make(cls, options, most):
+                made = cls()
+                made.max_batch, made.skipped = most, options.skipped
+                return made
 
             def select(self, ready, joinable, now_ns, chosen=0):
-                return Selection(ready[: -1 - self.max_batch + chosen : -1])
+                return Selection(ready[::-1][self.skipped : self.skipped + self.max_batch - chosen])
         """,
     )
     manifest = load_manifest(path)
     sessions = [Session(f"s{index}", make_offer(), ShiftProcessors()) for index in range(5)]
     selection = make_scheduler(manifest, policy_max_batch=2).select(sessions, 5, 0)
-    assert [session.session_id for session in selection.batch] == ["s4", "s3"]
+    assert [session.session_id for session in selection.batch] == ["s3", "s2"]
     assert largest_batch(manifest, make_spec(max_batch=2)) == 2
+    other = load_manifest(write_manifest(tmp_path, scheduler="contrib", max_batch=3))
+    assert other.scheduler_options.skipped == 0
+    problems = {"skipped": "skipped: found 'two', expected a whole number", "skiped": "skiped: unknown"}
+    for key, problem in problems.items():
+        with pytest.raises(DocumentError, match=problem):
+            load_manifest(write_manifest(tmp_path, scheduler="contrib", **{key: "two"}))
+
+
+def test_a_scheduler_is_found_by_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "my_turns.py").write_text(
+        "from remote_inference.core.server.schedulers.round_robin import RoundRobin as Turns\n"
+    )
+    install(tmp_path, "my-turns", "turns = my_turns:Turns", group="remote_inference.schedulers")
+    manifest = load_manifest(write_manifest(tmp_path, scheduler="turns"))
+    assert make_scheduler(manifest, policy_max_batch=2).batches is False
+    install(tmp_path, "my-mistake", "mistake = my_turns:Nothing", group="remote_inference.schedulers")
+    with pytest.raises(DocumentError, match=r"scheduler: 'mistake' of my-mistake 1.0 cannot be used: "):
+        load_manifest(write_manifest(tmp_path, scheduler="mistake"))
 
 
 def test_a_fallback_is_added(add: Add):
@@ -187,7 +284,7 @@ def test_a_fallback_is_added(add: Add):
 
         class SlowDown:
             action_kinds = ("velocity",)
-            source = CommandSource.REPEAT_LAST
+            source = CommandSource(120)
 
             def command(self, last, reference):
                 return last / 2
@@ -217,10 +314,78 @@ def test_a_fallback_is_added(add: Add):
     rows = np.full((1, len(JOINTS)), 0.1, np.float32)
     queue.merge(make_source(), rows, rows, MergeMode.APPEND, latency_steps=0, executed_before=0)
     ticks = [playback.tick(index * PERIOD_NS) for index in range(1, 4)]
-    assert [tick.source for tick in ticks] == [CommandSource.CHUNK] + [CommandSource.REPEAT_LAST] * 2
+    assert [tick.source for tick in ticks] == [CommandSource.CHUNK] + [CommandSource(120)] * 2
+    assert ticks[1].source.name == "FALLBACK_120"
+    assert CommandSource(120) not in list(CommandSource), "the message has no constant for it"
+    told = read_command(0, ExecutedAction(source=ticks[1].source), 0)
+    assert told.source == "FALLBACK_120"
+    assert find_reasons(told, None, None)[0] == "the fallback commanded by a rule of its own (FALLBACK_120)"
+    with pytest.raises(ValueError, match="99 is not a valid CommandSource"):
+        CommandSource(99)
     assert np.stack([tick.command for tick in ticks])[:, 0] == pytest.approx([0.1, 0.05, 0.025])
     playback.control.change(paused=True)
     assert playback.tick(4 * PERIOD_NS).command == pytest.approx(np.zeros(len(JOINTS)))
+
+
+def test_an_image_encoding_is_added(add: Add):
+    camera = {"topic": "front", "type": IMAGE, "encoding": "contrib", "options": {"level": 3}}
+    with pytest.raises(DocumentError, match="encoding: found 'contrib', expected 'jpeg' or 'png'"):
+        parse_document(camera, ImageSource, "camera")
+    add(
+        IMAGE_ENCODINGS,
+        "Deflated",
+        """
+        import zlib
+
+        import numpy as np
+
+        from remote_inference.core.document import Document
+        from remote_inference.wire import ImageError
+
+        class Options(Document):
+            level: int = 1
+
+        class Deflated:
+            colours = ("rgb",)
+            is_lossless = True
+            formats = ("contrib",)
+            options = Options
+
+            @staticmethod
+            def encode(image, options):
+                header = bytes([options.level, *image.shape[:2]])
+                return header + zlib.compress(image.tobytes(), options.level)
+
+            @staticmethod
+            def decode(data):
+                height, width = Deflated.size(data)
+                pixels = np.frombuffer(zlib.decompress(bytes(data)[3:]), np.uint8)
+                return pixels.reshape(height, width, 3)
+
+            @staticmethod
+            def size(data):
+                if len(data) < 3:
+                    raise ImageError("too short")
+                return data[1], data[2]
+        """,
+    )
+    source = parse_document(camera, ImageSource, "camera")
+    feature = ImageFeature("images.front", source.travels_as, 4, 5)
+    picture = np.arange(60, dtype=np.uint8).reshape(4, 5, 3)
+    sent = CameraReader(source, feature).read(image_to_message(picture))
+    assert (sent.format, sent.data[0]) == ("contrib", 3)
+    request = offer_to_request(replace(make_offer(), images=[feature]))
+    (offered,) = offer_from_request(request).images
+    assert offered.encoding == "contrib"
+    (decoded,) = decode_images([EncodedImage("front", offered.encoding, sent)])
+    assert np.array_equal(decoded, picture)
+    assert announced_pixels("contrib", sent) == 20
+    seen = look_at(sent, "front")
+    assert (seen.encoding, seen.width, seen.height) == ("contrib", 5, 4)
+    assert shrink(sent) is not None
+    assert [found.jpeg[:2] for found in recorded_images(0.0, sent)] == [b"\xff\xd8"]
+    passed_on = source.model_copy(update={"type": COMPRESSED_IMAGE})
+    assert CameraReader(passed_on, feature).read(sent).data == sent.data
 
 
 def test_an_environment_is_added(add: Add):

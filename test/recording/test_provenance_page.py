@@ -36,7 +36,8 @@ from remote_inference.recording.provenance.page import write_page
 from remote_inference.recording.provenance.page_reader import PERSON_SHARE
 from remote_inference.recording.provenance.thinned import Thinned
 from remote_inference.recording.provenance.walk import explain_motion
-from remote_inference.wire.images import encode_png, image_to_message
+from remote_inference.wire.encodings.png import encode_png
+from remote_inference.wire.images import image_to_message
 
 
 @pytest.fixture(scope="module")

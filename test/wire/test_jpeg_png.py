@@ -24,16 +24,16 @@ from remote_inference.wire import (
     decode_png,
     encode_jpeg,
     encode_png,
-    images,
     jpeg,
 )
+from remote_inference.wire.encodings import jpeg as jpeg_encoding
 
 COLOURS = {"red": (255, 0, 0), "green": (0, 255, 0), "blue": (0, 0, 255), "orange": (255, 128, 0)}
 
 
 @pytest.fixture(params=JPEG_LIBRARIES, ids=lambda library: library.name, autouse=True)
 def jpeg_library(request, monkeypatch):
-    monkeypatch.setattr(images, "_JPEG", request.param)
+    monkeypatch.setattr(jpeg_encoding, "_JPEG", request.param)
     return request.param
 
 

@@ -31,6 +31,8 @@ from remote_inference.wire import (
     observation_to_message,
     request_from_message,
 )
+from remote_inference.wire.encodings.jpeg import Jpeg
+from remote_inference.wire.encodings.png import Png
 
 REQUEST = Request("session-1", 2, 17, 3, True, 123456789, "pick up the red cube", 4)
 OFFER = SessionOffer(
@@ -250,7 +252,8 @@ def test_encoded_images_are_decoded_in_parallel(monkeypatch):
             both.wait()  # breaks unless the other image is being decoded at the same time
         return np.zeros((1, 1), np.uint8)
 
-    monkeypatch.setattr(image_decoding, "_DECODERS", {"jpeg": decode, "png": decode})
+    for encoding in (Jpeg, Png):
+        monkeypatch.setattr(encoding, "decode", staticmethod(decode))
     message = observation()
     for image in message.images:
         image.data = bytes_field(b"mine")
@@ -277,7 +280,7 @@ def test_a_request_that_fails_leaves_no_image_in_the_decoding_pool(monkeypatch):
         go_on.set()
         return wait(futures)
 
-    monkeypatch.setattr(image_decoding, "_DECODERS", {"jpeg": decode})
+    monkeypatch.setattr(Jpeg, "decode", staticmethod(decode))
     monkeypatch.setattr(image_decoding, "wait", let_go_and_wait)
     features = tuple(ImageFeature(f"images.{number}", "jpeg") for number in range(4 * threads))
     contents = [b"bad", *[b"good"] * (len(features) - 1)]

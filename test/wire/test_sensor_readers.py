@@ -33,8 +33,8 @@ from remote_inference.wire import (
     encode_png,
     image_from_message,
     image_to_message,
-    sensors,
 )
+from remote_inference.wire.encodings.jpeg import Jpeg
 
 RED = np.full((16, 24, 3), (255, 0, 0), np.uint8)
 DEPTH = np.arange(48, dtype=np.uint16).reshape(6, 8) * 1000
@@ -123,7 +123,7 @@ class TestJointReader:
 
 def camera(kind: str, colour: str = "rgb", quality: int = 90) -> CameraReader:
     source = ImageSource(topic="front/image_raw", type=kind, colour=colour, jpeg_quality=quality)
-    return CameraReader(source, ImageFeature("images.front", source.encoding))
+    return CameraReader(source, ImageFeature("images.front", source.travels_as))
 
 
 def stamped(message):
@@ -181,7 +181,7 @@ class TestCameraReader:
         ],
     )
     def test_jpeg_passes_untouched(self, name, monkeypatch):
-        monkeypatch.setattr(sensors, "encode_jpeg", lambda *_: pytest.fail("encoded again"))
+        monkeypatch.setattr(Jpeg, "encode", lambda *_: pytest.fail("encoded again"))
         message = stamped(CompressedImage(format=name, data=bytes_field(encode_jpeg(RED, 90))))
         sent = camera(COMPRESSED_IMAGE).read(message)
         assert sent.data == message.data

@@ -273,7 +273,7 @@ class Contract(Document):
     def image_features(self) -> tuple[ImageFeature, ...]:
         """Cameras in the contract's order, under the policy's names."""
         return tuple(
-            ImageFeature(self.rename.get(f"images.{name}", f"images.{name}"), source.encoding)
+            ImageFeature(self.rename.get(f"images.{name}", f"images.{name}"), source.travels_as)
             for name, source in self.images.items()
         )
 

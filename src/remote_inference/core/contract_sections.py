@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
@@ -19,7 +20,8 @@ from remote_inference.core.contract_fields import (
     Topic,
     require_unique,
 )
-from remote_inference.core.document import Document, NameIn
+from remote_inference.core.document import Document, DocumentError, NameIn, parse_document
+from remote_inference.core.image_encodings import BY_COLOUR, IMAGE_ENCODINGS, RAW, Colour
 from remote_inference.core.policy_units import Scale, check_scales
 
 JOINT_STATE = "sensor_msgs/msg/JointState"
@@ -66,7 +68,7 @@ class StateSource(Document):
 
 
 class ImageSource(Document):
-    """One camera. `jpeg_quality` 0: its images travel unencoded. JPEG images are passed through."""
+    """One camera. `jpeg_quality` 0: its images travel unencoded. Encoded images pass through."""
 
     topic: Topic
     type: Annotated[
@@ -74,19 +76,62 @@ class ImageSource(Document):
         Field(description="message type of the topic; a CompressedImage that is JPEG is passed through"),
     ]
     colour: Annotated[
-        Literal["rgb", "depth"], Field(description="depth: 16 bit, travels as PNG, without loss")
+        Colour, Field(description="depth: 16 bit, travels as PNG, without loss")
     ] = "rgb"
     jpeg_quality: Annotated[
         int,
         Field(ge=0, le=100, description="quality of the robot's JPEG encoder; 0: an Image travels unencoded"),
     ] = 90
 
+    encoding: Annotated[
+        str | None,
+        NameIn(IMAGE_ENCODINGS),
+        Field(
+            description="how its images travel, instead of jpeg_quality; left out: rgb as JPEG, depth as "
+            "PNG"
+        ),
+    ] = None
+    options: Annotated[
+        Mapping[str, Any], Field(description="what the encoding asks for, with keys of its own")
+    ] = {}
+
+    @model_validator(mode="after")
+    def _encoding_fits(self) -> ImageSource:
+        if self.encoding is None:
+            if self.options:
+                raise ValueError(f"options: found {dict(self.options)}, expected them with `encoding`")
+            return self
+        if "jpeg_quality" in self.model_fields_set:
+            found = f"encoding: found {self.encoding!r} and jpeg_quality"
+            raise ValueError(f"{found}, expected one of the two: `options` holds what an encoding asks for")
+        colours = IMAGE_ENCODINGS.get(self.encoding).colours
+        if self.colour not in colours:
+            expected = f"expected one that carries it: {self.encoding} carries {' and '.join(colours)}"
+            raise ValueError(f"encoding: found {self.encoding!r} for {self.colour}, {expected}")
+        try:
+            self.read_options()
+        except DocumentError as error:
+            raise ValueError(str(error)) from None
+        return self
+
+    def read_options(self) -> Document:
+        """Return the options as the encoding's own document. Raises DocumentError naming the key."""
+        content = dict(self.options)
+        if self.encoding is None and self.colour == "rgb":
+            content = {"quality": self.jpeg_quality}
+        return parse_document(content, IMAGE_ENCODINGS.get(self.travels_as).options, "options")
+
     @property
-    def encoding(self) -> str:
-        """Encoding in which the image travels: "jpeg", "png" (16-bit depth) or "raw"."""
-        if self.type == IMAGE and self.jpeg_quality == 0:
-            return "raw"
-        return "png" if self.colour == "depth" else "jpeg"
+    def travels_as(self) -> str:
+        """Encoding in which the image travels: a name of IMAGE_ENCODINGS, or "raw"."""
+        if self.encoding is None and self.type == IMAGE and self.jpeg_quality == 0:
+            return RAW
+        return self.encoding or BY_COLOUR[self.colour]
+
+    @property
+    def is_encoded_here(self) -> bool:
+        """Whether the robot encodes the images: they come as an Image, and do not travel as one."""
+        return self.type == IMAGE and self.travels_as != RAW
 
 
 class JointLimit(Document):
@@ -182,7 +227,10 @@ class CommandSink(Document):
     type: Annotated[
         str,
         NameIn(COMMAND_INTERFACES),
-        Field(description="what the controller takes; JointTrajectory for position actions only"),
+        Field(
+            description="what the controller takes; JointTrajectory for position actions only; any other "
+            "name: an entry point of an installed distribution"
+        ),
     ]
     names: Annotated[Names, Field(description="actions that the controller takes, in its own order")]
     controller: Annotated[
@@ -193,7 +241,7 @@ class CommandSink(Document):
         ),
     ] = None
 
-    @property
+    @cached_property  # an entry point is looked for in every distribution that is installed
     def interface(self) -> CommandInterface:
         return COMMAND_INTERFACES.get(self.type)
 

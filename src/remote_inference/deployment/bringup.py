@@ -199,6 +199,8 @@ def recorder(
     DeploymentError when `bag` exists already: a recorder that refuses would leave the robot running
     unrecorded.
     """
+    import remote_inference.wire  # noqa: F401, PLC0415  names the image encodings
+
     if Path(bag).exists():
         raise DeploymentError(f"{bag}: exists already, expected the folder of a bag to create")
     namespace = absolute_namespace(namespace)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from remote_inference.core.admission import make_offer
 from remote_inference.core.environment import EnvironmentSpec
 from remote_inference.core.exchange import ImageFeature, SessionOffer
+from remote_inference.core.image_encodings import RAW
 from remote_inference.core.policy import Continuation, PolicySpec, ServingMode
 from remote_inference.core.policy_version import show_policy_version
 from remote_inference.environments.robot_contract import make_robot_contract
@@ -56,7 +57,7 @@ def make_episode_offer(
     """Return the offer of an environment as a robot of a policy, with images as they are rendered."""
     contract = make_robot_contract(environment, policy, task)
     offer = make_offer(contract, accepts_weight_updates=accepts_weight_updates)
-    images = [ImageFeature(name, "raw", *shape[:2]) for name, shape in policy.image_shapes.items()]
+    images = [ImageFeature(name, RAW, *shape[:2]) for name, shape in policy.image_shapes.items()]
     return replace(offer, images=images)
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from remote_inference.core.document import parse_document
 from remote_inference.core.drafts.hud import ACTION, OBSERVATION, HudContract
 from remote_inference.core.exchange import ChunkStatus, ImageFeature, Request, SessionOffer
+from remote_inference.core.image_encodings import RAW
 from remote_inference.core.policy import Float32Array
 from remote_inference.gateways.hud.client import HudControl, HudError, HudRobot
 from remote_inference.nodes.operator_client import OperatorClient
@@ -62,7 +63,7 @@ class HudFeatures:
         return SessionOffer(
             action_names=self.action_names,
             state_names=tuple(name for names in self.state.values() for name in names),
-            images=[ImageFeature(name, "raw") for name in self.images.values() if name in needed],
+            images=[ImageFeature(name, RAW) for name in self.images.values() if name in needed],
             fps=self.control_rate_hz,
             task=task,
             wants_rtc=False,

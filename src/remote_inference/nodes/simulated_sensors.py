@@ -23,7 +23,8 @@ from remote_inference.core.environment import (
     EnvironmentSpec,
     FeatureKind,
 )
-from remote_inference.wire import bytes_field, encode_jpeg, encode_png, float64_field, image_to_message
+from remote_inference.core.image_encodings import BY_COLOUR, RAW
+from remote_inference.wire import IMAGE_ENCODINGS, bytes_field, float64_field, image_to_message
 from remote_inference.wire.qos import SENSOR_QOS
 
 COMPRESSED = "/compressed"  # what image_transport adds to the topic of the raw images
@@ -100,7 +101,10 @@ class _Camera:
         self._name = name
         self._feature = feature
         self._is_depth = source.colour == "depth"
-        self._quality = source.jpeg_quality or 90
+        self._format = BY_COLOUR[source.colour] if source.travels_as == RAW else source.travels_as
+        self._encoding = IMAGE_ENCODINGS.get(self._format)
+        quiet = source.jpeg_quality == 0  # the robot does not encode: who looks on gets the default
+        self._options = self._encoding.options() if quiet else source.read_options()
         base = source.topic.removesuffix(COMPRESSED)
         self._raw: Publisher | None = None
         self._compressed: Publisher | None = None
@@ -121,9 +125,8 @@ class _Camera:
             image.header = header
             self._raw.publish(image)
         if self._compressed and self._compressed.get_subscription_count():
-            data = encode_png(picture) if self._is_depth else encode_jpeg(picture, self._quality)
-            kind = "png" if self._is_depth else "jpeg"
-            self._compressed.publish(CompressedImage(header=header, format=kind, data=bytes_field(data)))
+            data = bytes_field(self._encoding.encode(picture, self._options))
+            self._compressed.publish(CompressedImage(header=header, format=self._format, data=data))
 
 
 def _joint_state(

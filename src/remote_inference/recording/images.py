@@ -14,7 +14,13 @@ from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
 from remote_inference.core.contract_sections import COMPRESSED_IMAGE
+from remote_inference.core.image_encodings import find_encoding
 from remote_inference.recording.bag_topic import BagTopic
+from remote_inference.wire.encodings import IMAGE_ENCODINGS
+from remote_inference.wire.encodings.jpeg import encode_jpeg
+from remote_inference.wire.images import ImageError
+
+_QUALITY = 90  # of a picture that came in another encoding
 
 
 @dataclass(frozen=True)
@@ -56,8 +62,14 @@ def observed_images(t_s: float, observation: Any) -> Iterator[ObservedImage]:
 
 
 def recorded_images(t_s: float, image: Any) -> Iterator[ObservedImage]:
-    """Yield a CompressedImage if it is a JPEG image."""
+    """Yield a CompressedImage if it is colour, as JPEG."""
     jpeg = image.data.tobytes()
+    encoding = find_encoding(image.format)
+    if encoding is not None and encoding != "jpeg" and "rgb" in IMAGE_ENCODINGS.get(encoding).colours:
+        try:
+            jpeg = encode_jpeg(IMAGE_ENCODINGS.get(encoding).decode(image.data), _QUALITY)
+        except ImageError:
+            return
     try:
         with Image.open(io.BytesIO(jpeg), formats=["JPEG"]):
             yield ObservedImage(t_s, image.header.frame_id, jpeg)

@@ -14,6 +14,7 @@ from typing import TypeAlias
 from sensor_msgs.msg import CompressedImage, Image
 
 from remote_inference.core.exchange import ImageFeature
+from remote_inference.core.image_encodings import RAW
 from remote_inference.core.policy import Float32Array
 from remote_inference.msg import Observation
 from remote_inference.wire.arrays import WireError, float32_field, from_float32_field
@@ -67,7 +68,7 @@ def read_history(
     states = from_float32_field(message.history_state, (steps, state_dim), "history_state")
     past = [ReceivedStep(state) for state in states]
     for field_name, is_raw in (("history_images", False), ("history_raw_images", True)):
-        sent = [feature for feature in features if (feature.encoding == "raw") is is_raw]
+        sent = [feature for feature in features if (feature.encoding == RAW) is is_raw]
         images = getattr(message, field_name)
         if len(images) != steps * len(sent):
             names = ", ".join(feature.name for feature in sent) or "no camera"

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cache
@@ -13,18 +13,10 @@ from typing import Any
 from numpy.typing import NDArray
 from sensor_msgs.msg import CompressedImage, Image
 
-from remote_inference.wire.arrays import ByteBuffer
-from remote_inference.wire.images import (
-    ImageError,
-    decode_jpeg,
-    decode_png,
-    image_from_message,
-    jpeg_size,
-    png_size,
-)
+from remote_inference.core.image_encodings import RAW
+from remote_inference.wire.encodings import IMAGE_ENCODINGS
+from remote_inference.wire.images import ImageError, image_from_message
 
-_DECODERS: dict[str, Callable[[ByteBuffer], NDArray[Any]]] = {"jpeg": decode_jpeg, "png": decode_png}
-_SIZES: dict[str, Callable[[ByteBuffer], tuple[int, int]]] = {"jpeg": jpeg_size, "png": png_size}
 _DECODING_THREADS = 4
 
 
@@ -42,7 +34,7 @@ def decode_images(images: Sequence[EncodedImage]) -> list[NDArray[Any]]:
 
     Raises ImageError naming the first one that cannot be decoded.
     """
-    encoded = [index for index, image in enumerate(images) if image.encoding != "raw"]
+    encoded = [index for index, image in enumerate(images) if image.encoding != RAW]
     # This thread decodes the first image, a pool the others: the libraries release the GIL.
     begun = {index: _decoding_pool().submit(_decode, images[index]) for index in encoded[1:]}
     try:
@@ -55,10 +47,10 @@ def decode_images(images: Sequence[EncodedImage]) -> list[NDArray[Any]]:
 
 def announced_pixels(encoding: str, message: CompressedImage | Image) -> int:
     """Return the pixels that an image's header tells; 0 for one that cannot be decoded."""
-    if encoding == "raw":
+    if encoding == RAW:
         return int(message.height * message.width)
     try:
-        height, width = _SIZES[encoding](message.data)
+        height, width = IMAGE_ENCODINGS.get(encoding).size(message.data)
     except ImageError:
         return 0
     return height * width
@@ -71,10 +63,10 @@ def _decoding_pool() -> ThreadPoolExecutor:
 
 def _decode(image: EncodedImage) -> NDArray[Any]:
     try:
-        if image.encoding == "raw":
+        if image.encoding == RAW:
             return image_from_message(image.message)
         if image.message.format != image.encoding:
             raise ImageError(f"format: found {image.message.format!r}, expected {image.encoding!r}")
-        return _DECODERS[image.encoding](image.message.data)
+        return IMAGE_ENCODINGS.get(image.encoding).decode(image.message.data)
     except ImageError as error:
         raise ImageError(f"{image.what}: {error}") from error

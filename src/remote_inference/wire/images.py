@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Images as JPEG (colour), PNG (16-bit depth) and sensor_msgs/Image.
+"""Images as sensor_msgs/Image, and what every image must keep to; `wire.encodings` encodes them.
 
 Colour is uint8 RGB `[height, width, 3]`; depth is uint16 `[height, width]` in millimetres, 0 where nothing
 was measured.
@@ -8,20 +8,16 @@ was measured.
 
 from __future__ import annotations
 
-import io
-import struct
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
-from PIL import Image as PillowImage
 from sensor_msgs.msg import Image
 
 from remote_inference.core.exchange import ImageFeature
 from remote_inference.wire.arrays import ByteBuffer, WireError, bytes_field
-from remote_inference.wire.jpeg import JPEG_LIBRARIES
 
 
 def _make_bridge() -> Any:
@@ -41,12 +37,6 @@ _BRIDGE = _make_bridge()
 # Bound the time and memory that one message may cost: a header of a few bytes can announce gigapixels.
 MAX_SIDE = 8192  # [px]
 MAX_PIXELS = 4096 * 3072  # a camera of 12 megapixels
-_JPEG = JPEG_LIBRARIES[0]
-_PNG_HEADER = struct.Struct(
-    ">8s4x4sIIBB"
-)  # signature, (length), "IHDR", width, height, bit depth, colour type
-_PNG_GREYSCALE = 0
-_PNG_COMPRESS_LEVEL = 1  # ten times as fast as the default, at 6 % more bytes
 
 # Channel indices of red, green and blue in each encoding, and its number of channels.
 _COLOUR = {
@@ -64,83 +54,6 @@ class ImageError(WireError):
     """An image cannot be encoded, decoded or converted; the text says what was found and expected."""
 
 
-def encode_jpeg(rgb: NDArray[np.uint8], quality: int) -> bytes:
-    """Return the JPEG of uint8 RGB `[height, width, 3]` with quality 1 to 100.
-
-    Raises ImageError for another shape, type or quality.
-    """
-    _require(rgb, np.uint8, (3,))
-    if not 1 <= quality <= 100:
-        raise ImageError(f"JPEG quality: found {quality}, expected 1 to 100")
-    return _JPEG.encode(np.ascontiguousarray(rgb), quality)
-
-
-def decode_jpeg(data: ByteBuffer) -> NDArray[np.uint8]:
-    """Return uint8 RGB `[height, width, 3]`; greyscale becomes RGB.
-
-    Raises ImageError for corrupt or truncated data, or a size beyond MAX_SIDE or MAX_PIXELS.
-    """
-    jpeg_size(data)
-    try:
-        return _JPEG.decode(data)
-    except Exception as error:  # decoders raise a dozen types on corrupt data
-        raise _undecodable(data, "JPEG", error) from error
-
-
-def jpeg_size(data: ByteBuffer) -> tuple[int, int]:
-    """Return `(height, width)` [px] from a JPEG's header.
-
-    Raises ImageError for data that is not JPEG, or a size beyond MAX_SIDE or MAX_PIXELS.
-    """
-    try:
-        height, width = _JPEG.size(data)
-    except Exception as error:
-        raise _undecodable(data, "JPEG", error) from error
-    _require_size(height, width)
-    return height, width
-
-
-def encode_png(depth: NDArray[np.uint16]) -> bytes:
-    """Return the PNG of uint16 `[height, width]`. Raises ImageError for another shape or type."""
-    _require(depth, np.uint16, ())
-    out = io.BytesIO()
-    image = PillowImage.fromarray(np.ascontiguousarray(depth))
-    image.save(out, "PNG", compress_level=_PNG_COMPRESS_LEVEL)
-    return out.getvalue()
-
-
-def decode_png(data: ByteBuffer) -> NDArray[np.uint16]:
-    """Return uint16 `[height, width]` from a 16-bit greyscale PNG.
-
-    Raises ImageError for another kind of PNG, corrupt or truncated data, or a size beyond MAX_SIDE or
-    MAX_PIXELS.
-    """
-    png_size(data)
-    try:
-        with PillowImage.open(io.BytesIO(data), formats=["PNG"]) as image:
-            return np.array(image).astype(np.uint16, copy=False)  # some releases of Pillow decode to int32
-    except Exception as error:  # decoders raise a dozen types on corrupt data
-        raise _undecodable(data, "PNG", error) from error
-
-
-def png_size(data: ByteBuffer) -> tuple[int, int]:
-    """Return `(height, width)` [px] from a 16-bit greyscale PNG's header.
-
-    Raises ImageError for another kind of PNG, other data, or a size beyond MAX_SIDE or MAX_PIXELS.
-    """
-    if len(data) < _PNG_HEADER.size:
-        raise _undecodable(data, "PNG", f"a header takes {_PNG_HEADER.size}")
-    signature, kind, width, height, bits, colour = _PNG_HEADER.unpack_from(data)
-    if (signature, kind) != (b"\x89PNG\r\n\x1a\n", b"IHDR"):
-        raise _undecodable(data, "PNG", "it does not begin with a PNG header")
-    if (bits, colour) != (16, _PNG_GREYSCALE):
-        raise ImageError(
-            f"PNG: found {bits} bits of colour type {colour}, expected 16 bits of greyscale (type 0)"
-        )
-    _require_size(height, width)
-    return height, width
-
-
 def image_from_message(message: Image) -> NDArray[Any]:
     """Return uint8 RGB `[height, width, 3]`, or uint16 `[height, width]` in millimetres for depth.
 
@@ -152,7 +65,7 @@ def image_from_message(message: Image) -> NDArray[Any]:
     Raises ImageError for another encoding, data that does not fill height and step, or a size beyond MAX_SIDE
     or MAX_PIXELS.
     """
-    _require_size(message.height, message.width)
+    require_size(message.height, message.width)
     if len(message.data) != message.height * message.step:
         raise ImageError(
             f"data: found {len(message.data)} bytes, "
@@ -175,7 +88,7 @@ def image_to_message(image: NDArray[Any]) -> Image:
     The header is left empty. Raises ImageError for another shape or type.
     """
     encoding = "rgb8" if image.ndim == 3 else _MILLIMETRES
-    _require(image, *((np.uint8, (3,)) if image.ndim == 3 else (np.uint16, ())))
+    require_image(image, *((np.uint8, (3,)) if image.ndim == 3 else (np.uint16, ())))
     height, width = image.shape[:2]
     return Image(
         height=height,
@@ -195,7 +108,7 @@ def require_possible_sizes(features: Sequence[ImageFeature]) -> None:
     for feature in features:
         if feature.height and feature.width:
             try:
-                _require_size(feature.height, feature.width)
+                require_size(feature.height, feature.width)
             except ImageError as error:
                 raise ImageError(f"{feature.name}: {error}") from error
 
@@ -242,16 +155,18 @@ def _pixels(message: Image, kind: str, channels: int) -> NDArray[Any]:
     return view
 
 
-def _require(image: NDArray[Any], dtype: DTypeLike, channels: tuple[int, ...]) -> None:
+def require_image(image: NDArray[Any], dtype: DTypeLike, channels: tuple[int, ...]) -> None:
+    """Raise ImageError for another shape or type than `[height, width, *channels]` of a dtype."""
     if image.ndim != 2 + len(channels) or image.shape[2:] != channels or image.dtype != dtype:
         sides = ", ".join(("height", "width", *map(str, channels)))
         raise ImageError(
             f"image: found {image.dtype} {list(image.shape)}, expected {np.dtype(dtype)} [{sides}]"
         )
-    _require_size(*image.shape[:2])
+    require_size(*image.shape[:2])
 
 
-def _require_size(height: int, width: int) -> None:
+def require_size(height: int, width: int) -> None:
+    """Raise ImageError for a size [px] beyond MAX_SIDE or MAX_PIXELS, or none."""
     if not (0 < height <= MAX_SIDE and 0 < width <= MAX_SIDE) or height * width > MAX_PIXELS:
         raise ImageError(
             f"image: found {height} x {width} pixels, expected 1 to {MAX_SIDE} a side "
@@ -259,5 +174,6 @@ def _require_size(height: int, width: int) -> None:
         )
 
 
-def _undecodable(data: ByteBuffer, kind: str, reason: object) -> ImageError:
+def undecodable(data: ByteBuffer, kind: str, reason: object) -> ImageError:
+    """Return the error for data that a decoder does not take. kind: of the encoding, in capitals."""
     return ImageError(f"{kind}: {len(data)} bytes cannot be decoded: {reason}")

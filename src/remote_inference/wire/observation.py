@@ -14,6 +14,7 @@ from sensor_msgs.msg import CompressedImage, Image
 from std_msgs.msg import Header
 
 from remote_inference.core.exchange import SCHEMA_VERSION_MAX, ImageFeature, Request, SessionOffer, no_rows
+from remote_inference.core.image_encodings import RAW
 from remote_inference.core.limits import DEFAULT_LIMITS, MAX_TASK_LENGTH, RequestLimits, find_length_problem
 from remote_inference.core.policy import Float32Array, PastStep, PolicyObservation
 from remote_inference.msg import Observation
@@ -160,8 +161,8 @@ def _name(feature: ImageFeature, before: int) -> str:
 
 def _pair_images(message: Observation, features: Sequence[ImageFeature]) -> dict[str, ReadyImage]:
     """Return the images of the present tick by feature."""
-    encoded = [feature for feature in features if feature.encoding != "raw"]
-    raw = [feature for feature in features if feature.encoding == "raw"]
+    encoded = [feature for feature in features if feature.encoding != RAW]
+    raw = [feature for feature in features if feature.encoding == RAW]
     _require_count(message.images, encoded, "images")
     _require_count(message.raw_images, raw, "raw_images")
     arrived = {feature.name: image for feature, image in zip(encoded, message.images, strict=True)}

@@ -16,23 +16,21 @@ from rclpy.serialization import serialize_message
 from sensor_msgs.msg import CompressedImage
 
 from remote_inference.core.exchange import ImageFeature, Request, SessionOffer
+from remote_inference.core.image_encodings import BY_COLOUR
 from remote_inference.core.policy import PolicyError, PolicyObservation, PolicySpec, find_task_problem
 from remote_inference.core.seeds import make_seed
 from remote_inference.core.server.manifest import Manifest
 from remote_inference.msg import Observation
 from remote_inference.wire import (
+    IMAGE_ENCODINGS,
     SensedStep,
     WireError,
     bytes_field,
-    encode_jpeg,
-    encode_png,
     observation_from_message,
     observation_to_message,
     request_from_message,
 )
 from remote_inference.wire.cdr_view import view_message
-
-JPEG_QUALITY = 90  # the robots' default
 
 
 class RequestDecoder:
@@ -161,13 +159,14 @@ def _sample_step(spec: PolicySpec) -> SensedStep:
 
 
 def _picture(shape: tuple[int, int, int]) -> CompressedImage:
-    """Return a JPEG for `(height, width, 3)`, a depth PNG for any other number of channels."""
+    """Return colour for `(height, width, 3)`, else depth, encoded as where a contract says nothing."""
     height, width, channels = shape
     if channels == 3:
-        rgb = _shading(shape, 255).astype(np.uint8)
-        return CompressedImage(format="jpeg", data=bytes_field(encode_jpeg(rgb, JPEG_QUALITY)))
-    depth = _shading((height, width), 65_535).astype(np.uint16)
-    return CompressedImage(format="png", data=bytes_field(encode_png(depth)))
+        name, image = BY_COLOUR["rgb"], _shading(shape, 255).astype(np.uint8)
+    else:
+        name, image = BY_COLOUR["depth"], _shading((height, width), 65_535).astype(np.uint16)
+    encoding = IMAGE_ENCODINGS.get(name)
+    return CompressedImage(format=name, data=bytes_field(encoding.encode(image, encoding.options())))
 
 
 def _shading(shape: tuple[int, ...], peak: int) -> NDArray[np.float64]:

@@ -12,20 +12,13 @@ from sensor_msgs.msg import CompressedImage, Image, JointState
 
 from remote_inference.core.contract_sections import COMPRESSED_IMAGE, ImageSource, StateSource
 from remote_inference.core.exchange import ImageFeature
+from remote_inference.core.image_encodings import RAW, first_word
 from remote_inference.errors import cut_lines
 from remote_inference.wire.arrays import bytes_field
-from remote_inference.wire.images import (
-    ImageError,
-    encode_jpeg,
-    encode_png,
-    image_from_message,
-    image_to_message,
-    jpeg_size,
-    png_size,
-)
+from remote_inference.wire.encodings import IMAGE_ENCODINGS
+from remote_inference.wire.images import ImageError, image_from_message, image_to_message
 
 _RAW_ENCODINGS = {"rgb": "rgb8", "depth": "16UC1"}
-_COMPRESSIONS = {"jpeg": "jpeg", "jpg": "jpeg", "png": "png"}
 
 
 class SensorError(ValueError):
@@ -88,6 +81,8 @@ class CameraReader:
     def __init__(self, source: ImageSource, feature: ImageFeature) -> None:
         self._source = source
         self._feature = feature
+        self._encoding = None if feature.encoding == RAW else IMAGE_ENCODINGS.get(feature.encoding)
+        self._options = source.read_options() if source.is_encoded_here else None
         self._size = (0, 0)
 
     @property
@@ -106,13 +101,11 @@ class CameraReader:
             raise SensorError(f"{self._source.topic} ({self._feature.name}): {error}") from error
 
     def _pass_on(self, message: CompressedImage) -> CompressedImage:
-        encoding = self._feature.encoding
-        if _compression(message.format) != encoding:
-            raise ImageError(
-                f"format: found {message.format!r}, expected {encoding} for {self._source.colour}"
-            )
-        self._size = jpeg_size(message.data) if encoding == "jpeg" else png_size(message.data)
-        return CompressedImage(header=message.header, format=encoding, data=message.data)
+        name = self._feature.encoding
+        if self._encoding is None or first_word(message.format) not in self._encoding.formats:
+            raise ImageError(f"format: found {message.format!r}, expected {name} for {self._source.colour}")
+        self._size = self._encoding.size(message.data)
+        return CompressedImage(header=message.header, format=name, data=message.data)
 
     def _encode(self, message: Image) -> CompressedImage | Image:
         image = image_from_message(message)
@@ -120,18 +113,11 @@ class CameraReader:
             raise ImageError(f"encoding: found {message.encoding!r}, expected one of {self._source.colour}")
         height, width = image.shape[:2]
         self._size = (height, width)
-        encoding = self._feature.encoding
-        if encoding == "raw":
+        if self._encoding is None:
             if message.encoding == _RAW_ENCODINGS[self._source.colour]:
                 return message
             raw = image_to_message(image)
             raw.header = message.header
             return raw
-        data = encode_jpeg(image, self._source.jpeg_quality) if encoding == "jpeg" else encode_png(image)
-        return CompressedImage(header=message.header, format=encoding, data=bytes_field(data))
-
-
-def _compression(image_format: str) -> str | None:
-    """Return the compression in a format such as "png" or "rgb8; jpeg compressed bgr8", None if unknown."""
-    words = image_format.rpartition(";")[2].split()
-    return _COMPRESSIONS.get(words[0].lower()) if words else None
+        data = self._encoding.encode(image, self._options)
+        return CompressedImage(header=message.header, format=self._feature.encoding, data=bytes_field(data))

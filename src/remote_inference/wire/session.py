@@ -19,6 +19,7 @@ from remote_inference.core.exchange import (
     StatusReply,
     in_namespace,
 )
+from remote_inference.core.image_encodings import RAW
 from remote_inference.core.limits import (
     MAX_CAMERAS,
     MAX_NAME_LENGTH,
@@ -30,10 +31,10 @@ from remote_inference.core.limits import (
 from remote_inference.core.tags import parse_tags, write_tags
 from remote_inference.srv import GetStatus, OpenSession
 from remote_inference.wire.arrays import WireError
+from remote_inference.wire.encodings import IMAGE_ENCODINGS
 from remote_inference.wire.images import require_possible_sizes
 from remote_inference.wire.qos import CHUNK_TOPIC, OBSERVATION_TOPIC
 
-_ENCODINGS = ("jpeg", "png", "raw")
 _LISTS = ("action_names", "state_names", "action_units", "state_units")
 
 
@@ -83,11 +84,12 @@ def offer_from_request(request: OpenSession.Request) -> SessionOffer:
             )
     columns = (request.image_features, request.image_encodings, request.image_heights, request.image_widths)
     images = tuple(ImageFeature(*row) for row in zip(*columns, strict=True))
+    known = (*IMAGE_ENCODINGS.names, RAW)
     for image in images:
-        if image.encoding not in _ENCODINGS:
+        if image.encoding not in known:
             raise WireError(
                 f"image_encodings: found {image.encoding!r} for {image.name}, "
-                f"expected one of {', '.join(_ENCODINGS)}"
+                f"expected one of {', '.join(known)}"
             )
     require_possible_sizes(images)
     _require_units(request)

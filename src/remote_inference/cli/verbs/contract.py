@@ -92,6 +92,7 @@ def _from_hud(arguments: argparse.Namespace) -> int:
 
 
 def _to_lerobot(arguments: argparse.Namespace) -> int:
+    import remote_inference.wire  # noqa: F401, PLC0415  names the image encodings
     from remote_inference.core.contract import load_contract  # noqa: PLC0415
     from remote_inference.core.drafts.lerobot import to_lerobot  # noqa: PLC0415
     from remote_inference.core.marks import find_marks  # noqa: PLC0415
@@ -102,6 +103,7 @@ def _to_lerobot(arguments: argparse.Namespace) -> int:
 
 
 def _to_hud(arguments: argparse.Namespace) -> int:
+    import remote_inference.wire  # noqa: F401, PLC0415  names the image encodings
     from remote_inference.core.contract import load_contract  # noqa: PLC0415
     from remote_inference.core.drafts.hud import to_hud  # noqa: PLC0415
 

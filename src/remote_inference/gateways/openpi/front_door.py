@@ -21,6 +21,7 @@ from websockets.http11 import Request, Response
 
 from remote_inference.core.document import DocumentError
 from remote_inference.core.exchange import ImageFeature, SessionOffer
+from remote_inference.core.image_encodings import RAW
 from remote_inference.core.policy import PolicySpec
 from remote_inference.core.server.openpi_section import OpenpiSection
 from remote_inference.gateways.gateway import GatewayError, Host
@@ -151,7 +152,7 @@ class FrontDoor:
         return SessionOffer(
             action_names=spec.action_names,
             state_names=spec.state_names,
-            images=tuple(ImageFeature(feature, "raw") for feature in spec.image_shapes),
+            images=tuple(ImageFeature(feature, RAW) for feature in spec.image_shapes),
             fps=spec.trained_fps,
             task="",
             wants_rtc=False,

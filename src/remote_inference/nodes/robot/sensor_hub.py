@@ -46,7 +46,7 @@ class _Camera:
 
     def __init__(self, source: ImageSource, feature: ImageFeature, encoders: ThreadPoolExecutor) -> None:
         self._topic = source.topic
-        self._is_encoded_here = source.type == IMAGE and feature.encoding != "raw"
+        self._is_encoded_here = source.is_encoded_here
         self._encoders = encoders
         self._images: dict[int, tuple[Any, Future[ReadyImage]]] = {}  # with its message, by identity of it
         self.reader = CameraReader(source, feature)

@@ -18,7 +18,8 @@ from remote_inference.recording.bag_error import BagError
 from remote_inference.recording.export.layout import MAX_VIDEO_FILE_MB, VIDEO_PATH, file_place
 from remote_inference.recording.export.statistics import ImageStatistics
 from remote_inference.recording.export.video import CODEC, VideoTrack
-from remote_inference.wire.images import ImageError, decode_jpeg, image_from_message
+from remote_inference.wire.encodings import IMAGE_ENCODINGS
+from remote_inference.wire.images import ImageError, image_from_message
 
 STATISTICS_EVERY = 10  # frames
 
@@ -83,7 +84,7 @@ class Camera:
     def _decode(self, message: Any) -> NDArray[np.uint8]:
         try:
             if self._source.type == COMPRESSED_IMAGE:
-                return decode_jpeg(message.data)
+                return np.asarray(IMAGE_ENCODINGS.get(self._source.travels_as).decode(message.data))
             return np.asarray(image_from_message(message))
         except ImageError as error:
             raise BagError(f"{self._source.topic} ({self.name}): {error}") from error

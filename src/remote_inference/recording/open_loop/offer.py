@@ -11,6 +11,7 @@ from typing import Any
 from remote_inference.core.admission import make_offer
 from remote_inference.core.contract import Contract
 from remote_inference.core.exchange import ImageFeature, SessionOffer
+from remote_inference.core.image_encodings import RAW
 from remote_inference.msg import Observation
 from remote_inference.recording.bag import BagReader
 from remote_inference.recording.bag_error import BagError
@@ -77,7 +78,7 @@ def _find_cameras(
 
 
 def _shows(message: Observation, images: Sequence[ImageFeature]) -> bool:
-    raw = sum(image.encoding == "raw" for image in images)
+    raw = sum(image.encoding == RAW for image in images)
     return (len(message.images), len(message.raw_images)) == (len(images) - raw, raw)
 
 

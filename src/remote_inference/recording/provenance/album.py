@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from remote_inference.core.image_encodings import find_encoding
 from remote_inference.recording.answers import RequestKey
 from remote_inference.recording.provenance.motion import Request
 from remote_inference.recording.provenance.thinned import Thinned
-from remote_inference.wire.images import ImageError, decode_png, image_from_message
+from remote_inference.wire.encodings import IMAGE_ENCODINGS
+from remote_inference.wire.images import ImageError, image_from_message
 
 MAX_SIDE = 320  # [px] of an image
 MAX_BYTES = 24 << 20  # of the images of all observations; a third more in the page, where they are text
@@ -77,11 +79,11 @@ def shrink(picture: Any) -> bytes | None:
 
 
 def _open(picture: Any) -> Image.Image:
-    encoding = getattr(picture, "format", None)
-    if encoding is None:
+    if not hasattr(picture, "format"):
         return _as_image(np.asarray(image_from_message(picture)))
-    if encoding == "png":
-        return _as_image(decode_png(picture.data))
+    encoding = find_encoding(picture.format)
+    if encoding is not None and encoding != "jpeg":  # JPEG is drafted small, or tried
+        return _as_image(IMAGE_ENCODINGS.get(encoding).decode(picture.data))
     image = Image.open(io.BytesIO(picture.data), formats=["JPEG"])
     image.draft("RGB", (MAX_SIDE, MAX_SIDE))
     return image

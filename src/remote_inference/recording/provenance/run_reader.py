@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from remote_inference.core.contract import Contract
+from remote_inference.core.image_encodings import find_encoding
 from remote_inference.core.robot.state_machine import State
 from remote_inference.core.watchdog import WatchdogState
 from remote_inference.recording.answers import Answer, RequestKey, expect_fields, request_key, stamped_ns
@@ -32,7 +33,8 @@ from remote_inference.recording.provenance.motion import (
     WatchdogChange,
 )
 from remote_inference.recording.provenance.recorded_command import Tell, read_command
-from remote_inference.wire.images import ImageError, jpeg_size, png_size
+from remote_inference.wire.encodings import IMAGE_ENCODINGS
+from remote_inference.wire.images import ImageError
 
 OWN = "remote_inference"
 # Topics of a robot, and what cannot be told without each.
@@ -45,7 +47,6 @@ TOPICS: Mapping[str, str] = {
 }
 SERVER_STATUS = "remote_inference/msg/ServerStatus"
 WATCHDOG = "watchdog"  # a robot may have none
-_SIZES = {"jpeg": jpeg_size, "png": png_size}
 
 TakePictures = Callable[[Request, Sequence[Any]], None]  # the images' messages, in the request's order
 TakeCommand = Callable[[Command], None]
@@ -276,9 +277,10 @@ def look_at(picture: Any, camera: str) -> SeenImage:
     """Return the facts of a CompressedImage or an Image."""
     encoding = str(picture.format if hasattr(picture, "format") else picture.encoding)
     width, height = int(getattr(picture, "width", 0)), int(getattr(picture, "height", 0))
-    if (find_size := _SIZES.get(encoding)) is not None:
+    known = find_encoding(picture.format) if hasattr(picture, "format") else None
+    if known is not None:
         try:
-            height, width = find_size(picture.data)
+            height, width = IMAGE_ENCODINGS.get(known).size(picture.data)
         except ImageError:
             width = height = 0
     stamp = picture.header.stamp
