@@ -358,7 +358,7 @@ def test_a_robot_s_own_watchdog_and_recorders_are_no_rivals() -> None:
 
 def test_a_controller_that_the_contract_names_must_be_there() -> None:
     document = CONTRACT.model_dump()
-    commands = [{**document["commands"][0], "controller": "position_controller"}]
+    commands = ({**document["commands"][0], "controller": "position_controller"},)
     contract = CONTRACT.model_validate({**document, "commands": commands})
 
     def finding(*subscribers: str) -> Finding:

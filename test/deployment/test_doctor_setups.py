@@ -65,7 +65,7 @@ class Setup:
     """What the doctor is told of a set-up; by itself a watched robot that streams from a full server."""
 
     variables: Mapping[str, str] = field(default_factory=lambda: {"RMW_IMPLEMENTATION": RMW})
-    installation: Installation = Installation((FAST, RMW), "jazzy")
+    installation: Installation = field(default_factory=lambda: Installation((FAST, RMW), "jazzy"))
     router_problem: str = ""
     wall_s: float = 1.8e9
     nodes: tuple[str, ...] = (ROBOT, WATCHDOG, CONTROLLER, SERVER)

@@ -26,7 +26,7 @@ def test_episodes_are_played_once_and_the_table_is_the_same_again(tmp_path: Path
     first = capsys.readouterr().out
     assert "100% (3 of 3)" in first
     heads = first.splitlines()[0]
-    assert heads.split() == "policy mode latency success 95 % interval steps".split()
+    assert heads.split() == ["policy", "mode", "latency", "success", "95", "%", "interval", "steps"]
     assert not re.search("[\u2500-\u257f\x1b]", first), "in a pipe"
     assert "3 episodes played now, 3 of 3 in all" in first
     assert evaluate(path, tmp_path / "out") == 0

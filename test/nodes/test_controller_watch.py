@@ -70,9 +70,7 @@ def wait_until_known(node: Node, *names: str) -> None:
     wait_until(lambda: known() == sorted(names), f"{names} in the graph")
 
 
-def test_recorders_are_not_taken_for_a_controller(
-    node: Node, publisher: Any, subscribe: Subscribe
-) -> None:
+def test_recorders_are_not_taken_for_a_controller(node: Node, publisher: Any, subscribe: Subscribe) -> None:
     watch = watch_of(node, publisher)
     assert watch.unheard() == (TOPIC,)
     subscribe("bag_recorder")

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The change log has the form that ROS's release tools read, and tells of the version that the package has."""
+"""The change log has the form that ROS's release tools read, and tells of the package's version."""
 
 from __future__ import annotations
 

@@ -126,6 +126,10 @@ NAMED_ABOVE = {
     "remote_inference.environments": {"remote_inference.recording.recorded_environment"},
     "remote_inference.evaluation.policies": {"remote_inference.nodes.evaluated_server"},
     "remote_inference.evaluation.real_time": {"remote_inference.deployment.evaluated_robot"},
+    "remote_inference.nodes.start": {  # executables, one of them a robot's and one a server's
+        "remote_inference.nodes.robot.remote_inference",
+        "remote_inference.nodes.server.policy_server",
+    },
     "remote_inference.core.server.policy_error": {  # whose a frame of a traceback is: nothing is imported
         f"remote_inference.{folder}" for folder in ("deployment", "nodes", "policies", "wire")
     },

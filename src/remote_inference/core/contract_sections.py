@@ -75,20 +75,16 @@ class ImageSource(Document):
         Literal["sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage"],
         Field(description="message type of the topic; a CompressedImage that is JPEG is passed through"),
     ]
-    colour: Annotated[
-        Colour, Field(description="depth: 16 bit, travels as PNG, without loss")
-    ] = "rgb"
+    colour: Annotated[Colour, Field(description="depth: 16 bit, travels as PNG, without loss")] = "rgb"
     jpeg_quality: Annotated[
         int,
         Field(ge=0, le=100, description="quality of the robot's JPEG encoder; 0: an Image travels unencoded"),
     ] = 90
 
     encoding: Annotated[
-        str | None,
-        NameIn(IMAGE_ENCODINGS),
+        Annotated[str, NameIn(IMAGE_ENCODINGS)] | None,
         Field(
-            description="how its images travel, instead of jpeg_quality; left out: rgb as JPEG, depth as "
-            "PNG"
+            description="how its images travel, instead of jpeg_quality; left out: rgb as JPEG, depth as PNG"
         ),
     ] = None
     options: Annotated[

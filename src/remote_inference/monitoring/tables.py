@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables that can be read anywhere: drawn by rich on a terminal, plain aligned text elsewhere.
 
-Every verb prints its tables by `print_table`. Nothing is cut: in a pipe a line is as long as it needs to be, and
-a terminal that is too narrow wraps cells.
+Every verb prints its tables by `print_table`. Nothing is cut: in a pipe a line is as long as it needs to be,
+and a terminal that is too narrow wraps cells.
 """
 
 from __future__ import annotations

@@ -163,6 +163,7 @@ def _describe_commands(numbers: Mapping[str, Any]) -> str:
     if not (ticks := sum(counts.values())):
         return "no control tick was recorded"
     words = {"chunk": f"rows of {_count(numbers['chunks']['executed'], 'chunk')}", **_COMMANDED}
+    words |= {name: f"a fallback's own ({name})" for name in counts if name not in words}
     told = ", ".join(f"{counts[name]} {text}" for name, text in words.items() if counts[name])
     shadow = numbers["shadow"]["ticks"]
     aside = f"; in {shadow} of them nothing was published (shadow mode)" if shadow else ""

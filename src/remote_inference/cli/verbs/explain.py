@@ -30,7 +30,7 @@ PICTURE = Path("report.png")
 JSON_SHAPE = (
     '{"picture", "duration_s", "requests", "requests_unanswered", "latency_ms", "actions", "age_s", '
     '"states", "paused_s", "longest_hold", "shadow", "interventions", "chunks", "seams"}, of the whole run; '
-    'with --at or --command a motion, as docs/reference/provenance.md lists it; with --html also '
+    "with --at or --command a motion, as docs/reference/provenance.md lists it; with --html also "
     '{"page", "ticks", "images", "left_out"}'
 )
 
@@ -69,8 +69,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="from_s",
         type=float,
         metavar="SECONDS",
-        help="show the run from this second on in every panel; 0 alone: all of it (default: all of it, but of "
-        "the joints the first seconds of motion)",
+        help="show the run from this second on in every panel; 0 alone: all of it (default: all of it, but "
+        "of the joints the first seconds of motion)",
     )
     parser.add_argument(
         "--to",

@@ -25,7 +25,8 @@ def largest_batch(manifest: Manifest, spec: PolicySpec) -> int:
     """Return the most requests that one call of the policy may get. spec: as classified."""
     if not batches(manifest) or spec.serving_mode is ServingMode.EXCLUSIVE:
         return 1
-    return min(manifest.scheduler_options.most, spec.max_batch, manifest.max_sessions)
+    most: int = manifest.scheduler_options.most
+    return min(most, spec.max_batch, manifest.max_sessions)
 
 
 def require_batchable(manifest: Manifest, spec: PolicySpec) -> None:

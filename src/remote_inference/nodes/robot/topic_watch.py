@@ -99,8 +99,10 @@ class TopicWatch:
             controllers, sink.type, lambda asked: qos_check_compatible(COMMAND_QOS, asked), SUBSCRIBED
         )
         onlookers = sorted({full_name(info) for info in subscribers})
-        others = f", found {', '.join(onlookers)}" if onlookers else ""
-        return f"{problem or f'no controller subscribes{others}'}, the arm does not follow"
+        missing = "no controller subscribes"
+        if onlookers:
+            missing = f"no controller subscribes, found {', '.join(onlookers)}"
+        return f"{problem or missing}, the arm does not follow"
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from functools import partial
 
 from remote_inference.core.admission import ServerTerms, judge
 from remote_inference.core.exchange import Chunk, SessionOffer, no_rows

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -33,8 +33,8 @@ class MicroBatch:
     asks meanwhile. It does not wait when no other session could join.
     """
 
-    batches = True
-    options = MicroBatchOptions
+    batches: ClassVar[bool] = True
+    options: ClassVar[type[SchedulerOptions]] = MicroBatchOptions
 
     def __init__(self, max_batch: int, window_ns: int) -> None:
         self._turns = Turns()

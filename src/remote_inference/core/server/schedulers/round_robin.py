@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from remote_inference.core.server.scheduler import SchedulerOptions, Selection, Turns
 from remote_inference.core.server.session import Session
@@ -13,8 +14,8 @@ from remote_inference.core.server.session import Session
 class RoundRobin:
     """One request after the other, of the waiting session that has cost least."""
 
-    batches = False
-    options = SchedulerOptions
+    batches: ClassVar[bool] = False
+    options: ClassVar[type[SchedulerOptions]] = SchedulerOptions
 
     def __init__(self) -> None:
         self._turns = Turns()
