@@ -7,9 +7,10 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from rclpy.duration import Infinite
 from rclpy.node import Node
 from rclpy.publisher import Publisher
-from rclpy.qos import QoSCompatibility, qos_check_compatible
+from rclpy.qos import QoSCompatibility, QoSProfile, qos_check_compatible
 
 from remote_inference.core.command_subscribers import is_controller
 from remote_inference.core.contract_sections import CommandSink
@@ -17,6 +18,19 @@ from remote_inference.nodes.graph import UNKNOWN_NODE, full_name
 from remote_inference.wire.qos import COMMAND_QOS
 
 REPEAT_S = 1.0  # until the graph is read again where the number of subscribers stays as it is
+# As the graph shows ours: what a profile leaves out has no bound, and rclpy takes the two for different.
+_OFFERED = QoSProfile(
+    depth=COMMAND_QOS.depth,
+    reliability=COMMAND_QOS.reliability,
+    durability=COMMAND_QOS.durability,
+    deadline=Infinite,
+    liveliness_lease_duration=Infinite,
+)
+
+
+def check_command_qos(asked: QoSProfile) -> tuple[QoSCompatibility, str]:
+    """Return whether a subscription, as the graph shows it, gets our commands, and why not."""
+    return qos_check_compatible(_OFFERED, asked)
 
 
 class ControllerWatch:
@@ -61,5 +75,5 @@ class ControllerWatch:
             for endpoint in self._node.get_subscriptions_info_by_topic(topic)
             if endpoint.topic_type == kind
             and endpoint.node_name != UNKNOWN_NODE
-            and qos_check_compatible(COMMAND_QOS, endpoint.qos_profile)[0] != QoSCompatibility.ERROR
+            and check_command_qos(endpoint.qos_profile)[0] != QoSCompatibility.ERROR
         ]

@@ -17,8 +17,9 @@ from remote_inference.core.command_subscribers import is_controller
 from remote_inference.core.contract import Contract
 from remote_inference.core.contract_sections import CommandSink
 from remote_inference.nodes.graph import full_name
+from remote_inference.nodes.robot.controller_watch import check_command_qos
 from remote_inference.nodes.robot.operator_topics import input_qos
-from remote_inference.wire.qos import COMMAND_QOS, SENSOR_QOS
+from remote_inference.wire.qos import SENSOR_QOS
 
 PATIENCE_S = 2.0  # discovery takes a moment, and so does a driver
 REPEAT_S = 10.0  # between two warnings of one cause
@@ -95,9 +96,7 @@ class TopicWatch:
         subscribers = self._node.get_subscriptions_info_by_topic(self._node.resolve_topic_name(sink.topic))
         namespace = self._node.get_namespace()
         controllers = [info for info in subscribers if is_controller(full_name(info), sink, namespace)]
-        problem = controllers and find_mismatch(
-            controllers, sink.type, lambda asked: qos_check_compatible(COMMAND_QOS, asked), SUBSCRIBED
-        )
+        problem = controllers and find_mismatch(controllers, sink.type, check_command_qos, SUBSCRIBED)
         onlookers = sorted({full_name(info) for info in subscribers})
         missing = "no controller subscribes"
         if onlookers:
