@@ -30,7 +30,8 @@ _OFFERED = QoSProfile(
 
 def check_command_qos(asked: QoSProfile) -> tuple[QoSCompatibility, str]:
     """Return whether a subscription, as the graph shows it, gets our commands, and why not."""
-    return qos_check_compatible(_OFFERED, asked)
+    judged: tuple[QoSCompatibility, str] = qos_check_compatible(_OFFERED, asked)
+    return judged
 
 
 class ControllerWatch:
