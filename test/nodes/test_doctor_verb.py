@@ -52,7 +52,11 @@ def start_watched_and_recorded(rig: Rig) -> Any:
     """Start a robot as the verb with `--record` does, and a controller, which is returned."""
     contract = write_contract(rig.folder, commands=[ORDERS], fps=10.0)  # the rig's sensors have 30 Hz
     controller = rig.node.create_subscription(Float64MultiArray, "orders", lambda _: None, COMMAND_QOS)
-    for process in bringup.robot_processes(contract, namespace=rig.namespace, bag=rig.folder / "bag"):
+    patient = rig.folder / "patient.yaml"  # a stall of the machine is no finding of this test
+    patient.write_text("/**: {ros__parameters: {watchdog_timeout_s: 2.0}}\n")
+    for process in bringup.robot_processes(
+        contract, namespace=rig.namespace, bag=rig.folder / "bag", parameter_files=[patient]
+    ):
         rig.group.start(process)
     rig.wait_for(lambda: rig.states and rig.states[-1].session_id, "a session")
     rig.trigger("resume")

@@ -85,10 +85,16 @@ def test_a_robot_in_degrees_and_one_in_radians_move_alike(
     contract = write_slow_contract(tmp_path, SCALE)
     rig.start_server(manifest)
     other_rig.group.start(bringup.server(write_mirror(tmp_path, "radians"), name="other_server"))
-    rig.start_robot(contract, buffer_time_s=0.8)
+    rig.start_robot(contract, buffer_time_s=0.8, autostart=False)
     other_rig.start_robot(
-        write_slow_contract(tmp_path / "other", []), buffer_time_s=0.8, servers=["/other_server"]
+        write_slow_contract(tmp_path / "other", []),
+        buffer_time_s=0.8,
+        servers=["/other_server"],
+        autostart=False,
     )
+    for one in (rig, other_rig):
+        one.wait_for(lambda one=one: one.executed, "ticks that are heard from the first action on")
+        assert one.trigger("resume").success
     for one in (rig, other_rig):
         one.wait_for(lambda one=one: len(motion_of(one)[0]) >= TICKS, f"{TICKS} actions")
     rig.wait_for(lambda: len(chunks) > 3 and requests[-1].prefix_length, "prefixes")
