@@ -94,7 +94,7 @@ def _check_yaml(fence: Fence) -> Problems:
 
 def _check_document(content: dict[str, Any]) -> Problems:
     """Compare a document, or a part of one, with those of the package."""
-    fitting = [(kind, marks) for kind, marks in DOCUMENTS if content.keys() <= _keys_of(kind)]
+    fitting = [(kind, marks) for kind, marks in DOCUMENTS if content.keys() <= kind.every_key().keys()]
     if not fitting:
         yield f"found the keys {', '.join(content)}, which no document has together"
         return
@@ -103,10 +103,6 @@ def _check_document(content: dict[str, Any]) -> Problems:
     model = content.get("model")
     if isinstance(model, dict) and model.get("backend") in OPTIONS:
         yield from _problems_of(model.get("options", {}), OPTIONS[model["backend"]], is_whole=True)
-
-
-def _keys_of(kind: type[Document]) -> set[str]:
-    return set(Manifest.every_key() if kind is Manifest else kind.model_fields)
 
 
 def _problems_of(content: dict[str, Any], kind: type[Document], *, is_whole: bool) -> list[str]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.chrome.webdriver import WebDriver
@@ -53,6 +54,9 @@ return [...document.querySelectorAll("main *")]
 def is_installed() -> bool:
     """Return whether there are a browser and its driver, which tools/ensure_chromium.sh offers."""
     return bool(shutil.which("chromium") and shutil.which("chromedriver"))
+
+
+needs_browser = pytest.mark.skipif(not is_installed(), reason="no chromium: run tools/ensure_chromium.sh")
 
 
 @contextmanager

@@ -70,6 +70,14 @@ def wait_until_known(node: Node, *names: str) -> None:
     wait_until(lambda: known() == sorted(names), f"{names} in the graph")
 
 
+def subscribe_both(node: Node, publisher: Any, subscribe: Subscribe) -> dict[str, tuple[Node, Subscription]]:
+    """Let a controller and a recorder subscribe; return both by name, once the graph shows them."""
+    made = {name: subscribe(name) for name in ("position_controller", "bag_recorder")}
+    wait_for(publisher, len(made))
+    wait_until_known(node, *made)
+    return made
+
+
 def test_recorders_are_not_taken_for_a_controller(node: Node, publisher: Any, subscribe: Subscribe) -> None:
     watch = watch_of(node, publisher)
     assert watch.unheard() == (TOPIC,)
@@ -101,10 +109,7 @@ def test_a_recorder_that_ends_does_not_take_the_controller_along(
     node: Node, publisher: Any, subscribe: Subscribe
 ) -> None:
     watch = watch_of(node, publisher)
-    subscribe("position_controller")
-    recorder, subscription = subscribe("bag_recorder")
-    wait_for(publisher, 2)
-    wait_until_known(node, "bag_recorder", "position_controller")
+    recorder, subscription = subscribe_both(node, publisher, subscribe)["bag_recorder"]
     assert is_heard(watch)
     recorder.destroy_subscription(subscription)
     wait_for(publisher, 1)
@@ -116,10 +121,7 @@ def test_a_controller_that_leaves_a_recorder_behind_is_missed(
     node: Node, publisher: Any, subscribe: Subscribe
 ) -> None:
     watch = watch_of(node, publisher)
-    subscribe("bag_recorder")
-    controller, subscription = subscribe("position_controller")
-    wait_for(publisher, 2)
-    wait_until_known(node, "bag_recorder", "position_controller")
+    controller, subscription = subscribe_both(node, publisher, subscribe)["position_controller"]
     assert is_heard(watch)
     controller.destroy_subscription(subscription)
     wait_for(publisher, 1)

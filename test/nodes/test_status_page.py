@@ -17,7 +17,7 @@ from free_ports import free_port
 
 pytest.importorskip("selenium", reason="no selenium: pip install selenium, and run tools/ensure_chromium.sh")
 
-from browser import CONTRAST, chromium, complaints, is_installed, overflow, prefer, resize
+from browser import CONTRAST, chromium, complaints, needs_browser, overflow, prefer, resize
 from fleet import FleetRobot
 from rig import DEADLINE_S, Rig, write_manifest
 from selenium.webdriver.chrome.webdriver import WebDriver
@@ -28,7 +28,7 @@ from remote_inference.monitoring.health import PAGE, HealthServer
 from remote_inference.monitoring.metrics import ServerMetrics
 from remote_inference.monitoring.snapshot import ServerSnapshot, SessionView
 
-pytestmark = pytest.mark.skipif(not is_installed(), reason="no chromium: run tools/ensure_chromium.sh")
+pytestmark = needs_browser
 
 WIDTH, HEIGHT = 900, 900
 

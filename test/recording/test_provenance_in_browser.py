@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("selenium", reason="no selenium: pip install selenium, and run tools/ensure_chromium.sh")
 
-from browser import CONTRAST, chromium, complaints, is_installed, overflow, prefer, resize
+from browser import CONTRAST, chromium, complaints, needs_browser, overflow, prefer, resize
 from explained_run import (
     BEGIN_TICK,
     CLAMPED_TICK,
@@ -33,7 +33,7 @@ from remote_inference.cli import main
 from remote_inference.msg import ClientState
 from remote_inference.recording.provenance.page import write_page
 
-pytestmark = pytest.mark.skipif(not is_installed(), reason="no chromium: run tools/ensure_chromium.sh")
+pytestmark = needs_browser
 
 HEIGHT = 900
 
