@@ -4,11 +4,14 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 from remote_inference.core.policy import PolicyObservation, PolicySpec
 from remote_inference.core.robot.config import RobotConfig
@@ -30,6 +33,7 @@ from remote_inference.environments.belt_arm.model_card import (
 )
 from remote_inference.environments.belt_arm.scene import CONTROL_HZ, IMAGE_FEATURES, JOINT_NAMES
 from remote_inference.environments.belt_arm.strategies import BLOCKING, STRATEGIES, TRAINED, TRIM, Strategy
+from remote_inference.paths import share_path
 
 SIZE = 40
 JUMP, SLOPE = 0.02, 0.001  # rad, below the velocity limit
@@ -114,6 +118,24 @@ def test_a_robot_that_stops_to_ask_executes_the_rows_of_its_horizon_and_waits_fo
 def test_every_strategy_is_made_of_valid_parameters_of_the_robot():
     for strategy in STRATEGIES.values():
         RobotConfig.model_validate(strategy.parameters)
+
+
+@pytest.mark.parametrize("name", [name for name in STRATEGIES if name != BLOCKING.name])
+def test_robots_in_real_time_plan_anew_as_often_as_those_of_the_published_figures(name: str):
+    strategy = STRATEGIES[name]
+    assert rows_before_the_next_request(strategy.policy, strategy.parameters) == REQUEST_EVERY_TICKS
+
+
+def test_the_shipped_parameters_of_the_robot_plan_anew_as_often_as_its_strategy():
+    text = share_path("config", "belt_arm.params.yaml").read_text(encoding="utf-8")
+    parameters = yaml.safe_load(text)["/**/remote_inference"]["ros__parameters"]
+    assert rows_before_the_next_request(TRAINED.policy, parameters) == REQUEST_EVERY_TICKS
+
+
+def rows_before_the_next_request(policy: str, parameters: Mapping[str, str | float]) -> int:
+    chunk_size = json.loads((SHIPPED_POLICY.parent / policy / "policy.json").read_text())["chunk_size"]
+    buffer_time_s = RobotConfig.model_validate(parameters).buffer_time_s
+    return chunk_size - round(float(buffer_time_s) * CONTROL_HZ)
 
 
 def test_results_replace_those_of_a_model_card_and_nothing_else():

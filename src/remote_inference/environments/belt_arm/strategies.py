@@ -16,11 +16,15 @@ class Strategy:
     label: str  # in pictures and tables
     help: str
     policy: str  # folder of config/models that the demo serves with it
-    parameters: Mapping[str, str | int]  # of the robot's node
+    parameters: Mapping[str, str | float]  # of the robot's node
     sends_prefix: bool = False  # in the study alone: a robot's requests carry the prefix at all times
 
 
-_TRIM_PARAMETERS = {"merge_mode": "replace", "delay_policy": "consumed"}
+_TRIM: dict[str, str | float] = {"merge_mode": "replace", "delay_policy": "consumed"}
+# Ten rows of each plan are executed before the next request: chunks of the plain policies last 1.33 s, of the
+# trained ones 2.33 s. An arm that plans anew in each tick wavers.
+_PLAIN_BUFFER: dict[str, str | float] = {"buffer_time_s": 1.0}
+_TRAINED_BUFFER: dict[str, str | float] = {"buffer_time_s": 2.0}
 
 BLOCKING = Strategy(
     "blocking",
@@ -34,21 +38,21 @@ NO_TRIM = Strategy(
     "async, no trim",
     "requests overlap motion; the chunk replaces the queue from its first row",
     "belt_arm_plain",
-    {"merge_mode": "replace", "delay_policy": "none"},
+    {"merge_mode": "replace", "delay_policy": "none", **_PLAIN_BUFFER},
 )
 TRIM = Strategy(
     "trim",
     "async + delay trim",
     "requests overlap motion; rows for ticks in which the arm moved meanwhile are dropped",
     "belt_arm_plain",
-    _TRIM_PARAMETERS,
+    _TRIM | _PLAIN_BUFFER,
 )
 GUIDANCE = Strategy(
     "guidance",
     "RTC by guidance",
     "as trim, and a flow policy is guided towards the rows still to execute",
     "belt_arm_guidance",
-    _TRIM_PARAMETERS,
+    _TRIM | _PLAIN_BUFFER,
     sends_prefix=True,
 )
 TRAINED = Strategy(
@@ -56,7 +60,7 @@ TRAINED = Strategy(
     "RTC by training",
     "as trim, and the policy was trained with the rows still to execute and the delay as inputs",
     "belt_arm",
-    _TRIM_PARAMETERS,
+    _TRIM | _TRAINED_BUFFER,
     sends_prefix=True,
 )
 
