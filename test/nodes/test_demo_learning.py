@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 from waiting import wait_until
 
-from remote_inference.core.robot.tick import CommandSource
+from remote_inference.core.robot.command import CommandSource
 from remote_inference.demo.learn import Attempt
 from remote_inference.demo.learning import Motion, as_lines, draw_learning, success_by_time
 from remote_inference.demo.options import DemoOptions

@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from remote_inference.core.robot.tick import CommandSource, Tick
+from remote_inference.core.robot.command import CommandSource
+from remote_inference.core.robot.tick import Tick
 from remote_inference.nodes.robot.telemetry import ExecutedBacklog, ExecutedTick
 
 

@@ -19,7 +19,7 @@ from rig import CONTRACT, DEEP_QOS, JOINTS, Rig, write_contract
 from sine_policy import CHUNK_SIZE
 
 from remote_inference import cli
-from remote_inference.core.robot.tick import CommandSource
+from remote_inference.core.robot.command import CommandSource
 from remote_inference.msg import ActionChunk, ExecutedAction
 from remote_inference.recording.provenance.text import motion_lines
 from remote_inference.recording.provenance.walk import explain_motion

@@ -39,11 +39,11 @@ from remote_inference.core.document import DocumentError, parse_document
 from remote_inference.core.exchange import ImageFeature
 from remote_inference.core.registry import Registry
 from remote_inference.core.robot.action_queue import ActionQueue, MergeMode
+from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.fallbacks import FALLBACKS
 from remote_inference.core.robot.guard import Guard
 from remote_inference.core.robot.playback import Playback
-from remote_inference.core.robot.tick import CommandSource
 from remote_inference.core.server.backends import BACK_ENDS
 from remote_inference.core.server.batching import largest_batch, make_scheduler
 from remote_inference.core.server.manifest import load_manifest

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from remote_inference.core.robot.tick import CommandSource
+from remote_inference.core.robot.command import CommandSource
 from remote_inference.recording.export.control_tick import ControlTick
 from remote_inference.recording.export.selection import one_per_row
 

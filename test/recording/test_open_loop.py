@@ -27,7 +27,7 @@ from sensor_msgs.msg import CompressedImage
 
 from remote_inference.cli import main
 from remote_inference.core.contract import parse_contract
-from remote_inference.core.robot.tick import CommandSource
+from remote_inference.core.robot.command import CommandSource
 from remote_inference.msg import ExecutedAction
 from remote_inference.recording.message_definitions import message_definition
 from remote_inference.recording.open_loop.alignment import Alignment

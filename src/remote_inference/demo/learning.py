@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from remote_inference.core.robot.tick import CommandSource
+from remote_inference.core.robot.command import CommandSource
 from remote_inference.demo.learn import Attempt
 from remote_inference.demo.options import DemoOptions
 from remote_inference.demo.run import NAMESPACE

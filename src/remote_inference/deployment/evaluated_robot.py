@@ -19,7 +19,7 @@ import yaml
 import remote_inference.policies  # noqa: F401  names the back ends
 from remote_inference.core.environment import EnvError
 from remote_inference.core.policy import PolicySpec
-from remote_inference.core.robot.tick import CommandSource
+from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.server.manifest import Manifest, load_manifest
 from remote_inference.deployment import bringup
 from remote_inference.deployment.process_group import ProcessError, ProcessGroup

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from remote_inference.core.robot.tick import FALLBACKS_FROM, CommandSource
+from remote_inference.core.robot.command import FALLBACKS_FROM, CommandSource
 from remote_inference.recording.joints import FloatArray
 from remote_inference.recording.timeline import Executed, Timeline, intervals
 

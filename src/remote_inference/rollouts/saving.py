@@ -20,7 +20,7 @@ from remote_inference.core.contract import Contract
 from remote_inference.core.contract_sections import IMAGE, JOINT_STATE
 from remote_inference.core.document import parse_document
 from remote_inference.core.environment import EnvironmentObservation, EnvironmentSpec, FeatureKind
-from remote_inference.core.robot.tick import CommandSource
+from remote_inference.core.robot.command import CommandSource
 from remote_inference.errors import UserError
 from remote_inference.recording.export.control_tick import ControlTick
 from remote_inference.recording.export.lerobot_v3 import LeRobotDataSet

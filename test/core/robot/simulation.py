@@ -27,6 +27,7 @@ from simulated_server import SimulatedServer
 from remote_inference.core.contract import Contract
 from remote_inference.core.exchange import Chunk, Request, SessionOffer, StatusReply
 from remote_inference.core.robot.action_queue import QueuedAction
+from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.content_time import ContentClock
 from remote_inference.core.robot.effects import (
@@ -45,7 +46,7 @@ from remote_inference.core.robot.journal import Begin, JournalledEngine
 from remote_inference.core.robot.latency import SHORTEST_WAIT_S
 from remote_inference.core.robot.observation_history import TickSample
 from remote_inference.core.robot.state_machine import State
-from remote_inference.core.robot.tick import CommandSource, Tick
+from remote_inference.core.robot.tick import Tick
 from remote_inference.core.robot.turn import Turn
 
 E = TypeVar("E", bound=Effect)

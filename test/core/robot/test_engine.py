@@ -13,6 +13,7 @@ from simulated_server import SimulatedServer
 from simulation import SENSOR_NS, World, streaming
 
 from remote_inference.core.policy import Continuation
+from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.effects import (
     CloseSession,
     GetStatus,
@@ -21,7 +22,6 @@ from remote_inference.core.robot.effects import (
 )
 from remote_inference.core.robot.engine import Engine
 from remote_inference.core.robot.state_machine import State
-from remote_inference.core.robot.tick import CommandSource
 
 
 def first_steps(world: World) -> dict[int, int]:

@@ -13,9 +13,9 @@ from builders import CHUNK_SIZE, TOPICS, answer, make_config, make_rows, ns
 from simulation import World, stopped, streaming
 
 from remote_inference.core.exchange import Chunk, ChunkStatus, StatusReply
+from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.effects import CloseSession, GetStatus, Report, SendRequest
 from remote_inference.core.robot.state_machine import State
-from remote_inference.core.robot.tick import CommandSource
 
 
 def lose_chunks(chunk: Chunk) -> list[tuple[int, Chunk]]:

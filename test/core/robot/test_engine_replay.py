@@ -18,10 +18,11 @@ from replayed import divergences_of, effects_of, exact, replay, ticks_of
 from simulation import World, streaming
 from waiting import wait_until
 
+from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.engine import Engine
 from remote_inference.core.robot.journal import CALLS, INPUTS, PLAY, Entry
 from remote_inference.core.robot.replay import JournalError
-from remote_inference.core.robot.tick import CommandSource, Tick
+from remote_inference.core.robot.tick import Tick
 from remote_inference.core.robot.turn import Turn
 
 TICKS_PER_STEP = 100  # of the control thread, in each of the worker's

@@ -15,9 +15,9 @@ from simulation import World, streaming
 
 from remote_inference.core.contract import Contract
 from remote_inference.core.document import parse_document
+from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.effects import StopLatched
 from remote_inference.core.robot.state_machine import Event, State
-from remote_inference.core.robot.tick import CommandSource
 
 BUTTON = {"topic": "estop", "type": "std_msgs/msg/Bool", "stop_when": True}
 BEAT = {"topic": "beat", "type": "std_msgs/msg/Header", "stop_when": "silent", "silent_s": 0.5}

@@ -13,9 +13,10 @@ from simulation import World, streaming
 
 from remote_inference.core.contract import Contract
 from remote_inference.core.document import parse_document
+from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.guard import SENSOR_AGE
 from remote_inference.core.robot.state_machine import Event, State
-from remote_inference.core.robot.tick import CommandSource, Tick
+from remote_inference.core.robot.tick import Tick
 
 
 class Person:

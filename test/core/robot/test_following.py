@@ -23,10 +23,10 @@ from simulation import World, streaming
 
 from remote_inference.core.contract import Contract
 from remote_inference.core.document import DocumentError, parse_document, parse_yaml
+from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.following import LAG_S, RETRY_NS, FollowingWatch
 from remote_inference.core.robot.guard import FOLLOWING_ERROR
 from remote_inference.core.robot.state_machine import State
-from remote_inference.core.robot.tick import CommandSource
 
 BOUND = 0.3
 BOTH = np.ones(2, bool)

@@ -19,10 +19,11 @@ from remote_inference.core.document import parse_document
 from remote_inference.core.exchange import Request
 from remote_inference.core.policy import Float32Array
 from remote_inference.core.robot.action_queue import ActionQueue, MergeMode
+from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.guard import AGE, VELOCITY_LIMIT, Guard
 from remote_inference.core.robot.interpolation import MOST_AHEAD, Interpolation
 from remote_inference.core.robot.playback import Playback
-from remote_inference.core.robot.tick import CommandSource, Tick
+from remote_inference.core.robot.tick import Tick
 
 TICKS = 5  # of control that a row lasts
 

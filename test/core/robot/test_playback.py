@@ -28,6 +28,7 @@ from remote_inference.core.contract import Contract
 from remote_inference.core.controller_stop import STOPS, longest_stopping_s
 from remote_inference.core.document import parse_document
 from remote_inference.core.robot.action_queue import ActionQueue, MergeMode
+from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.fallbacks import FALLBACKS
 from remote_inference.core.robot.guard import (
     AGE,
@@ -43,7 +44,6 @@ from remote_inference.core.robot.intervention_latch import InterventionLatch
 from remote_inference.core.robot.playback import Playback
 from remote_inference.core.robot.shadow import ShadowComparison
 from remote_inference.core.robot.stop_inputs import StopInputs
-from remote_inference.core.robot.tick import CommandSource
 from remote_inference.core.robot.turn import Turn
 
 MAX_AGE_NS = ns(3.0)

@@ -14,12 +14,13 @@ import random_world
 import soak
 from simulation import World
 
+from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.fallbacks.zero import Zero
 from remote_inference.core.robot.following import FollowingWatch
 from remote_inference.core.robot.guard import Guard, Guarded
 from remote_inference.core.robot.playback import Playback
 from remote_inference.core.robot.stop_inputs import StopInputs
-from remote_inference.core.robot.tick import CommandSource, Tick
+from remote_inference.core.robot.tick import Tick
 from remote_inference.core.watchdog import Watchdog
 
 

@@ -27,9 +27,10 @@ from remote_inference.core.controller_stop import STOPS
 from remote_inference.core.document import parse_document
 from remote_inference.core.robot.action_queue import ActionQueue, MergeMode
 from remote_inference.core.robot.blend_in import BlendIn
+from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.guard import JOINT_LIMIT, NON_FINITE, SENSOR_AGE, VELOCITY_LIMIT, Guard
 from remote_inference.core.robot.playback import Playback
-from remote_inference.core.robot.tick import CommandSource, Tick
+from remote_inference.core.robot.tick import Tick
 
 MAX_AGE_NS = ns(3.0)
 GIVEN_UP_AFTER_NS = ns(0.25)

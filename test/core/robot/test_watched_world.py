@@ -12,7 +12,7 @@ from watched_world import WatchedWorld
 
 from remote_inference.core.contract import Contract
 from remote_inference.core.document import parse_document
-from remote_inference.core.robot.tick import CommandSource
+from remote_inference.core.robot.command import CommandSource
 
 
 @pytest.mark.parametrize("stuck_s", [0.06, 0.08, 0.11, 0.15, 0.2])

@@ -16,10 +16,11 @@ from remote_inference.core.contract import Contract
 from remote_inference.core.exchange import Chunk, ChunkStatus, SessionReply, StatusReply
 from remote_inference.core.robot.action_queue import ActionQueue, DelayPolicy
 from remote_inference.core.robot.blend_in import BlendIn
+from remote_inference.core.robot.command import Float64Array
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.effects import Effect, SendRequest, Stop, Warn
 from remote_inference.core.robot.episodes import Episodes
-from remote_inference.core.robot.guard import SHAPE, Float64Array, Guard
+from remote_inference.core.robot.guard import SHAPE, Guard
 from remote_inference.core.robot.handshake import Handshake
 from remote_inference.core.robot.human_commands import HumanCommands
 from remote_inference.core.robot.intervention_latch import InterventionLatch

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from remote_inference.core.contract_sections import Actions, JointLimit
-from remote_inference.core.robot.guard import Float64Array
+from remote_inference.core.robot.command import Float64Array
 from remote_inference.core.robot.step_reference import Joints
 
 # By default a joint may be as far from its command as it gets at max_velocity in this time [s]: four times as

@@ -8,12 +8,10 @@ from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from remote_inference.core.contract_sections import Actions
 from remote_inference.core.policy import Float32Array
-
-Float64Array = NDArray[np.float64]
+from remote_inference.core.robot.command import Float64Array
 
 # Rules as they appear in ClientState.guard_names and ExecutedAction.interventions.
 AGE = "age"  # source observation older than max_action_age_s

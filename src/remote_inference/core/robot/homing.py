@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from remote_inference.core.contract_sections import Actions, Home
-from remote_inference.core.robot.guard import Float64Array
+from remote_inference.core.robot.command import Float64Array
 
 
 class Homing:

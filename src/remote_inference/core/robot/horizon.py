@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from remote_inference.core.robot.guard import Float64Array, Foreseen, Guard
+from remote_inference.core.robot.command import Float64Array
+from remote_inference.core.robot.guard import Foreseen, Guard
 from remote_inference.core.robot.interpolation import Interpolation
 from remote_inference.core.robot.step_reference import StepReference
 

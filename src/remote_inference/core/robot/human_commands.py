@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from remote_inference.core.robot.guard import Float64Array
+from remote_inference.core.robot.command import Float64Array
 from remote_inference.core.robot.turn import Turn
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from remote_inference.core.policy_units import UnitMap
 from remote_inference.core.robot.action_queue import ActionQueue, QueuedAction
-from remote_inference.core.robot.guard import Float64Array
+from remote_inference.core.robot.command import Float64Array
 
 MOST_AHEAD = 100  # points between rows that are foreseen: each costs a trajectory controller's message
 

@@ -14,10 +14,11 @@ from remote_inference.core.contract_sections import CommandSink
 from remote_inference.core.controller_stop import count_stops, longest_stopping_s
 from remote_inference.core.robot.action_queue import ActionQueue
 from remote_inference.core.robot.blend_in import BlendIn
+from remote_inference.core.robot.command import CommandSource, Float64Array
 from remote_inference.core.robot.control_word import ControlPanel, ControlWord
 from remote_inference.core.robot.fallbacks import FALLBACKS
 from remote_inference.core.robot.following import FollowingWatch
-from remote_inference.core.robot.guard import AGE, FOLLOWING_ERROR, SENSOR_AGE, Float64Array, Guard
+from remote_inference.core.robot.guard import AGE, FOLLOWING_ERROR, SENSOR_AGE, Guard
 from remote_inference.core.robot.homing import Homing
 from remote_inference.core.robot.horizon import Horizon
 from remote_inference.core.robot.human_commands import HumanCommands
@@ -26,7 +27,7 @@ from remote_inference.core.robot.intervention_latch import InterventionLatch
 from remote_inference.core.robot.shadow import ShadowComparison
 from remote_inference.core.robot.step_reference import StepReference
 from remote_inference.core.robot.stop_inputs import StopInputs
-from remote_inference.core.robot.tick import CommandSource, Tick
+from remote_inference.core.robot.tick import Tick
 from remote_inference.core.robot.turn import Turn
 
 RECENT_NS = 50_000_000  # age of a measurement that says where a moving arm is: two rounds of the worker

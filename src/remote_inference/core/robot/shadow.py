@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from remote_inference.core.robot.guard import Float64Array
+from remote_inference.core.robot.command import Float64Array
 
 
 @dataclass(frozen=True)

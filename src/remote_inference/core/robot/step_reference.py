@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from remote_inference.core.robot.guard import Float64Array
+from remote_inference.core.robot.command import Float64Array
 
 Joints = np.ndarray  # mask `[action_dim]`
 

@@ -6,36 +6,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from enum import IntEnum
-from typing import cast
 
 from remote_inference.core.robot.action_queue import QueuedAction
-from remote_inference.core.robot.guard import Float64Array
-
-FALLBACKS_FROM = 100  # up to MAX_SOURCE: sources that fallbacks say for themselves
-MAX_SOURCE = 255  # of the message's uint8
-OWN_SOURCE = "FALLBACK_"  # such a source's name begins so
-
-
-class CommandSource(IntEnum):
-    """The values are those of ExecutedAction.msg; `CommandSource(100)` is a fallback's own."""
-
-    NONE = 0
-    CHUNK = 1
-    REPEAT_LAST = 2
-    ZERO = 3
-    HOMING = 4
-    HOLD = 5  # the last command, for trajectory controllers only: ends the horizon they execute
-    HUMAN = 6  # a person's command, after a takeover
-
-    @classmethod
-    def _missing_(cls, value: object) -> CommandSource | None:
-        """Return the source of a fallback that says its own; such a source is no member to iterate over."""
-        if not isinstance(value, int) or not FALLBACKS_FROM <= value <= MAX_SOURCE:
-            return None
-        own = int.__new__(cls, value)
-        own._name_, own._value_ = f"{OWN_SOURCE}{value}", int(value)
-        return cast("CommandSource", cls._value2member_map_.setdefault(value, own))
+from remote_inference.core.robot.command import CommandSource, Float64Array
 
 
 @dataclass(frozen=True)

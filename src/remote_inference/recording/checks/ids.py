@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from remote_inference import __version__
-from remote_inference.core.robot.tick import CommandSource
+from remote_inference.core.robot.command import CommandSource
 from remote_inference.recording.bag_records import RUN
 from remote_inference.recording.checks.check import BagFacts, Check, Finding, count, show_time
 from remote_inference.recording.joints import EXECUTED_SUFFIX

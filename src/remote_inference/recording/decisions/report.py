@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from remote_inference.core.robot.guard import Float64Array
+from remote_inference.core.robot.command import Float64Array
 
 EQUAL, DIFFERS, UNJUDGED = range(3)  # exit codes
 

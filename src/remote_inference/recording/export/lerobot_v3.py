@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from remote_inference.core.contract import Contract
 from remote_inference.core.drafts.lerobot import ACTION, STATE, VERSION, joint_features
-from remote_inference.core.robot.tick import CommandSource
+from remote_inference.core.robot.command import CommandSource
 from remote_inference.recording.export.camera import Camera
 from remote_inference.recording.export.control_tick import ControlTick
 from remote_inference.recording.export.format import Format

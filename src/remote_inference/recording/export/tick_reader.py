@@ -18,8 +18,8 @@ import numpy as np
 
 from remote_inference.core.contract import Contract
 from remote_inference.core.exchange import in_namespace
+from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.state_machine import State
-from remote_inference.core.robot.tick import CommandSource
 from remote_inference.recording.answers import Answer, RequestKey, request_key, stamped_ns
 from remote_inference.recording.bag import BagReader
 from remote_inference.recording.bag_error import BagError

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from remote_inference.core.robot.tick import CommandSource
+from remote_inference.core.robot.command import CommandSource
 from remote_inference.recording.joints import FloatArray
 
 KEPT = 20_000  # control ticks that are remembered

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
-from remote_inference.core.robot.tick import CommandSource
+from remote_inference.core.robot.command import CommandSource
 from remote_inference.recording.answers import expect_fields, stamped_ns
 from remote_inference.recording.bag import BagReader, Window
 from remote_inference.recording.bag_error import BagError

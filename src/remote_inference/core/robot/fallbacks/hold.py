@@ -4,8 +4,7 @@
 
 from __future__ import annotations
 
-from remote_inference.core.robot.guard import Float64Array
-from remote_inference.core.robot.tick import CommandSource
+from remote_inference.core.robot.command import CommandSource, Float64Array
 
 
 class Hold:

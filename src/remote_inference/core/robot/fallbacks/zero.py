@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from remote_inference.core.robot.guard import Float64Array
-from remote_inference.core.robot.tick import CommandSource
+from remote_inference.core.robot.command import CommandSource, Float64Array
 
 
 class Zero:
