@@ -37,7 +37,7 @@ from simulation import World
 from remote_inference.core.contract import Contract
 from remote_inference.core.document import parse_document
 from remote_inference.msg import ClientState
-from remote_inference.recording.bag_topic import BagTopic
+from remote_inference.recording.bag_records import BagTopic
 from remote_inference.recording.bag_writer import BagWriter
 
 CAMERA = "front/image_raw/compressed"

@@ -16,11 +16,11 @@ from fuzz_target import Target, scratch_folder
 from mutation import spoil_text, spoil_tree
 
 from remote_inference.core.contract import Contract, parse_contract
+from remote_inference.core.contract_fields import find_topic_name_problem
 from remote_inference.core.document import Document, DocumentError, load_document, parse_document, parse_json
 from remote_inference.core.drafts.hud import from_hud, read_hud
 from remote_inference.core.drafts.lerobot import from_lerobot, read_info
 from remote_inference.core.drafts.urdf import UrdfError, parse_urdf
-from remote_inference.core.names import find_topic_name_problem
 from remote_inference.core.server.manifest import Manifest, load_manifest
 from remote_inference.deployment.zenoh_config import EndpointError, environment, parse_endpoint
 from remote_inference.keys.description import FILE_NAME, Fleet, check_endpoint, check_name, load_fleet

@@ -18,7 +18,7 @@ from mutation import spoil_bytes
 from remote_inference.core.document import DocumentError
 from remote_inference.recording.bag import open_bag
 from remote_inference.recording.bag_error import BagError
-from remote_inference.recording.bag_topic import BagTopic
+from remote_inference.recording.bag_records import BagTopic
 from remote_inference.recording.bag_writer import BagWriter
 from remote_inference.recording.provenance.page import write_page
 from remote_inference.recording.provenance.text import motion_lines

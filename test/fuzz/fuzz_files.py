@@ -29,7 +29,7 @@ from remote_inference.monitoring.health import HealthServer
 from remote_inference.monitoring.snapshot import ServerSnapshot
 from remote_inference.recording.bag import open_bag
 from remote_inference.recording.bag_error import BagError
-from remote_inference.recording.bag_topic import BagTopic
+from remote_inference.recording.bag_records import BagTopic
 from remote_inference.recording.bag_writer import BagWriter
 from remote_inference.recording.captures import Capture, CaptureError, CaptureRing, load_capture
 from remote_inference.recording.images import recorded_images

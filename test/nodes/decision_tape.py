@@ -14,7 +14,7 @@ from rig import DEEP_LATCHED_QOS, DEEP_QOS, Rig
 from std_msgs.msg import Float64MultiArray
 
 from remote_inference.msg import ActionChunk, Decisions, ExecutedAction, Observation
-from remote_inference.recording.bag_topic import BagTopic
+from remote_inference.recording.bag_records import BagTopic
 from remote_inference.recording.bag_writer import BagWriter
 from remote_inference.recording.decisions.replay import replay_decisions
 from remote_inference.recording.decisions.report import Report

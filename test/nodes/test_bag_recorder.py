@@ -32,7 +32,7 @@ from waiting import wait_until
 from remote_inference import __version__
 from remote_inference.msg import ClientState, ExecutedAction, ServerStatus
 from remote_inference.nodes.recorder_config import RecorderError, message_class, parse_topics
-from remote_inference.nodes.recorder_qos import SUBSCRIPTION_DEPTH, subscription_qos
+from remote_inference.nodes.recorder_entries import SUBSCRIPTION_DEPTH, subscription_qos
 from remote_inference.recording.bag import open_bag
 from remote_inference.recording.bag_error import BagError
 from remote_inference.recording.bag_records import END, LOSSES, NODE, POLICY, RUN

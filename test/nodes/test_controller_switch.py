@@ -16,7 +16,7 @@ from builtin_interfaces.msg import Duration
 from rclpy.node import Node
 from rclpy.task import Future
 
-from remote_inference.core.controller_switch import ControllerSwitch
+from remote_inference.core.contract_sections import ControllerSwitch
 from remote_inference.nodes import controller_switch
 from remote_inference.nodes.controller_switch import PACKAGE, SwitchClient
 

@@ -20,7 +20,7 @@ from remote_inference.core.robot.journal import Entry
 from remote_inference.core.robot.tick import Tick
 from remote_inference.msg import Decisions
 from remote_inference.nodes.robot.telemetry import ExecutedTick, executed_message
-from remote_inference.recording.bag_topic import BagTopic
+from remote_inference.recording.bag_records import BagTopic
 from remote_inference.recording.bag_writer import BagWriter
 from remote_inference.wire import chunk_to_message, make_command_writer, observation_to_message
 from remote_inference.wire.arrays import bytes_field

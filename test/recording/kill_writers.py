@@ -23,7 +23,7 @@ from rclpy.serialization import serialize_message
 from std_msgs.msg import UInt64
 
 from remote_inference.recording import split_file
-from remote_inference.recording.bag_topic import BagTopic
+from remote_inference.recording.bag_records import BagTopic
 from remote_inference.recording.bag_writer import BagWriter
 from remote_inference.recording.disk_budget import BagLimits
 

@@ -17,7 +17,7 @@ from sensor_msgs.msg import CompressedImage, JointState
 from std_msgs.msg import Float64MultiArray
 
 from remote_inference.msg import ActionChunk, ClientState, ExecutedAction, Observation
-from remote_inference.recording.bag_topic import BagTopic
+from remote_inference.recording.bag_records import BagTopic
 from remote_inference.recording.bag_writer import BagWriter
 
 NS = "/arm"

@@ -19,9 +19,9 @@ from remote_inference.msg import Observation
 from remote_inference.paths import share_path
 from remote_inference.recording.bag import open_bag
 from remote_inference.recording.bag_error import BagError
-from remote_inference.recording.bag_topic import BagTopic
+from remote_inference.recording.bag_records import BagTopic
 from remote_inference.recording.bag_writer import BagWriter
-from remote_inference.recording.message_definitions import message_definition
+from remote_inference.recording.message_decoder import message_definition
 
 OWN_TYPES = ("Observation", "ActionChunk", "ClientState", "ExecutedAction", "ServerStatus")
 OBSERVATION = BagTopic("/arm/remote_inference/observation", "remote_inference/msg/Observation")

@@ -19,8 +19,7 @@ from sensor_msgs.msg import JointState
 
 from remote_inference.recording.bag import open_bag
 from remote_inference.recording.bag_clock import BagClock
-from remote_inference.recording.bag_records import DROPPED, END, LINK, NODE, RUN, SPLIT
-from remote_inference.recording.bag_topic import BagTopic
+from remote_inference.recording.bag_records import DROPPED, END, LINK, NODE, RUN, SPLIT, BagTopic
 from remote_inference.recording.bag_writer import BagWriter
 from remote_inference.recording.digest_chain import DigestChain
 from remote_inference.recording.disk_budget import BagLimits, DiskBudget, DiskBudgetError

@@ -19,7 +19,7 @@ from remote_inference.core.contract import load_contract
 from remote_inference.deployment.recording import recorded_topics
 from remote_inference.paths import share_path
 from remote_inference.recording.bag import open_bag
-from remote_inference.recording.bag_topic import BagTopic
+from remote_inference.recording.bag_records import BagTopic
 from remote_inference.recording.bag_writer import BagWriter
 from remote_inference.wire.message_types import message_class
 

@@ -45,7 +45,7 @@ from remote_inference.core.robot.effects import SendRequest
 from remote_inference.errors import UserError
 from remote_inference.msg import ExecutedAction, ServerStatus
 from remote_inference.recording.answers import Answer
-from remote_inference.recording.bag_topic import BagTopic
+from remote_inference.recording.bag_records import BagTopic
 from remote_inference.recording.bag_writer import BagWriter
 from remote_inference.recording.provenance.moment import parse_moment
 from remote_inference.recording.provenance.motion import (

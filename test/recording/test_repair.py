@@ -21,7 +21,7 @@ from synthetic_run import whole_run
 from remote_inference.cli.program import main
 from remote_inference.recording.bag import open_bag
 from remote_inference.recording.bag_error import BagError
-from remote_inference.recording.bag_topic import BagTopic
+from remote_inference.recording.bag_records import BagTopic
 from remote_inference.recording.bag_writer import BagWriter
 from remote_inference.recording.checks import Level
 from remote_inference.recording.disk_budget import BagLimits

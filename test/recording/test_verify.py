@@ -20,8 +20,7 @@ from std_msgs.msg import UInt64
 from remote_inference.cli.program import main
 from remote_inference.msg import ActionChunk, ExecutedAction, Observation
 from remote_inference.recording.bag import open_bag
-from remote_inference.recording.bag_records import CLOCK, LOSSES
-from remote_inference.recording.bag_topic import BagTopic
+from remote_inference.recording.bag_records import CLOCK, LOSSES, BagTopic
 from remote_inference.recording.bag_writer import BagWriter
 from remote_inference.recording.checks import Level
 from remote_inference.recording.disk_budget import BagLimits

@@ -11,8 +11,14 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from remote_inference.core.contract_fields import Name, Positive, require_unique
-from remote_inference.core.contract_sections import Actions, CommandSink, Home, ImageSource, StateSource
-from remote_inference.core.controller_switch import ControllerSwitch
+from remote_inference.core.contract_sections import (
+    Actions,
+    CommandSink,
+    ControllerSwitch,
+    Home,
+    ImageSource,
+    StateSource,
+)
 from remote_inference.core.document import Document, load_document, parse_document, parse_yaml
 from remote_inference.core.exchange import ImageFeature
 from remote_inference.core.limits import MAX_TASK_LENGTH

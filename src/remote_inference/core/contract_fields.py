@@ -1,14 +1,35 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Kinds of values that several sections of a contract hold, and what is required of them."""
+"""Kinds of values that several sections of a contract hold, names of topics among them."""
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from remote_inference.core.names import find_topic_name_problem
+MAX_LENGTH = 247  # of a full name, as RMW_TOPIC_MAX_NAME_LENGTH says
+_ALIEN = re.compile(r"[^A-Za-z0-9_/]")
+
+
+def find_topic_name_problem(name: str) -> str:
+    """Return why ROS cannot use a name for a topic, or an empty string.
+
+    Names are relative to the robot's namespace, or absolute. The `~` and `{}` of ROS are refused: they stand
+    for the node that expands them, and a robot's recorder is another one.
+    """
+    if alien := _ALIEN.search(name):
+        return f"found {alien[0]!r} in {name!r}, expected letters, digits, '_' and '/'"
+    tokens = name.removeprefix("/").split("/")
+    if "" in tokens:
+        where = "an empty name" if not name.strip("/") else "'//'" if "//" in name else "a '/' at the end"
+        return f"found {where} in {name!r}, expected names with one '/' between them"
+    if numbered := [token for token in tokens if token[0].isdigit()]:
+        return f"found {numbered[0]!r} in {name!r}, expected a letter or '_' at its beginning"
+    if len(name) > MAX_LENGTH:
+        return f"found {len(name)} characters, expected {MAX_LENGTH} at most"
+    return ""
 
 
 def _require_topic_name(name: str) -> str:

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The interface of a policy: a specification, per-session processors and one batched call."""
+"""The interface of a policy: a specification, a version, per-session processors and one batched call."""
 
 from __future__ import annotations
 
@@ -18,6 +18,20 @@ from remote_inference.errors import UserError
 
 Float32Array = NDArray[np.float32]
 DTYPES = ("float32", "bfloat16", "float16")
+_MARK = "@"
+
+
+def show_policy_version(fingerprint: str, weights_version: int) -> str:
+    """Return the policy's fingerprint, and `@` with the version of weights that came while it was served.
+
+    weights_version: 0 for the weights that were loaded, which the fingerprint names.
+    """
+    return f"{fingerprint}{_MARK}{weights_version}" if weights_version else fingerprint
+
+
+def fingerprint_of(policy_version: str) -> str:
+    """Return the fingerprint in a `policy_version`: that of the session, whatever weights came since."""
+    return policy_version.partition(_MARK)[0]
 
 
 class PolicyError(UserError):

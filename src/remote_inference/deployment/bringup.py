@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from remote_inference.core.contract import load_contract
+from remote_inference.core.contract_fields import find_topic_name_problem
 from remote_inference.core.document import DocumentError
 from remote_inference.core.exchange import in_namespace
-from remote_inference.core.names import find_topic_name_problem
 from remote_inference.deployment import recording, zenoh_config
 from remote_inference.errors import UserError
 from remote_inference.paths import share_path

@@ -29,15 +29,21 @@ from remote_inference.nodes.recorder_config import (
     message_class,
     parse_topics,
 )
-from remote_inference.nodes.recorder_entries import Entry, MessageEntry, RecordEntry, TickEntry
-from remote_inference.nodes.recorder_qos import OFFERED_QOS, recorded_qos, subscription_qos
+from remote_inference.nodes.recorder_entries import (
+    OFFERED_QOS,
+    Entry,
+    MessageEntry,
+    RecordEntry,
+    TickEntry,
+    recorded_qos,
+    subscription_qos,
+)
 from remote_inference.nodes.runtime import run_node
 from remote_inference.nodes.schedule import Schedule
 from remote_inference.recording.background_writer import BackgroundWriter
 from remote_inference.recording.bag_clock import BagClock
 from remote_inference.recording.bag_error import BagError
-from remote_inference.recording.bag_records import CLOCK, LOSSES
-from remote_inference.recording.bag_topic import BagTopic
+from remote_inference.recording.bag_records import CLOCK, LOSSES, BagTopic
 from remote_inference.recording.bag_writer import BagWriter
 from remote_inference.recording.lost_messages import SEQUENCES, LostMessages
 

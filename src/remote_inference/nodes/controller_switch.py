@@ -12,7 +12,7 @@ from rclpy.duration import Duration
 from rclpy.node import Node
 from rclpy.task import Future
 
-from remote_inference.core.controller_switch import ControllerSwitch
+from remote_inference.core.contract_sections import ControllerSwitch
 from remote_inference.nodes.runtime import StartupError
 
 PACKAGE = "controller_manager_msgs"

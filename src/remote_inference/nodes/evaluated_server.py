@@ -16,17 +16,17 @@ from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from remote_inference.core.contract_fields import find_topic_name_problem
 from remote_inference.core.environment import EnvironmentSpec
 from remote_inference.core.exchange import ChunkStatus, Request
-from remote_inference.core.names import find_topic_name_problem
 from remote_inference.core.policy import (
     PastStep,
     PolicyError,
     PolicyObservation,
     PolicySpec,
     find_chunk_problem,
+    fingerprint_of,
 )
-from remote_inference.core.policy_version import fingerprint_of
 from remote_inference.errors import UserError
 from remote_inference.evaluation.policies import PolicyAnswer, PolicyPlace, ServerLostError
 from remote_inference.msg import Observation, ServerStatus

@@ -10,8 +10,7 @@ from remote_inference.core.admission import make_offer
 from remote_inference.core.environment import EnvironmentSpec
 from remote_inference.core.exchange import ImageFeature, SessionOffer
 from remote_inference.core.image_encodings import RAW
-from remote_inference.core.policy import Continuation, PolicySpec, ServingMode
-from remote_inference.core.policy_version import show_policy_version
+from remote_inference.core.policy import Continuation, PolicySpec, ServingMode, show_policy_version
 from remote_inference.environments.robot_contract import make_robot_contract
 from remote_inference.msg import ServerStatus
 

@@ -23,8 +23,7 @@ from rosbags.typesys import TypesysError
 
 from remote_inference.recording.bag_error import BagError
 from remote_inference.recording.bag_metadata import METADATA_NAME
-from remote_inference.recording.bag_records import CONTRACT_KEY, QUOTED_CONTRACT_KEY
-from remote_inference.recording.bag_topic import BagTopic
+from remote_inference.recording.bag_records import CONTRACT_KEY, QUOTED_CONTRACT_KEY, BagTopic
 from remote_inference.recording.mcap_scan import file_number
 from remote_inference.recording.message_decoder import MessageDecoder
 

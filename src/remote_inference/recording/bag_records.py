@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The metadata records that the recorder writes between the messages of an MCAP file: name, and text by key.
 
-A value that is not a plain text is JSON. `docs/reference/bags.md` explains them.
+A value that is not a plain text is JSON. `docs/reference/bags.md` explains them. A recorded topic stands beside them.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import yaml
+from rosbags.interfaces import Qos, QosTime
 
 from remote_inference.recording.bag_error import BagError
 
@@ -33,6 +36,41 @@ FORMAT = "1"  # of these records
 # Keys of the custom data in metadata.yaml.
 CONTRACT_KEY = f"{PREFIX}contract"  # its text ...
 QUOTED_CONTRACT_KEY = f"{PREFIX}contract_quoted"  # ... percent-encoded, where `ros2 bag` wrote it
+
+
+@dataclass(frozen=True)
+class BagTopic:
+    """One recorded topic. `offered_qos`: the QoS of its publishers, which `ros2 bag play` offers again."""
+
+    name: str
+    msgtype: str  # as in "std_msgs/msg/Header"
+    offered_qos: tuple[Qos, ...] = ()
+
+    def qos_document(self) -> list[dict[str, Any]]:
+        """Return the offered QoS as the metadata of a bag holds them."""
+        return [_qos_document(qos) for qos in self.offered_qos]
+
+    def qos_text(self) -> str:
+        """Return the offered QoS as a channel of an MCAP file holds them."""
+        return yaml.safe_dump(self.qos_document(), sort_keys=False).strip() if self.offered_qos else ""
+
+
+def _qos_document(qos: Qos) -> dict[str, Any]:
+    return {
+        "history": qos.history.name.lower(),
+        "depth": qos.depth,
+        "reliability": qos.reliability.name.lower(),
+        "durability": qos.durability.name.lower(),
+        "deadline": _span(qos.deadline),
+        "lifespan": _span(qos.lifespan),
+        "liveliness": qos.liveliness.name.lower(),
+        "liveliness_lease_duration": _span(qos.liveliness_lease_duration),
+        "avoid_ros_namespace_conventions": qos.avoid_ros_namespace_conventions,
+    }
+
+
+def _span(time: QosTime) -> dict[str, int]:
+    return {"sec": time.sec, "nsec": time.nsec}
 
 
 @dataclass(frozen=True)

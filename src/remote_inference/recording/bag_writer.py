@@ -26,7 +26,7 @@ from remote_inference.recording.bag_metadata import (
     metadata_text,
     write_metadata,
 )
-from remote_inference.recording.bag_topic import BagTopic
+from remote_inference.recording.bag_records import BagTopic
 from remote_inference.recording.digest_chain import DigestChain
 from remote_inference.recording.disk_budget import BagLimits, DiskBudget
 from remote_inference.recording.split_file import Channel, SplitFile

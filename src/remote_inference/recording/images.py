@@ -15,7 +15,7 @@ from PIL import Image, UnidentifiedImageError
 
 from remote_inference.core.contract_sections import COMPRESSED_IMAGE
 from remote_inference.core.image_encodings import find_encoding
-from remote_inference.recording.bag_topic import BagTopic
+from remote_inference.recording.bag_records import BagTopic
 from remote_inference.wire.encodings import IMAGE_ENCODINGS
 from remote_inference.wire.encodings.jpeg import encode_jpeg
 from remote_inference.wire.images import ImageError

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from remote_inference.core.contract import Contract
 from remote_inference.core.contract_sections import JOINT_STATE, JointLimit
 from remote_inference.core.exchange import in_namespace
-from remote_inference.recording.bag_topic import BagTopic
+from remote_inference.recording.bag_records import BagTopic
 
 FloatArray = NDArray[np.float64]
 

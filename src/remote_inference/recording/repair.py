@@ -27,8 +27,7 @@ from remote_inference.recording.bag_metadata import (
     make_metadata,
     write_metadata,
 )
-from remote_inference.recording.bag_records import CONTRACT_KEY, END, REPAIR, RUN, SPLIT
-from remote_inference.recording.bag_topic import BagTopic
+from remote_inference.recording.bag_records import CONTRACT_KEY, END, REPAIR, RUN, SPLIT, BagTopic
 from remote_inference.recording.checks.check import count, show_time
 from remote_inference.recording.mcap_copy import McapCopy
 from remote_inference.recording.mcap_scan import (

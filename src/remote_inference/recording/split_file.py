@@ -15,10 +15,9 @@ from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
 from remote_inference import __version__
 from remote_inference.recording.append_only_file import AppendOnlyFile
-from remote_inference.recording.bag_records import LINK, UNLINKED, Link
-from remote_inference.recording.bag_topic import BagTopic
+from remote_inference.recording.bag_records import LINK, UNLINKED, BagTopic, Link
 from remote_inference.recording.digest_chain import DigestChain, digest_texts
-from remote_inference.recording.message_definitions import message_definition
+from remote_inference.recording.message_decoder import message_definition
 
 CHUNK_BYTES = 1 << 20  # of messages, uncompressed: a chunk is what a killed recorder loses ...
 CHUNK_PERIOD_NS = 10**9  # ... and it holds at most the messages of this time

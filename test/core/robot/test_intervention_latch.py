@@ -12,8 +12,7 @@ from simulation import World, streaming
 from remote_inference.core.document import DocumentError, parse_document
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.effects import StopLatched
-from remote_inference.core.robot.guard import JOINT_LIMIT, VELOCITY_LIMIT
-from remote_inference.core.robot.intervention_latch import InterventionLatch
+from remote_inference.core.robot.guard import JOINT_LIMIT, VELOCITY_LIMIT, InterventionLatch
 
 
 def feed(latch: InterventionLatch, *commands: tuple[str, ...]) -> list[str]:

@@ -12,7 +12,7 @@ from simulation import World, streaming
 
 from remote_inference.core.robot.effects import GetStatus
 from remote_inference.core.robot.handshake import INVITATION_JITTER_S
-from remote_inference.core.robot.invitations import SILENCE_NS, Invitations
+from remote_inference.core.robot.server_list import SILENCE_NS, Invitations
 from remote_inference.core.robot.state_machine import State
 
 TWO = ("/server_a", "/server_b")

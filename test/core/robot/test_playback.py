@@ -38,9 +38,9 @@ from remote_inference.core.robot.guard import (
     SENSOR_AGE,
     VELOCITY_LIMIT,
     Guard,
+    InterventionLatch,
 )
 from remote_inference.core.robot.human_commands import HumanCommands
-from remote_inference.core.robot.intervention_latch import InterventionLatch
 from remote_inference.core.robot.playback import Playback
 from remote_inference.core.robot.shadow import ShadowComparison
 from remote_inference.core.robot.stop_inputs import StopInputs

@@ -11,7 +11,7 @@ import pytest
 from bench import MS, AllAtOnce, Bench
 from builders import SteadyPolicy
 
-from remote_inference.core.server.busy_meter import LOAD_WINDOW_NS, BusyMeter
+from remote_inference.core.server.policy_watch import LOAD_WINDOW_NS, BusyMeter
 
 
 def test_load_is_the_busy_fraction_of_the_window():

@@ -14,8 +14,7 @@ from bench import AllAtOnce, Bench
 from builders import CHUNK_SIZE, SteadyPolicy
 
 from remote_inference.core.exchange import Chunk, ChunkStatus
-from remote_inference.core.policy import Float32Array
-from remote_inference.core.policy_version import fingerprint_of, show_policy_version
+from remote_inference.core.policy import Float32Array, fingerprint_of, show_policy_version
 from remote_inference.weights import SenderConfig, WeightReceiver, WeightSyncer
 from remote_inference.weights.in_process import make_pair
 from remote_inference.weights.pump import ReceiverPump

@@ -20,10 +20,9 @@ from remote_inference.core.robot.command import Float64Array
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.effects import Effect, SendRequest, Stop, Warn
 from remote_inference.core.robot.episodes import Episodes
-from remote_inference.core.robot.guard import SHAPE, Guard
+from remote_inference.core.robot.guard import SHAPE, Guard, InterventionLatch
 from remote_inference.core.robot.handshake import Handshake
 from remote_inference.core.robot.human_commands import HumanCommands
-from remote_inference.core.robot.intervention_latch import InterventionLatch
 from remote_inference.core.robot.observation_history import TickSample
 from remote_inference.core.robot.operating_mode import OperatingMode
 from remote_inference.core.robot.playback import Playback

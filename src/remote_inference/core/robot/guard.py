@@ -1,10 +1,13 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The last gate before the motor: finite values, joint limits and velocity limits, in this order."""
+"""The last gate before the motor: finite values, joint limits and velocity limits, in this order.
+
+A latch stops a robot whose commands it alters too often.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +27,47 @@ JOINT_LIMIT = "joint_limit"
 VELOCITY_LIMIT = "velocity_limit"
 RULES = (AGE, NON_FINITE, SHAPE, DIMENSION, SENSOR_AGE, FOLLOWING_ERROR, JOINT_LIMIT, VELOCITY_LIMIT)
 ROUNDING = 1e-6  # a float32 action at a limit may lie this far beyond it; corrected, but no intervention
+
+
+class InterventionLatch:
+    """Looks at the last `window` commands of the policy. For one thread."""
+
+    def __init__(self, max_ratio: float, window: int) -> None:
+        """max_ratio: fraction of the window that the guard may change; 0 switches the latch off."""
+        self._max_ratio = max_ratio
+        self._last: deque[tuple[str, ...]] = deque(maxlen=window)
+        self._window = window
+        self._changed = 0  # of `_last`
+
+    def forget(self) -> None:
+        """Begin with an empty window."""
+        self._last.clear()
+        self._changed = 0
+
+    def take(self, interventions: tuple[str, ...]) -> str:
+        """Take the rules that altered or refused one command; return why the robot must stop, or ''.
+
+        A window that stops the robot is forgotten: after `resume` the next one must fill first.
+        """
+        if not self._max_ratio:
+            return ""
+        if len(self._last) == self._window:
+            self._changed -= bool(self._last[0])
+        self._last.append(interventions)
+        self._changed += bool(interventions)
+        if len(self._last) < self._window or self._changed <= self._max_ratio * self._window:
+            return ""
+        reason = self._describe()
+        self.forget()
+        return reason
+
+    def _describe(self) -> str:
+        rules = Counter(rule for interventions in self._last for rule in interventions)
+        named = ", ".join(f"{rule} {count}" for rule, count in sorted(rules.items()))
+        return (
+            f"guard: it changed {self._changed} of the last {self._window} commands ({named}), "
+            f"max_clamped_ratio is {self._max_ratio:g}"
+        )
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,7 @@ from remote_inference.core.contract import Contract
 from remote_inference.core.exchange import SessionReply, StatusReply
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.effects import CloseSession, Effect, GetStatus, Inform, OpenSession, Warn
-from remote_inference.core.robot.invitations import Invitations
-from remote_inference.core.robot.namesakes import Namesakes
-from remote_inference.core.robot.server_list import ServerList
+from remote_inference.core.robot.server_list import Invitations, Namesakes, ServerList
 from remote_inference.core.robot.timing import Timing, find_timing_problem, find_timing_warnings
 from remote_inference.core.tags import parse_tags
 

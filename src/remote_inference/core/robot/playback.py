@@ -18,12 +18,11 @@ from remote_inference.core.robot.command import CommandSource, Float64Array
 from remote_inference.core.robot.control_word import ControlPanel, ControlWord
 from remote_inference.core.robot.fallbacks import FALLBACKS
 from remote_inference.core.robot.following import FollowingWatch
-from remote_inference.core.robot.guard import AGE, FOLLOWING_ERROR, SENSOR_AGE, Guard
+from remote_inference.core.robot.guard import AGE, FOLLOWING_ERROR, SENSOR_AGE, Guard, InterventionLatch
 from remote_inference.core.robot.homing import Homing
 from remote_inference.core.robot.horizon import Horizon
 from remote_inference.core.robot.human_commands import HumanCommands
 from remote_inference.core.robot.interpolation import Interpolation
-from remote_inference.core.robot.intervention_latch import InterventionLatch
 from remote_inference.core.robot.shadow import ShadowComparison
 from remote_inference.core.robot.step_reference import StepReference
 from remote_inference.core.robot.stop_inputs import StopInputs

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The session of one admitted robot (offer, mailbox, processors), and the registry of all sessions."""
+"""The session of one admitted robot (offer, mailbox, account, processors), and the registry of all."""
 
 from __future__ import annotations
 
@@ -14,8 +14,33 @@ from remote_inference.core.admission import ServerTerms, judge
 from remote_inference.core.exchange import Chunk, SessionKind, SessionOffer, SessionReply
 from remote_inference.core.limits import MAX_QUOTE_LENGTH, shorten
 from remote_inference.core.policy import PolicySpec, Processors
-from remote_inference.core.server.account import Account
 from remote_inference.core.server.mailbox import Mailbox
+
+
+class Account:
+    """A session's cost as virtual time [ns]: decoding and device time, plus what a pause forfeits.
+
+    One thread chooses sessions by it, and another may charge it meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self._virtual_ns = 0
+        self._lock = threading.Lock()
+        self.turn = 0  # rises with each time that the session is chosen; 0: it has never waited
+
+    @property
+    def virtual_ns(self) -> int:
+        return self._virtual_ns
+
+    def charge(self, cost_ns: int) -> None:
+        """Add what one request took, when it has been served."""
+        with self._lock:
+            self._virtual_ns += max(0, cost_ns)
+
+    def raise_to(self, virtual_ns: int) -> None:
+        """Forfeit what is left below `virtual_ns`."""
+        with self._lock:
+            self._virtual_ns = max(self._virtual_ns, virtual_ns)
 
 
 class Link(Protocol):

@@ -8,8 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from remote_inference.core.policy import Policy, ServingMode, predict_all
-from remote_inference.core.policy_version import show_policy_version
+from remote_inference.core.policy import Policy, ServingMode, predict_all, show_policy_version
 from remote_inference.core.server.finishing import Consumers, Finishing
 from remote_inference.core.server.intake import LOST_WAKE_UP_S, Intake, Submit
 from remote_inference.core.server.job import Job, ended

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from remote_inference.core.contract import Contract
-from remote_inference.core.policy_version import fingerprint_of
+from remote_inference.core.policy import fingerprint_of
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.recording.bag import BagReader, Window
 from remote_inference.recording.joints import JointRecord, joint_topics

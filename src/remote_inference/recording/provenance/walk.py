@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from remote_inference.core.contract import Contract, parse_contract
-from remote_inference.core.policy_version import fingerprint_of
+from remote_inference.core.policy import fingerprint_of
 from remote_inference.recording.answers import Answer
 from remote_inference.recording.bag import BagReader, open_bag
 from remote_inference.recording.provenance.corrections import find_corrections
