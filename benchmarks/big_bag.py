@@ -34,11 +34,11 @@ from rclpy.serialization import serialize_message
 from sensor_msgs.msg import CompressedImage
 from simulation import World
 
-from remote_inference.core.contract import Contract
-from remote_inference.core.document import parse_document
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.documents.document import parse_document
 from remote_inference.msg import ClientState
-from remote_inference.recording.bag_records import BagTopic
-from remote_inference.recording.bag_writer import BagWriter
+from remote_inference.recording.bags.bag_records import BagTopic
+from remote_inference.recording.bags.bag_writer import BagWriter
 
 CAMERA = "front/image_raw/compressed"
 IMAGES, PAN_PX = 80, 320  # of one pan of the camera

@@ -29,7 +29,7 @@ from request_cycle_rig import HEIGHT, WIDTH, Pinger, write_deployment
 from rich.console import Console
 
 from remote_inference.core.policy import PolicySpec
-from remote_inference.core.server.manifest import load_manifest
+from remote_inference.core.server.manifest.manifest import load_manifest
 from remote_inference.core.server.warmup import Rehearsal, capacity, warm_up
 from remote_inference.deployment import bringup
 from remote_inference.monitoring.tables import Table, print_table

@@ -30,7 +30,7 @@ from rollout_group import CAMERA, CHUNK, STATE, STEPS, Sleeper, SleepyPolicy
 
 from remote_inference.core.environment import Step
 from remote_inference.core.policy import Float32Array
-from remote_inference.core.server.manifest import ModelSource
+from remote_inference.core.server.manifest.manifest import ModelSource
 from remote_inference.deployment import bringup
 from remote_inference.deployment.process_group import ProcessGroup
 from remote_inference.evaluation import (

@@ -23,7 +23,7 @@ from worker_rig import WorkerRig
 from remote_inference.core.exchange import SessionKind
 from remote_inference.core.server.batching import make_scheduler
 from remote_inference.core.server.schedulers import SCHEDULERS
-from remote_inference.core.server.session import Session
+from remote_inference.core.server.sessions.session import Session
 from remote_inference.monitoring.tables import Table, print_table
 from remote_inference.wire.request_decoder import RequestDecoder, sample_request
 

@@ -13,12 +13,18 @@ from typing import Protocol
 
 import numpy as np
 
-from remote_inference.core.contract import Contract
-from remote_inference.core.document import parse_document
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.documents.document import parse_document
 from remote_inference.core.exchange import Chunk, Request, SessionOffer, SessionReply, StatusReply
 from remote_inference.core.robot.config import RobotConfig
-from remote_inference.core.robot.effects import CloseSession, Effect, GetStatus, OpenSession, SendRequest
 from remote_inference.core.robot.engine import Engine
+from remote_inference.core.robot.safety.effects import (
+    CloseSession,
+    Effect,
+    GetStatus,
+    OpenSession,
+    SendRequest,
+)
 
 JOINTS = tuple(f"joint_{index}" for index in range(7))
 CAMERAS = ("wrist", "front")

@@ -20,11 +20,11 @@ from rclpy.serialization import deserialize_message, serialize_message
 from zenoh import CongestionControl
 from zenoh.handlers import Callback
 
-from remote_inference.core.document import parse_document
+from remote_inference.core.documents.document import parse_document
 from remote_inference.core.exchange import Chunk
-from remote_inference.core.server.manifest import Manifest
-from remote_inference.core.server.request_record import RequestRecord
-from remote_inference.core.server.session import Session
+from remote_inference.core.server.manifest.manifest import Manifest
+from remote_inference.core.server.requests.request_record import RequestRecord
+from remote_inference.core.server.sessions.session import Session
 from remote_inference.msg import ServerStatus
 from remote_inference.nodes.server.serving import Serving
 from remote_inference.srv import CloseSession, GetStatus

@@ -26,8 +26,8 @@ import remote_inference.policies  # noqa: F401  names the back ends
 from remote_inference.core.exchange import SessionOffer
 from remote_inference.core.policy import Float32Array, PolicyObservation, PolicySpec
 from remote_inference.core.server.batching import make_scheduler
-from remote_inference.core.server.manifest import Manifest
-from remote_inference.core.server.session import Session
+from remote_inference.core.server.manifest.manifest import Manifest
+from remote_inference.core.server.sessions.session import Session
 from remote_inference.monitoring.tables import Table, print_table
 from remote_inference.wire.request_decoder import RequestDecoder, sample_request
 

@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 
 from remote_inference.core.exchange import Chunk
 from remote_inference.core.policy import Policy
-from remote_inference.core.server.finishing import Consumers
 from remote_inference.core.server.policy_watch import PolicyWatch
-from remote_inference.core.server.preparation import Decoder
-from remote_inference.core.server.scheduler import Scheduler
-from remote_inference.core.server.session import Session
-from remote_inference.core.server.worker import Worker
+from remote_inference.core.server.requests.finishing import Consumers
+from remote_inference.core.server.requests.preparation import Decoder
+from remote_inference.core.server.requests.worker import Worker
+from remote_inference.core.server.schedulers.scheduler import Scheduler
+from remote_inference.core.server.sessions.session import Session
 from remote_inference.nodes.server.task_pool import TaskPool
 
 CLOSE_TIMEOUT_S = 5.0

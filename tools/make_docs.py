@@ -26,15 +26,15 @@ from markdown_table import make_table
 from remote_inference.core.leases import DESCRIPTIONS as SLOT_DESCRIPTIONS
 from remote_inference.core.leases import TRANSITIONS as SLOT_TRANSITIONS
 from remote_inference.core.leases import SlotState
-from remote_inference.core.robot.state_machine import DESCRIPTIONS, TRANSITIONS, Event, State
-from remote_inference.core.server.request_record import RequestRecord
+from remote_inference.core.robot.safety.state_machine import DESCRIPTIONS, TRANSITIONS, Event, State
+from remote_inference.core.server.requests.request_record import RequestRecord
 from remote_inference.core.watchdog import DESCRIPTIONS as WATCHDOG_DESCRIPTIONS
 from remote_inference.core.watchdog import TRANSITIONS as WATCHDOG_TRANSITIONS
 from remote_inference.core.watchdog import WatchdogEvent, WatchdogState
 from remote_inference.evaluation.troubles import TROUBLES
 from remote_inference.monitoring.metrics import ServerMetrics
 from remote_inference.monitoring.snapshot import ServerSnapshot
-from remote_inference.recording import request_log
+from remote_inference.recording.requests import request_log
 from remote_inference.weights.reasons import DESCRIPTIONS as WEIGHT_REFUSALS
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -10,9 +10,9 @@ from typing import Any
 
 import remote_inference.policies
 import remote_inference.wire  # noqa: F401  the two name back ends and image encodings
-from remote_inference.core.contract import Contract
-from remote_inference.core.document import Document
-from remote_inference.core.server.manifest import Manifest
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.documents.document import Document
+from remote_inference.core.server.manifest.manifest import Manifest
 from remote_inference.evaluation import Evaluation
 
 FOLDER = Path(__file__).parents[1] / "config" / "schema"

@@ -13,23 +13,23 @@ import annotated_types
 from markdown_table import make_table
 from pydantic.fields import FieldInfo
 
-from remote_inference.core.contract import Contract
-from remote_inference.core.document import Document, allowed_names
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.documents.document import Document, allowed_names
 from remote_inference.core.robot.config import RobotConfig
-from remote_inference.core.server.manifest import Manifest
+from remote_inference.core.server.manifest.manifest import Manifest
 from remote_inference.evaluation import Evaluation
-from remote_inference.nodes.environment import EnvironmentParameters
-from remote_inference.nodes.environment_pool import PoolConfig
-from remote_inference.nodes.recorder_config import RecorderConfig
-from remote_inference.policies.chunk_config import (
+from remote_inference.nodes.environments.environment import EnvironmentParameters
+from remote_inference.nodes.environments.environment_pool import PoolConfig
+from remote_inference.nodes.recorder.recorder_config import RecorderConfig
+from remote_inference.policies.hold import HoldConfig
+from remote_inference.policies.lerobot.options import LeRobotOptions
+from remote_inference.policies.networks.chunk_config import (
     ChunkPolicyConfig,
     FlowConfig,
     PrefixConfig,
     PrefixFlowConfig,
 )
-from remote_inference.policies.hold import HoldConfig
-from remote_inference.policies.lerobot.options import LeRobotOptions
-from remote_inference.policies.onnx_documents import OnnxDescription, OnnxOptions
+from remote_inference.policies.onnx.documents import OnnxDescription, OnnxOptions
 from remote_inference.policies.remote.gr00t_options import Gr00tOptions
 from remote_inference.policies.remote.openpi_options import OpenpiOptions
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from remote_inference.core import admission
 from remote_inference.core.admission import ServerTerms
-from remote_inference.core.contract import Contract
-from remote_inference.core.document import parse_document
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.documents.document import parse_document
 from remote_inference.core.exchange import Chunk, Request, SessionOffer
 from remote_inference.core.policy import (
     Continuation,
@@ -22,8 +22,8 @@ from remote_inference.core.policy import (
     PolicyObservation,
     PolicySpec,
 )
-from remote_inference.core.robot.action_queue import ChunkSource
 from remote_inference.core.robot.config import RobotConfig
+from remote_inference.core.robot.queue.action_queue import ChunkSource
 
 JOINTS = ("shoulder", "elbow")
 FLOAT64_MULTI_ARRAY = "std_msgs/msg/Float64MultiArray"

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import pytest
 
-from remote_inference.core.command_subscribers import is_controller
-from remote_inference.core.contract_sections import CommandSink
-from remote_inference.core.document import DocumentError, parse_document
+from remote_inference.core.contract.command_subscribers import is_controller
+from remote_inference.core.contract.sections import CommandSink
+from remote_inference.core.documents.document import DocumentError, parse_document
 
 COMMAND = {"topic": "commands", "type": "std_msgs/msg/Float64MultiArray", "names": ["elbow"]}
 

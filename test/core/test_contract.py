@@ -13,8 +13,8 @@ import yaml
 from builders import CAMERA, JOINT_TRAJECTORY, JOINTS, contract_document, make_contract
 
 from remote_inference.core.admission import make_offer
-from remote_inference.core.contract import Contract, load_contract
-from remote_inference.core.document import DocumentError, parse_document
+from remote_inference.core.contract.contract import Contract, load_contract
+from remote_inference.core.documents.document import DocumentError, parse_document
 
 SHIPPED = Path(__file__).parents[2] / "config" / "belt_arm.contract.yaml"
 

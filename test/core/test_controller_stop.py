@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from builders import FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY, JOINTS, contract_document
 
-from remote_inference.core.command_interfaces import COMMAND_INTERFACES
-from remote_inference.core.contract import Contract
-from remote_inference.core.controller_stop import (
+from remote_inference.core.contract.command_interfaces import COMMAND_INTERFACES
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.contract.controller_stop import (
     STOPPING_S,
     ControllerStop,
     count_stops,
     longest_stopping_s,
     stop_controller,
 )
-from remote_inference.core.document import DocumentError, parse_document
+from remote_inference.core.documents.document import DocumentError, parse_document
 
 MEASURED = {"shoulder": 0.4, "elbow": -0.2}
 

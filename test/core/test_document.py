@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field
 
-from remote_inference.core.document import Document, DocumentError, load_document, parse_document
+from remote_inference.core.documents.document import Document, DocumentError, load_document, parse_document
 from remote_inference.errors import MAX_LINE
 
 

@@ -12,8 +12,8 @@ from typing import Annotated
 import pytest
 from entry_point_files import install
 
-from remote_inference.core.document import Document, DocumentError, NameIn, parse_document
-from remote_inference.core.registry import Registry
+from remote_inference.core.documents.document import Document, DocumentError, NameIn, parse_document
+from remote_inference.core.documents.registry import Registry
 
 
 @pytest.fixture

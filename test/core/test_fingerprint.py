@@ -11,7 +11,7 @@ import pytest
 
 from remote_inference.core.fingerprint import make_fingerprint
 from remote_inference.core.policy import PolicyError
-from remote_inference.core.server.manifest import ModelSource
+from remote_inference.core.server.manifest.manifest import ModelSource
 
 
 @pytest.fixture

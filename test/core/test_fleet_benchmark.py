@@ -13,7 +13,7 @@ from fleet_virtual import Times, World
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remote_inference.core.robot.state_machine import State
+from remote_inference.core.robot.safety.state_machine import State
 
 TIMES = Times()
 

@@ -16,12 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remote_inference import cli
-from remote_inference.core.contract import Contract, parse_contract
-from remote_inference.core.document import DocumentError, parse_document
+from remote_inference.core.contract.contract import Contract, parse_contract
+from remote_inference.core.documents.document import DocumentError, parse_document
+from remote_inference.core.documents.marks import FILL_IN
 from remote_inference.core.drafts.draft import Draft
 from remote_inference.core.drafts.hud import from_hud, read_hud, to_hud
 from remote_inference.core.drafts.lerobot import from_lerobot, read_info, to_lerobot
-from remote_inference.core.marks import FILL_IN
 from remote_inference.errors import UserError
 
 INFO: dict[str, Any] = {

@@ -12,7 +12,7 @@ from rclpy.expand_topic_name import expand_topic_name
 from rclpy.validate_full_topic_name import validate_full_topic_name
 from rclpy.validate_topic_name import validate_topic_name
 
-from remote_inference.core.contract_fields import MAX_LENGTH, find_topic_name_problem
+from remote_inference.core.contract.fields import MAX_LENGTH, find_topic_name_problem
 
 names = st.one_of(
     st.text(st.sampled_from("ab_/0-. é"), max_size=8),

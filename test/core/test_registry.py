@@ -12,8 +12,14 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import create_model
 
-from remote_inference.core.document import Document, DocumentError, NameIn, allowed_names, parse_document
-from remote_inference.core.registry import Registry
+from remote_inference.core.documents.document import (
+    Document,
+    DocumentError,
+    NameIn,
+    allowed_names,
+    parse_document,
+)
+from remote_inference.core.documents.registry import Registry
 
 
 @pytest.fixture

@@ -10,9 +10,10 @@ import pytest
 import yaml
 from builders import FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY
 
-from remote_inference.core.contract import parse_contract
-from remote_inference.core.contract_sections import COMPRESSED_IMAGE, IMAGE
-from remote_inference.core.document import DocumentError
+from remote_inference.core.contract.contract import parse_contract
+from remote_inference.core.contract.sections import COMPRESSED_IMAGE, IMAGE
+from remote_inference.core.documents.document import DocumentError
+from remote_inference.core.documents.marks import FILL_IN
 from remote_inference.core.drafts.draft import Draft
 from remote_inference.core.drafts.running_robot import (
     CommandTopic,
@@ -22,7 +23,6 @@ from remote_inference.core.drafts.running_robot import (
     suggest,
 )
 from remote_inference.core.drafts.urdf import parse_urdf
-from remote_inference.core.marks import FILL_IN
 
 URDF = parse_urdf(
     """<robot name="picker">

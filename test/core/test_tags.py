@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remote_inference.core.document import DocumentError, parse_document
+from remote_inference.core.documents.document import DocumentError, parse_document
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.tags import MAX_TAGS, parse_tags, write_tags
 

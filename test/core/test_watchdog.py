@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from remote_inference.core.controller_stop import STOPS
+from remote_inference.core.contract.controller_stop import STOPS
 from remote_inference.core.watchdog import (
     DESCRIPTIONS,
     TRANSITIONS,

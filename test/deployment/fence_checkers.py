@@ -21,17 +21,23 @@ from fences import SHELL, Fence, find_commands, has_commands
 from linters import ROOT
 
 from remote_inference import cli
-from remote_inference.core.contract import Contract
-from remote_inference.core.document import Document, DocumentError, parse_document, parse_json, parse_yaml
-from remote_inference.core.marks import find_marks
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.documents.document import (
+    Document,
+    DocumentError,
+    parse_document,
+    parse_json,
+    parse_yaml,
+)
+from remote_inference.core.documents.marks import find_marks
 from remote_inference.core.robot.config import RobotConfig
-from remote_inference.core.server.manifest import Manifest
+from remote_inference.core.server.manifest.manifest import Manifest
 from remote_inference.evaluation import Evaluation
-from remote_inference.nodes.recorder_config import RecorderConfig
+from remote_inference.nodes.recorder.recorder_config import RecorderConfig
 from remote_inference.nodes.start import MODULES
 from remote_inference.policies.hold import HoldConfig, HoldOptions
 from remote_inference.policies.lerobot.options import LeRobotOptions
-from remote_inference.policies.onnx_documents import OnnxOptions
+from remote_inference.policies.onnx.documents import OnnxOptions
 from remote_inference.policies.remote.gr00t_options import Gr00tOptions
 from remote_inference.policies.remote.openpi_options import OpenpiOptions
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from builders import JOINTS, contract_document
 
-from remote_inference.core.contract import Contract, load_contract
-from remote_inference.core.document import parse_document
+from remote_inference.core.contract.contract import Contract, load_contract
+from remote_inference.core.documents.document import parse_document
 from remote_inference.deployment.arm_replay import write_files
 
 

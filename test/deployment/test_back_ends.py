@@ -14,8 +14,8 @@ import pytest
 from entry_point_files import install
 
 from remote_inference import __version__
-from remote_inference.core.server.backends import BACK_ENDS
-from remote_inference.deployment.back_ends import BackEndReport, list_back_ends, try_back_ends
+from remote_inference.core.server.manifest.backends import BACK_ENDS
+from remote_inference.deployment.serving.back_ends import BackEndReport, list_back_ends, try_back_ends
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ import pytest
 import yaml
 from rosbags.rosbag2 import StoragePlugin, Writer
 
-from remote_inference.core.document import DocumentError
+from remote_inference.core.documents.document import DocumentError
 from remote_inference.deployment import bringup, recording
 from remote_inference.paths import share_path
-from remote_inference.recording.bag import open_bag
+from remote_inference.recording.bags.bag import open_bag
 
 CONTRACT = share_path("config", "belt_arm.contract.yaml")
 

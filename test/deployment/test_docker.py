@@ -24,10 +24,10 @@ from images import DOCKERFILE, INSTALLED, check_command, instructions, local, st
 from linters import ROOT, complaints
 
 from remote_inference import __version__
-from remote_inference.core.contract import load_contract
-from remote_inference.core.document import load_document
+from remote_inference.core.contract.contract import load_contract
+from remote_inference.core.documents.document import load_document
 from remote_inference.core.robot.config import RobotConfig
-from remote_inference.core.server.manifest import Manifest, load_manifest
+from remote_inference.core.server.manifest.manifest import Manifest, load_manifest
 from remote_inference.deployment.process_group import STOP_TIMEOUT_S
 
 COMPOSE = ROOT / "deploy" / "docker" / "compose.yaml"

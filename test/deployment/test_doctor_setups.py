@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from linters import ROOT
 
-from remote_inference.core.contract import Contract, load_contract
-from remote_inference.deployment import doctor
-from remote_inference.deployment.doctor import Finding, Level, TopicFacts
-from remote_inference.deployment.doctor_inputs import judge_inputs
-from remote_inference.deployment.doctor_topics import find_unused_topics, judge_contract
+from remote_inference.core.contract.contract import Contract, load_contract
+from remote_inference.deployment.doctor import doctor
+from remote_inference.deployment.doctor.doctor import Finding, Level, TopicFacts
+from remote_inference.deployment.doctor.inputs import judge_inputs
+from remote_inference.deployment.doctor.topics import find_unused_topics, judge_contract
 from remote_inference.deployment.middleware import Installation
 from remote_inference.deployment.zenoh_config import RMW
 from remote_inference.msg import ClientState, ServerStatus

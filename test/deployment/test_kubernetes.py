@@ -15,7 +15,7 @@ from linters import ROOT
 
 from remote_inference import __version__
 from remote_inference.core.robot.config import RobotConfig
-from remote_inference.core.server.manifest import Manifest, load_manifest
+from remote_inference.core.server.manifest.manifest import Manifest, load_manifest
 from remote_inference.deployment.process_group import STOP_TIMEOUT_S
 from remote_inference.monitoring.health import HealthServer
 

@@ -17,14 +17,14 @@ from linters import ROOT
 
 from remote_inference import cli
 from remote_inference.core.admission import FATAL_REJECTIONS, INTERNAL_REJECTION, RULES, judge
-from remote_inference.core.contract import Contract
-from remote_inference.core.contract_sections import Actions, CommandSink, JointLimit, StateSource
-from remote_inference.core.document import allowed_names
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.contract.sections import Actions, CommandSink, JointLimit, StateSource
+from remote_inference.core.documents.document import allowed_names
 from remote_inference.core.limits import RequestLimits
-from remote_inference.core.robot import guard
 from remote_inference.core.robot.config import RobotConfig
-from remote_inference.core.robot.state_machine import State
-from remote_inference.core.server.manifest import Manifest, ModelSource
+from remote_inference.core.robot.safety import guard
+from remote_inference.core.robot.safety.state_machine import State
+from remote_inference.core.server.manifest.manifest import Manifest, ModelSource
 from remote_inference.monitoring.metrics import ServerMetrics
 from remote_inference.monitoring.snapshot import ServerSnapshot
 from remote_inference.msg import ActionChunk, ClientState, ExecutedAction, Observation, ServerStatus
@@ -226,7 +226,11 @@ def test_executables_that_are_run_are_installed() -> None:
 
 
 def test_services_and_topics_have_the_names_and_types_that_are_called() -> None:
-    nodes = {"remote_inference": "robot/*.py", "belt_arm": "environment.py", "environment": "environment.py"}
+    nodes = {
+        "remote_inference": "robot/*.py",
+        "belt_arm": "environments/environment.py",
+        "environment": "environments/environment.py",
+    }
     for node, service, type_name in of(r"ros2 service call /\w+/(\w+)/(\w+) (\S+)"):
         source = "".join(path.read_text() for path in (SOURCE / "nodes").glob(nodes[node]))
         assert f'{type_name.rsplit("/", 1)[1]}, "~/{service}"' in source, service

@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 from remote_inference import cli
-from remote_inference.core.server.manifest import load_manifest
-from remote_inference.deployment.found_policy import find_policy
-from remote_inference.deployment.serve import Wishes, make_plan, write_manifest
+from remote_inference.core.server.manifest.manifest import load_manifest
+from remote_inference.deployment.serving.found_policy import find_policy
+from remote_inference.deployment.serving.serve import Wishes, make_plan, write_manifest
 from remote_inference.errors import UserError
 from remote_inference.paths import share_path
 from remote_inference.policies.lerobot.families import FAMILIES

@@ -14,7 +14,7 @@ gymnasium = pytest.importorskip("gymnasium")
 
 import yaml  # noqa: E402  after what is optional
 
-from remote_inference.core.document import DocumentError  # noqa: E402
+from remote_inference.core.documents.document import DocumentError  # noqa: E402
 from remote_inference.core.environment import EnvError, find_observation_problem  # noqa: E402
 from remote_inference.environments.make import make_environment  # noqa: E402
 

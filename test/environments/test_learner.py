@@ -12,8 +12,8 @@ import torch
 
 from remote_inference.environments.belt_arm.evaluate import SHIPPED_BEGINNER
 from remote_inference.environments.belt_arm.learner import Learner
-from remote_inference.policies.prefix_network import PrefixChunkNetwork
-from remote_inference.policies.torch_chunk import TorchChunkPolicy
+from remote_inference.policies.networks.prefix_network import PrefixChunkNetwork
+from remote_inference.policies.networks.torch_chunk import TorchChunkPolicy
 
 
 def load_network() -> PrefixChunkNetwork:

@@ -17,7 +17,7 @@ from remote_inference.core.leases import REMEMBERED, LeaseError, SlotState
 from remote_inference.environments import lease_desk
 from remote_inference.environments.lease_desk import LeaseDesk, Touch
 from remote_inference.environments.process_frames import MAX_FRAME_BYTES
-from remote_inference.wire.openpi import unpack_map
+from remote_inference.wire.frameworks.openpi import unpack_map
 
 WAIT_S = 60.0
 MINE, OTHER = "m" * 32, "o" * 32

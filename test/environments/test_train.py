@@ -19,13 +19,13 @@ from remote_inference.environments.belt_arm.train import (
     train_prefix,
     train_prefix_flow,
 )
-from remote_inference.policies.chunk_config import (
+from remote_inference.policies.networks.chunk_config import (
     FlowConfig,
     PrefixFlowConfig,
     PrefixRegressionConfig,
     RegressionConfig,
 )
-from remote_inference.policies.prefix_network import PrefixNetwork, Wait
+from remote_inference.policies.networks.prefix_network import PrefixNetwork, Wait
 
 POLICY = {
     "name": "tiny",

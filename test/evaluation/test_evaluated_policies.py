@@ -19,8 +19,8 @@ from drawer_evaluation import write_evaluation
 from remote_inference.core.environment import ActionSpec
 from remote_inference.core.policy import PolicyError, PolicyObservation
 from remote_inference.evaluation import POLICIES, PolicyPlace
-from remote_inference.evaluation.local_policy import ManifestPolicy, open_manifest
-from remote_inference.evaluation.scripted_policies import open_random, open_trajectory
+from remote_inference.evaluation.policies.local_policy import ManifestPolicy, open_manifest
+from remote_inference.evaluation.policies.scripted_policies import open_random, open_trajectory
 
 SPEC = Drawer().spec
 SEEN = PolicyObservation(np.zeros(2, np.float32), {}, "open")
@@ -139,7 +139,7 @@ def test_a_policy_of_one_session_plays_one_episode_at_a_time(tmp_path: Path) -> 
 
 def test_a_policy_that_hangs_is_an_error_in_time(tmp_path: Path) -> None:
     write_evaluation(tmp_path, "told_policy:hanging")
-    from remote_inference.core.server.manifest import load_manifest
+    from remote_inference.core.server.manifest.manifest import load_manifest
 
     manifest = load_manifest(tmp_path / "pull.manifest.yaml")
     policy = ManifestPolicy("pull", manifest, 1, answer_s=0.2)

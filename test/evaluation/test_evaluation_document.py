@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from drawer_evaluation import write_evaluation
 
-from remote_inference.core.document import DocumentError
+from remote_inference.core.documents.document import DocumentError
 from remote_inference.errors import UserError
 from remote_inference.evaluation import Shard, load_evaluation
 

@@ -15,7 +15,7 @@ from drawer_evaluation import make_result, write_evaluation
 from remote_inference.core.environment import EnvironmentObservation
 from remote_inference.evaluation import EpisodeResult, ResultsFolder, load_evaluation
 from remote_inference.evaluation.film import FRAMES, Film, save_strip
-from remote_inference.evaluation.report import Findings, write_report
+from remote_inference.evaluation.reports.report import Findings, write_report
 
 MODES = {"modes": ["stepped", "charged"], "latencies_ms": [600], "episodes": 2}
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from remote_inference.errors import UserError
 from remote_inference.evaluation import Condition, EpisodeResult
 from remote_inference.evaluation.document import Mode
-from remote_inference.evaluation.statistics import (
+from remote_inference.evaluation.reports.statistics import (
     Requirement,
     compare_policies,
     find_degradations,

@@ -24,7 +24,7 @@ from remote_inference.core.environment import EnvError
 from remote_inference.core.policy import PolicyError
 from remote_inference.errors import UserError
 from remote_inference.evaluation import PolicyPlace
-from remote_inference.evaluation.scripted_policies import open_trajectory
+from remote_inference.evaluation.policies.scripted_policies import open_trajectory
 from remote_inference.recording.data_set import DataSet, DataSetError
 from remote_inference.recording.recorded_environment import RecordedEnvironment
 

@@ -15,7 +15,7 @@ import pytest
 from drawer import Drawer
 from drawer_evaluation import make_result, write_evaluation
 
-from remote_inference.core.registry import Registry
+from remote_inference.core.documents.registry import Registry
 from remote_inference.evaluation import (
     EpisodeKey,
     EpisodeResult,

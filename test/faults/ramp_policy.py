@@ -8,7 +8,7 @@ import numpy as np
 from offset_policy import OffsetPolicy
 from rig import CONTRACT
 
-from remote_inference.core.server.manifest import ModelSource
+from remote_inference.core.server.manifest.manifest import ModelSource
 
 ROWS = 90
 VELOCITY = 0.5  # [rad/s]

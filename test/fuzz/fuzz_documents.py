@@ -15,20 +15,26 @@ from builders import contract_document
 from fuzz_target import Target, scratch_folder
 from mutation import spoil_text, spoil_tree
 
-from remote_inference.core.contract import Contract, parse_contract
-from remote_inference.core.contract_fields import find_topic_name_problem
-from remote_inference.core.document import Document, DocumentError, load_document, parse_document, parse_json
+from remote_inference.core.contract.contract import Contract, parse_contract
+from remote_inference.core.contract.fields import find_topic_name_problem
+from remote_inference.core.documents.document import (
+    Document,
+    DocumentError,
+    load_document,
+    parse_document,
+    parse_json,
+)
 from remote_inference.core.drafts.hud import from_hud, read_hud
 from remote_inference.core.drafts.lerobot import from_lerobot, read_info
 from remote_inference.core.drafts.urdf import UrdfError, parse_urdf
-from remote_inference.core.server.manifest import Manifest, load_manifest
+from remote_inference.core.server.manifest.manifest import Manifest, load_manifest
 from remote_inference.deployment.zenoh_config import EndpointError, environment, parse_endpoint
 from remote_inference.keys.description import FILE_NAME, Fleet, check_endpoint, check_name, load_fleet
 from remote_inference.nodes.robot.remote_inference import RobotParameters
 from remote_inference.nodes.server.policy_server import ServerConfig
-from remote_inference.policies.chunk_config import ChunkPolicyConfig
 from remote_inference.policies.hold import HoldConfig
-from remote_inference.policies.onnx_documents import OnnxDescription
+from remote_inference.policies.networks.chunk_config import ChunkPolicyConfig
+from remote_inference.policies.onnx.documents import OnnxDescription
 
 CONFIG = Path(__file__).parents[2] / "config"
 SOURCE = "here"

@@ -15,16 +15,16 @@ from explained_run import write_explained_run
 from fuzz_target import Target, scratch_folder
 from mutation import spoil_bytes
 
-from remote_inference.core.document import DocumentError
-from remote_inference.recording.bag import open_bag
-from remote_inference.recording.bag_error import BagError
-from remote_inference.recording.bag_records import BagTopic
-from remote_inference.recording.bag_writer import BagWriter
-from remote_inference.recording.provenance.page import write_page
+from remote_inference.core.documents.document import DocumentError
+from remote_inference.recording.bags.bag import open_bag
+from remote_inference.recording.bags.bag_error import BagError
+from remote_inference.recording.bags.bag_records import BagTopic
+from remote_inference.recording.bags.bag_writer import BagWriter
+from remote_inference.recording.provenance.page.page import write_page
 from remote_inference.recording.provenance.text import motion_lines
 from remote_inference.recording.provenance.walk import explain_motion
-from remote_inference.recording.summary import summarise
-from remote_inference.recording.timeline_reader import load_timeline
+from remote_inference.recording.report.summary import summarise
+from remote_inference.recording.timeline.timeline_reader import load_timeline
 
 SPOILT = 1  # the message of its topic that is spoilt: not the first, by which topics are found
 TOPICS = ("executed", "observation", "chunk", "state", "joint_states")

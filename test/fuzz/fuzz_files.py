@@ -27,14 +27,14 @@ from std_msgs.msg import Header
 from remote_inference.core.exchange import Chunk
 from remote_inference.monitoring.health import HealthServer
 from remote_inference.monitoring.snapshot import ServerSnapshot
-from remote_inference.recording.bag import open_bag
-from remote_inference.recording.bag_error import BagError
-from remote_inference.recording.bag_records import BagTopic
-from remote_inference.recording.bag_writer import BagWriter
-from remote_inference.recording.captures import Capture, CaptureError, CaptureRing, load_capture
-from remote_inference.recording.images import recorded_images
-from remote_inference.recording.repair import repair
-from remote_inference.recording.verification import verify
+from remote_inference.recording.bags.bag import open_bag
+from remote_inference.recording.bags.bag_error import BagError
+from remote_inference.recording.bags.bag_records import BagTopic
+from remote_inference.recording.bags.bag_writer import BagWriter
+from remote_inference.recording.checks.repair import repair
+from remote_inference.recording.checks.verification import verify
+from remote_inference.recording.requests.captures import Capture, CaptureError, CaptureRing, load_capture
+from remote_inference.recording.timeline.images import recorded_images
 from remote_inference.wire import bytes_field, encode_jpeg
 
 ANSWER_DEADLINE_S = 10.0

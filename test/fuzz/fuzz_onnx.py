@@ -10,9 +10,9 @@ from fuzz_target import Target, scratch_folder
 from mutation import spoil_bytes
 from onnx_models import make_model, move_weights_out
 
-from remote_inference.core.document import DocumentError
+from remote_inference.core.documents.document import DocumentError
 from remote_inference.core.policy import PolicyError
-from remote_inference.policies.onnx_file import read_onnx
+from remote_inference.policies.onnx.file import read_onnx
 
 DATA = "weights.data"
 

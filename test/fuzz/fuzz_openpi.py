@@ -16,11 +16,11 @@ from mutation import MAX_INPUT_BYTES, NUMBERS, spoil_bytes
 
 import remote_inference.policies  # noqa: F401  names the back ends
 from remote_inference.core.exchange import ImageFeature, Request
-from remote_inference.core.server.manifest import Manifest, ModelSource
-from remote_inference.core.server.openpi_section import OpenpiSection
+from remote_inference.core.server.manifest.manifest import Manifest, ModelSource
+from remote_inference.core.server.manifest.openpi_section import OpenpiSection
 from remote_inference.gateways.openpi.observation import ObservationReader
 from remote_inference.wire import WireError
-from remote_inference.wire.openpi import pack, unpack_map
+from remote_inference.wire.frameworks.openpi import pack, unpack_map
 from remote_inference.wire.request_decoder import RequestDecoder
 
 REQUEST = Request(

@@ -15,9 +15,9 @@ from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import CompressedImage, Image, JointState
 
 import remote_inference.policies  # noqa: F401  names the back ends
-from remote_inference.core.contract_sections import COMPRESSED_IMAGE, IMAGE, ImageSource, StateSource
+from remote_inference.core.contract.sections import COMPRESSED_IMAGE, IMAGE, ImageSource, StateSource
 from remote_inference.core.exchange import SCHEMA_VERSION_MAX, ImageFeature, SessionReply
-from remote_inference.core.server.manifest import Manifest, ModelSource
+from remote_inference.core.server.manifest.manifest import Manifest, ModelSource
 from remote_inference.msg import ActionChunk, Observation, ServerStatus
 from remote_inference.srv import GetStatus, OpenSession
 from remote_inference.wire import (
@@ -42,8 +42,8 @@ from remote_inference.wire import (
     status_from_response,
     unpack_extras,
 )
-from remote_inference.wire.encodings.jpeg import jpeg_size
-from remote_inference.wire.encodings.png import png_size
+from remote_inference.wire.images.encodings.jpeg import jpeg_size
+from remote_inference.wire.images.encodings.png import png_size
 from remote_inference.wire.request_decoder import RequestDecoder
 
 GOLDEN = Path(__file__).parents[1] / "wire" / "golden"

@@ -19,7 +19,7 @@ from websockets.sync.server import serve
 from remote_inference.gateways.hud.client import HudControl, HudError, HudRobot
 from remote_inference.gateways.hud.episode import HudEnvironment
 from remote_inference.gateways.hud.server import HudServer
-from remote_inference.wire.openpi import pack
+from remote_inference.wire.frameworks.openpi import pack
 
 DEADLINE_S = 30.0
 SHORT_S = 0.2

@@ -20,7 +20,7 @@ from remote_inference.errors import UserError
 from remote_inference.gateways.hud import server as hud_server
 from remote_inference.gateways.hud.episode import HudEnvironment
 from remote_inference.gateways.hud.server import HudServer
-from remote_inference.wire.openpi import pack, unpack_map
+from remote_inference.wire.frameworks.openpi import pack, unpack_map
 
 DEADLINE_S = 30.0
 

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from builders import make_spec
 
-from remote_inference.core.document import DocumentError, parse_document
+from remote_inference.core.documents.document import DocumentError, parse_document
 from remote_inference.core.exchange import ImageFeature, Request, SessionOffer
 from remote_inference.core.policy import PolicyObservation, PolicySpec
-from remote_inference.core.server.manifest import Manifest, ModelSource
-from remote_inference.core.server.openpi_section import OpenpiSection
+from remote_inference.core.server.manifest.manifest import Manifest, ModelSource
+from remote_inference.core.server.manifest.openpi_section import OpenpiSection
 from remote_inference.gateways.openpi.observation import ObservationReader
 from remote_inference.wire import WireError
-from remote_inference.wire.openpi import pack, unpack_map
+from remote_inference.wire.frameworks.openpi import pack, unpack_map
 from remote_inference.wire.request_decoder import RequestDecoder
 
 REQUEST = Request(

@@ -17,8 +17,8 @@ from builders import CHUNK_SIZE, FPS, make_rows, make_source
 from queue_operations import content
 from real_lerobot import RTCConfig, rtc, torch
 
-from remote_inference.core.robot.action_queue import ActionQueue, DelayPolicy, MergeMode
-from remote_inference.core.robot.latency import LatencyWindow, steps
+from remote_inference.core.robot.queue.action_queue import ActionQueue, DelayPolicy, MergeMode
+from remote_inference.core.robot.queue.latency import LatencyWindow, steps
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from real_lerobot import LatencyTracker, RealQueue
 from request_loops import Cycle, LeRobotLoop, OurLoop, chunk_of
 from simulation import World, streaming
 
-from remote_inference.core.robot.action_queue import ActionQueue, DelayPolicy, MergeMode
-from remote_inference.core.robot.latency import WINDOW, LatencyWindow, steps
+from remote_inference.core.robot.queue.action_queue import ActionQueue, DelayPolicy, MergeMode
+from remote_inference.core.robot.queue.latency import WINDOW, LatencyWindow, steps
 
 
 def replace(

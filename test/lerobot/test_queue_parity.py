@@ -15,7 +15,7 @@ from queue_operations import Operation, assert_equal_after_each, content, operat
 from real_lerobot import LatencyTracker, RealQueue, lerobot
 from request_loops import Cycle, LeRobotLoop, OurLoop
 
-from remote_inference.core.robot.latency import WINDOW, LatencyWindow
+from remote_inference.core.robot.queue.latency import WINDOW, LatencyWindow
 
 reproducible = settings(deadline=None, database=None, print_blob=True)
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from remote_inference.core.server.request_record import RequestRecord
+from remote_inference.core.server.requests.request_record import RequestRecord
 from remote_inference.monitoring.metrics import ServerMetrics
 from remote_inference.monitoring.snapshot import ServerSnapshot
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from builders import make_offer, ns
 
-from remote_inference.core.server.request_record import RequestRecord
-from remote_inference.core.server.session import Session
+from remote_inference.core.server.requests.request_record import RequestRecord
+from remote_inference.core.server.sessions.session import Session
 from remote_inference.monitoring.snapshot import (
     EXECUTOR_DEADLINE_S,
     QUIET_AFTER_S,

@@ -13,8 +13,8 @@ from rig import DEEP_LATCHED_QOS, DEEP_QOS, Rig
 from sensor_msgs.msg import JointState
 
 from remote_inference.msg import ActionChunk, ExecutedAction, Observation, ServerStatus
-from remote_inference.recording.bag_records import BagTopic
-from remote_inference.recording.bag_writer import BagWriter
+from remote_inference.recording.bags.bag_records import BagTopic
+from remote_inference.recording.bags.bag_writer import BagWriter
 from remote_inference.wire.qos import (
     CHUNK_TOPIC,
     EXECUTED_QOS,

@@ -14,8 +14,8 @@ from rig import DEEP_LATCHED_QOS, DEEP_QOS, Rig
 from std_msgs.msg import Float64MultiArray
 
 from remote_inference.msg import ActionChunk, Decisions, ExecutedAction, Observation
-from remote_inference.recording.bag_records import BagTopic
-from remote_inference.recording.bag_writer import BagWriter
+from remote_inference.recording.bags.bag_records import BagTopic
+from remote_inference.recording.bags.bag_writer import BagWriter
 from remote_inference.recording.decisions.replay import replay_decisions
 from remote_inference.recording.decisions.report import Report
 from remote_inference.wire.qos import (

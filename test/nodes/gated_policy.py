@@ -13,7 +13,7 @@ from rig import DEADLINE_S, FEATURE, JOINTS
 from state_processors import StateProcessors
 
 from remote_inference.core.policy import Float32Array, PolicyError, PolicySpec
-from remote_inference.core.server.manifest import ModelSource
+from remote_inference.core.server.manifest.manifest import ModelSource
 
 CHUNK_SIZE = 20
 

@@ -10,7 +10,7 @@ import numpy as np
 from rig import FEATURE, JOINTS
 
 from remote_inference.core.policy import Continuation, Float32Array, PolicyObservation, PolicySpec
-from remote_inference.core.server.manifest import ModelSource
+from remote_inference.core.server.manifest.manifest import ModelSource
 
 CHUNK_SIZE = 40
 WAY = np.array([-0.8, -1.0], np.float32)

@@ -11,7 +11,7 @@ import torch
 from drawer import CHUNK, FRONT
 
 from remote_inference.core.policy import Continuation, Float32Array, PolicyObservation, PolicySpec
-from remote_inference.core.server.manifest import ModelSource
+from remote_inference.core.server.manifest.manifest import ModelSource
 
 NAMES = ("turn", "pull")
 SCALE = np.float32(0.5)  # of robot space by model space

@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 from offset_policy import OffsetPolicy
 
-from remote_inference.core.server.manifest import ModelSource
+from remote_inference.core.server.manifest.manifest import ModelSource
 
 CHUNK_SIZE = 20
 AMPLITUDE = 0.3  # rad

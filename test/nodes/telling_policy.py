@@ -11,7 +11,7 @@ import numpy as np
 from rig import FEATURE, JOINTS
 
 from remote_inference.core.policy import Continuation, Float32Array, PolicyObservation, PolicySpec
-from remote_inference.core.server.manifest import ModelSource
+from remote_inference.core.server.manifest.manifest import ModelSource
 
 OBSERVATION_STEPS = 2
 CHUNK_SIZE = 40

@@ -23,8 +23,8 @@ from stillness import count_when_still
 from trajectory_msgs.msg import JointTrajectory
 
 from remote_inference.msg import ExecutedAction
-from remote_inference.recording.bag_records import BagTopic
-from remote_inference.recording.bag_writer import BagWriter
+from remote_inference.recording.bags.bag_records import BagTopic
+from remote_inference.recording.bags.bag_writer import BagWriter
 from remote_inference.wire.qos import COMMAND_QOS
 
 ROWS = 120

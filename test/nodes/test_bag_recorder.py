@@ -31,14 +31,14 @@ from waiting import wait_until
 
 from remote_inference import __version__
 from remote_inference.msg import ClientState, ExecutedAction, ServerStatus
-from remote_inference.nodes.recorder_config import RecorderError, message_class, parse_topics
-from remote_inference.nodes.recorder_entries import SUBSCRIPTION_DEPTH, subscription_qos
-from remote_inference.recording.bag import open_bag
-from remote_inference.recording.bag_error import BagError
-from remote_inference.recording.bag_records import END, LOSSES, NODE, POLICY, RUN
-from remote_inference.recording.mcap_scan import Messages, scan_file
-from remote_inference.recording.repair import repair
-from remote_inference.recording.verification import verify
+from remote_inference.nodes.recorder.recorder_config import RecorderError, message_class, parse_topics
+from remote_inference.nodes.recorder.recorder_entries import SUBSCRIPTION_DEPTH, subscription_qos
+from remote_inference.recording.bags.bag import open_bag
+from remote_inference.recording.bags.bag_error import BagError
+from remote_inference.recording.bags.bag_records import END, LOSSES, NODE, POLICY, RUN
+from remote_inference.recording.bags.mcap_scan import Messages, scan_file
+from remote_inference.recording.checks.repair import repair
+from remote_inference.recording.checks.verification import verify
 
 DEADLINE_S = 30.0
 

@@ -15,7 +15,7 @@ from typing import IO, Any
 import pytest
 from rig import DEADLINE_S, Rig, write_contract, write_manifest
 
-from remote_inference.recording.bag import open_bag
+from remote_inference.recording.bags.bag import open_bag
 from remote_inference.wire.qos import EXECUTED_TOPIC
 
 # A busy machine may keep the control thread waiting; its watchdog is not what is tested here.

@@ -12,11 +12,11 @@ import pytest
 import rclpy
 from rig import CONTRACT, write_contract
 
-from remote_inference.core.controller_stop import STOPS, longest_stopping_s
+from remote_inference.core.contract.controller_stop import STOPS, longest_stopping_s
 from remote_inference.core.watchdog import Phase
 from remote_inference.msg import Heartbeat
-from remote_inference.nodes import command_watchdog
-from remote_inference.nodes.command_watchdog import CHECK_PERIOD_S, CommandWatchdog
+from remote_inference.nodes.watchdog import command_watchdog
+from remote_inference.nodes.watchdog.command_watchdog import CHECK_PERIOD_S, CommandWatchdog
 from remote_inference.wire.qos import WATCHDOG_TOPIC
 
 DEADLINE_S = 0.25

@@ -14,9 +14,9 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, String
 
 from remote_inference import cli
-from remote_inference.core.contract import Contract, load_contract
-from remote_inference.core.document import parse_document
-from remote_inference.core.marks import FILL_IN
+from remote_inference.core.contract.contract import Contract, load_contract
+from remote_inference.core.documents.document import parse_document
+from remote_inference.core.documents.marks import FILL_IN
 from remote_inference.deployment import bringup
 from remote_inference.environments.belt_arm.scene import JOINT_NAMES
 from remote_inference.paths import share_path

@@ -16,9 +16,9 @@ from builtin_interfaces.msg import Duration
 from rclpy.node import Node
 from rclpy.task import Future
 
-from remote_inference.core.contract_sections import ControllerSwitch
-from remote_inference.nodes import controller_switch
-from remote_inference.nodes.controller_switch import PACKAGE, SwitchClient
+from remote_inference.core.contract.sections import ControllerSwitch
+from remote_inference.nodes.watchdog import controller_switch
+from remote_inference.nodes.watchdog.controller_switch import PACKAGE, SwitchClient
 
 NAME = "/manager/switch_controller"
 Log = Callable[[], str]

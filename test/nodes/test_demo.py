@@ -19,7 +19,7 @@ from PIL import Image
 
 from remote_inference.cli import main
 from remote_inference.demo.sweep import Cell, write_sweep
-from remote_inference.recording.bag import open_bag
+from remote_inference.recording.bags.bag import open_bag
 from remote_inference.recording.decisions.replay import replay_decisions
 
 DEADLINE_S = 180.0

@@ -21,9 +21,9 @@ from remote_inference.demo.options import DemoOptions
 from remote_inference.demo.run import Episode
 from remote_inference.demo.trainer import LOG_FILE, POLICY_FOLDER, read_updates
 from remote_inference.environments.belt_arm.evaluate import SHIPPED_BEGINNER
-from remote_inference.policies.torch_chunk import TorchChunkPolicy
+from remote_inference.policies.networks.torch_chunk import TorchChunkPolicy
 from remote_inference.weights.live import LiveWeights
-from remote_inference.weights.shared_memory import SharedMemoryListener
+from remote_inference.weights.transports.shared_memory import SharedMemoryListener
 
 DEADLINE_S = 180.0
 OPTIONS = DemoOptions(0, 600.0, "trained", 0, "belt_arm_beginner")

@@ -15,7 +15,7 @@ from rig import DEADLINE_S, Rig, write_manifest
 from remote_inference.deployment.process_group import STOP_TIMEOUT_S
 from remote_inference.msg import ActionChunk
 from remote_inference.nodes.server import delay_line, policy_server, serving
-from remote_inference.recording import captures, request_log
+from remote_inference.recording.requests import captures, request_log
 from remote_inference.srv import GetStatus
 
 ROBOTS = 6

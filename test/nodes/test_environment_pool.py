@@ -24,7 +24,7 @@ from remote_inference.core.environment import EnvError
 from remote_inference.core.leases import LeaseError
 from remote_inference.deployment.bringup import Process
 from remote_inference.deployment.simulation import simulator_pool
-from remote_inference.nodes.pool_client import connect_to_pool
+from remote_inference.nodes.clients.pool_client import connect_to_pool
 from remote_inference.rollouts import BlockingRolloutPool, Group, LocalPolicy, LocalTransport, Transport
 
 NODE = "/environment_pool"
@@ -33,7 +33,7 @@ LEASE_S = 5.0
 HOLDER = f"""
 import asyncio
 import numpy
-from remote_inference.nodes.pool_client import connect_to_pool
+from remote_inference.nodes.clients.pool_client import connect_to_pool
 from remote_inference.rollouts import RolloutPool
 
 async def hold():

@@ -25,9 +25,9 @@ from rig import DEADLINE_S, Rig
 from remote_inference.core.policy import PolicyError, PolicyObservation
 from remote_inference.evaluation import EpisodeKey, EpisodeResult, ResultsError, ServerLostError
 from remote_inference.msg import ActionChunk, ServerStatus
-from remote_inference.nodes import evaluated_server
-from remote_inference.nodes.evaluated_server import Patience, ServerPolicy
-from remote_inference.nodes.evaluated_status import read_spec
+from remote_inference.nodes.clients import evaluated_server
+from remote_inference.nodes.clients.evaluated_server import Patience, ServerPolicy
+from remote_inference.nodes.clients.evaluated_status import read_spec
 from remote_inference.srv import GetStatus
 
 SERVER = "/policy_server"

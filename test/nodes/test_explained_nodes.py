@@ -15,12 +15,12 @@ import pytest
 from decision_tape import DecisionTape
 from rig import Rig, write_contract, write_manifest
 
-from remote_inference.recording.answers import stamped_ns
-from remote_inference.recording.bag import open_bag
+from remote_inference.recording.bags.bag import open_bag
 from remote_inference.recording.decisions.replay import replay_decisions
 from remote_inference.recording.provenance.motion import Motion
-from remote_inference.recording.provenance.page import write_page
+from remote_inference.recording.provenance.page.page import write_page
 from remote_inference.recording.provenance.walk import explain_motion
+from remote_inference.recording.timeline.answers import stamped_ns
 
 LATENCY_MS = 300.0
 DEADLINE_S = 240.0

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from remote_inference.core.robot.heartbeat import Heartbeat
+from remote_inference.core.robot.safety.heartbeat import Heartbeat
 from remote_inference.msg import WatchdogState
 from remote_inference.nodes.robot.heart import Heart
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import threading
 from concurrent.futures import Future
 
-from remote_inference.nodes.pool_answers import HeldAnswers
+from remote_inference.nodes.environments.pool_answers import HeldAnswers
 
 
 class Desk:

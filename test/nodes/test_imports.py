@@ -14,9 +14,9 @@ LARGE = {"cryptography", "matplotlib", "mujoco", "rich", "torch"}
 ALLOWED = {
     "remote_inference.nodes.robot.remote_inference": set(),
     "remote_inference.nodes.server.policy_server": set(),  # its policy's libraries come with the back end
-    "remote_inference.nodes.bag_recorder": set(),
-    "remote_inference.nodes.belt_arm": {"mujoco"},
-    "remote_inference.nodes.environment_pool": set(),  # its simulators are processes of their own
+    "remote_inference.nodes.recorder.bag_recorder": set(),
+    "remote_inference.nodes.environments.belt_arm": {"mujoco"},
+    "remote_inference.nodes.environments.environment_pool": set(),  # its simulators are processes
 }
 
 

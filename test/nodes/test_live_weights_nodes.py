@@ -22,11 +22,12 @@ from waiting import wait_until
 
 from remote_inference import cli
 from remote_inference.msg import ActionChunk
-from remote_inference.nodes import weights_link
+from remote_inference.nodes.clients import weights_link
 from remote_inference.srv import GetStatus
-from remote_inference.weights import SenderConfig, WeightSender, shared_memory
+from remote_inference.weights import SenderConfig, WeightSender
 from remote_inference.weights.reasons import Reason, WeightsError
-from remote_inference.weights.transport import Link
+from remote_inference.weights.transports import shared_memory
+from remote_inference.weights.transports.transport import Link
 
 DEADLINE_S = 60.0
 ROBOTS, UPDATES = 8, 30

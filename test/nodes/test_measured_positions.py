@@ -13,9 +13,9 @@ from rclpy.serialization import serialize_message
 from rig import CONTRACT, JOINTS, write_contract
 from sensor_msgs.msg import JointState
 
-from remote_inference.core.contract import load_contract
-from remote_inference.nodes import measured_positions
-from remote_inference.nodes.measured_positions import MeasuredPositions
+from remote_inference.core.contract.contract import load_contract
+from remote_inference.nodes.watchdog import measured_positions
+from remote_inference.nodes.watchdog.measured_positions import MeasuredPositions
 
 SINK = {**CONTRACT["commands"][0], "type": "trajectory_msgs/msg/JointTrajectory"}
 

@@ -20,11 +20,11 @@ from rig import Rig
 
 from remote_inference import cli
 from remote_inference.core.policy import Continuation
-from remote_inference.core.server.manifest import load_manifest
+from remote_inference.core.server.manifest.manifest import load_manifest
 from remote_inference.deployment import bringup
 from remote_inference.paths import share_path
 from remote_inference.policies import load_policy
-from remote_inference.recording.captures import load_capture
+from remote_inference.recording.requests.captures import load_capture
 from remote_inference.wire.request_decoder import RequestDecoder
 
 CAPTURES = 5

@@ -21,16 +21,16 @@ from rig import DEADLINE_S, FEATURE, Rig
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from remote_inference.core.server.manifest import load_manifest
-from remote_inference.core.server.request_record import RequestRecord
-from remote_inference.core.server.session import Session, SessionRegistry
+from remote_inference.core.server.manifest.manifest import load_manifest
+from remote_inference.core.server.requests.request_record import RequestRecord
+from remote_inference.core.server.sessions.session import Session, SessionRegistry
 from remote_inference.gateways import GatewayError
 from remote_inference.gateways.openpi.front_door import MAX_STRANGERS, FrontDoor
 from remote_inference.nodes.server.reception import Reception, open_gateways
 from remote_inference.nodes.server.serving import Serving
 from remote_inference.nodes.server.session_services import SessionServices
-from remote_inference.recording.replay import replay
-from remote_inference.wire.openpi import pack, unpack
+from remote_inference.recording.requests.replay import replay
+from remote_inference.wire.frameworks.openpi import pack, unpack
 
 PING_S = 1.5
 IMAGE = np.zeros((48, 64, 3), np.uint8)

@@ -22,14 +22,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from rclpy.impl.logging_severity import LoggingSeverity
 from rig import Rig, write_manifest
 
-from remote_inference.core.server.manifest import load_manifest
-from remote_inference.core.server.request_record import RequestRecord
-from remote_inference.core.server.session import SessionRegistry
+from remote_inference.core.server.manifest.manifest import load_manifest
+from remote_inference.core.server.requests.request_record import RequestRecord
+from remote_inference.core.server.sessions.session import SessionRegistry
 from remote_inference.msg import ActionChunk, ServerStatus
 from remote_inference.nodes.schedule import Schedule
 from remote_inference.nodes.server.operations import Operations
 from remote_inference.nodes.server.serving import Serving
-from remote_inference.recording.request_log import DESCRIPTIONS
+from remote_inference.recording.requests.request_log import DESCRIPTIONS
 
 
 def change_state(rig: Rig, transition: int) -> bool:

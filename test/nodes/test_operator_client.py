@@ -19,8 +19,13 @@ from rig import DEEP_QOS
 from std_srvs.srv import Trigger
 
 from remote_inference.msg import ServerStatus
-from remote_inference.nodes import operator_client
-from remote_inference.nodes.operator_client import SETTLE_S, OperatorClient, OperatorError, deferred_signals
+from remote_inference.nodes.clients import operator_client
+from remote_inference.nodes.clients.operator_client import (
+    SETTLE_S,
+    OperatorClient,
+    OperatorError,
+    deferred_signals,
+)
 from remote_inference.wire.qos import LATCHED_QOS
 
 TIMEOUT_S = 30.0

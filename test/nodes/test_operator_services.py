@@ -13,11 +13,11 @@ import pytest
 from rig import write_contract
 from std_srvs.srv import Trigger
 
-from remote_inference.core.contract import load_contract
+from remote_inference.core.contract.contract import load_contract
 from remote_inference.core.robot.config import RobotConfig
-from remote_inference.core.robot.effects import Effect
 from remote_inference.core.robot.engine import Engine
-from remote_inference.core.robot.state_machine import Event
+from remote_inference.core.robot.safety.effects import Effect
+from remote_inference.core.robot.safety.state_machine import Event
 from remote_inference.nodes.robot.operator_services import OperatorServices
 from remote_inference.nodes.schedule import Schedule
 from remote_inference.srv import StartEpisode

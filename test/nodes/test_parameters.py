@@ -13,7 +13,7 @@ import rclpy
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
-from remote_inference.core.document import DocumentError
+from remote_inference.core.documents.document import DocumentError
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.nodes.parameters import declare_parameters
 from remote_inference.nodes.start import MODULES

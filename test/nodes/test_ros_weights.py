@@ -22,14 +22,14 @@ from typing_extensions import Self
 from waiting import read_line, wait_until
 
 from remote_inference.msg import WeightsFragment
+from remote_inference.nodes.clients.weights_link import connect
 from remote_inference.nodes.executors import make_executor
 from remote_inference.nodes.later_service import LaterAnswer, create_later_service
 from remote_inference.nodes.schedule import Schedule
 from remote_inference.nodes.server.trainer_links import NOBODY, TrainerLinks
-from remote_inference.nodes.weights_link import connect
 from remote_inference.srv import OpenWeightsLink
 from remote_inference.weights import LinkClosedError, Reason, SenderConfig, WeightSender, WeightsError
-from remote_inference.weights.fragment_link import LEASE_S, PING_S
+from remote_inference.weights.transports.fragment_link import LEASE_S, PING_S
 from remote_inference.wire.qos import WEIGHTS_QOS, WEIGHTS_TOPIC
 
 HERE = Path(__file__).parent

@@ -14,12 +14,12 @@ from decision_tape import DecisionTape
 from rig import DEEP_QOS, JOINTS, POLICY, Rig, write_contract, write_manifest
 
 from remote_inference.core.admission import make_offer
-from remote_inference.core.contract import load_contract
+from remote_inference.core.contract.contract import load_contract
 from remote_inference.core.policy import PolicyObservation
-from remote_inference.core.server.manifest import load_manifest
+from remote_inference.core.server.manifest.manifest import load_manifest
 from remote_inference.msg import ActionChunk, ExecutedAction, Observation
-from remote_inference.policies.chunk_config import FlowConfig
-from remote_inference.policies.torch_chunk import TorchChunkPolicy, save_policy
+from remote_inference.policies.networks.chunk_config import FlowConfig
+from remote_inference.policies.networks.torch_chunk import TorchChunkPolicy, save_policy
 from remote_inference.wire.qos import CHUNK_TOPIC, OBSERVATION_TOPIC
 from remote_inference.wire.request_decoder import RequestDecoder
 

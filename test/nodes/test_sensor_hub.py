@@ -13,7 +13,7 @@ from rclpy.node import Node
 from rig import CONTRACT, JOINTS, write_contract
 from sensor_msgs.msg import CompressedImage, Image, JointState
 
-from remote_inference.core.contract import load_contract
+from remote_inference.core.contract.contract import load_contract
 from remote_inference.nodes.robot.sensor_hub import SensorHub, Snapshot
 from remote_inference.wire import SensorError, decode_jpeg
 

@@ -26,14 +26,14 @@ from remote_inference.core.policy import (
     PolicyObservation,
     PolicySpec,
 )
-from remote_inference.core.server.manifest import Manifest, ModelSource, load_manifest
-from remote_inference.core.server.session import Session, SessionRegistry
+from remote_inference.core.server.manifest.manifest import Manifest, ModelSource, load_manifest
+from remote_inference.core.server.sessions.session import Session, SessionRegistry
 from remote_inference.monitoring.snapshot import EXECUTOR_DEADLINE_S
 from remote_inference.nodes.server import delay_line, serving
 from remote_inference.nodes.server.serving import Serving
 from remote_inference.policies import PlacedPolicy
 from remote_inference.policies.hold import HoldPolicy
-from remote_inference.recording import captures
+from remote_inference.recording.requests import captures
 from remote_inference.wire import observation_to_message
 from remote_inference.wire.request_decoder import RequestDecoder, sample_request
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from rig import Rig, write_manifest
 
-from remote_inference.core.server.manifest import load_manifest
-from remote_inference.core.server.session import SessionRegistry
+from remote_inference.core.server.manifest.manifest import load_manifest
+from remote_inference.core.server.sessions.session import SessionRegistry
 from remote_inference.nodes.server.serving import Serving
 from remote_inference.nodes.server.session_services import SessionServices
 from remote_inference.srv import OpenSession

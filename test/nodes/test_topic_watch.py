@@ -22,8 +22,8 @@ from sensor_msgs.msg import Image, JointState
 from std_msgs.msg import Bool, Float64MultiArray
 from waiting import wait_until
 
-from remote_inference.core.contract import load_contract
-from remote_inference.core.operator_inputs import StopInput
+from remote_inference.core.contract.contract import load_contract
+from remote_inference.core.contract.operator_inputs import StopInput
 from remote_inference.nodes.robot import topic_watch
 from remote_inference.nodes.robot.operator_topics import input_qos
 from remote_inference.srv import GetStatus

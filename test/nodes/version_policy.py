@@ -11,7 +11,7 @@ from rig import FEATURE, JOINTS
 from state_processors import StateProcessors
 
 from remote_inference.core.policy import Float32Array, PolicyError, PolicySpec
-from remote_inference.core.server.manifest import ModelSource
+from remote_inference.core.server.manifest.manifest import ModelSource
 
 CHUNK_SIZE = 20
 WEIGHTS = 4000  # of which a row shows its share

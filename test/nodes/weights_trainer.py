@@ -13,7 +13,7 @@ import time
 
 from ros_weights import DEADLINE_S, make_tensors
 
-from remote_inference.nodes.weights_link import connect
+from remote_inference.nodes.clients.weights_link import connect
 from remote_inference.weights.frames import SENDER_BYTES, Kind, pack_frame, pack_part, read_frame
 from remote_inference.weights.header import pack_header, read_welcome
 from remote_inference.weights.ledger import Ledger, SenderConfig

@@ -32,34 +32,34 @@ from builtin_interfaces.msg import Time
 from entry_point_files import install
 from waiting import wait_until
 
-from remote_inference.core.command_interfaces import COMMAND_INTERFACES
-from remote_inference.core.contract import Contract
-from remote_inference.core.contract_sections import COMPRESSED_IMAGE, IMAGE, ImageSource
-from remote_inference.core.document import DocumentError, parse_document
+from remote_inference.core.contract.command_interfaces import COMMAND_INTERFACES
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.contract.sections import COMPRESSED_IMAGE, IMAGE, ImageSource
+from remote_inference.core.documents.document import DocumentError, parse_document
+from remote_inference.core.documents.registry import Registry
 from remote_inference.core.exchange import ImageFeature
-from remote_inference.core.registry import Registry
-from remote_inference.core.robot.action_queue import ActionQueue, MergeMode
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.fallbacks import FALLBACKS
-from remote_inference.core.robot.guard import Guard
-from remote_inference.core.robot.playback import Playback
-from remote_inference.core.server.backends import BACK_ENDS
+from remote_inference.core.robot.motion.playback import Playback
+from remote_inference.core.robot.queue.action_queue import ActionQueue, MergeMode
+from remote_inference.core.robot.safety.guard import Guard
 from remote_inference.core.server.batching import largest_batch, make_scheduler
-from remote_inference.core.server.manifest import load_manifest
+from remote_inference.core.server.manifest.backends import BACK_ENDS
+from remote_inference.core.server.manifest.manifest import load_manifest
 from remote_inference.core.server.schedulers import SCHEDULERS
-from remote_inference.core.server.session import Session
+from remote_inference.core.server.sessions.session import Session
 from remote_inference.environments import ENVIRONMENTS
 from remote_inference.environments.make import make_environment
 from remote_inference.msg import ExecutedAction
 from remote_inference.policies import load_policy
-from remote_inference.recording.images import recorded_images
-from remote_inference.recording.provenance.album import shrink
+from remote_inference.recording.provenance.page.album import shrink
 from remote_inference.recording.provenance.reasons import find_reasons
 from remote_inference.recording.provenance.recorded_command import read_command
 from remote_inference.recording.provenance.run_reader import look_at
+from remote_inference.recording.timeline.images import recorded_images
 from remote_inference.weights import COMPRESSIONS, TRANSPORTS, SenderConfig, WeightsError, WeightSyncer
-from remote_inference.weights.changes import STRATEGIES
+from remote_inference.weights.changes.changes import STRATEGIES
 from remote_inference.wire import (
     IMAGE_ENCODINGS,
     CameraReader,
@@ -70,7 +70,7 @@ from remote_inference.wire import (
     offer_to_request,
 )
 from remote_inference.wire.commands import READERS, WRITERS
-from remote_inference.wire.image_decoding import EncodedImage, announced_pixels, decode_images
+from remote_inference.wire.images.image_decoding import EncodedImage, announced_pixels, decode_images
 
 REGISTRIES: tuple[Registry[Any], ...] = (
     BACK_ENDS,
@@ -149,7 +149,7 @@ def test_a_command_interface_is_added(add: Add):
         """
         from std_msgs.msg import Float32MultiArray
 
-        from remote_inference.core.command_interfaces import CommandInterface
+        from remote_inference.core.contract.command_interfaces import CommandInterface
         from remote_inference.wire import CommandWriter
 
         class HalfWriter(CommandWriter):
@@ -179,7 +179,7 @@ def test_a_command_interface_is_found_by_entry_point(tmp_path: Path, monkeypatch
             """
             from std_msgs.msg import Float32
 
-            from remote_inference.core.command_interfaces import CommandInterface
+            from remote_inference.core.contract.command_interfaces import CommandInterface
             from remote_inference.wire import CommandReader, CommandWriter
 
             class Writer(CommandWriter):
@@ -221,9 +221,9 @@ def test_a_scheduler_is_added(add: Add, tmp_path: Path):
         SCHEDULERS,
         "LastFirst",
         """
-        from remote_inference.core.server.scheduler import Selection
+        from remote_inference.core.server.schedulers.scheduler import Selection
 
-        from remote_inference.core.server.scheduler import SchedulerOptions
+        from remote_inference.core.server.schedulers.scheduler import SchedulerOptions
 
         class Options(SchedulerOptions):
             skipped: int = 0
@@ -339,7 +339,7 @@ def test_an_image_encoding_is_added(add: Add):
 
         import numpy as np
 
-        from remote_inference.core.document import Document
+        from remote_inference.core.documents.document import Document
         from remote_inference.wire import ImageError
 
         class Options(Document):
@@ -407,8 +407,8 @@ def test_an_environment_is_added(add: Add):
     [
         ("environments", {"mujoco"}),
         ("policies", {"torch"}),
-        ("core.contract", {"rclpy", "std_msgs"}),
-        ("core.server.manifest", {"torch"}),
+        ("core.contract.contract", {"rclpy", "std_msgs"}),
+        ("core.server.manifest.manifest", {"torch"}),
     ],
 )
 def test_the_names_are_known_without_the_libraries_behind_them(name: str, libraries: set[str]):

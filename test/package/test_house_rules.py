@@ -16,8 +16,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from remote_inference.core.contract import load_contract
-from remote_inference.core.server.manifest import load_manifest
+from remote_inference.core.contract.contract import load_contract
+from remote_inference.core.server.manifest.manifest import load_manifest
 from remote_inference.environments.belt_arm.scene import JOINT_NAMES, LIMITS
 from remote_inference.nodes.start import MODULES
 from remote_inference.policies import load_policy
@@ -107,13 +107,13 @@ def test_no_import_points_up_or_across():
 @pytest.mark.parametrize(
     ("module", "imported"),
     [
-        ("core.contract", "wire.arrays"),
-        ("core.robot.guard", "core.server.worker"),
-        ("core.exchange", "core.robot.guard"),
+        ("core.contract.contract", "wire.arrays"),
+        ("core.robot.safety.guard", "core.server.requests.worker"),
+        ("core.exchange", "core.robot.safety.guard"),
         ("nodes.server.serving", "nodes.robot.telemetry"),
         ("monitoring.health", "nodes.runtime"),
         ("gateways.gateway", "nodes.server.serving"),
-        ("paths", "core.document"),
+        ("paths", "core.documents.document"),
     ],
 )
 def test_an_import_that_points_up_or_across_is_found(module: str, imported: str):
@@ -124,7 +124,7 @@ def test_an_import_that_points_up_or_across_is_found(module: str, imported: str)
 # What strings may name above them: it is imported when a document asks for it by the name that it has here.
 NAMED_ABOVE = {
     "remote_inference.environments": {"remote_inference.recording.recorded_environment"},
-    "remote_inference.evaluation.policies": {"remote_inference.nodes.evaluated_server"},
+    "remote_inference.evaluation.policies": {"remote_inference.nodes.clients.evaluated_server"},
     "remote_inference.evaluation.real_time": {"remote_inference.deployment.evaluated_robot"},
     "remote_inference.nodes.start": {  # executables, one of them a robot's and one a server's
         "remote_inference.nodes.robot.remote_inference",
@@ -182,7 +182,7 @@ def test_a_string_that_names_a_module_is_found(code: str, tmp_path: Path):
     path = tmp_path / "module.py"
     path.write_text(f"GROUP = 'remote_inference.policies'\n{code}\n")
     assert named_by(path) == {"remote_inference.policies.hold"}
-    assert find_wrong_imports({"remote_inference.core.registry": named_by(path)})
+    assert find_wrong_imports({"remote_inference.core.documents.registry": named_by(path)})
 
 
 def test_whoever_reads_a_document_has_imported_what_it_may_name():
@@ -217,6 +217,45 @@ def test_no_modules_import_each_other_in_a_circle():
         TopologicalSorter(IMPORTS).prepare()
     except CycleError as error:
         pytest.fail(" -> ".join(error.args[1]))
+
+
+def circles_among_rooms(imports: Mapping[str, AbstractSet[str]]) -> list[str]:
+    """Return a circle for each package whose rooms and modules import each other in one.
+
+    A package's own `__init__`, its door, stands in none of its rooms.
+    """
+    found = []
+    packages = {module[: dot.start()] for module in imports for dot in re.finditer(r"\.", module)}
+    for package in sorted(packages):
+        rooms: dict[str, set[str]] = {}
+        for module, names in imports.items():
+            for name in names:
+                inner = [part.removeprefix(f"{package}.") for part in (module, name)]
+                if inner != [module, name] and all(m.startswith(f"{package}.") for m in (module, name)):
+                    room, other = (part.split(".")[0] for part in inner)
+                    rooms.setdefault(room, set()).update({other} - {room})
+        try:
+            TopologicalSorter(rooms).prepare()
+        except CycleError as error:
+            found.append(f"{package}: {' -> '.join(error.args[1])}")
+    return found
+
+
+def test_no_rooms_import_each_other_in_a_circle():
+    assert circles_among_rooms(IMPORTS) == []
+
+
+def test_a_circle_among_rooms_is_found_where_its_modules_form_none():
+    imports = {"a.queue.rows": {"a.safety.guard"}, "a.safety.stops": {"a.queue.latency"}}
+    assert circles_among_rooms(imports) in (["a: queue -> safety -> queue"], ["a: safety -> queue -> safety"])
+
+
+MAX_MODULES = 15
+
+
+def test_no_folder_holds_more_modules_than_one_reads_at_a_glance():
+    modules = Counter(path.parent for path in MODULE_FILES.values() if path.name != "__init__.py")
+    assert {str(folder): count for folder, count in modules.items() if count > MAX_MODULES} == {}
 
 
 def test_no_two_test_modules_share_a_name():

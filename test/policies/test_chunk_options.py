@@ -14,11 +14,11 @@ import pytest
 import torch
 
 from remote_inference.core.policy import DeviceError, PolicyObservation
-from remote_inference.core.server.manifest import ModelSource
+from remote_inference.core.server.manifest.manifest import ModelSource
 from remote_inference.policies import load_policy
-from remote_inference.policies.chunk_config import ChunkPolicyConfig, FlowConfig, RegressionConfig
-from remote_inference.policies.chunk_network import ObservationNetwork
-from remote_inference.policies.torch_chunk import TorchChunkPolicy, save_policy
+from remote_inference.policies.networks.chunk_config import ChunkPolicyConfig, FlowConfig, RegressionConfig
+from remote_inference.policies.networks.chunk_network import ObservationNetwork
+from remote_inference.policies.networks.torch_chunk import TorchChunkPolicy, save_policy
 
 CAMERA = "observation.images.front"
 SHAPE: dict[str, Any] = {

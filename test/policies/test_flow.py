@@ -12,17 +12,17 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from remote_inference.core.document import DocumentError
+from remote_inference.core.documents.document import DocumentError
 from remote_inference.core.policy import PolicyError, PolicyObservation, ServingMode
 from remote_inference.core.rtc import prefix_weights
-from remote_inference.core.server.manifest import ModelSource
+from remote_inference.core.server.manifest.manifest import ModelSource
 from remote_inference.core.server.probe import find_serving_mode
 from remote_inference.environments.belt_arm.evaluate import SHIPPED_GUIDANCE_POLICY, evaluate
 from remote_inference.environments.belt_arm.strategies import GUIDANCE, TRIM
 from remote_inference.policies import load_policy
-from remote_inference.policies.chunk_config import ChunkPolicyConfig, FlowConfig
-from remote_inference.policies.flow_network import FlowNetwork
-from remote_inference.policies.torch_chunk import CONFIG_FILE, TorchChunkPolicy, save_policy
+from remote_inference.policies.networks.chunk_config import ChunkPolicyConfig, FlowConfig
+from remote_inference.policies.networks.flow_network import FlowNetwork
+from remote_inference.policies.networks.torch_chunk import CONFIG_FILE, TorchChunkPolicy, save_policy
 
 CAMERA = "observation.images.front"
 SIZE, JOINTS, HORIZON = 12, ("shoulder", "elbow"), 9

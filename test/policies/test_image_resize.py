@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import torch
 
-from remote_inference.core.document import DocumentError
+from remote_inference.core.documents.document import DocumentError
 from remote_inference.core.policy import PolicyObservation
 from remote_inference.policies.box_resize import box_resize, crop_resize, letterbox_resize
-from remote_inference.policies.chunk_config import ChunkPolicyConfig, RegressionConfig
-from remote_inference.policies.torch_chunk import CONFIG_FILE, TorchChunkPolicy, save_policy
+from remote_inference.policies.networks.chunk_config import ChunkPolicyConfig, RegressionConfig
+from remote_inference.policies.networks.torch_chunk import CONFIG_FILE, TorchChunkPolicy, save_policy
 
 CAMERA = "observation.images.front"
 
@@ -115,8 +115,8 @@ def test_a_mode_that_nobody_knows_is_named(tmp_path: Path) -> None:
 
 def test_an_exported_policy_letterboxes_as_its_source_does(tmp_path: Path) -> None:
     pytest.importorskip("onnxscript", reason="found no onnxscript, which requirements/dev.txt lists")
-    from remote_inference.policies.onnx_export import export_policy
-    from remote_inference.policies.onnx_policy import OnnxPolicy
+    from remote_inference.policies.onnx.export import export_policy
+    from remote_inference.policies.onnx.policy import OnnxPolicy
 
     source = write_policy(tmp_path / "letterbox", "letterbox")
     exported = OnnxPolicy(export_policy(source, tmp_path / "out").path)

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from remote_inference.core.document import DocumentError
+from remote_inference.core.documents.document import DocumentError
 from remote_inference.core.policy import PolicyError
-from remote_inference.core.server.manifest import ModelSource
+from remote_inference.core.server.manifest.manifest import ModelSource
 from remote_inference.policies import load_policy
 from remote_inference.policies.lerobot.checkpoint import read_checkpoint
 from remote_inference.policies.lerobot.families import FAMILIES

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from entry_point_files import install
 
-from remote_inference.core.document import DocumentError
+from remote_inference.core.documents.document import DocumentError
 from remote_inference.core.policy import DeviceError, PolicyError
-from remote_inference.core.server.manifest import ModelSource, load_manifest
+from remote_inference.core.server.manifest.manifest import ModelSource, load_manifest
 from remote_inference.policies import load_on_first_device, load_policy
 
 HOLD = json.dumps(

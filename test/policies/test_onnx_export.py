@@ -17,10 +17,10 @@ from remote_inference import cli
 from remote_inference.core.policy import Continuation, PolicyError, PolicyObservation, ServingMode
 from remote_inference.core.server.probe import find_serving_mode
 from remote_inference.paths import share_path
-from remote_inference.policies import onnx_export
-from remote_inference.policies.onnx_export import Export, export_policy
-from remote_inference.policies.onnx_policy import OnnxPolicy
-from remote_inference.policies.torch_chunk import CONFIG_FILE, TorchChunkPolicy
+from remote_inference.policies.networks.torch_chunk import CONFIG_FILE, TorchChunkPolicy
+from remote_inference.policies.onnx import export as onnx_export
+from remote_inference.policies.onnx.export import Export, export_policy
+from remote_inference.policies.onnx.policy import OnnxPolicy
 
 TOLERANCE = 1e-4
 MODELS = share_path("config", "models")

@@ -19,10 +19,10 @@ import onnx
 from onnx import TensorProto, helper
 from onnx_models import CAMERA, DESCRIPTION, make_model, move_weights_out, save_model
 
-from remote_inference.core.document import DocumentError
+from remote_inference.core.documents.document import DocumentError
 from remote_inference.core.policy import PolicyError
 from remote_inference.policies.file_content import Content
-from remote_inference.policies.onnx_file import read_onnx
+from remote_inference.policies.onnx.file import read_onnx
 
 Edit = Callable[[onnx.ModelProto], Any]
 LFS_POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0123\nsize 98765\n"

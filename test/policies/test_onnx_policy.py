@@ -32,7 +32,7 @@ from onnx_models import (
     save_model,
 )
 
-from remote_inference.core.document import DocumentError
+from remote_inference.core.documents.document import DocumentError
 from remote_inference.core.policy import (
     Continuation,
     DeviceError,
@@ -42,10 +42,10 @@ from remote_inference.core.policy import (
     PolicyObservation,
     ServingMode,
 )
-from remote_inference.core.server.manifest import ModelSource
+from remote_inference.core.server.manifest.manifest import ModelSource
 from remote_inference.core.server.probe import find_serving_mode
 from remote_inference.policies import load_policy
-from remote_inference.policies.onnx_policy import OnnxPolicy
+from remote_inference.policies.onnx.policy import OnnxPolicy
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "onnx.md"
 
@@ -321,7 +321,7 @@ def test_a_wrong_option_is_named(tmp_path: Path, options: Any, text: str):
 def test_neither_torch_nor_a_missing_library_is_needed_before_it_is_used(tmp_path: Path):
     save_model(tmp_path)
     code = (
-        "import sys\nfrom remote_inference.core.server.manifest import ModelSource\n"
+        "import sys\nfrom remote_inference.core.server.manifest.manifest import ModelSource\n"
         "from remote_inference.policies import load_policy\n"
         "assert not {'onnx', 'onnxruntime'} & set(sys.modules)\n"
         f"load_policy(ModelSource(backend='onnx', path={str(tmp_path)!r}))\n"
@@ -332,7 +332,7 @@ def test_neither_torch_nor_a_missing_library_is_needed_before_it_is_used(tmp_pat
 
 
 def test_a_library_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.delitem(sys.modules, "remote_inference.policies.onnx_policy")
+    monkeypatch.delitem(sys.modules, "remote_inference.policies.onnx.policy")
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(PolicyError, match=r"model\.backend: 'onnx' cannot be imported: .*onnxruntime"):
         load_policy(ModelSource(backend="onnx", path=str(tmp_path)))

@@ -10,15 +10,19 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from remote_inference.core.document import DocumentError
+from remote_inference.core.documents.document import DocumentError
 from remote_inference.core.policy import Continuation, PolicyObservation, ServingMode
-from remote_inference.core.server.manifest import ModelSource
+from remote_inference.core.server.manifest.manifest import ModelSource
 from remote_inference.core.server.probe import find_serving_mode
 from remote_inference.environments.belt_arm.evaluate import SHIPPED_FLOW_POLICY, SHIPPED_POLICY, evaluate
 from remote_inference.environments.belt_arm.strategies import TRAINED
 from remote_inference.policies import load_policy
-from remote_inference.policies.chunk_config import ChunkPolicyConfig, PrefixFlowConfig, PrefixRegressionConfig
-from remote_inference.policies.torch_chunk import CONFIG_FILE, TorchChunkPolicy, save_policy
+from remote_inference.policies.networks.chunk_config import (
+    ChunkPolicyConfig,
+    PrefixFlowConfig,
+    PrefixRegressionConfig,
+)
+from remote_inference.policies.networks.torch_chunk import CONFIG_FILE, TorchChunkPolicy, save_policy
 
 CAMERA = "observation.images.front"
 SIZE, MAX_DELAY = 12, 7

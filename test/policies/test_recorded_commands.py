@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from remote_inference.core.policy import Float32Array, PolicyError, PolicyObservation, ServingMode
-from remote_inference.core.server.manifest import ModelSource
+from remote_inference.core.server.manifest.manifest import ModelSource
 from remote_inference.core.server.probe import find_serving_mode
 from remote_inference.policies.recorded_commands import (
     JUMP_TICKS,

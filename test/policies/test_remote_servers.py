@@ -21,9 +21,9 @@ pytest.importorskip("websockets", reason="found no websockets, which requirement
 from remote_models import FEATURE, NAMES, entries, model_of
 from remote_peers import CHUNK_SIZE, GR00T_MODALITIES, PeerProcess, openpi_unpack
 
-from remote_inference.core.document import DocumentError, parse_document
+from remote_inference.core.documents.document import DocumentError, parse_document
 from remote_inference.core.policy import Policy, PolicyError, PolicyObservation, ServingMode
-from remote_inference.core.server.manifest import ModelSource
+from remote_inference.core.server.manifest.manifest import ModelSource
 from remote_inference.core.server.probe import find_serving_mode
 from remote_inference.policies import load_policy
 

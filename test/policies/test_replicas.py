@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from remote_inference.core.document import DocumentError, parse_document
+from remote_inference.core.documents.document import DocumentError, parse_document
 from remote_inference.core.policy import Float32Array, PolicyError, PolicyObservation, ServingMode
-from remote_inference.core.server.manifest import Manifest, ModelSource
+from remote_inference.core.server.manifest.manifest import Manifest, ModelSource
 from remote_inference.core.server.warmup import Rehearsal, make_ready
 from remote_inference.environments.belt_arm.evaluate import SHIPPED_PLAIN_POLICY
 from remote_inference.policies import load_policy

@@ -14,7 +14,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from remote_inference.core.document import DocumentError
+from remote_inference.core.documents.document import DocumentError
 from remote_inference.core.policy import (
     DeviceLostError,
     PolicyError,
@@ -25,7 +25,7 @@ from remote_inference.core.policy import (
 from remote_inference.environments.belt_arm.evaluate import SHIPPED_PLAIN_POLICY, evaluate
 from remote_inference.environments.belt_arm.scene import CONTROL_HZ, IMAGE_FEATURES, JOINT_NAMES
 from remote_inference.environments.belt_arm.strategies import NO_TRIM, TRIM
-from remote_inference.policies.torch_chunk import CONFIG_FILE, WEIGHTS_FILE, TorchChunkPolicy
+from remote_inference.policies.networks.torch_chunk import CONFIG_FILE, WEIGHTS_FILE, TorchChunkPolicy
 
 UNSEEN_SEEDS = range(300, 310)
 STATE_KEY = "head.0.weight"

@@ -7,7 +7,7 @@ from __future__ import annotations
 from tiny_policies import shrink_pi
 
 from remote_inference.core.policy import Policy
-from remote_inference.core.server.manifest import ModelSource
+from remote_inference.core.server.manifest.manifest import ModelSource
 from remote_inference.policies import lerobot
 
 

@@ -20,7 +20,7 @@ from remote_inference.core.policy import (
     PolicyObservation,
     ServingMode,
 )
-from remote_inference.core.server.manifest import Manifest
+from remote_inference.core.server.manifest.manifest import Manifest
 from remote_inference.core.server.probe import find_serving_mode, require_batches_to_agree
 
 EVERY_KIND = pytest.mark.parametrize("kind", list(BUILDERS))

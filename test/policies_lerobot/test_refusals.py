@@ -267,7 +267,7 @@ import json, os, sys
 REACHING = ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto", "socket.sendmsg")
 reached = []
 sys.addaudithook(lambda event, details: event in REACHING and reached.append((event, str(details))))
-from remote_inference.core.server.manifest import ModelSource
+from remote_inference.core.server.manifest.manifest import ModelSource
 from remote_inference.policies import load_policy
 source = ModelSource(**json.loads({source!r}))
 policy = load_policy(source)

@@ -25,8 +25,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "nodes"))
 from rig import Rig, write_contract
 
 from remote_inference.core.policy import PolicyObservation
-from remote_inference.core.server.manifest import load_manifest
-from remote_inference.recording.captures import Capture, load_capture
+from remote_inference.core.server.manifest.manifest import load_manifest
+from remote_inference.recording.requests.captures import Capture, load_capture
 from remote_inference.wire.request_decoder import RequestDecoder
 
 START_S = 600.0  # importing LeRobot takes seconds, minutes on a busy machine

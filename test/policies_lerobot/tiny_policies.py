@@ -28,7 +28,7 @@ from transformers import (
 )
 
 from remote_inference.core.policy import Policy
-from remote_inference.core.server.manifest import ModelSource
+from remote_inference.core.server.manifest.manifest import ModelSource
 from remote_inference.policies import load_policy
 
 JOINTS = ("shoulder", "elbow", "gripper")

@@ -15,13 +15,13 @@ from sensor_msgs.msg import JointState
 from simulation import World
 
 from remote_inference.core.exchange import Chunk
-from remote_inference.core.robot.effects import SendRequest
 from remote_inference.core.robot.journal import Entry
+from remote_inference.core.robot.safety.effects import SendRequest
 from remote_inference.core.robot.tick import Tick
 from remote_inference.msg import Decisions
 from remote_inference.nodes.robot.telemetry import ExecutedTick, executed_message
-from remote_inference.recording.bag_records import BagTopic
-from remote_inference.recording.bag_writer import BagWriter
+from remote_inference.recording.bags.bag_records import BagTopic
+from remote_inference.recording.bags.bag_writer import BagWriter
 from remote_inference.wire import chunk_to_message, make_command_writer, observation_to_message
 from remote_inference.wire.arrays import bytes_field
 from remote_inference.wire.decisions import DecisionEncoder

@@ -17,7 +17,7 @@ from sensor_msgs.msg import CompressedImage
 from synthetic_run import NS, Recording, jpeg
 
 from remote_inference.msg import ClientState, ExecutedAction, Observation, WatchdogState
-from remote_inference.wire.images import image_to_message
+from remote_inference.wire.images.images import image_to_message
 
 OWN = f"{NS}/remote_inference"
 TOPICS = {

@@ -19,10 +19,10 @@ from sensor_msgs.msg import CompressedImage
 from std_msgs.msg import Header
 from synthetic_run import START_NS, Recording
 
-from remote_inference.core.contract import Contract
-from remote_inference.core.document import parse_document
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.documents.document import parse_document
 from remote_inference.msg import ClientState, ExecutedAction
-from remote_inference.wire.images import image_to_message
+from remote_inference.wire.images.images import image_to_message
 
 FPS = 20.0
 PERIOD_MS = 1000 / FPS

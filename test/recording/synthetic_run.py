@@ -17,8 +17,8 @@ from sensor_msgs.msg import CompressedImage, JointState
 from std_msgs.msg import Float64MultiArray
 
 from remote_inference.msg import ActionChunk, ClientState, ExecutedAction, Observation
-from remote_inference.recording.bag_records import BagTopic
-from remote_inference.recording.bag_writer import BagWriter
+from remote_inference.recording.bags.bag_records import BagTopic
+from remote_inference.recording.bags.bag_writer import BagWriter
 
 NS = "/arm"
 JOINTS = ["shoulder_pan", "shoulder_lift", "elbow_flex", "wrist_flex", "wrist_roll", "gripper"]

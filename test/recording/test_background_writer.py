@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from waiting import wait_until
 
-from remote_inference.recording.background_writer import BackgroundWriter
+from remote_inference.recording.requests.background_writer import BackgroundWriter
 
 DEADLINE_S = 30.0
 

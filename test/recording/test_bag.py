@@ -17,11 +17,11 @@ from sensor_msgs.msg import CompressedImage, Image
 
 from remote_inference.msg import Observation
 from remote_inference.paths import share_path
-from remote_inference.recording.bag import open_bag
-from remote_inference.recording.bag_error import BagError
-from remote_inference.recording.bag_records import BagTopic
-from remote_inference.recording.bag_writer import BagWriter
-from remote_inference.recording.message_decoder import message_definition
+from remote_inference.recording.bags.bag import open_bag
+from remote_inference.recording.bags.bag_error import BagError
+from remote_inference.recording.bags.bag_records import BagTopic
+from remote_inference.recording.bags.bag_writer import BagWriter
+from remote_inference.recording.bags.message_decoder import message_definition
 
 OWN_TYPES = ("Observation", "ActionChunk", "ClientState", "ExecutedAction", "ServerStatus")
 OBSERVATION = BagTopic("/arm/remote_inference/observation", "remote_inference/msg/Observation")

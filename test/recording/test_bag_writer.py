@@ -17,13 +17,13 @@ from mcap.reader import make_reader
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import JointState
 
-from remote_inference.recording.bag import open_bag
-from remote_inference.recording.bag_clock import BagClock
-from remote_inference.recording.bag_records import DROPPED, END, LINK, NODE, RUN, SPLIT, BagTopic
-from remote_inference.recording.bag_writer import BagWriter
-from remote_inference.recording.digest_chain import DigestChain
-from remote_inference.recording.disk_budget import BagLimits, DiskBudget, DiskBudgetError
-from remote_inference.recording.lost_messages import SEQUENCES, LostMessages
+from remote_inference.recording.bags.bag import open_bag
+from remote_inference.recording.bags.bag_clock import BagClock
+from remote_inference.recording.bags.bag_records import DROPPED, END, LINK, NODE, RUN, SPLIT, BagTopic
+from remote_inference.recording.bags.bag_writer import BagWriter
+from remote_inference.recording.bags.digest_chain import DigestChain
+from remote_inference.recording.bags.disk_budget import BagLimits, DiskBudget, DiskBudgetError
+from remote_inference.recording.bags.lost_messages import SEQUENCES, LostMessages
 
 JOINTS = BagTopic("/arm/joint_states", "sensor_msgs/msg/JointState")
 SECOND_NS = 10**9

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from waiting import wait_until
 
-from remote_inference.core.document import DocumentError
+from remote_inference.core.documents.document import DocumentError
 from remote_inference.core.exchange import Chunk, SessionOffer
-from remote_inference.recording.captures import CaptureWriter, load_capture
+from remote_inference.recording.requests.captures import CaptureWriter, load_capture
 
 ROWS = np.zeros((3, 2), np.float32)
 OFFER = SessionOffer(("a", "b"), ("a", "b"), (), 30.0, "", False, robot_namespace="/r", client="/r/n")

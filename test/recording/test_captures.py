@@ -12,7 +12,7 @@ import pytest
 from builders import make_offer, make_rows
 
 from remote_inference.core.exchange import SessionKind
-from remote_inference.recording.captures import Capture, CaptureError, CaptureRing, load_capture
+from remote_inference.recording.requests.captures import Capture, CaptureError, CaptureRing, load_capture
 
 
 def make_capture(seq_id: int = 1) -> Capture:

@@ -12,11 +12,11 @@ import pytest
 from asked_run import NS, contract_text, write_asked_run
 from builders import FPS
 
-from remote_inference.core.contract import load_contract, parse_contract
+from remote_inference.core.contract.contract import load_contract, parse_contract
 from remote_inference.deployment.arm_replay import ArmReplayError, write_files
-from remote_inference.recording.bag import open_bag
-from remote_inference.recording.bag_error import BagError
-from remote_inference.recording.commands import RecordedRows, read_commands
+from remote_inference.recording.bags.bag import open_bag
+from remote_inference.recording.bags.bag_error import BagError
+from remote_inference.recording.timeline.commands import RecordedRows, read_commands
 
 TICKS = 147  # of the bag
 

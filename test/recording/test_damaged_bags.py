@@ -18,9 +18,9 @@ from simulation import World, streaming
 
 from remote_inference.cli import main
 from remote_inference.errors import UserError
-from remote_inference.recording.bag import open_bag
-from remote_inference.recording.commands import read_commands
+from remote_inference.recording.bags.bag import open_bag
 from remote_inference.recording.export.export import find_contract
+from remote_inference.recording.timeline.commands import read_commands
 
 CUTS = 4  # random places of each kind
 

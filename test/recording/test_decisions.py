@@ -17,7 +17,7 @@ from replayed import exact
 from simulation import World, streaming
 
 from remote_inference.cli.program import main
-from remote_inference.core.document import DocumentError
+from remote_inference.core.documents.document import DocumentError
 from remote_inference.core.robot.journal import Entry
 from remote_inference.recording.decisions.replay import parse_change, replay_decisions
 from remote_inference.recording.decisions.report import DIFFERS, EQUAL, UNJUDGED, Report

@@ -11,8 +11,8 @@ import pytest
 from synthetic_run import NS, Recording
 
 from remote_inference.msg import ClientState, ExecutedAction
-from remote_inference.recording.summary import describe, summarise
-from remote_inference.recording.timeline_reader import load_timeline
+from remote_inference.recording.report.summary import describe, summarise
+from remote_inference.recording.timeline.timeline_reader import load_timeline
 
 TICK_MS = 33.0
 

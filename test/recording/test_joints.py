@@ -11,12 +11,12 @@ import yaml
 from synthetic_run import JOINTS, NS, TOPICS, Recording
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from remote_inference.core.contract import parse_contract
-from remote_inference.core.document import DocumentError
+from remote_inference.core.contract.contract import parse_contract
+from remote_inference.core.documents.document import DocumentError
 from remote_inference.msg import ExecutedAction
-from remote_inference.recording.bag_error import BagError
-from remote_inference.recording.timeline import Timeline
-from remote_inference.recording.timeline_reader import load_timeline
+from remote_inference.recording.bags.bag_error import BagError
+from remote_inference.recording.timeline.timeline import Timeline
+from remote_inference.recording.timeline.timeline_reader import load_timeline
 
 STATE = "sensor_msgs/msg/JointState"
 OWN = {topic: kind for topic, kind in TOPICS.items() if "/remote_inference/" in topic}

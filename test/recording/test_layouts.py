@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 from rclpy.serialization import serialize_message
 
-from remote_inference.core.contract import load_contract
+from remote_inference.core.contract.contract import load_contract
 from remote_inference.deployment.recording import recorded_topics
 from remote_inference.paths import share_path
-from remote_inference.recording.bag import open_bag
-from remote_inference.recording.bag_records import BagTopic
-from remote_inference.recording.bag_writer import BagWriter
+from remote_inference.recording.bags.bag import open_bag
+from remote_inference.recording.bags.bag_records import BagTopic
+from remote_inference.recording.bags.bag_writer import BagWriter
 from remote_inference.wire.message_types import message_class
 
 CONFIG = share_path("config")

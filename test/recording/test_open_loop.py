@@ -26,10 +26,10 @@ from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from sensor_msgs.msg import CompressedImage
 
 from remote_inference.cli import main
-from remote_inference.core.contract import parse_contract
+from remote_inference.core.contract.contract import parse_contract
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.msg import ExecutedAction
-from remote_inference.recording.message_decoder import message_definition
+from remote_inference.recording.bags.message_decoder import message_definition
 from remote_inference.recording.open_loop.alignment import Alignment
 from remote_inference.recording.open_loop.errors import ErrorSums
 from remote_inference.wire.arrays import float32_field

@@ -15,15 +15,15 @@ from matplotlib.figure import Figure
 from PIL import Image
 from synthetic_run import NS, Recording, whole_run
 
-from remote_inference.core.contract_sections import JointLimit
+from remote_inference.core.contract.sections import JointLimit
 from remote_inference.msg import ClientState, ExecutedAction
-from remote_inference.recording.episodes import find_episodes
-from remote_inference.recording.frames import FramesError, draw_film_strip
-from remote_inference.recording.report import ReportError, default_window, draw_report
-from remote_inference.recording.report_joints import draw_joints
-from remote_inference.recording.report_run import guard_events
-from remote_inference.recording.timeline import Timeline
-from remote_inference.recording.timeline_reader import load_timeline
+from remote_inference.recording.report.joints import draw_joints
+from remote_inference.recording.report.report import ReportError, default_window, draw_report
+from remote_inference.recording.report.run import guard_events
+from remote_inference.recording.timeline.episodes import find_episodes
+from remote_inference.recording.timeline.frames import FramesError, draw_film_strip
+from remote_inference.recording.timeline.timeline import Timeline
+from remote_inference.recording.timeline.timeline_reader import load_timeline
 
 
 @pytest.fixture(scope="module")

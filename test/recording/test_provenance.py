@@ -39,14 +39,13 @@ from simulation import World, streaming
 from synthetic_run import START_NS, TOPICS, Recording, jpeg
 
 from remote_inference.cli import main
-from remote_inference.core.contract import Contract
-from remote_inference.core.document import parse_document
-from remote_inference.core.robot.effects import SendRequest
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.documents.document import parse_document
+from remote_inference.core.robot.safety.effects import SendRequest
 from remote_inference.errors import UserError
 from remote_inference.msg import ExecutedAction, ServerStatus
-from remote_inference.recording.answers import Answer
-from remote_inference.recording.bag_records import BagTopic
-from remote_inference.recording.bag_writer import BagWriter
+from remote_inference.recording.bags.bag_records import BagTopic
+from remote_inference.recording.bags.bag_writer import BagWriter
 from remote_inference.recording.provenance.moment import parse_moment
 from remote_inference.recording.provenance.motion import (
     Answered,
@@ -65,6 +64,7 @@ from remote_inference.recording.provenance.motion import (
 from remote_inference.recording.provenance.run_reader import Run
 from remote_inference.recording.provenance.text import WIDTH
 from remote_inference.recording.provenance.walk import explain_motion, find_latency
+from remote_inference.recording.timeline.answers import Answer
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,7 @@ from synthetic_run import Recording
 
 from remote_inference.cli import main
 from remote_inference.msg import ClientState
-from remote_inference.recording.provenance.page import write_page
+from remote_inference.recording.provenance.page.page import write_page
 
 pytestmark = needs_browser
 

@@ -29,15 +29,15 @@ from sensor_msgs.msg import CompressedImage
 from sensor_msgs.msg import Image as RawImage
 
 from remote_inference.cli import main
-from remote_inference.recording.provenance import page_reader
-from remote_inference.recording.provenance.album import MAX_SIDE, Album
 from remote_inference.recording.provenance.motion import Request
-from remote_inference.recording.provenance.page import write_page
-from remote_inference.recording.provenance.page_reader import PERSON_SHARE
-from remote_inference.recording.provenance.thinned import Thinned
+from remote_inference.recording.provenance.page import page_reader
+from remote_inference.recording.provenance.page.album import MAX_SIDE, Album
+from remote_inference.recording.provenance.page.page import write_page
+from remote_inference.recording.provenance.page.page_reader import PERSON_SHARE
+from remote_inference.recording.provenance.page.thinned import Thinned
 from remote_inference.recording.provenance.walk import explain_motion
-from remote_inference.wire.encodings.png import encode_png
-from remote_inference.wire.images import image_to_message
+from remote_inference.wire.images.encodings.png import encode_png
+from remote_inference.wire.images.images import image_to_message
 
 
 @pytest.fixture(scope="module")

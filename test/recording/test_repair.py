@@ -19,14 +19,14 @@ from std_msgs.msg import UInt64
 from synthetic_run import whole_run
 
 from remote_inference.cli.program import main
-from remote_inference.recording.bag import open_bag
-from remote_inference.recording.bag_error import BagError
-from remote_inference.recording.bag_records import BagTopic
-from remote_inference.recording.bag_writer import BagWriter
+from remote_inference.recording.bags.bag import open_bag
+from remote_inference.recording.bags.bag_error import BagError
+from remote_inference.recording.bags.bag_records import BagTopic
+from remote_inference.recording.bags.bag_writer import BagWriter
+from remote_inference.recording.bags.disk_budget import BagLimits
 from remote_inference.recording.checks import Level
-from remote_inference.recording.disk_budget import BagLimits
-from remote_inference.recording.repair import repair
-from remote_inference.recording.verification import verify
+from remote_inference.recording.checks.repair import repair
+from remote_inference.recording.checks.verification import verify
 
 KILLS = 50
 

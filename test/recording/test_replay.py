@@ -17,9 +17,9 @@ from builtin_interfaces.msg import Time
 from rclpy.serialization import serialize_message
 
 from remote_inference import cli
-from remote_inference.core.server.manifest import ModelSource
+from remote_inference.core.server.manifest.manifest import ModelSource
 from remote_inference.policies import load_policy
-from remote_inference.recording.captures import Capture, CaptureRing
+from remote_inference.recording.requests.captures import Capture, CaptureRing
 from remote_inference.wire import observation_to_message
 
 STATE = np.array([0.25, -0.5], np.float32)
@@ -99,7 +99,7 @@ def test_how_far_a_batch_may_differ_depends_on_the_policy_s_precision(
     """Where the manifest does not say it: the checkpoint may."""
     policy = load_policy(ModelSource(backend="hold", path=str(manifest.parent)))
     policy.spec = replace(policy.spec, dtype=dtype)
-    monkeypatch.setattr("remote_inference.recording.replay.load_policy", lambda model: policy)
+    monkeypatch.setattr("remote_inference.recording.requests.replay.load_policy", lambda model: policy)
     file = ring.put(off=0.01, batch_size=8)
     assert cli.main(["replay-capture", file, "--manifest", str(manifest)]) == (0 if agrees else 1)
 

@@ -21,9 +21,9 @@ from pathlib import Path
 import pytest
 from waiting import wait_until
 
-from remote_inference.core.server.request_record import RequestRecord
-from remote_inference.recording import request_log
-from remote_inference.recording.request_log import DESCRIPTIONS, RequestLog
+from remote_inference.core.server.requests.request_record import RequestRecord
+from remote_inference.recording.requests import request_log
+from remote_inference.recording.requests.request_log import DESCRIPTIONS, RequestLog
 
 RECORD = RequestRecord(
     session_id="s1",

@@ -19,14 +19,14 @@ from std_msgs.msg import UInt64
 
 from remote_inference.cli.program import main
 from remote_inference.msg import ActionChunk, ExecutedAction, Observation
-from remote_inference.recording.bag import open_bag
-from remote_inference.recording.bag_records import CLOCK, LOSSES, BagTopic
-from remote_inference.recording.bag_writer import BagWriter
+from remote_inference.recording.bags.bag import open_bag
+from remote_inference.recording.bags.bag_records import CLOCK, LOSSES, BagTopic
+from remote_inference.recording.bags.bag_writer import BagWriter
+from remote_inference.recording.bags.disk_budget import BagLimits
+from remote_inference.recording.bags.mcap_copy import McapCopy
+from remote_inference.recording.bags.mcap_scan import Messages, MetadataRecord, ScannedMessage, scan_file
 from remote_inference.recording.checks import Level
-from remote_inference.recording.disk_budget import BagLimits
-from remote_inference.recording.mcap_copy import McapCopy
-from remote_inference.recording.mcap_scan import Messages, MetadataRecord, ScannedMessage, scan_file
-from remote_inference.recording.verification import Verification, verify
+from remote_inference.recording.checks.verification import Verification, verify
 
 START_NS = 1_790_000_000 * 10**9
 UNBOUND = BagLimits()

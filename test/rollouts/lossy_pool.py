@@ -15,7 +15,7 @@ from itertools import count
 from typing import Any
 
 from remote_inference.environments.slot_pool import SlotPool
-from remote_inference.nodes.pool_answers import PoolAnswers
+from remote_inference.nodes.environments.pool_answers import PoolAnswers
 
 IDLE_S = 0.01
 JOIN_S = 30.0

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remote_inference.weights.coordinates import Coordinates, decode, encode
-from remote_inference.weights.dtypes import DTYPES
 from remote_inference.weights.reasons import WeightsError
-from remote_inference.weights.tensors import TensorSpec
+from remote_inference.weights.tensors.coordinates import Coordinates, decode, encode
+from remote_inference.weights.tensors.dtypes import DTYPES
+from remote_inference.weights.tensors.tensors import TensorSpec
 
 STEPS = {width: np.dtype(f"<u{width}") for width in (1, 2, 4, 8)}
 

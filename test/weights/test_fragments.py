@@ -16,8 +16,9 @@ from waiting import wait_until
 from weight_models import Served, bits_of, change, copy_of, make_model, updates
 
 from remote_inference.weights import LinkClosedError, SenderConfig, WeightSyncer
-from remote_inference.weights.fragment_link import DISCOVERY_S, LEASE_S, FragmentLink
-from remote_inference.weights.fragments import (
+from remote_inference.weights.frames import MAX_FRAME_BYTES
+from remote_inference.weights.transports.fragment_link import DISCOVERY_S, LEASE_S, FragmentLink
+from remote_inference.weights.transports.fragments import (
     FRAGMENT_BYTES,
     MAX_FRAGMENT_BYTES,
     PROTOCOL,
@@ -25,8 +26,7 @@ from remote_inference.weights.fragments import (
     Fragment,
     FragmentKind,
 )
-from remote_inference.weights.frames import MAX_FRAME_BYTES
-from remote_inference.weights.link_table import MAX_LINKS, LinkTable
+from remote_inference.weights.transports.link_table import MAX_LINKS, LinkTable
 
 DEADLINE_S = 30.0
 LINK = "0123456789abcdef"

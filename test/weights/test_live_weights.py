@@ -22,8 +22,8 @@ from remote_inference.weights import WeightSender
 from remote_inference.weights.header import Applied, Refused
 from remote_inference.weights.live import LiveWeights
 from remote_inference.weights.reasons import Reason, WeightsError
-from remote_inference.weights.shared_memory import SharedMemoryListener, connect
-from remote_inference.weights.transport import LinkClosedError
+from remote_inference.weights.transports.shared_memory import SharedMemoryListener, connect
+from remote_inference.weights.transports.transport import LinkClosedError
 
 DEADLINE_S = 60.0
 
@@ -178,7 +178,7 @@ KILLED = dedent(
     """
     import os, signal, sys
     from pathlib import Path
-    from remote_inference.weights.shared_memory import SharedMemoryListener
+    from remote_inference.weights.transports.shared_memory import SharedMemoryListener
     listener = SharedMemoryListener(Path(sys.argv[1]))
     os.kill(os.getpid(), signal.SIGKILL)
     """

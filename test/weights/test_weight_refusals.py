@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from weight_models import TRAINER, Pair, bits_of, change, frames_of, make_model
 
 from remote_inference.weights import Reason, ReceiverLimits, SenderConfig, Turn, WeightReceiver, WeightsError
-from remote_inference.weights import patch as patch_module
-from remote_inference.weights.compression import COMPRESSIONS, make_compression
+from remote_inference.weights.changes import patch as patch_module
+from remote_inference.weights.changes.compression import COMPRESSIONS, make_compression
 from remote_inference.weights.frames import SCHEMA, Kind, pack_frame, pack_map, pack_part, read_frame
 from remote_inference.weights.header import Applied, Header, Refused, pack_header, read_header, read_refused
 from remote_inference.weights.ledger import Ledger
@@ -418,7 +418,7 @@ def test_no_memory_for_staging_is_a_reason(monkeypatch: pytest.MonkeyPatch):
         raise MemoryError
 
     with monkeypatch.context() as patched:
-        patched.setattr("remote_inference.weights.bucket.np.empty", refuse)
+        patched.setattr("remote_inference.weights.changes.bucket.np.empty", refuse)
         answer = pair.deliver(frames)
     assert answer.reason is Reason.MEMORY
     require_refused(pair, [frames[0], frames[-1]], Reason.ORDER)

@@ -26,7 +26,7 @@ from remote_inference.weights import (
     WeightsError,
     WeightSyncer,
 )
-from remote_inference.weights.shared_memory import SLOT_BYTES, SharedMemoryListener, connect
+from remote_inference.weights.transports.shared_memory import SLOT_BYTES, SharedMemoryListener, connect
 
 KINDS = (("bfloat16", (60, 70)), ("float32", (500,)), ("bool", (40, 30)))
 CONFIG = SenderConfig(bucket_size=1024, answer_s=DEADLINE_S)
@@ -325,7 +325,7 @@ TRAINER_PROCESS = dedent(
     from pathlib import Path
     from weight_models import change, make_model
     from remote_inference.weights import SenderConfig, WeightSender
-    from remote_inference.weights.shared_memory import connect
+    from remote_inference.weights.transports.shared_memory import connect
     model = make_model((("bfloat16", (300, 400)), ("float32", (500,))))
     sender = WeightSender(lambda: model, SenderConfig(bucket_size=1024))
     sender.init_sender({"a": lambda: connect(Path(sys.argv[1]), 30.0)}, version=1)

@@ -32,7 +32,7 @@ from remote_inference.weights import COMPRESSIONS, TRANSPORTS, SenderConfig, Wei
 from remote_inference.weights.header import Applied
 from remote_inference.weights.ledger import Ledger
 from remote_inference.weights.reasons import WeightsError
-from remote_inference.weights.tensors import describe
+from remote_inference.weights.tensors.tensors import describe
 
 WORKING = [name for name in COMPRESSIONS.names if name != "nvcomp_lz4"]
 configs = st.builds(

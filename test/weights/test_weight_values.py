@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from weight_models import handled_as_in, view
 
 from remote_inference.weights import WeightReceiver
-from remote_inference.weights.digest import entries_digest, state_digest
-from remote_inference.weights.dtypes import DTYPES, check_values, convert
 from remote_inference.weights.reasons import Reason, WeightsError
-from remote_inference.weights.tensors import (
+from remote_inference.weights.tensors.digest import entries_digest, state_digest
+from remote_inference.weights.tensors.dtypes import DTYPES, check_values, convert
+from remote_inference.weights.tensors.tensors import (
     TensorSpec,
     copy_as,
     describe,

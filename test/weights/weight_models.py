@@ -14,21 +14,13 @@ import numpy as np
 import torch
 from hypothesis import strategies as st
 
-from remote_inference.weights import (
-    TRANSPORTS,
-    ReceiverLimits,
-    SenderConfig,
-    WeightReceiver,
-    WeightSyncer,
-    device_snapshots,
-    served,
-    snapshots,
-)
-from remote_inference.weights.dtypes import DTYPES
+from remote_inference.weights import TRANSPORTS, ReceiverLimits, SenderConfig, WeightReceiver, WeightSyncer
+from remote_inference.weights.changes import device_snapshots, served, snapshots
 from remote_inference.weights.frames import Kind, pack_frame, pack_part, read_frame
 from remote_inference.weights.header import Applied, Refused, pack_header, read_applied, read_refused
 from remote_inference.weights.ledger import Ledger, Update
-from remote_inference.weights.tensors import view_one
+from remote_inference.weights.tensors.dtypes import DTYPES
+from remote_inference.weights.tensors.tensors import view_one
 
 TRAINER = b"trainer1"
 SHAPES = (

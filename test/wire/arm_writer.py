@@ -7,9 +7,9 @@ from __future__ import annotations
 from builders import FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY
 from builtin_interfaces.msg import Time
 
-from remote_inference.core.contract import Contract
-from remote_inference.core.contract_sections import JOINT_STATE
-from remote_inference.core.document import parse_document
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.contract.sections import JOINT_STATE
+from remote_inference.core.documents.document import parse_document
 from remote_inference.wire import CommandWriter, make_command_writer
 
 ACTION_NAMES = ("shoulder", "elbow", "wrist", "gripper")

@@ -12,8 +12,8 @@ from builders import contract_document, make_contract
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
-from remote_inference.core.contract_sections import JOINT_STATE
-from remote_inference.core.operator_inputs import TakeoverInput
+from remote_inference.core.contract.operator_inputs import TakeoverInput
+from remote_inference.core.contract.sections import JOINT_STATE
 from remote_inference.wire import CommandReader, SensorError, make_command_reader
 
 ARRAY = "std_msgs/msg/Float64MultiArray"

@@ -14,7 +14,7 @@ from builtin_interfaces.msg import Time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from remote_inference.core.contract_sections import JOINT_STATE
+from remote_inference.core.contract.sections import JOINT_STATE
 from remote_inference.wire import WireError
 
 

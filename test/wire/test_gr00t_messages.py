@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from remote_inference.wire.arrays import WireError
-from remote_inference.wire.gr00t import pack, unpack
+from remote_inference.wire.frameworks.gr00t import pack, unpack
 
 
 def message(npy: Any) -> bytes:

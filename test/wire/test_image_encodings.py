@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from remote_inference.core.contract_sections import COMPRESSED_IMAGE, IMAGE, ImageSource
-from remote_inference.core.document import DocumentError, parse_document
-from remote_inference.core.image_encodings import BY_COLOUR, find_encoding
+from remote_inference.core.contract.image_encodings import BY_COLOUR, find_encoding
+from remote_inference.core.contract.sections import COMPRESSED_IMAGE, IMAGE, ImageSource
+from remote_inference.core.documents.document import DocumentError, parse_document
 from remote_inference.wire import IMAGE_ENCODINGS, ImageError
 
 PICTURES = {

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sensor_msgs.msg import Image
 
-from remote_inference.wire import ImageError, image_from_message, image_to_message, images
+from remote_inference.wire import ImageError, image_from_message, image_to_message
+from remote_inference.wire.images import images
 
 RED = {"rgb8": (255, 0, 0), "bgr8": (0, 0, 255), "rgba8": (255, 0, 0, 9), "bgra8": (0, 0, 255, 9)}
 

@@ -17,16 +17,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from PIL import Image as PillowImage
 
-from remote_inference.wire import (
-    JPEG_LIBRARIES,
-    ImageError,
-    decode_jpeg,
-    decode_png,
-    encode_jpeg,
-    encode_png,
-    jpeg,
-)
-from remote_inference.wire.encodings import jpeg as jpeg_encoding
+from remote_inference.wire import JPEG_LIBRARIES, ImageError, decode_jpeg, decode_png, encode_jpeg, encode_png
+from remote_inference.wire.images import jpeg
+from remote_inference.wire.images.encodings import jpeg as jpeg_encoding
 
 COLOURS = {"red": (255, 0, 0), "green": (0, 255, 0), "blue": (0, 0, 255), "orange": (255, 128, 0)}
 

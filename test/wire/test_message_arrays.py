@@ -19,7 +19,7 @@ from sensor_msgs.msg import CompressedImage, Image, JointState
 from std_msgs.msg import Float64MultiArray
 from trajectory_msgs.msg import JointTrajectoryPoint
 
-from remote_inference.core.contract_sections import IMAGE, JOINT_STATE, ImageSource
+from remote_inference.core.contract.sections import IMAGE, JOINT_STATE, ImageSource
 from remote_inference.core.exchange import Chunk, ImageFeature, Request
 from remote_inference.msg import ActionChunk, Observation
 from remote_inference.wire import (

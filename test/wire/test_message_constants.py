@@ -12,7 +12,7 @@ import pytest
 
 from remote_inference.core.exchange import ChunkStatus
 from remote_inference.core.robot.command import CommandSource
-from remote_inference.core.robot.state_machine import State
+from remote_inference.core.robot.safety.state_machine import State
 from remote_inference.core.watchdog import Phase, WatchdogState
 
 MESSAGES = Path(__file__).parents[2] / "msg"

@@ -25,14 +25,14 @@ from remote_inference.wire import (
     bytes_field,
     encode_jpeg,
     encode_png,
-    image_decoding,
     image_to_message,
     observation_from_message,
     observation_to_message,
     request_from_message,
 )
-from remote_inference.wire.encodings.jpeg import Jpeg
-from remote_inference.wire.encodings.png import Png
+from remote_inference.wire.images import image_decoding
+from remote_inference.wire.images.encodings.jpeg import Jpeg
+from remote_inference.wire.images.encodings.png import Png
 
 REQUEST = Request("session-1", 2, 17, 3, True, 123456789, "pick up the red cube", 4)
 OFFER = SessionOffer(

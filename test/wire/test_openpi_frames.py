@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from remote_inference.wire import WireError
-from remote_inference.wire.openpi import MAX_DEPTH, MAX_VALUES, pack, unpack, unpack_map
+from remote_inference.wire.frameworks.openpi import MAX_DEPTH, MAX_VALUES, pack, unpack, unpack_map
 
 # What openpi-client 0.1.2 writes for each value (numpy 2.4, msgpack 1.2).
 FRAMES = {

@@ -12,7 +12,7 @@ import pytest
 from builders import ShiftProcessors, SteadyPolicy, make_spec
 
 from remote_inference.core.policy import Continuation, PolicyError, PolicyObservation, PolicySpec
-from remote_inference.core.server.manifest import Manifest, ModelSource
+from remote_inference.core.server.manifest.manifest import Manifest, ModelSource
 from remote_inference.core.server.warmup import Rehearsal, find_speed, make_ready
 from remote_inference.wire import WireError
 from remote_inference.wire.request_decoder import (

@@ -13,9 +13,10 @@ from rclpy.serialization import deserialize_message, serialize_message
 
 from remote_inference.core.exchange import SessionOffer
 from remote_inference.core.policy import PolicyError, PolicyObservation
-from remote_inference.core.server.manifest import Manifest, ModelSource
+from remote_inference.core.server.manifest.manifest import Manifest, ModelSource
 from remote_inference.msg import Observation
-from remote_inference.wire import WireError, bytes_field, image_decoding, image_to_message
+from remote_inference.wire import WireError, bytes_field, image_to_message
+from remote_inference.wire.images import image_decoding
 from remote_inference.wire.request_decoder import RequestDecoder, sample_request, sample_requests
 
 SPEC = make_spec(image_shapes={"rgb": (48, 64, 3), "depth": (32, 24, 1)})

@@ -15,7 +15,7 @@ from rclpy.serialization import serialize_message
 from sensor_msgs.msg import CompressedImage
 
 from remote_inference.core.policy import Continuation, PolicySpec
-from remote_inference.core.server.manifest import Manifest, ModelSource
+from remote_inference.core.server.manifest.manifest import Manifest, ModelSource
 from remote_inference.msg import Observation
 from remote_inference.wire.request_decoder import RequestDecoder, sample_request
 from remote_inference.wire.serialized import read_message

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from PIL import Image as PillowImage
 from sensor_msgs.msg import CompressedImage, Image, JointState
 
-from remote_inference.core.contract_sections import (
+from remote_inference.core.contract.sections import (
     COMPRESSED_IMAGE,
     IMAGE,
     JOINT_STATE,
@@ -34,7 +34,7 @@ from remote_inference.wire import (
     image_from_message,
     image_to_message,
 )
-from remote_inference.wire.encodings.jpeg import Jpeg
+from remote_inference.wire.images.encodings.jpeg import Jpeg
 
 RED = np.full((16, 24, 3), (255, 0, 0), np.uint8)
 DEPTH = np.arange(48, dtype=np.uint16).reshape(6, 8) * 1000

@@ -13,14 +13,14 @@ from rcl_interfaces.srv import GetParameters
 from rclpy.qos import QoSProfile
 
 from remote_inference.cli.robot_calls import open_client
-from remote_inference.core.command_interfaces import COMMAND_INTERFACES
-from remote_inference.core.command_subscribers import is_observer
-from remote_inference.core.contract_sections import COMPRESSED_IMAGE, IMAGE, JOINT_STATE
+from remote_inference.core.contract.command_interfaces import COMMAND_INTERFACES
+from remote_inference.core.contract.command_subscribers import is_observer
+from remote_inference.core.contract.sections import COMPRESSED_IMAGE, IMAGE, JOINT_STATE
 from remote_inference.core.drafts.running_robot import CommandTopic, ImageTopic, JointTopic, RobotView
 from remote_inference.core.drafts.urdf import Urdf, parse_urdf
 from remote_inference.core.exchange import in_namespace
+from remote_inference.nodes.clients.operator_client import OperatorClient, OperatorError
 from remote_inference.nodes.graph import UNKNOWN_NODE, full_name
-from remote_inference.nodes.operator_client import OperatorClient, OperatorError
 from remote_inference.wire.message_types import message_class
 from remote_inference.wire.qos import LATCHED_QOS, SENSOR_QOS
 

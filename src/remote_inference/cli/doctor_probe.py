@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Gathers the facts that `deployment.doctor` judges: from the index, a socket and the ROS graph."""
+"""Gathers the facts that `deployment.doctor.doctor` judges: from the index, a socket and the ROS graph."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from rclpy.qos import DurabilityPolicy
 
 from remote_inference.cli.fleet_watch import FleetWatch
 from remote_inference.cli.robot_calls import open_client
-from remote_inference.core.contract import Contract
+from remote_inference.core.contract.contract import Contract
 from remote_inference.core.exchange import in_namespace
-from remote_inference.deployment import doctor, zenoh_config
-from remote_inference.deployment.doctor import Finding, Level, TopicFacts
-from remote_inference.deployment.doctor_inputs import judge_inputs
-from remote_inference.deployment.doctor_topics import find_unused_topics, judge_contract
+from remote_inference.deployment import zenoh_config
+from remote_inference.deployment.doctor import doctor
+from remote_inference.deployment.doctor.doctor import Finding, Level, TopicFacts
+from remote_inference.deployment.doctor.inputs import judge_inputs
+from remote_inference.deployment.doctor.topics import find_unused_topics, judge_contract
+from remote_inference.nodes.clients.operator_client import OperatorClient, OperatorError
 from remote_inference.nodes.graph import full_name
-from remote_inference.nodes.operator_client import OperatorClient, OperatorError
 from remote_inference.wire import WireError, message_class
 from remote_inference.wire.qos import SENSOR_QOS
 

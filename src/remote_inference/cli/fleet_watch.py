@@ -12,7 +12,7 @@ from rclpy.subscription import Subscription
 from remote_inference.monitoring import fleet_view
 from remote_inference.monitoring.tables import Table, print_table
 from remote_inference.msg import ClientState, ServerStatus
-from remote_inference.nodes.operator_client import OperatorClient, OperatorError
+from remote_inference.nodes.clients.operator_client import OperatorClient, OperatorError
 from remote_inference.wire.qos import LATCHED_QOS, STATE_TOPIC
 
 

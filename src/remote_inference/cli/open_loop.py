@@ -95,13 +95,13 @@ def _compare(
     answer: Callable[[Source, SessionOffer], AbstractContextManager[Answerer]],
 ) -> Report:
     from remote_inference.cli.progress import show_bag_progress  # noqa: PLC0415
-    from remote_inference.core.contract import load_contract  # noqa: PLC0415
-    from remote_inference.recording.bag import open_bag  # noqa: PLC0415
+    from remote_inference.core.contract.contract import load_contract  # noqa: PLC0415
+    from remote_inference.recording.bags.bag import open_bag  # noqa: PLC0415
     from remote_inference.recording.export.export import find_contract  # noqa: PLC0415
     from remote_inference.recording.open_loop.evaluation import evaluate  # noqa: PLC0415
     from remote_inference.recording.open_loop.offer import find_offer  # noqa: PLC0415
     from remote_inference.recording.open_loop.report import Report, parse_bounds  # noqa: PLC0415
-    from remote_inference.recording.timeline_reader import find_namespace  # noqa: PLC0415
+    from remote_inference.recording.timeline.timeline_reader import find_namespace  # noqa: PLC0415
 
     given = load_contract(arguments.contract) if arguments.contract else None
     is_quiet = arguments.quiet or arguments.json

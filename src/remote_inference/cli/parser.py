@@ -31,46 +31,101 @@ class Verb:
 
 
 VERBS = (
-    Verb("demo", "watch the simulated arm pick cubes, driven by a policy server", "demo", has_nodes=True),
+    Verb(
+        "demo",
+        "watch the simulated arm pick cubes, driven by a policy server",
+        "simulations.demo",
+        has_nodes=True,
+    ),
     Verb(
         "serve",
         f"serve the policy of a folder or file: write its manifest, try it, run a server, {MIDDLEWARE}",
-        "serve",
+        "policies.serve",
         has_nodes=True,
     ),
-    Verb("robot", f"run one robot's node, as robot.launch.py does, {MIDDLEWARE}", "robot", has_nodes=True),
-    Verb("server", f"run a policy server, as server.launch.py does, {MIDDLEWARE}", "server", has_nodes=True),
-    Verb("status", "show what a robot does, and why", "status", has_nodes=True),
-    Verb("resume", "let a robot move", "resume", has_nodes=True),
-    Verb("pause", "hold a robot where it is; its queue is kept", "pause", has_nodes=True),
-    Verb("clear-stop", "release a robot's stop, once its input is good again", "clear_stop", has_nodes=True),
-    Verb("takeover", "let a person command a robot, by its contract's topic", "takeover", has_nodes=True),
-    Verb("release", "give a robot that a person took over back to the policy", "release", has_nodes=True),
-    Verb("reset", "drop a robot's queue and begin a new episode", "reset", has_nodes=True),
-    Verb("start-episode", "begin a new episode, with another task if given", "start_episode", has_nodes=True),
-    Verb("list", "list the robots and servers that the graph shows", "list", has_nodes=True),
-    Verb("top", "watch robots and servers in a live table", "top", has_nodes=True),
-    Verb("doctor", "look for what keeps robots from moving", "doctor"),
-    Verb("check", "validate contracts and manifests, and whether they fit", "check"),
+    Verb(
+        "robot",
+        f"run one robot's node, as robot.launch.py does, {MIDDLEWARE}",
+        "robots.robot",
+        has_nodes=True,
+    ),
+    Verb(
+        "server",
+        f"run a policy server, as server.launch.py does, {MIDDLEWARE}",
+        "policies.server",
+        has_nodes=True,
+    ),
+    Verb("status", "show what a robot does, and why", "robots.status", has_nodes=True),
+    Verb("resume", "let a robot move", "robots.resume", has_nodes=True),
+    Verb("pause", "hold a robot where it is; its queue is kept", "robots.pause", has_nodes=True),
+    Verb(
+        "clear-stop",
+        "release a robot's stop, once its input is good again",
+        "robots.clear_stop",
+        has_nodes=True,
+    ),
+    Verb(
+        "takeover", "let a person command a robot, by its contract's topic", "robots.takeover", has_nodes=True
+    ),
+    Verb(
+        "release", "give a robot that a person took over back to the policy", "robots.release", has_nodes=True
+    ),
+    Verb("reset", "drop a robot's queue and begin a new episode", "robots.reset", has_nodes=True),
+    Verb(
+        "start-episode",
+        "begin a new episode, with another task if given",
+        "robots.start_episode",
+        has_nodes=True,
+    ),
+    Verb("list", "list the robots and servers that the graph shows", "robots.list", has_nodes=True),
+    Verb("top", "watch robots and servers in a live table", "robots.top", has_nodes=True),
+    Verb("doctor", "look for what keeps robots from moving", "robots.doctor"),
+    Verb("check", "validate contracts and manifests, and whether they fit", "policies.check"),
     Verb(
         "contract",
         "begin a contract from a robot, a data set or a HUD contract, or turn it into one",
-        "contract",
+        "robots.contract",
     ),
-    Verb("backends", "list what can compute chunks, and what each lacks here", "backends"),
-    Verb("explain", "draw what a robot did, from its bag", "explain"),
-    Verb("verify", "look whether a bag is whole, in order and unchanged", "verify"),
-    Verb("repair", "recover what is whole of a bag whose recorder was killed", "repair"),
-    Verb("export", "turn bags into a data set or a table", "export"),
-    Verb("replay", "replay a bag: its decisions, a policy's answers, or the commands on the arm", "replay"),
-    Verb("replay-capture", "serve captured requests again and compare the chunks", "replay_capture"),
-    Verb("export-onnx", "write a chunk policy as an ONNX file, for servers without torch", "export_onnx"),
-    Verb("hud", "serve a simulated robot to agents that speak HUD's openpi/0", "hud"),
-    Verb("hud-agent", "play episodes of a HUD bridge with a server's policy", "hud_agent", has_nodes=True),
-    Verb("evaluate", "measure policies in simulators: success, intervals, what latency costs", "evaluate"),
-    Verb("rollouts", "play a group of rollouts in isolated environments, for learning", "rollouts"),
-    Verb("weights", "show, bring or take back the weights that a server serves", "weights", has_nodes=True),
-    Verb("fleet", "keys, certificates and Zenoh configurations of a fleet", "fleet"),
+    Verb("backends", "list what can compute chunks, and what each lacks here", "policies.backends"),
+    Verb("explain", "draw what a robot did, from its bag", "recordings.explain"),
+    Verb("verify", "look whether a bag is whole, in order and unchanged", "recordings.verify"),
+    Verb("repair", "recover what is whole of a bag whose recorder was killed", "recordings.repair"),
+    Verb("export", "turn bags into a data set or a table", "recordings.export"),
+    Verb(
+        "replay",
+        "replay a bag: its decisions, a policy's answers, or the commands on the arm",
+        "recordings.replay",
+    ),
+    Verb(
+        "replay-capture", "serve captured requests again and compare the chunks", "recordings.replay_capture"
+    ),
+    Verb(
+        "export-onnx",
+        "write a chunk policy as an ONNX file, for servers without torch",
+        "policies.export_onnx",
+    ),
+    Verb("hud", "serve a simulated robot to agents that speak HUD's openpi/0", "simulations.hud"),
+    Verb(
+        "hud-agent",
+        "play episodes of a HUD bridge with a server's policy",
+        "simulations.hud_agent",
+        has_nodes=True,
+    ),
+    Verb(
+        "evaluate",
+        "measure policies in simulators: success, intervals, what latency costs",
+        "simulations.evaluate",
+    ),
+    Verb(
+        "rollouts", "play a group of rollouts in isolated environments, for learning", "simulations.rollouts"
+    ),
+    Verb(
+        "weights",
+        "show, bring or take back the weights that a server serves",
+        "policies.weights",
+        has_nodes=True,
+    ),
+    Verb("fleet", "keys, certificates and Zenoh configurations of a fleet", "policies.fleet"),
 )
 
 

@@ -13,7 +13,7 @@ from remote_inference.cli.exit_codes import EXIT_NO, EXIT_OK
 from remote_inference.cli.output import add_output_arguments, print_json
 
 if TYPE_CHECKING:
-    from remote_inference.nodes.operator_client import OperatorClient
+    from remote_inference.nodes.clients.operator_client import OperatorClient
 
 TIMEOUT_S = 5.0
 ROBOT_HELP = "the robot's namespace, with or without slashes"
@@ -67,7 +67,7 @@ def open_client(name: str, namespace: str = "/") -> OperatorClient:
 
     Print what it has learnt before it is closed: rmw_zenoh may hang there, and the answer must not be lost.
     """
-    from remote_inference.nodes.operator_client import OperatorClient  # noqa: PLC0415  imports rclpy
+    from remote_inference.nodes.clients.operator_client import OperatorClient  # noqa: PLC0415  imports rclpy
 
     set_zenoh_environment()
     return OperatorClient(name, namespace)

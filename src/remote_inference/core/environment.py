@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from remote_inference.core.document_problems import show_value
+from remote_inference.core.documents.problems import show_value
 from remote_inference.errors import UserError
 
 MetricValue = float | int | bool

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 
-from remote_inference.core.controller_stop import STOPS
+from remote_inference.core.contract.controller_stop import STOPS
 
 
 class Phase(IntEnum):

@@ -31,7 +31,7 @@ from remote_inference.demo.sweep import LATENCIES_MS, Cell, write_sweep
 from remote_inference.deployment.process_group import ProcessError
 from remote_inference.environments.belt_arm.strategies import STRATEGIES, TRAINED
 from remote_inference.errors import UserError
-from remote_inference.nodes.operator_client import OperatorError
+from remote_inference.nodes.clients.operator_client import OperatorError
 
 
 def run_demo(arguments: argparse.Namespace, give_json: Callable[[Any], None] | None = None) -> int:

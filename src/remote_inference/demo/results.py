@@ -20,11 +20,11 @@ import remote_inference
 from remote_inference.demo.options import DemoOptions
 from remote_inference.demo.run import NAMESPACE, Episode
 from remote_inference.deployment.middleware import distribution_of_wheels
-from remote_inference.recording.frames import draw_film_strip
-from remote_inference.recording.report import draw_report
-from remote_inference.recording.summary import summarise
-from remote_inference.recording.timeline import Timeline
-from remote_inference.recording.timeline_reader import load_timeline
+from remote_inference.recording.report.report import draw_report
+from remote_inference.recording.report.summary import summarise
+from remote_inference.recording.timeline.frames import draw_film_strip
+from remote_inference.recording.timeline.timeline import Timeline
+from remote_inference.recording.timeline.timeline_reader import load_timeline
 
 LIBRARIES = ("mujoco", "numpy", "rosbags", "torch")
 

@@ -14,14 +14,14 @@ from typing import Any
 
 import yaml
 
-from remote_inference.core.contract_sections import COMPRESSED_IMAGE
+from remote_inference.core.contract.sections import COMPRESSED_IMAGE
 from remote_inference.demo.options import DemoOptions
 from remote_inference.deployment import bringup
 from remote_inference.deployment.process_group import ProcessGroup
 from remote_inference.environments.belt_arm import EPISODE_LIMIT_S
 from remote_inference.environments.belt_arm.strategies import STRATEGIES
-from remote_inference.nodes.episode_operator import EpisodeOperator
-from remote_inference.nodes.operator_client import OperatorError
+from remote_inference.nodes.clients.episode_operator import EpisodeOperator
+from remote_inference.nodes.clients.operator_client import OperatorError
 from remote_inference.paths import share_path
 
 NAMESPACE = "/belt_arm_1"

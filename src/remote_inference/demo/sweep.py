@@ -14,7 +14,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from remote_inference.environments.belt_arm.strategies import STRATEGIES
-from remote_inference.evaluation.statistics import find_wilson_interval
+from remote_inference.evaluation.reports.statistics import find_wilson_interval
 
 LATENCIES_MS = (0.0, 300.0, 450.0, 600.0, 800.0, 1000.0)
 # Colour and marker of each strategy.

@@ -22,11 +22,11 @@ from typing import Any
 
 from remote_inference.environments.belt_arm.learner import Learner
 from remote_inference.errors import UserError
-from remote_inference.policies.prefix_network import PrefixChunkNetwork
-from remote_inference.policies.torch_chunk import TorchChunkPolicy, save_policy
+from remote_inference.policies.networks.prefix_network import PrefixChunkNetwork
+from remote_inference.policies.networks.torch_chunk import TorchChunkPolicy, save_policy
 from remote_inference.stop_signals import StopRequest, common_signals, handle
 from remote_inference.weights import SenderConfig, WeightSender
-from remote_inference.weights.shared_memory import connect
+from remote_inference.weights.transports.shared_memory import connect
 
 LOG_FILE, POLICY_FOLDER = "trainer.jsonl", "policy"
 PERIOD_S = 10.0

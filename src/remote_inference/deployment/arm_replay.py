@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import yaml
 
-from remote_inference.core.contract import Contract
+from remote_inference.core.contract.contract import Contract
 from remote_inference.core.policy import Float32Array
 from remote_inference.deployment import bringup
 from remote_inference.errors import UserError

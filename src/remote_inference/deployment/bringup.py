@@ -15,9 +15,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from remote_inference.core.contract import load_contract
-from remote_inference.core.contract_fields import find_topic_name_problem
-from remote_inference.core.document import DocumentError
+from remote_inference.core.contract.contract import load_contract
+from remote_inference.core.contract.fields import find_topic_name_problem
+from remote_inference.core.documents.document import DocumentError
 from remote_inference.core.exchange import in_namespace
 from remote_inference.deployment import recording, zenoh_config
 from remote_inference.errors import UserError

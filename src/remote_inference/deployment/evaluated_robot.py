@@ -20,7 +20,7 @@ import remote_inference.policies  # noqa: F401  names the back ends
 from remote_inference.core.environment import EnvError
 from remote_inference.core.policy import PolicySpec
 from remote_inference.core.robot.command import CommandSource
-from remote_inference.core.server.manifest import Manifest, load_manifest
+from remote_inference.core.server.manifest.manifest import Manifest, load_manifest
 from remote_inference.deployment import bringup
 from remote_inference.deployment.process_group import ProcessError, ProcessGroup
 from remote_inference.deployment.simulation import simulated_robot
@@ -31,9 +31,9 @@ from remote_inference.evaluation.episode_result import EpisodeResult, Times, dig
 from remote_inference.evaluation.real_time import RobotPlan
 from remote_inference.evaluation.troubles import RobotLostError
 from remote_inference.msg import ActionChunk, ExecutedAction, ServerStatus
-from remote_inference.nodes.episode_operator import EpisodeOperator
-from remote_inference.nodes.evaluated_status import read_spec
-from remote_inference.nodes.operator_client import OperatorError
+from remote_inference.nodes.clients.episode_operator import EpisodeOperator
+from remote_inference.nodes.clients.evaluated_status import read_spec
+from remote_inference.nodes.clients.operator_client import OperatorError
 from remote_inference.srv import GetOutcome, GetStatus
 from remote_inference.wire.qos import (
     CHUNK_LISTENER_QOS,

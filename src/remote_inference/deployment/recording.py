@@ -11,13 +11,13 @@ from typing import Any
 from urllib.parse import quote
 
 from remote_inference import __version__
-from remote_inference.core.contract import Contract
-from remote_inference.core.document import DocumentError, read_yaml
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.documents.document import DocumentError, read_yaml
 from remote_inference.core.exchange import in_namespace
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.errors import UserError
-from remote_inference.recording.bag_records import QUOTED_CONTRACT_KEY
-from remote_inference.recording.disk_budget import MAX_SPLIT_BYTES, MAX_SPLIT_DURATION_S
+from remote_inference.recording.bags.bag_records import QUOTED_CONTRACT_KEY
+from remote_inference.recording.bags.disk_budget import MAX_SPLIT_BYTES, MAX_SPLIT_DURATION_S
 
 OWN_TOPICS = {
     "remote_inference/observation": "remote_inference/msg/Observation",

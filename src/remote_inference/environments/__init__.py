@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from remote_inference.core.registry import Registry
+from remote_inference.core.documents.registry import Registry
 
 if TYPE_CHECKING:
     from remote_inference.core.environment import Environment

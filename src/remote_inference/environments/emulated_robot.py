@@ -25,12 +25,12 @@ from remote_inference.core.environment import EnvironmentObservation, FeatureKin
 from remote_inference.core.exchange import Chunk, Request, SessionOffer, SessionReply, StatusReply
 from remote_inference.core.policy import Float32Array, PolicySpec
 from remote_inference.core.robot.config import RobotConfig
-from remote_inference.core.robot.effects import Effect, GetStatus, OpenSession, SendRequest, Stop
 from remote_inference.core.robot.engine import Engine
-from remote_inference.core.robot.latency import steps
-from remote_inference.core.robot.observation_history import TickSample
-from remote_inference.core.robot.timing import Timing, find_timing_problem, find_timing_warnings
-from remote_inference.core.server.session import SessionRegistry
+from remote_inference.core.robot.queue.latency import steps
+from remote_inference.core.robot.queue.observation_history import TickSample
+from remote_inference.core.robot.requests.timing import Timing, find_timing_problem, find_timing_warnings
+from remote_inference.core.robot.safety.effects import Effect, GetStatus, OpenSession, SendRequest, Stop
+from remote_inference.core.server.sessions.session import SessionRegistry
 from remote_inference.environments.policy_view import Actions, PolicyView
 from remote_inference.environments.robot_contract import make_robot_contract
 from remote_inference.errors import UserError

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from remote_inference.core.contract_fields import Name, Names, Positive
-from remote_inference.core.document import Document, load_document
+from remote_inference.core.contract.fields import Name, Names, Positive
+from remote_inference.core.documents.document import Document, load_document
 from remote_inference.core.environment import (
     ActionSpec,
     EnvError,

@@ -27,7 +27,7 @@ from remote_inference.environments.process_frames import (
 )
 from remote_inference.environments.slot_pool import Grant, SlotPool
 from remote_inference.environments.stepped_episode import step_rows
-from remote_inference.wire.openpi import pack
+from remote_inference.wire.frameworks.openpi import pack
 
 SHORTEST_ID = 32  # characters of a lease's id, which is all that keeps others from its slots
 

@@ -23,7 +23,7 @@ from remote_inference.core.environment import (
     Metrics,
     Step,
 )
-from remote_inference.wire.openpi import pack, unpack_map
+from remote_inference.wire.frameworks.openpi import pack, unpack_map
 
 MAX_FRAME_BYTES = 1 << 28  # of an observation: a dozen cameras with depth
 _HEAD = struct.Struct("<I")

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from remote_inference.core.contract import Contract
-from remote_inference.core.contract_sections import IMAGE, JOINT_STATE
-from remote_inference.core.document import parse_document
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.contract.sections import IMAGE, JOINT_STATE
+from remote_inference.core.documents.document import parse_document
 from remote_inference.core.environment import EnvironmentSpec
 from remote_inference.core.policy import PolicySpec
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from string import ascii_uppercase
 
-from remote_inference.core.document import DocumentError, parse_json
+from remote_inference.core.documents.document import DocumentError, parse_json
 from remote_inference.evaluation.document import EpisodeKey, Evaluation
 from remote_inference.evaluation.episode_result import EpisodeResult
 from remote_inference.evaluation.results import ResultsError, write_whole

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, model_validator
 
-from remote_inference.core.document import Document, NameIn, load_document
+from remote_inference.core.documents.document import Document, NameIn, load_document
 from remote_inference.core.environment import EnvironmentSpec
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.environments.emulated_robot import NetworkPath

@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import Field
 from typing_extensions import Self
 
-from remote_inference.core.document import Document
+from remote_inference.core.documents.document import Document
 from remote_inference.core.environment import MetricValue
 from remote_inference.environments.policy_view import Actions
 from remote_inference.evaluation.document import Condition, EpisodeKey, Mode

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
-from remote_inference.core.document import DocumentError
+from remote_inference.core.documents.document import DocumentError
 from remote_inference.core.environment import Environment, EnvironmentSpec
 from remote_inference.core.policy import PolicyError, PolicySpec
 from remote_inference.environments.emulated_robot import EmulatedRobot, EmulationError, NetworkPath

@@ -16,9 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+from remote_inference.core.documents.registry import Registry
 from remote_inference.core.environment import EnvError, EnvironmentSpec
 from remote_inference.core.policy import PolicySpec
-from remote_inference.core.registry import Registry
 from remote_inference.evaluation.books import Books, Played
 from remote_inference.evaluation.document import EpisodeKey, Evaluation
 from remote_inference.evaluation.episode_result import EpisodeResult

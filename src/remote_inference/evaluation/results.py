@@ -19,8 +19,8 @@ from typing import Any
 
 from typing_extensions import Self
 
-from remote_inference.core.document import DocumentError, parse_document, parse_json
-from remote_inference.core.document_problems import show_value
+from remote_inference.core.documents.document import DocumentError, parse_document, parse_json
+from remote_inference.core.documents.problems import show_value
 from remote_inference.errors import UserError
 from remote_inference.evaluation.document import EpisodeKey, Evaluation
 from remote_inference.evaluation.episode_result import EpisodeResult

@@ -8,7 +8,7 @@ A gateway is named like its section and is opened when the manifest has the sect
 from collections.abc import Callable
 from typing import Any
 
-from remote_inference.core.registry import Registry
+from remote_inference.core.documents.registry import Registry
 from remote_inference.gateways.gateway import Gateway, GatewayError, Host, Refused
 
 __all__ = ["GATEWAYS", "Gateway", "GatewayError", "Host", "Refused"]

@@ -8,8 +8,8 @@ from typing import Protocol
 
 from remote_inference.core.exchange import SessionOffer
 from remote_inference.core.policy import PolicySpec
-from remote_inference.core.server.manifest import Manifest
-from remote_inference.core.server.session import Link, Session
+from remote_inference.core.server.manifest.manifest import Manifest
+from remote_inference.core.server.sessions.session import Link, Session
 
 
 class GatewayError(Exception):

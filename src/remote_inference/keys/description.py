@@ -14,8 +14,8 @@ import yaml
 from pydantic import AfterValidator, Field, model_validator
 from typing_extensions import Self
 
-from remote_inference.core.document import Document, DocumentError, load_document, parse_document
-from remote_inference.core.document_problems import show_value
+from remote_inference.core.documents.document import Document, DocumentError, load_document, parse_document
+from remote_inference.core.documents.problems import show_value
 from remote_inference.keys.files import write_file
 
 FILE_NAME = "fleet.yaml"

@@ -10,7 +10,7 @@ from typing import Any
 
 import json5
 
-from remote_inference.core.document import DocumentError
+from remote_inference.core.documents.document import DocumentError
 from remote_inference.keys.access import access_control
 from remote_inference.keys.description import Fleet
 

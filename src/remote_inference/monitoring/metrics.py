@@ -13,7 +13,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from remote_inference.core.server.request_record import RequestRecord
+from remote_inference.core.server.requests.request_record import RequestRecord
 from remote_inference.monitoring.snapshot import ServerSnapshot
 from remote_inference.weights.live import WeightsView
 

@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 
-from remote_inference.core.server.request_record import RequestRecord
-from remote_inference.core.server.session import Session
+from remote_inference.core.server.requests.request_record import RequestRecord
+from remote_inference.core.server.sessions.session import Session
 from remote_inference.weights.live import CLOSED, WeightsView
 
 SHOWN_REQUESTS = 60  # per session

@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
 from rclpy.node import Node
 
-from remote_inference.core.document import Document, allowed_names, parse_document
+from remote_inference.core.documents.document import Document, allowed_names, parse_document
 
 RCLPY_OWN = frozenset({"use_sim_time", "start_type_description_service"})
 

@@ -18,7 +18,7 @@ from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 from rclpy.utilities import remove_ros_args, try_shutdown
 
-from remote_inference.core.document import DocumentError
+from remote_inference.core.documents.document import DocumentError
 from remote_inference.nodes.executors import make_executor, spin_once
 from remote_inference.nodes.schedule import Schedule
 from remote_inference.stop_signals import StopRequest, ending_signals, handle

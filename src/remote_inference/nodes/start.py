@@ -22,11 +22,11 @@ from remote_inference.stop_signals import ending_signals, handle
 MODULES = {
     "policy_server": "remote_inference.nodes.server.policy_server",
     "remote_inference": "remote_inference.nodes.robot.remote_inference",
-    "belt_arm": "remote_inference.nodes.belt_arm",
-    "bag_recorder": "remote_inference.nodes.bag_recorder",
-    "command_watchdog": "remote_inference.nodes.command_watchdog",
-    "environment": "remote_inference.nodes.environment",
-    "environment_pool": "remote_inference.nodes.environment_pool",
+    "belt_arm": "remote_inference.nodes.environments.belt_arm",
+    "bag_recorder": "remote_inference.nodes.recorder.bag_recorder",
+    "command_watchdog": "remote_inference.nodes.watchdog.command_watchdog",
+    "environment": "remote_inference.nodes.environments.environment",
+    "environment_pool": "remote_inference.nodes.environments.environment_pool",
 }
 
 

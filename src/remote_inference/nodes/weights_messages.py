@@ -9,7 +9,7 @@ from rclpy.impl.rcutils_logger import RcutilsLogger
 from rclpy.publisher import Publisher
 
 from remote_inference.msg import WeightsFragment
-from remote_inference.weights.fragments import Fragment, FragmentKind
+from remote_inference.weights.transports.fragments import Fragment, FragmentKind
 from remote_inference.wire.arrays import WireError
 
 OPEN_SERVICE = "open_weights_link"  # of the node that takes weights

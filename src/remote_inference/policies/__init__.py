@@ -7,18 +7,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from remote_inference.core.policy import DeviceError, Policy, PolicyError, PolicySpec
-from remote_inference.core.server.backends import BACK_ENDS, BackEnd
-from remote_inference.core.server.manifest import ModelSource
+from remote_inference.core.server.manifest.backends import BACK_ENDS, BackEnd
+from remote_inference.core.server.manifest.manifest import ModelSource
 from remote_inference.policies.replicas import ReplicatedPolicy
 
 __all__ = ["PlacedPolicy", "import_back_end", "load_on_first_device", "load_policy"]
 
 # One file and one line each. A module and its libraries are imported when a manifest names the back end.
-BACK_ENDS.add("chunk_network", f"{__name__}.torch_chunk:load", needs=("torch", "safetensors"))
+BACK_ENDS.add("chunk_network", f"{__name__}.networks.torch_chunk:load", needs=("torch", "safetensors"))
 BACK_ENDS.add("gr00t", f"{__name__}.remote.gr00t:load", needs=("zmq",))
 BACK_ENDS.add("hold", f"{__name__}.hold:load")
 BACK_ENDS.add("lerobot", f"{__name__}.lerobot:load", needs=("lerobot", "torch"))
-BACK_ENDS.add("onnx", f"{__name__}.onnx_policy:load", needs=("onnx", "onnxruntime"))
+BACK_ENDS.add("onnx", f"{__name__}.onnx.policy:load", needs=("onnx", "onnxruntime"))
 BACK_ENDS.add("openpi", f"{__name__}.remote.openpi:load", needs=("websockets",))
 
 METHODS = ("make_processors", "predict", "reset", "close")

@@ -19,8 +19,8 @@ import numpy as np
 from pydantic import Field
 from rclpy.logging import get_logger
 
-from remote_inference.core.contract_sections import Home
-from remote_inference.core.document import Document, load_document
+from remote_inference.core.contract.sections import Home
+from remote_inference.core.documents.document import Document, load_document
 from remote_inference.core.fingerprint import make_fingerprint
 from remote_inference.core.policy import (
     Continuation,
@@ -29,8 +29,8 @@ from remote_inference.core.policy import (
     PolicyObservation,
     PolicySpec,
 )
-from remote_inference.core.robot.homing import Homing
-from remote_inference.core.server.manifest import ModelSource
+from remote_inference.core.robot.motion.homing import Homing
+from remote_inference.core.server.manifest.manifest import ModelSource
 
 CONFIG_FILE = "policy.json"
 ROWS_FILE = "commands.npy"

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from remote_inference.core.document import Document
+from remote_inference.core.documents.document import Document
 
 Positive = Annotated[int, Field(ge=1)]
 Names = Annotated[tuple[str, ...], Field(min_length=1)]

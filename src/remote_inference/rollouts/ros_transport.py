@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Slots of an environment_pool, reached by its services; `nodes.pool_client` makes the connection.
+"""Slots of an environment_pool, reached by its services; `nodes.clients.pool_client` makes the connection.
 
 Requests and answers may be lost, and a service that has died never answers. So each call has an id and is
 repeated until it is answered; the pool carries it out once. A pool that works answers that the call is
@@ -34,7 +34,7 @@ from remote_inference.environments.process_frames import (
 from remote_inference.errors import UserError
 from remote_inference.srv import LeaseEnvironments, ReleaseLease, RenewLease, TouchSlot
 from remote_inference.wire.arrays import ByteBuffer, WireError, float64_field
-from remote_inference.wire.openpi import unpack_map
+from remote_inference.wire.frameworks.openpi import unpack_map
 
 Result = TypeVar("Result")
 

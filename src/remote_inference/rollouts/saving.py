@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from remote_inference.core.contract import Contract
-from remote_inference.core.contract_sections import IMAGE, JOINT_STATE
-from remote_inference.core.document import parse_document
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.contract.sections import IMAGE, JOINT_STATE
+from remote_inference.core.documents.document import parse_document
 from remote_inference.core.environment import EnvironmentObservation, EnvironmentSpec, FeatureKind
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.errors import UserError

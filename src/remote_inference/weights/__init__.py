@@ -4,8 +4,7 @@
 
 from __future__ import annotations
 
-from remote_inference.weights.compression import COMPRESSIONS, Compression
-from remote_inference.weights.digest import show_digest, state_digest
+from remote_inference.weights.changes.compression import COMPRESSIONS, Compression
 from remote_inference.weights.feed import ReceiverStatus
 from remote_inference.weights.ledger import Built, SenderConfig
 from remote_inference.weights.pump import ReceiverPump
@@ -13,7 +12,8 @@ from remote_inference.weights.reasons import Reason, WeightsError
 from remote_inference.weights.receiver import WeightReceiver
 from remote_inference.weights.sender import WeightSender
 from remote_inference.weights.syncer import WeightSyncer
-from remote_inference.weights.transport import TRANSPORTS, Link, LinkClosedError
+from remote_inference.weights.tensors.digest import show_digest, state_digest
+from remote_inference.weights.transports.transport import TRANSPORTS, Link, LinkClosedError
 from remote_inference.weights.turns import ReceiverLimits, Turn
 
 __all__ = [

@@ -13,8 +13,8 @@ from remote_inference.weights.frames import Frame, Kind, pack_frame, pack_part, 
 from remote_inference.weights.header import Welcome, pack_header, read_applied, read_refused, read_welcome
 from remote_inference.weights.ledger import Ledger, Update
 from remote_inference.weights.reasons import Reason, WeightsError
-from remote_inference.weights.tensors import find_difference
-from remote_inference.weights.transport import Link, LinkClosedError
+from remote_inference.weights.tensors.tensors import find_difference
+from remote_inference.weights.transports.transport import Link, LinkClosedError
 
 _WAKE_S = 1.0  # a wake-up can be lost: no thread waits without an end
 

@@ -18,9 +18,9 @@ from typing import Any
 
 import msgpack
 
-from remote_inference.core.document_problems import show_value
+from remote_inference.core.documents.problems import show_value
 from remote_inference.weights.reasons import Reason, WeightsError
-from remote_inference.weights.tensors import MAX_TENSORS
+from remote_inference.weights.tensors.tensors import MAX_TENSORS
 
 SCHEMA = 1
 MAX_BUCKET_BYTES = 128 << 20

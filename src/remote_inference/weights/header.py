@@ -7,10 +7,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from remote_inference.core.document_problems import show_value
+from remote_inference.core.documents.problems import show_value
 from remote_inference.weights.frames import MAX_BUCKET_BYTES, Frame, Kind, pack_map, read_map
 from remote_inference.weights.reasons import Reason, WeightsError
-from remote_inference.weights.tensors import TensorSpec, table_from_list, table_to_list
+from remote_inference.weights.tensors.tensors import TensorSpec, table_from_list, table_to_list
 
 MIN_BUCKET_BYTES = 1024
 _OPTIONAL_INT = (int, type(None))

@@ -13,18 +13,18 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from remote_inference.core.document_problems import show_value
-from remote_inference.weights import bucket, patch
-from remote_inference.weights.changes import STRATEGIES
-from remote_inference.weights.compression import make_compression
-from remote_inference.weights.digest import MODULUS, entries_digest
-from remote_inference.weights.dtypes import Bits
+from remote_inference.core.documents.problems import show_value
+from remote_inference.weights.changes import bucket, patch
+from remote_inference.weights.changes.changes import STRATEGIES
+from remote_inference.weights.changes.compression import make_compression
+from remote_inference.weights.changes.snapshot import Kept
+from remote_inference.weights.changes.snapshots import SNAPSHOTS
 from remote_inference.weights.frames import MAX_BUCKET_BYTES, Buffer
 from remote_inference.weights.header import MIN_BUCKET_BYTES, Header
 from remote_inference.weights.reasons import Reason, WeightsError
-from remote_inference.weights.snapshot import Kept
-from remote_inference.weights.snapshots import SNAPSHOTS
-from remote_inference.weights.tensors import Table, Tensors, TensorSpec, size_of, table_digest
+from remote_inference.weights.tensors.digest import MODULUS, entries_digest
+from remote_inference.weights.tensors.dtypes import Bits
+from remote_inference.weights.tensors.tensors import Table, Tensors, TensorSpec, size_of, table_digest
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from remote_inference.weights.header import Applied, Refused
 from remote_inference.weights.pump import ReceiverPump
 from remote_inference.weights.reasons import WeightsError
 from remote_inference.weights.receiver import WeightReceiver
-from remote_inference.weights.tensors import Tensors
-from remote_inference.weights.transport import Link
+from remote_inference.weights.tensors.tensors import Tensors
+from remote_inference.weights.transports.transport import Link
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from remote_inference.weights.frames import sender_of
 from remote_inference.weights.receiver import WeightReceiver
-from remote_inference.weights.transport import Link, LinkClosedError
+from remote_inference.weights.transports.transport import Link, LinkClosedError
 
 _POLL_S = 0.02  # for a frame, when none is there: how long an answer of the receiver may wait
 _SEND_S = 1.0  # a trainer that does not take an answer in time is cut off

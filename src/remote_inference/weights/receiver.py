@@ -14,10 +14,10 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 
-from remote_inference.weights.changes import make_stager
-from remote_inference.weights.compression import make_compression
-from remote_inference.weights.digest import MODULUS, entries_digest, show_digest
-from remote_inference.weights.dtypes import check_values
+from remote_inference.weights.changes.changes import make_stager
+from remote_inference.weights.changes.compression import make_compression
+from remote_inference.weights.changes.held_updates import Inverse, Prepared, Staging
+from remote_inference.weights.changes.served import ServedTensors
 from remote_inference.weights.frames import SENDER_BYTES, Buffer, Frame, Kind, read_frame, read_part
 from remote_inference.weights.header import (
     Applied,
@@ -29,10 +29,10 @@ from remote_inference.weights.header import (
     pack_welcome,
     read_header,
 )
-from remote_inference.weights.held_updates import Inverse, Prepared, Staging
 from remote_inference.weights.reasons import Reason, WeightsError
-from remote_inference.weights.served import ServedTensors
-from remote_inference.weights.tensors import Tensors, describe, size_of, table_digest
+from remote_inference.weights.tensors.digest import MODULUS, entries_digest, show_digest
+from remote_inference.weights.tensors.dtypes import check_values
+from remote_inference.weights.tensors.tensors import Tensors, describe, size_of, table_digest
 from remote_inference.weights.turns import TAKES, ReceiverLimits, Turn
 
 _MAX_REPLIES = 64  # that nobody has fetched; older ones are dropped

@@ -13,8 +13,8 @@ from remote_inference.weights.frames import SENDER_BYTES
 from remote_inference.weights.header import Welcome
 from remote_inference.weights.ledger import Built, Ledger, SenderConfig
 from remote_inference.weights.reasons import Reason, WeightsError
-from remote_inference.weights.tensors import Tensors
-from remote_inference.weights.transport import Link
+from remote_inference.weights.tensors.tensors import Tensors
+from remote_inference.weights.transports.transport import Link
 
 Connect = Callable[[], Link]
 

@@ -11,7 +11,7 @@ from remote_inference.weights.pump import Accept, ReceiverPump
 from remote_inference.weights.reasons import Reason, WeightsError
 from remote_inference.weights.receiver import WeightReceiver
 from remote_inference.weights.sender import Connect, WeightSender
-from remote_inference.weights.tensors import Tensors
+from remote_inference.weights.tensors.tensors import Tensors
 from remote_inference.weights.turns import ReceiverLimits
 
 

@@ -23,12 +23,12 @@ from remote_inference.wire.commands import (
     make_command_writer,
     make_sink_reader,
 )
-from remote_inference.wire.encodings import IMAGE_ENCODINGS
-from remote_inference.wire.encodings.jpeg import decode_jpeg, encode_jpeg
-from remote_inference.wire.encodings.png import decode_png, encode_png
 from remote_inference.wire.history import SensedStep
-from remote_inference.wire.images import ImageError, image_from_message, image_to_message
-from remote_inference.wire.jpeg import JPEG_LIBRARIES
+from remote_inference.wire.images.encodings import IMAGE_ENCODINGS
+from remote_inference.wire.images.encodings.jpeg import decode_jpeg, encode_jpeg
+from remote_inference.wire.images.encodings.png import decode_png, encode_png
+from remote_inference.wire.images.images import ImageError, image_from_message, image_to_message
+from remote_inference.wire.images.jpeg import JPEG_LIBRARIES
 from remote_inference.wire.message_types import message_class
 from remote_inference.wire.observation import (
     observation_from_message,

@@ -18,11 +18,11 @@ import msgpack
 import numpy as np
 from numpy.typing import NDArray
 
-from remote_inference.core.contract import Contract
+from remote_inference.core.contract.contract import Contract
 from remote_inference.core.exchange import Chunk, ChunkStatus, SessionReply, StatusReply
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.journal import Begin, Entry
-from remote_inference.core.robot.observation_history import TickSample
+from remote_inference.core.robot.queue.observation_history import TickSample
 from remote_inference.wire.arrays import ByteBuffer, WireError
 
 FORMAT = 1  # of the begin: another one means entries of another shape

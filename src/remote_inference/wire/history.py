@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 from sensor_msgs.msg import CompressedImage, Image
 
+from remote_inference.core.contract.image_encodings import RAW
 from remote_inference.core.exchange import ImageFeature
-from remote_inference.core.image_encodings import RAW
 from remote_inference.core.policy import Float32Array
 from remote_inference.msg import Observation
 from remote_inference.wire.arrays import WireError, float32_field, from_float32_field

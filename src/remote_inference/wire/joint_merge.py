@@ -12,8 +12,8 @@ from typing import Any
 
 from sensor_msgs.msg import JointState
 
-from remote_inference.core.contract_sections import StateSource
-from remote_inference.core.robot.content_time import ContentClock
+from remote_inference.core.contract.sections import StateSource
+from remote_inference.core.robot.queue.content_time import ContentClock
 
 FIELDS = ("position", "velocity", "effort")
 MOST_DRIVERS = 32  # on one topic, whose stamps are told apart

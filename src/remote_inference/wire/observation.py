@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from sensor_msgs.msg import CompressedImage, Image
 from std_msgs.msg import Header
 
+from remote_inference.core.contract.image_encodings import RAW
 from remote_inference.core.exchange import SCHEMA_VERSION_MAX, ImageFeature, Request, SessionOffer, no_rows
-from remote_inference.core.image_encodings import RAW
 from remote_inference.core.limits import DEFAULT_LIMITS, MAX_TASK_LENGTH, RequestLimits, find_length_problem
 from remote_inference.core.policy import Float32Array, PastStep, PolicyObservation
 from remote_inference.msg import Observation
 from remote_inference.wire.arrays import WireError, float32_field, from_float32_field
 from remote_inference.wire.history import ReadyImage, SensedStep, read_history, write_history
-from remote_inference.wire.image_decoding import EncodedImage, announced_pixels, decode_images
+from remote_inference.wire.images.image_decoding import EncodedImage, announced_pixels, decode_images
 from remote_inference.wire.schema import require_schema_version
 
 _Images = dict[str, NDArray[Any]]

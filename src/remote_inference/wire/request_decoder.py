@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import CompressedImage
 
+from remote_inference.core.contract.image_encodings import BY_COLOUR
 from remote_inference.core.exchange import ImageFeature, Request, SessionOffer
-from remote_inference.core.image_encodings import BY_COLOUR
 from remote_inference.core.policy import PolicyError, PolicyObservation, PolicySpec, find_task_problem
 from remote_inference.core.seeds import make_seed
-from remote_inference.core.server.manifest import Manifest
+from remote_inference.core.server.manifest.manifest import Manifest
 from remote_inference.msg import Observation
 from remote_inference.wire import (
     IMAGE_ENCODINGS,

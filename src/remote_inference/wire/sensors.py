@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sensor_msgs.msg import CompressedImage, Image, JointState
 
-from remote_inference.core.contract_sections import COMPRESSED_IMAGE, ImageSource, StateSource
+from remote_inference.core.contract.image_encodings import RAW, first_word
+from remote_inference.core.contract.sections import COMPRESSED_IMAGE, ImageSource, StateSource
 from remote_inference.core.exchange import ImageFeature
-from remote_inference.core.image_encodings import RAW, first_word
 from remote_inference.errors import cut_lines
 from remote_inference.wire.arrays import bytes_field
-from remote_inference.wire.encodings import IMAGE_ENCODINGS
-from remote_inference.wire.images import ImageError, image_from_message, image_to_message
+from remote_inference.wire.images.encodings import IMAGE_ENCODINGS
+from remote_inference.wire.images.images import ImageError, image_from_message, image_to_message
 
 _RAW_ENCODINGS = {"rgb": "rgb8", "depth": "16UC1"}
 

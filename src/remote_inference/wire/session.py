@@ -11,6 +11,7 @@ from rclpy.exceptions import NameValidationException
 from rclpy.validate_full_topic_name import validate_full_topic_name
 from rclpy.validate_namespace import validate_namespace
 
+from remote_inference.core.contract.image_encodings import RAW
 from remote_inference.core.exchange import (
     ImageFeature,
     SessionKind,
@@ -19,7 +20,6 @@ from remote_inference.core.exchange import (
     StatusReply,
     in_namespace,
 )
-from remote_inference.core.image_encodings import RAW
 from remote_inference.core.limits import (
     MAX_CAMERAS,
     MAX_NAME_LENGTH,
@@ -31,8 +31,8 @@ from remote_inference.core.limits import (
 from remote_inference.core.tags import parse_tags, write_tags
 from remote_inference.srv import GetStatus, OpenSession
 from remote_inference.wire.arrays import WireError
-from remote_inference.wire.encodings import IMAGE_ENCODINGS
-from remote_inference.wire.images import require_possible_sizes
+from remote_inference.wire.images.encodings import IMAGE_ENCODINGS
+from remote_inference.wire.images.images import require_possible_sizes
 from remote_inference.wire.qos import CHUNK_TOPIC, OBSERVATION_TOPIC
 
 _LISTS = ("action_names", "state_names", "action_units", "state_units")

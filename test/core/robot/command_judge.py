@@ -13,9 +13,9 @@ from simulation import SENSOR_NS, TIMER_NS
 
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.engine import LATE_PERIODS
-from remote_inference.core.robot.following import LAG_S
-from remote_inference.core.robot.guard import SENSOR_AGE
-from remote_inference.core.robot.horizon import EARLY_TICK
+from remote_inference.core.robot.motion.following import LAG_S
+from remote_inference.core.robot.motion.horizon import EARLY_TICK
+from remote_inference.core.robot.safety.guard import SENSOR_AGE
 from remote_inference.core.robot.tick import Tick
 from remote_inference.core.watchdog import Watchdog
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from remote_inference.core.contract_sections import CommandSink
+from remote_inference.core.contract.sections import CommandSink
 
 Rows = np.ndarray  # `[rows, joints]`
 

@@ -12,7 +12,7 @@ import numpy as np
 from builders import make_source
 from hypothesis import strategies as st
 
-from remote_inference.core.robot.action_queue import ActionQueue, DelayPolicy, MergeMode
+from remote_inference.core.robot.queue.action_queue import ActionQueue, DelayPolicy, MergeMode
 
 ACTION_DIM = 3
 # Minus zero, a signalling NaN, the smallest denormal, minus infinity.

@@ -26,13 +26,13 @@ from random_world import CURED, RECOVERY_S, Outcome, outcome_of
 from simulated_server import SimulatedServer
 from watched_world import WatchedWorld
 
-from remote_inference.core.contract import Contract
-from remote_inference.core.contract_sections import JOINT_STATE
-from remote_inference.core.document import parse_document
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.contract.sections import JOINT_STATE
+from remote_inference.core.documents.document import parse_document
 from remote_inference.core.exchange import Request
 from remote_inference.core.policy import Float32Array
-from remote_inference.core.robot.fault_injection import Fault, Kind, Target
-from remote_inference.core.robot.state_machine import State
+from remote_inference.core.robot.safety.fault_injection import Fault, Kind, Target
+from remote_inference.core.robot.safety.state_machine import State
 
 SPEED = 2.0  # bound on the change of a command [unit/s]
 STALLS_S = (0.05, 0.1, 0.2, 0.3, 1.0, 3.5)

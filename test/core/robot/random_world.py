@@ -20,7 +20,7 @@ from simulation import World
 
 from remote_inference.core.exchange import Chunk, ChunkStatus, Request
 from remote_inference.core.policy import Continuation, Float32Array
-from remote_inference.core.robot.state_machine import State
+from remote_inference.core.robot.safety.state_machine import State
 from remote_inference.core.robot.turn import Turn
 
 TWO = ("/server_a", "/server_b")

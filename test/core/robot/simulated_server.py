@@ -12,7 +12,7 @@ from builders import make_spec, make_terms
 
 from remote_inference.core.exchange import Request, SessionOffer, SessionReply, StatusReply
 from remote_inference.core.policy import Float32Array, PolicySpec
-from remote_inference.core.server.session import Session, SessionRegistry
+from remote_inference.core.server.sessions.session import Session, SessionRegistry
 
 
 class Processors:

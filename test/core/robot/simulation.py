@@ -24,13 +24,17 @@ from builders import (
 )
 from simulated_server import SimulatedServer
 
-from remote_inference.core.contract import Contract
+from remote_inference.core.contract.contract import Contract
 from remote_inference.core.exchange import Chunk, Request, SessionOffer, StatusReply
-from remote_inference.core.robot.action_queue import QueuedAction
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.config import RobotConfig
-from remote_inference.core.robot.content_time import ContentClock
-from remote_inference.core.robot.effects import (
+from remote_inference.core.robot.journal import Begin, JournalledEngine
+from remote_inference.core.robot.motion.following import LAG_S
+from remote_inference.core.robot.queue.action_queue import QueuedAction
+from remote_inference.core.robot.queue.content_time import ContentClock
+from remote_inference.core.robot.queue.latency import SHORTEST_WAIT_S
+from remote_inference.core.robot.queue.observation_history import TickSample
+from remote_inference.core.robot.safety.effects import (
     CloseSession,
     Effect,
     GetStatus,
@@ -41,11 +45,7 @@ from remote_inference.core.robot.effects import (
     Stop,
     Warn,
 )
-from remote_inference.core.robot.following import LAG_S
-from remote_inference.core.robot.journal import Begin, JournalledEngine
-from remote_inference.core.robot.latency import SHORTEST_WAIT_S
-from remote_inference.core.robot.observation_history import TickSample
-from remote_inference.core.robot.state_machine import State
+from remote_inference.core.robot.safety.state_machine import State
 from remote_inference.core.robot.tick import Tick
 from remote_inference.core.robot.turn import Turn
 

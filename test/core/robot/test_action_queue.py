@@ -15,7 +15,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from remote_inference.core.robot.action_queue import ActionQueue, DelayPolicy, MergeMode, QueuedAction
+from remote_inference.core.robot.queue.action_queue import ActionQueue, DelayPolicy, MergeMode, QueuedAction
 from remote_inference.core.robot.turn import Turn
 
 A_THOUSAND = 1000  # executed rows that a queue remembers

@@ -11,8 +11,8 @@ import pytest
 from builders import MAX_STEP, make_config, ns
 from simulation import World, streaming
 
-from remote_inference.core.robot.blend_in import BlendIn
-from remote_inference.core.robot.state_machine import State
+from remote_inference.core.robot.motion.blend_in import BlendIn
+from remote_inference.core.robot.safety.state_machine import State
 
 
 def test_the_ramp_rises_from_the_first_action_on():

@@ -13,9 +13,9 @@ import pytest
 from builders import MAX_STEP, PERIOD_NS, TOPICS, make_config, make_contract, make_source, ns
 from interruption import interrupt
 
-from remote_inference.core.robot.action_queue import MergeMode
-from remote_inference.core.robot.control_word import ControlPanel, ControlWord
 from remote_inference.core.robot.engine import Engine
+from remote_inference.core.robot.motion.control_word import ControlPanel, ControlWord
+from remote_inference.core.robot.queue.action_queue import MergeMode
 from remote_inference.core.robot.tick import Tick
 
 START_NS = ns(100)

@@ -14,14 +14,14 @@ from simulation import SENSOR_NS, World, streaming
 
 from remote_inference.core.policy import Continuation
 from remote_inference.core.robot.command import CommandSource
-from remote_inference.core.robot.effects import (
+from remote_inference.core.robot.engine import Engine
+from remote_inference.core.robot.safety.effects import (
     CloseSession,
     GetStatus,
     OpenSession,
     SendRequest,
 )
-from remote_inference.core.robot.engine import Engine
-from remote_inference.core.robot.state_machine import State
+from remote_inference.core.robot.safety.state_machine import State
 
 
 def first_steps(world: World) -> dict[int, int]:

@@ -14,8 +14,8 @@ from simulation import World, stopped, streaming
 
 from remote_inference.core.exchange import Chunk, ChunkStatus, StatusReply
 from remote_inference.core.robot.command import CommandSource
-from remote_inference.core.robot.effects import CloseSession, GetStatus, Report, SendRequest
-from remote_inference.core.robot.state_machine import State
+from remote_inference.core.robot.safety.effects import CloseSession, GetStatus, Report, SendRequest
+from remote_inference.core.robot.safety.state_machine import State
 
 
 def lose_chunks(chunk: Chunk) -> list[tuple[int, Chunk]]:

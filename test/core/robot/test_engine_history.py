@@ -15,8 +15,8 @@ from builders import PERIOD_NS, make_spec
 from simulated_server import SimulatedServer
 from simulation import World, streaming
 
-from remote_inference.core.robot.effects import SendRequest
-from remote_inference.core.robot.state_machine import State
+from remote_inference.core.robot.safety.effects import SendRequest
+from remote_inference.core.robot.safety.state_machine import State
 
 
 def make_world(steps: int = 3) -> World:

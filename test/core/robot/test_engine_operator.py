@@ -9,8 +9,8 @@ from builders import TOPICS, make_config, ns
 from simulation import World, streaming
 
 from remote_inference.core.robot.command import CommandSource
-from remote_inference.core.robot.effects import ResetEnded, ResetSession
-from remote_inference.core.robot.state_machine import Event, State
+from remote_inference.core.robot.safety.effects import ResetEnded, ResetSession
+from remote_inference.core.robot.safety.state_machine import Event, State
 
 
 def test_it_starts_paused_without_autostart():

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from simulation import World, stopped
 
 from remote_inference.core.exchange import Chunk, ChunkStatus
-from remote_inference.core.robot.state_machine import State
+from remote_inference.core.robot.safety.state_machine import State
 
 TWO = ("/server_a", "/server_b")
 

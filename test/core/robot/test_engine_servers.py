@@ -14,12 +14,12 @@ from builders import contract_document, make_config, make_spec, ns
 from simulated_server import SimulatedServer
 from simulation import World, stopped, streaming
 
-from remote_inference.core.contract import Contract
-from remote_inference.core.document import parse_document
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.documents.document import parse_document
 from remote_inference.core.exchange import ChunkStatus, SessionReply, StatusReply
-from remote_inference.core.robot.effects import CloseSession, GetStatus, OpenSession, Stop
-from remote_inference.core.robot.handshake import Phase
-from remote_inference.core.robot.state_machine import State
+from remote_inference.core.robot.requests.handshake import Phase
+from remote_inference.core.robot.safety.effects import CloseSession, GetStatus, OpenSession, Stop
+from remote_inference.core.robot.safety.state_machine import State
 
 EMPTY = np.empty((0, 0), np.float32)
 TWO = ("/server_a", "/server_b")

@@ -11,11 +11,11 @@ import pytest
 from builders import JOINT_TRAJECTORY, LIMIT, MAX_STEP, contract_document, make_config, make_contract, ns
 from simulation import World, streaming
 
-from remote_inference.core.contract import Contract
-from remote_inference.core.document import parse_document
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.documents.document import parse_document
 from remote_inference.core.robot.command import CommandSource
-from remote_inference.core.robot.guard import SENSOR_AGE
-from remote_inference.core.robot.state_machine import Event, State
+from remote_inference.core.robot.safety.guard import SENSOR_AGE
+from remote_inference.core.robot.safety.state_machine import Event, State
 from remote_inference.core.robot.tick import Tick
 
 

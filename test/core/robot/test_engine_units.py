@@ -12,11 +12,11 @@ from builders import JOINT_TRAJECTORY, contract_document, make_config
 from simulated_server import SimulatedServer
 from simulation import World, streaming
 
-from remote_inference.core.contract import Contract
-from remote_inference.core.document import parse_document
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.contract.policy_units import UnitMap
+from remote_inference.core.documents.document import parse_document
 from remote_inference.core.exchange import Request
 from remote_inference.core.policy import Float32Array
-from remote_inference.core.policy_units import UnitMap
 
 SCALE = [
     {"unit": "degrees", "names": ["shoulder"]},

@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from remote_inference.core.robot.fault_injection import (
+from remote_inference.core.robot.safety.fault_injection import (
     MAX_HELD,
     Fault,
     FaultInjection,

@@ -21,12 +21,12 @@ from builders import (
 from simulated_server import SimulatedServer
 from simulation import World, streaming
 
-from remote_inference.core.contract import Contract
-from remote_inference.core.document import DocumentError, parse_document, parse_yaml
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.documents.document import DocumentError, parse_document, parse_yaml
 from remote_inference.core.robot.command import CommandSource
-from remote_inference.core.robot.following import LAG_S, RETRY_NS, FollowingWatch
-from remote_inference.core.robot.guard import FOLLOWING_ERROR
-from remote_inference.core.robot.state_machine import State
+from remote_inference.core.robot.motion.following import LAG_S, RETRY_NS, FollowingWatch
+from remote_inference.core.robot.safety.guard import FOLLOWING_ERROR
+from remote_inference.core.robot.safety.state_machine import State
 
 BOUND = 0.3
 BOTH = np.ones(2, bool)

@@ -12,7 +12,7 @@ from builders import JOINTS, LIMIT, MAX_STEP, PERIOD_NS, make_contract
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remote_inference.core.robot.guard import (
+from remote_inference.core.robot.safety.guard import (
     AGE,
     DIMENSION,
     JOINT_LIMIT,

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remote_inference.core.exchange import SessionReply, StatusReply
-from remote_inference.core.robot.effects import GetStatus, Warn
-from remote_inference.core.robot.handshake import DISCOVERY_NS, MISSED, Handshake, Phase
-from remote_inference.core.robot.server_list import JITTER, ServerList
+from remote_inference.core.robot.requests.handshake import DISCOVERY_NS, MISSED, Handshake, Phase
+from remote_inference.core.robot.requests.server_list import JITTER, ServerList
+from remote_inference.core.robot.safety.effects import GetStatus, Warn
 
 INITIAL_S, MAXIMUM_S = 0.5, 10.0
 TIMEOUT_S = 2.0

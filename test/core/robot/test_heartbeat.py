@@ -9,7 +9,7 @@ from builders import make_config, make_contract, ns
 from simulation import World, streaming
 
 from remote_inference.core.robot.command import CommandSource
-from remote_inference.core.robot.heartbeat import MAX_WATCHDOGS, Heartbeat
+from remote_inference.core.robot.safety.heartbeat import MAX_WATCHDOGS, Heartbeat
 from remote_inference.core.watchdog import Phase, WatchdogState
 
 PERIOD_S, TIMEOUT_S = 1 / 30, 0.2

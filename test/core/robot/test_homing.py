@@ -24,15 +24,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from simulation import World, stopped, streaming
 
-from remote_inference.core.contract import Contract
-from remote_inference.core.contract_sections import Home
-from remote_inference.core.controller_stop import STOPS, longest_stopping_s
-from remote_inference.core.document import parse_document
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.contract.controller_stop import STOPS, longest_stopping_s
+from remote_inference.core.contract.sections import Home
+from remote_inference.core.documents.document import parse_document
 from remote_inference.core.robot.command import CommandSource
-from remote_inference.core.robot.guard import FOLLOWING_ERROR, SENSOR_AGE
-from remote_inference.core.robot.homing import Homing
-from remote_inference.core.robot.playback import END_MARGIN_S
-from remote_inference.core.robot.state_machine import State
+from remote_inference.core.robot.motion.homing import Homing
+from remote_inference.core.robot.motion.playback import END_MARGIN_S
+from remote_inference.core.robot.safety.guard import FOLLOWING_ERROR, SENSOR_AGE
+from remote_inference.core.robot.safety.state_machine import State
 
 HOME = (0.5, -0.25)
 FAR = (0.9, -0.9)  # farther than an arm may be from its command

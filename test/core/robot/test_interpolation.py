@@ -14,15 +14,15 @@ from simulated_server import SimulatedServer
 from simulation import World, streaming
 from test_playback import MAX_AGE_NS, feed
 
-from remote_inference.core.contract import Contract
-from remote_inference.core.document import parse_document
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.documents.document import parse_document
 from remote_inference.core.exchange import Request
 from remote_inference.core.policy import Float32Array
-from remote_inference.core.robot.action_queue import ActionQueue, MergeMode
 from remote_inference.core.robot.command import CommandSource
-from remote_inference.core.robot.guard import AGE, VELOCITY_LIMIT, Guard
-from remote_inference.core.robot.interpolation import MOST_AHEAD, Interpolation
-from remote_inference.core.robot.playback import Playback
+from remote_inference.core.robot.motion.playback import Playback
+from remote_inference.core.robot.queue.action_queue import ActionQueue, MergeMode
+from remote_inference.core.robot.queue.interpolation import MOST_AHEAD, Interpolation
+from remote_inference.core.robot.safety.guard import AGE, VELOCITY_LIMIT, Guard
 from remote_inference.core.robot.tick import Tick
 
 TICKS = 5  # of control that a row lasts

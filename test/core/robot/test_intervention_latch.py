@@ -9,10 +9,10 @@ import pytest
 from builders import make_config
 from simulation import World, streaming
 
-from remote_inference.core.document import DocumentError, parse_document
+from remote_inference.core.documents.document import DocumentError, parse_document
 from remote_inference.core.robot.config import RobotConfig
-from remote_inference.core.robot.effects import StopLatched
-from remote_inference.core.robot.guard import JOINT_LIMIT, VELOCITY_LIMIT, InterventionLatch
+from remote_inference.core.robot.safety.effects import StopLatched
+from remote_inference.core.robot.safety.guard import JOINT_LIMIT, VELOCITY_LIMIT, InterventionLatch
 
 
 def feed(latch: InterventionLatch, *commands: tuple[str, ...]) -> list[str]:

@@ -10,10 +10,10 @@ import pytest
 from builders import make_config, ns
 from simulation import World, streaming
 
-from remote_inference.core.robot.effects import GetStatus
-from remote_inference.core.robot.handshake import INVITATION_JITTER_S
-from remote_inference.core.robot.server_list import SILENCE_NS, Invitations
-from remote_inference.core.robot.state_machine import State
+from remote_inference.core.robot.requests.handshake import INVITATION_JITTER_S
+from remote_inference.core.robot.requests.server_list import SILENCE_NS, Invitations
+from remote_inference.core.robot.safety.effects import GetStatus
+from remote_inference.core.robot.safety.state_machine import State
 
 TWO = ("/server_a", "/server_b")
 STATUS_S = 1.0  # a server's status comes once a second

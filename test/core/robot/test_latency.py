@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remote_inference.core.robot.latency import LatencyWindow, steps
+from remote_inference.core.robot.queue.latency import LatencyWindow, steps
 
 
 def window_of(*samples_s: float, quantile: float = 0.95) -> LatencyWindow:

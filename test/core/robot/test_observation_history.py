@@ -10,7 +10,7 @@ from builders import TOPICS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remote_inference.core.robot.observation_history import ObservationHistory, TickSample
+from remote_inference.core.robot.queue.observation_history import ObservationHistory, TickSample
 
 
 def sample(tick: int, **arrivals: int) -> TickSample:

@@ -24,13 +24,16 @@ from builders import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remote_inference.core.contract import Contract
-from remote_inference.core.controller_stop import STOPS, longest_stopping_s
-from remote_inference.core.document import parse_document
-from remote_inference.core.robot.action_queue import ActionQueue, MergeMode
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.contract.controller_stop import STOPS, longest_stopping_s
+from remote_inference.core.documents.document import parse_document
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.fallbacks import FALLBACKS
-from remote_inference.core.robot.guard import (
+from remote_inference.core.robot.motion.human_commands import HumanCommands
+from remote_inference.core.robot.motion.playback import Playback
+from remote_inference.core.robot.motion.shadow import ShadowComparison
+from remote_inference.core.robot.queue.action_queue import ActionQueue, MergeMode
+from remote_inference.core.robot.safety.guard import (
     AGE,
     FOLLOWING_ERROR,
     JOINT_LIMIT,
@@ -40,10 +43,7 @@ from remote_inference.core.robot.guard import (
     Guard,
     InterventionLatch,
 )
-from remote_inference.core.robot.human_commands import HumanCommands
-from remote_inference.core.robot.playback import Playback
-from remote_inference.core.robot.shadow import ShadowComparison
-from remote_inference.core.robot.stop_inputs import StopInputs
+from remote_inference.core.robot.safety.stop_inputs import StopInputs
 from remote_inference.core.robot.turn import Turn
 
 MAX_AGE_NS = ns(3.0)

@@ -23,10 +23,10 @@ from builders import (
 )
 
 from remote_inference.core.exchange import ChunkStatus, Request, SessionReply
-from remote_inference.core.robot.action_queue import ActionQueue, DelayPolicy, MergeMode
-from remote_inference.core.robot.guard import AGE, SENSOR_AGE, Guard
-from remote_inference.core.robot.observation_history import TickSample
-from remote_inference.core.robot.request_cycle import Rejection, RequestCycle
+from remote_inference.core.robot.queue.action_queue import ActionQueue, DelayPolicy, MergeMode
+from remote_inference.core.robot.queue.observation_history import TickSample
+from remote_inference.core.robot.requests.request_cycle import Rejection, RequestCycle
+from remote_inference.core.robot.safety.guard import AGE, SENSOR_AGE, Guard
 
 BEGIN_NS = ns(100)
 

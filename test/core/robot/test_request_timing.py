@@ -11,8 +11,8 @@ from builders import make_config, make_contract, make_rows, make_source, make_sp
 from simulated_server import SimulatedServer
 from simulation import World, idle_ticks, streaming
 
-from remote_inference.core.robot.action_queue import ActionQueue, MergeMode
-from remote_inference.core.robot.state_machine import State
+from remote_inference.core.robot.queue.action_queue import ActionQueue, MergeMode
+from remote_inference.core.robot.safety.state_machine import State
 
 PERIOD_NS = ns(0.1)
 MAX_AGE_NS = ns(3.0)

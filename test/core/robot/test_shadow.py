@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remote_inference.core.robot.shadow import ShadowComparison
+from remote_inference.core.robot.motion.shadow import ShadowComparison
 
 VALUES = st.lists(st.tuples(*[st.floats(-3.0, 3.0)] * 4), min_size=1, max_size=50)
 

@@ -16,10 +16,10 @@ from simulation import World
 
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.fallbacks.zero import Zero
-from remote_inference.core.robot.following import FollowingWatch
-from remote_inference.core.robot.guard import Guard, Guarded
-from remote_inference.core.robot.playback import Playback
-from remote_inference.core.robot.stop_inputs import StopInputs
+from remote_inference.core.robot.motion.following import FollowingWatch
+from remote_inference.core.robot.motion.playback import Playback
+from remote_inference.core.robot.safety.guard import Guard, Guarded
+from remote_inference.core.robot.safety.stop_inputs import StopInputs
 from remote_inference.core.robot.tick import Tick
 from remote_inference.core.watchdog import Watchdog
 

@@ -8,7 +8,7 @@ import itertools
 
 import pytest
 
-from remote_inference.core.robot.state_machine import Event, State, StateMachine
+from remote_inference.core.robot.safety.state_machine import Event, State, StateMachine
 
 WITH_SERVER = (State.CONNECTING, State.STREAMING, State.DEGRADED, State.STALLED)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from remote_inference.core.robot.step_reference import StepReference
+from remote_inference.core.robot.motion.step_reference import StepReference
 
 MEASURED = np.array([0.3, -0.3])
 NOBODY = np.zeros(2, bool)

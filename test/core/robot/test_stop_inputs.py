@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor, wait
 import pytest
 from builders import ns
 
-from remote_inference.core.operator_inputs import BOOL, StopInput
-from remote_inference.core.robot.stop_inputs import StopInputs
+from remote_inference.core.contract.operator_inputs import BOOL, StopInput
+from remote_inference.core.robot.safety.stop_inputs import StopInputs
 from remote_inference.core.robot.turn import Turn
 
 BUTTON = StopInput(topic="estop", type=BOOL, stop_when=True)

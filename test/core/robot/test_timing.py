@@ -11,8 +11,8 @@ from builders import make_config, make_contract, make_spec, ns
 from simulated_server import SimulatedServer
 from simulation import World, idle_ticks, stopped
 
-from remote_inference.core.robot.state_machine import State
-from remote_inference.core.robot.timing import Timing, find_timing_problem, find_timing_warnings
+from remote_inference.core.robot.requests.timing import Timing, find_timing_problem, find_timing_warnings
+from remote_inference.core.robot.safety.state_machine import State
 
 
 def timing(

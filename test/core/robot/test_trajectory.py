@@ -22,14 +22,20 @@ from builders import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remote_inference.core.contract import Contract
-from remote_inference.core.controller_stop import STOPS
-from remote_inference.core.document import parse_document
-from remote_inference.core.robot.action_queue import ActionQueue, MergeMode
-from remote_inference.core.robot.blend_in import BlendIn
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.contract.controller_stop import STOPS
+from remote_inference.core.documents.document import parse_document
 from remote_inference.core.robot.command import CommandSource
-from remote_inference.core.robot.guard import JOINT_LIMIT, NON_FINITE, SENSOR_AGE, VELOCITY_LIMIT, Guard
-from remote_inference.core.robot.playback import Playback
+from remote_inference.core.robot.motion.blend_in import BlendIn
+from remote_inference.core.robot.motion.playback import Playback
+from remote_inference.core.robot.queue.action_queue import ActionQueue, MergeMode
+from remote_inference.core.robot.safety.guard import (
+    JOINT_LIMIT,
+    NON_FINITE,
+    SENSOR_AGE,
+    VELOCITY_LIMIT,
+    Guard,
+)
 from remote_inference.core.robot.tick import Tick
 
 MAX_AGE_NS = ns(3.0)

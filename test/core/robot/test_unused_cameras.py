@@ -10,12 +10,12 @@ from builders import CAMERA, contract_document, make_config, make_spec, ns
 from simulated_server import SimulatedServer
 from simulation import World, stopped, streaming
 
-from remote_inference.core.contract import Contract
-from remote_inference.core.document import parse_document
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.documents.document import parse_document
 from remote_inference.core.exchange import SessionReply, StatusReply
-from remote_inference.core.robot.effects import Inform, OpenSession
-from remote_inference.core.robot.handshake import Phase
-from remote_inference.core.robot.state_machine import State
+from remote_inference.core.robot.requests.handshake import Phase
+from remote_inference.core.robot.safety.effects import Inform, OpenSession
+from remote_inference.core.robot.safety.state_machine import State
 
 FRONT, TOP = "front/image_raw", "top/image_raw"
 TOP_FEATURE = "images.top"

@@ -10,8 +10,8 @@ from simulated_server import SimulatedServer
 from simulation import streaming
 from watched_world import WatchedWorld
 
-from remote_inference.core.contract import Contract
-from remote_inference.core.document import parse_document
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.documents.document import parse_document
 from remote_inference.core.robot.command import CommandSource
 
 

@@ -24,10 +24,10 @@ from command_judge import (
 from controllers import Controlled
 from simulation import World
 
-from remote_inference.core.controller_stop import ControllerStop, stop_controller
+from remote_inference.core.contract.controller_stop import ControllerStop, stop_controller
 from remote_inference.core.exchange import Chunk
-from remote_inference.core.robot.fault_injection import FaultInjection, Target
-from remote_inference.core.robot.heartbeat import Heartbeat
+from remote_inference.core.robot.safety.fault_injection import FaultInjection, Target
+from remote_inference.core.robot.safety.heartbeat import Heartbeat
 from remote_inference.core.robot.tick import Tick
 from remote_inference.core.watchdog import Watchdog
 

@@ -13,14 +13,14 @@ from builders import SteadyPolicy, make_offer, make_request
 
 from remote_inference.core.exchange import Chunk, Request, SessionOffer
 from remote_inference.core.policy import PolicyObservation
-from remote_inference.core.server.finishing import Consumers
 from remote_inference.core.server.policy_watch import PolicyWatch
-from remote_inference.core.server.request_record import RequestRecord
-from remote_inference.core.server.scheduler import Scheduler, Selection
+from remote_inference.core.server.requests.finishing import Consumers
+from remote_inference.core.server.requests.request_record import RequestRecord
+from remote_inference.core.server.requests.worker import Worker
 from remote_inference.core.server.schedulers.round_robin import RoundRobin
-from remote_inference.core.server.session import Session
+from remote_inference.core.server.schedulers.scheduler import Scheduler, Selection
+from remote_inference.core.server.sessions.session import Session
 from remote_inference.core.server.warmup import Rehearsal
-from remote_inference.core.server.worker import Worker
 
 MS = 1_000_000
 

@@ -14,7 +14,7 @@ from remote_inference.core.admission import FATAL_REJECTIONS, FatalMismatch, che
 from remote_inference.core.exchange import ImageFeature, SessionReply
 from remote_inference.core.limits import MAX_OBSERVATION_STEPS, RequestLimits
 from remote_inference.core.policy import Continuation, ServingMode
-from remote_inference.core.server.session import Session, SessionRegistry
+from remote_inference.core.server.sessions.session import Session, SessionRegistry
 
 DEPTH = ImageFeature("observation.images.depth", "png")
 # One violation per row of the table: (rejection, offer, terms, policy, words of the reason).

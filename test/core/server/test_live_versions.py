@@ -16,8 +16,8 @@ from builders import CHUNK_SIZE, SteadyPolicy
 from remote_inference.core.exchange import Chunk, ChunkStatus
 from remote_inference.core.policy import Float32Array, fingerprint_of, show_policy_version
 from remote_inference.weights import SenderConfig, WeightReceiver, WeightSyncer
-from remote_inference.weights.in_process import make_pair
 from remote_inference.weights.pump import ReceiverPump
+from remote_inference.weights.transports.in_process import make_pair
 
 DEADLINE_S = 60.0
 UPDATES = 100

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import threading
 
-from remote_inference.core.server.mailbox import Letter, Mailbox
+from remote_inference.core.server.sessions.mailbox import Letter, Mailbox
 
 
 def test_an_empty_mailbox_gives_nothing():

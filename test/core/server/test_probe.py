@@ -14,7 +14,7 @@ import pytest
 from builders import CAMERA, CHUNK_SIZE, ShiftProcessors, SteadyPolicy, make_spec
 
 from remote_inference.core.policy import PolicyError, PolicyObservation, ServingMode
-from remote_inference.core.server.manifest import Manifest, ModelSource
+from remote_inference.core.server.manifest.manifest import Manifest, ModelSource
 from remote_inference.core.server.probe import (
     PROBE_STEPS,
     Probe,

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remote_inference.core.server.batching import make_scheduler
-from remote_inference.core.server.manifest import Manifest
-from remote_inference.core.server.scheduler import Scheduler
+from remote_inference.core.server.manifest.manifest import Manifest
 from remote_inference.core.server.schedulers.micro_batch import MicroBatch
 from remote_inference.core.server.schedulers.round_robin import RoundRobin
-from remote_inference.core.server.session import Session
+from remote_inference.core.server.schedulers.scheduler import Scheduler
+from remote_inference.core.server.sessions.session import Session
 
 MAX_BATCH = 4
 WINDOW_NS = 5_000_000

@@ -16,7 +16,7 @@ from remote_inference.core.admission import judge
 from remote_inference.core.exchange import SessionKind
 from remote_inference.core.policy import ServingMode
 from remote_inference.core.server.schedulers.micro_batch import MicroBatch
-from remote_inference.core.server.session import Session, SessionRegistry
+from remote_inference.core.server.sessions.session import Session, SessionRegistry
 
 EVALUATION = make_offer(kind=SessionKind.EVALUATION)
 CALL_NS = 10 * MS

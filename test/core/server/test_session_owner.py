@@ -8,7 +8,7 @@ import pytest
 from bench import Bench
 from builders import ShiftProcessors, make_offer, make_spec, make_terms
 
-from remote_inference.core.server.session import Session, SessionRegistry
+from remote_inference.core.server.sessions.session import Session, SessionRegistry
 
 
 def make_registry(**session: str) -> SessionRegistry:

@@ -16,7 +16,7 @@ from builders import CHUNK_SIZE, SteadyPolicy, make_offer, make_request, make_sp
 
 from remote_inference.core.policy import PolicyError, ServingMode
 from remote_inference.core.server.batching import largest_batch
-from remote_inference.core.server.manifest import Manifest, ModelSource
+from remote_inference.core.server.manifest.manifest import Manifest, ModelSource
 from remote_inference.core.server.warmup import (
     TIMED_INFERENCES,
     Rehearsal,

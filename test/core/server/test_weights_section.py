@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from remote_inference.core.document import DocumentError
-from remote_inference.core.server.manifest import load_manifest
+from remote_inference.core.documents.document import DocumentError
+from remote_inference.core.server.manifest.manifest import load_manifest
 
 MINIMAL = "model: {backend: hold, path: models/x}\n"
 

@@ -17,12 +17,12 @@ from builders import CHUNK_SIZE, ShiftProcessors, SteadyPolicy
 
 from remote_inference.core.exchange import Chunk, ChunkStatus, SessionOffer
 from remote_inference.core.policy import PolicyError, PolicyObservation, ServingMode
-from remote_inference.core.server.job import Job
 from remote_inference.core.server.policy_watch import CHECK_PERIOD_NS
-from remote_inference.core.server.request_record import RequestRecord
-from remote_inference.core.server.scheduler import Selection
-from remote_inference.core.server.session import Session
-from remote_inference.core.server.worker import ALONE_NS
+from remote_inference.core.server.requests.job import Job
+from remote_inference.core.server.requests.request_record import RequestRecord
+from remote_inference.core.server.requests.worker import ALONE_NS
+from remote_inference.core.server.schedulers.scheduler import Selection
+from remote_inference.core.server.sessions.session import Session
 
 
 def test_without_requests_a_step_does_nothing():

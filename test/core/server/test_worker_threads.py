@@ -18,9 +18,9 @@ from waiting import wait_until
 
 from remote_inference.core.exchange import Chunk, ChunkStatus, SessionKind
 from remote_inference.core.policy import PolicyObservation, ServingMode
-from remote_inference.core.server.scheduler import Scheduler
 from remote_inference.core.server.schedulers.micro_batch import MicroBatch
 from remote_inference.core.server.schedulers.round_robin import RoundRobin
+from remote_inference.core.server.schedulers.scheduler import Scheduler
 
 DEADLINE_S = 20.0
 POOL = "pool"

@@ -9,10 +9,10 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from remote_inference.core.document import Document, load_document
+from remote_inference.core.documents.document import Document, load_document
 from remote_inference.core.fingerprint import make_fingerprint
 from remote_inference.core.policy import Float32Array, PolicyError, PolicyObservation, PolicySpec
-from remote_inference.core.server.manifest import ModelSource
+from remote_inference.core.server.manifest.manifest import ModelSource
 
 
 class ReachOptions(Document):

@@ -36,14 +36,14 @@ def run(arguments: argparse.Namespace) -> int:
     """Return 0 after Ctrl-C, 2 when the robot cannot be driven, else the code of the process that ended."""
     from remote_inference.cli.foreground import run_in_foreground  # noqa: PLC0415
     from remote_inference.cli.progress import show_bag_progress  # noqa: PLC0415
-    from remote_inference.core.contract import load_contract  # noqa: PLC0415
+    from remote_inference.core.contract.contract import load_contract  # noqa: PLC0415
     from remote_inference.deployment import arm_replay  # noqa: PLC0415
     from remote_inference.deployment.middleware import require_middleware  # noqa: PLC0415
-    from remote_inference.nodes.rivals import find_rivals  # noqa: PLC0415
-    from remote_inference.recording.bag import open_bag  # noqa: PLC0415
-    from remote_inference.recording.commands import read_commands  # noqa: PLC0415
+    from remote_inference.nodes.clients.rivals import find_rivals  # noqa: PLC0415
+    from remote_inference.recording.bags.bag import open_bag  # noqa: PLC0415
     from remote_inference.recording.export.export import find_contract  # noqa: PLC0415
-    from remote_inference.recording.timeline_reader import find_namespace  # noqa: PLC0415
+    from remote_inference.recording.timeline.commands import read_commands  # noqa: PLC0415
+    from remote_inference.recording.timeline.timeline_reader import find_namespace  # noqa: PLC0415
 
     require_middleware()
     given = load_contract(arguments.contract) if arguments.contract else None

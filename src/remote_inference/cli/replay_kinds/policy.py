@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 @contextmanager
 def _serve(manifest: Path, offer: SessionOffer) -> Iterator[Answerer]:
-    from remote_inference.core.server.manifest import load_manifest  # noqa: PLC0415
+    from remote_inference.core.server.manifest.manifest import load_manifest  # noqa: PLC0415
     from remote_inference.recording.open_loop.served_policy import serve  # noqa: PLC0415  loads policies
 
     with (

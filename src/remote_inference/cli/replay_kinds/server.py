@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     @contextmanager
     def ask(server: str, offer: SessionOffer) -> Iterator[Answerer]:
-        from remote_inference.nodes.replay_session import ReplaySession  # noqa: PLC0415
+        from remote_inference.nodes.clients.replay_session import ReplaySession  # noqa: PLC0415
 
         name = f"/{server.strip('/')}"
         with (

@@ -10,14 +10,14 @@ from typing import Any
 
 import yaml
 
-from remote_inference.core.contract_sections import (
+from remote_inference.core.contract.sections import (
     COMPRESSED_IMAGE,
     IMAGE,
     JOINT_STATE,
     UNITS,
     is_gripper,
 )
-from remote_inference.core.marks import find_marks, mark
+from remote_inference.core.documents.marks import find_marks, mark
 
 FLOW_WIDTH = 90  # characters of a list or section that stands on one line
 UNKNOWN_COMMAND_TYPE = mark("the message type that the controller takes")

@@ -9,10 +9,11 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
-from remote_inference.core.contract import Contract
-from remote_inference.core.contract_fields import Finite, Positive
-from remote_inference.core.contract_sections import JOINT_STATE
-from remote_inference.core.document import Document, DocumentError, parse_document, parse_json
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.contract.fields import Finite, Positive
+from remote_inference.core.contract.sections import JOINT_STATE
+from remote_inference.core.documents.document import Document, DocumentError, parse_document, parse_json
+from remote_inference.core.documents.marks import mark
 from remote_inference.core.drafts.draft import (
     UNKNOWN_FPS,
     UNKNOWN_KIND,
@@ -25,7 +26,6 @@ from remote_inference.core.drafts.draft import (
     unknown_limit,
 )
 from remote_inference.core.drafts.lerobot import state_sources
-from remote_inference.core.marks import mark
 from remote_inference.errors import UserError
 
 IMAGES = "observation.images."  # before a camera's key, in the data sets that HUD writes

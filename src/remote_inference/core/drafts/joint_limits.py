@@ -7,9 +7,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from remote_inference.core.documents.marks import mark
 from remote_inference.core.drafts.draft import unknown_limit
 from remote_inference.core.drafts.urdf import Urdf, UrdfJoint
-from remote_inference.core.marks import mark
 
 ANGULAR = {"position": "rad", "velocity": "rad/s", "effort": "Nm"}
 LINEAR = {"position": "m", "velocity": "m/s", "effort": "N"}

@@ -10,10 +10,12 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
-from remote_inference.core.contract import Contract
-from remote_inference.core.contract_fields import Positive
-from remote_inference.core.contract_sections import JOINT_STATE
-from remote_inference.core.document import Document, DocumentError, parse_document, parse_json
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.contract.fields import Positive
+from remote_inference.core.contract.policy_units import POLICY_UNITS, UnitMap
+from remote_inference.core.contract.sections import JOINT_STATE
+from remote_inference.core.documents.document import Document, DocumentError, parse_document, parse_json
+from remote_inference.core.documents.marks import mark
 from remote_inference.core.drafts.draft import (
     UNKNOWN_KIND,
     UNKNOWN_LIMITS,
@@ -24,8 +26,6 @@ from remote_inference.core.drafts.draft import (
     unknown_limit,
     unknown_state_topic,
 )
-from remote_inference.core.marks import mark
-from remote_inference.core.policy_units import POLICY_UNITS, UnitMap
 
 VERSION = "v3.0"
 STATE, ACTION = "observation.state", "action"

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from remote_inference.core.contract_sections import COMPRESSED_IMAGE, JOINT_STATE
+from remote_inference.core.contract.sections import COMPRESSED_IMAGE, JOINT_STATE
+from remote_inference.core.documents.marks import mark
 from remote_inference.core.drafts.draft import (
     UNKNOWN_COMMAND_TYPE,
     UNKNOWN_FPS,
@@ -20,7 +21,6 @@ from remote_inference.core.drafts.draft import (
 )
 from remote_inference.core.drafts.joint_limits import suggest_limit
 from remote_inference.core.drafts.urdf import Urdf
-from remote_inference.core.marks import mark
 
 JOINT_STATES = "joint_states"  # the topic of drivers and broadcasters
 DEPTH_ENCODINGS = ("16UC1", "32FC1", "mono16")

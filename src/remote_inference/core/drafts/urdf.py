@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from xml.parsers import expat
 
-from remote_inference.core.document_problems import show_value
+from remote_inference.core.documents.problems import show_value
 from remote_inference.errors import UserError
 
 MAX_BYTES = 16 << 20

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from remote_inference.core.document import Document, NameIn
+from remote_inference.core.documents.document import Document, NameIn
 from remote_inference.core.robot.fallbacks import FALLBACKS
 from remote_inference.core.tags import MAX_TAGS, parse_tags
 

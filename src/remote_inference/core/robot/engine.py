@@ -12,25 +12,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from remote_inference.core.admission import NAME_REJECTION, FatalMismatch
-from remote_inference.core.contract import Contract
+from remote_inference.core.contract.contract import Contract
 from remote_inference.core.exchange import Chunk, ChunkStatus, SessionReply, StatusReply
-from remote_inference.core.robot.action_queue import ActionQueue, DelayPolicy
-from remote_inference.core.robot.blend_in import BlendIn
 from remote_inference.core.robot.command import Float64Array
 from remote_inference.core.robot.config import RobotConfig
-from remote_inference.core.robot.effects import Effect, SendRequest, Stop, Warn
-from remote_inference.core.robot.episodes import Episodes
-from remote_inference.core.robot.guard import SHAPE, Guard, InterventionLatch
-from remote_inference.core.robot.handshake import Handshake
-from remote_inference.core.robot.human_commands import HumanCommands
-from remote_inference.core.robot.observation_history import TickSample
+from remote_inference.core.robot.motion.blend_in import BlendIn
+from remote_inference.core.robot.motion.human_commands import HumanCommands
+from remote_inference.core.robot.motion.playback import Playback
+from remote_inference.core.robot.motion.shadow import ShadowComparison
 from remote_inference.core.robot.operating_mode import OperatingMode
-from remote_inference.core.robot.playback import Playback
-from remote_inference.core.robot.request_cycle import Rejection, RequestCycle
-from remote_inference.core.robot.shadow import ShadowComparison
-from remote_inference.core.robot.state_machine import Event, State
-from remote_inference.core.robot.stop_inputs import StopInputs
-from remote_inference.core.robot.supervisor import Supervisor
+from remote_inference.core.robot.queue.action_queue import ActionQueue, DelayPolicy
+from remote_inference.core.robot.queue.observation_history import TickSample
+from remote_inference.core.robot.requests.episodes import Episodes
+from remote_inference.core.robot.requests.handshake import Handshake
+from remote_inference.core.robot.requests.request_cycle import Rejection, RequestCycle
+from remote_inference.core.robot.safety.effects import Effect, SendRequest, Stop, Warn
+from remote_inference.core.robot.safety.guard import SHAPE, Guard, InterventionLatch
+from remote_inference.core.robot.safety.state_machine import Event, State
+from remote_inference.core.robot.safety.stop_inputs import StopInputs
+from remote_inference.core.robot.safety.supervisor import Supervisor
 from remote_inference.core.robot.tick import Tick
 from remote_inference.core.robot.turn import Turn
 

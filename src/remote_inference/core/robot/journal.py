@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any, NamedTuple
 
-from remote_inference.core.contract import Contract
+from remote_inference.core.contract.contract import Contract
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.engine import Engine
-from remote_inference.core.robot.observation_history import TickSample
+from remote_inference.core.robot.queue.observation_history import TickSample
 from remote_inference.core.robot.tick import Tick
 from remote_inference.core.robot.turn import Turn
 

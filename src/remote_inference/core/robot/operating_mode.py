@@ -4,11 +4,11 @@
 
 from __future__ import annotations
 
-from remote_inference.core.robot.control_word import ControlPanel
-from remote_inference.core.robot.effects import Effect, Inform, StopLatched
-from remote_inference.core.robot.request_cycle import RequestCycle
-from remote_inference.core.robot.stop_inputs import StopInputs
-from remote_inference.core.robot.supervisor import Supervisor
+from remote_inference.core.robot.motion.control_word import ControlPanel
+from remote_inference.core.robot.requests.request_cycle import RequestCycle
+from remote_inference.core.robot.safety.effects import Effect, Inform, StopLatched
+from remote_inference.core.robot.safety.stop_inputs import StopInputs
+from remote_inference.core.robot.safety.supervisor import Supervisor
 
 
 class OperatingMode:

@@ -15,9 +15,9 @@ from typing import Any
 
 from remote_inference.core.exchange import Chunk
 from remote_inference.core.robot.config import RobotConfig
-from remote_inference.core.robot.effects import Effect
 from remote_inference.core.robot.engine import Engine
 from remote_inference.core.robot.journal import BEGIN, CALLS, INPUTS, PLAY, Begin, Entry
+from remote_inference.core.robot.safety.effects import Effect
 from remote_inference.core.robot.tick import Tick
 from remote_inference.core.robot.turn import Turn
 

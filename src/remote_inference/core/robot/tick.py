@@ -7,8 +7,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from remote_inference.core.robot.action_queue import QueuedAction
 from remote_inference.core.robot.command import CommandSource, Float64Array
+from remote_inference.core.robot.queue.action_queue import QueuedAction
 
 
 @dataclass(frozen=True)

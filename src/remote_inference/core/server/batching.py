@@ -5,9 +5,9 @@
 from __future__ import annotations
 
 from remote_inference.core.policy import PolicyError, PolicySpec, ServingMode
-from remote_inference.core.server.manifest import Manifest
-from remote_inference.core.server.scheduler import Scheduler
+from remote_inference.core.server.manifest.manifest import Manifest
 from remote_inference.core.server.schedulers import SCHEDULERS
+from remote_inference.core.server.schedulers.scheduler import Scheduler
 
 
 def make_scheduler(manifest: Manifest, policy_max_batch: int) -> Scheduler:

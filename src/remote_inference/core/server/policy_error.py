@@ -7,7 +7,7 @@ from __future__ import annotations
 import traceback
 from pathlib import Path
 
-from remote_inference.core.document import DocumentError
+from remote_inference.core.documents.document import DocumentError
 from remote_inference.core.policy import PolicyError
 
 # Modules that call a policy. All other code is its author's, the policies of this package included.

@@ -20,7 +20,7 @@ from remote_inference.core.policy import (
     find_chunk_problem,
 )
 from remote_inference.core.seeds import make_seed
-from remote_inference.core.server.manifest import Manifest
+from remote_inference.core.server.manifest.manifest import Manifest
 
 PROBE_STEPS = 3  # requests of each fake session
 # Largest difference of two answers that count as equal, in robot space: absolute in the action's unit, and

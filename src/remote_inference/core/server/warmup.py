@@ -24,14 +24,14 @@ from remote_inference.core.policy import (
     predict_all,
 )
 from remote_inference.core.server.batching import batches, largest_batch, require_batchable
-from remote_inference.core.server.manifest import Manifest
-from remote_inference.core.server.preparation import Decoder
+from remote_inference.core.server.manifest.manifest import Manifest
 from remote_inference.core.server.probe import (
     choose_serving_mode,
     find_serving_mode,
     require_batches_to_agree,
     require_chunk,
 )
+from remote_inference.core.server.requests.preparation import Decoder
 
 TIMED_INFERENCES = 5
 

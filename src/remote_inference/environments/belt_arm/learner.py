@@ -14,7 +14,7 @@ from remote_inference.core.policy import Float32Array
 from remote_inference.environments.belt_arm.collect_delayed import DelayedDataset, Images, collect_episode
 from remote_inference.environments.belt_arm.scene import BeltArm
 from remote_inference.environments.belt_arm.train import draw_motions, see
-from remote_inference.policies.prefix_network import PrefixChunkNetwork
+from remote_inference.policies.networks.prefix_network import PrefixChunkNetwork
 
 BATCH_SIZE = 256
 LEARNING_RATE = 1e-3

@@ -20,7 +20,7 @@ from remote_inference.environments.belt_arm.model_card import (
     measure,
     replace_results,
 )
-from remote_inference.policies.torch_chunk import TorchChunkPolicy
+from remote_inference.policies.networks.torch_chunk import TorchChunkPolicy
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

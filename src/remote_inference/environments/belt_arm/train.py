@@ -17,15 +17,15 @@ from torch import nn
 from remote_inference.core.policy import Float32Array
 from remote_inference.environments.belt_arm.collect import Dataset
 from remote_inference.environments.belt_arm.collect_delayed import DelayedDataset
-from remote_inference.policies.chunk_config import (
+from remote_inference.policies.networks.chunk_config import (
     FlowConfig,
     PrefixFlowConfig,
     PrefixRegressionConfig,
     RegressionConfig,
 )
-from remote_inference.policies.chunk_network import ChunkNetwork, ObservationNetwork
-from remote_inference.policies.flow_network import FlowNetwork
-from remote_inference.policies.prefix_network import (
+from remote_inference.policies.networks.chunk_network import ChunkNetwork, ObservationNetwork
+from remote_inference.policies.networks.flow_network import FlowNetwork
+from remote_inference.policies.networks.prefix_network import (
     PrefixChunkNetwork,
     PrefixFlowNetwork,
     PrefixNetwork,

@@ -32,15 +32,15 @@ from remote_inference.environments.belt_arm.train import (
     train_prefix,
     train_prefix_flow,
 )
-from remote_inference.policies.chunk_config import (
+from remote_inference.policies.networks.chunk_config import (
     ChunkPolicyConfig,
     FlowConfig,
     PrefixFlowConfig,
     PrefixRegressionConfig,
     RegressionConfig,
 )
-from remote_inference.policies.chunk_network import ChunkNetwork, ObservationNetwork
-from remote_inference.policies.torch_chunk import TorchChunkPolicy, save_policy
+from remote_inference.policies.networks.chunk_network import ChunkNetwork, ObservationNetwork
+from remote_inference.policies.networks.torch_chunk import TorchChunkPolicy, save_policy
 
 GUIDANCE_STEPS, LATENCY_STEPS = 5000, 6000  # of heads that are trained on finished encoders
 BEGINNER_STEPS = 3000  # with more of them the arm is late, but not lost, at 600 ms

@@ -15,12 +15,12 @@ import websockets
 from typing_extensions import Self
 from websockets.sync.client import connect
 
-from remote_inference.core.document_problems import show_value
+from remote_inference.core.documents.problems import show_value
 from remote_inference.core.limits import shorten
 from remote_inference.core.policy import Float32Array
 from remote_inference.errors import UserError
 from remote_inference.wire import WireError
-from remote_inference.wire.openpi import MAX_FRAME_BYTES, pack, unpack_map
+from remote_inference.wire.frameworks.openpi import MAX_FRAME_BYTES, pack, unpack_map
 
 MAX_ANSWER_BYTES = 1 << 24
 MAX_REASON = 500  # characters of what a bridge says went wrong

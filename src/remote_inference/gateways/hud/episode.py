@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from remote_inference.core.document_problems import show_value
+from remote_inference.core.documents.problems import show_value
 from remote_inference.core.environment import EnvError, Environment, FeatureKind, Step, check_action
 from remote_inference.core.policy import Float32Array
-from remote_inference.core.robot.action_queue import ActionQueue, ChunkSource, MergeMode
+from remote_inference.core.robot.queue.action_queue import ActionQueue, ChunkSource, MergeMode
 
 Frame = Mapping[str, Any]
 

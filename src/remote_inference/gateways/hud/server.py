@@ -22,7 +22,7 @@ from websockets.asyncio.server import Server, ServerConnection, serve
 from remote_inference.errors import UserError
 from remote_inference.gateways.hud.episode import Frame, HudEnvironment
 from remote_inference.wire import WireError
-from remote_inference.wire.openpi import pack, unpack_map
+from remote_inference.wire.frameworks.openpi import pack, unpack_map
 
 Result = TypeVar("Result")
 

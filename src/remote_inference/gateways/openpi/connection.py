@@ -13,14 +13,14 @@ from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import CloseCode
 
-from remote_inference.core.document_problems import show_value
+from remote_inference.core.documents.problems import show_value
 from remote_inference.core.exchange import Chunk, ChunkStatus, Request, SessionOffer
-from remote_inference.core.server.session import Session
+from remote_inference.core.server.sessions.session import Session
 from remote_inference.gateways.gateway import Host, Refused
 from remote_inference.gateways.openpi.link import ConnectionLink
 from remote_inference.gateways.openpi.observation import ObservationReader
 from remote_inference.wire import WireError
-from remote_inference.wire.openpi import pack, unpack_map
+from remote_inference.wire.frameworks.openpi import pack, unpack_map
 
 SEND_TIMEOUT_S = 20.0  # for a client that does not read
 MAX_REASON_BYTES = 123  # of a close frame (RFC 6455, 5.5)

@@ -19,17 +19,17 @@ from typing import Any, cast
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.http11 import Request, Response
 
-from remote_inference.core.document import DocumentError
+from remote_inference.core.contract.image_encodings import RAW
+from remote_inference.core.documents.document import DocumentError
 from remote_inference.core.exchange import ImageFeature, SessionOffer
-from remote_inference.core.image_encodings import RAW
 from remote_inference.core.policy import PolicySpec
-from remote_inference.core.server.openpi_section import OpenpiSection
+from remote_inference.core.server.manifest.openpi_section import OpenpiSection
 from remote_inference.gateways.gateway import GatewayError, Host
 from remote_inference.gateways.openpi.bounded_connection import Bound
 from remote_inference.gateways.openpi.connection import Connection
 from remote_inference.gateways.openpi.observation import ObservationReader
 from remote_inference.wire import WireError
-from remote_inference.wire.openpi import pack
+from remote_inference.wire.frameworks.openpi import pack
 
 START_TIMEOUT_S = 5.0
 CLOSE_TIMEOUT_S = 1.0  # for a client to answer a close frame

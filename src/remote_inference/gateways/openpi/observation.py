@@ -13,11 +13,11 @@ from builtin_interfaces.msg import Time
 from numpy.typing import NDArray
 from rclpy.serialization import serialize_message
 
-from remote_inference.core.document_problems import show_value
+from remote_inference.core.documents.problems import show_value
 from remote_inference.core.exchange import Request
 from remote_inference.core.limits import MAX_REMARK_LENGTH, shorten
 from remote_inference.core.policy import Float32Array, PolicySpec
-from remote_inference.core.server.openpi_section import ObservationKeys
+from remote_inference.core.server.manifest.openpi_section import ObservationKeys
 from remote_inference.wire import WireError, image_to_message, observation_to_message
 
 _AXES = {"hwc": "height, width, 3", "chw": "3, height, width"}

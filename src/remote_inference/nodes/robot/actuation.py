@@ -15,13 +15,13 @@ from contextlib import suppress
 from rclpy.node import Node
 from rclpy.publisher import Publisher
 
-from remote_inference.core.contract import Contract
-from remote_inference.core.contract_sections import CommandSink
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.contract.sections import CommandSink
 from remote_inference.core.limits import MAX_OBSERVATION_STEPS
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.engine import Engine
-from remote_inference.core.robot.heartbeat import Heartbeat
-from remote_inference.core.robot.observation_history import TickSample
+from remote_inference.core.robot.queue.observation_history import TickSample
+from remote_inference.core.robot.safety.heartbeat import Heartbeat
 from remote_inference.core.robot.tick import Tick
 from remote_inference.msg import ExecutedAction
 from remote_inference.nodes.robot.control_loop import ControlLoop

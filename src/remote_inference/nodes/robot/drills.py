@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 from rclpy.node import Node
 
-from remote_inference.core.robot.effects import Effect
-from remote_inference.core.robot.fault_injection import Fault, FaultInjection, parse_fault
+from remote_inference.core.robot.safety.effects import Effect
+from remote_inference.core.robot.safety.fault_injection import Fault, FaultInjection, parse_fault
 from remote_inference.nodes.robot.operator_services import Work
 from remote_inference.srv import InjectFault
 

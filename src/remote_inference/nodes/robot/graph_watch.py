@@ -9,9 +9,9 @@ from collections.abc import Collection
 
 from rclpy.node import Node
 
-from remote_inference.core.contract import Contract
-from remote_inference.core.robot.effects import Effect
+from remote_inference.core.contract.contract import Contract
 from remote_inference.core.robot.engine import Engine
+from remote_inference.core.robot.safety.effects import Effect
 from remote_inference.nodes.robot.presence import Presence
 from remote_inference.nodes.robot.topic_watch import TopicWatch
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from rclpy.node import Node
 
-from remote_inference.core.robot.heartbeat import Heartbeat
+from remote_inference.core.robot.safety.heartbeat import Heartbeat
 from remote_inference.core.watchdog import Phase
 from remote_inference.msg import Heartbeat as HeartbeatMessage
 from remote_inference.msg import WatchdogState as WatchdogMessage

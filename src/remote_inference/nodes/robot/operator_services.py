@@ -16,8 +16,8 @@ from rclpy.node import Node
 from std_srvs.srv import Trigger
 
 from remote_inference.core.limits import MAX_TASK_LENGTH, find_length_problem
-from remote_inference.core.robot.effects import Effect, ResetEnded
 from remote_inference.core.robot.engine import Engine
+from remote_inference.core.robot.safety.effects import Effect, ResetEnded
 from remote_inference.nodes.later_service import LaterAnswer, create_later_service
 from remote_inference.nodes.schedule import Schedule
 from remote_inference.srv import StartEpisode

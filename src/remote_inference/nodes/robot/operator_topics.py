@@ -14,8 +14,8 @@ from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from std_msgs.msg import Bool
 
-from remote_inference.core.contract import Contract
-from remote_inference.core.operator_inputs import StopInput, TakeoverInput
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.contract.operator_inputs import StopInput, TakeoverInput
 from remote_inference.core.robot.engine import Engine
 from remote_inference.nodes.runtime import StartupError
 from remote_inference.wire import SensorError, WireError, make_command_reader, message_class

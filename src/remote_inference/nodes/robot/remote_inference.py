@@ -21,9 +21,12 @@ from pydantic import Field
 from rclpy.duration import Duration
 
 from remote_inference import __version__
-from remote_inference.core.contract import load_contract
+from remote_inference.core.contract.contract import load_contract
 from remote_inference.core.robot.config import RobotConfig
-from remote_inference.core.robot.effects import (
+from remote_inference.core.robot.inbox import Inbox
+from remote_inference.core.robot.journal import Begin, JournalledEngine
+from remote_inference.core.robot.queue.observation_history import TickSample
+from remote_inference.core.robot.safety.effects import (
     CloseSession,
     Effect,
     GetStatus,
@@ -37,10 +40,7 @@ from remote_inference.core.robot.effects import (
     StopLatched,
     Warn,
 )
-from remote_inference.core.robot.fault_injection import FaultInjection, Target
-from remote_inference.core.robot.inbox import Inbox
-from remote_inference.core.robot.journal import Begin, JournalledEngine
-from remote_inference.core.robot.observation_history import TickSample
+from remote_inference.core.robot.safety.fault_injection import FaultInjection, Target
 from remote_inference.core.tags import parse_tags
 from remote_inference.monitoring.diagnostics import Diagnostics, robot_diagnostic
 from remote_inference.msg import ActionChunk, ClientState, Observation

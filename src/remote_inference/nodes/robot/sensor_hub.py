@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from rclpy.node import Node
 from sensor_msgs.msg import CompressedImage, Image, JointState
 
-from remote_inference.core.contract import Contract
-from remote_inference.core.contract_sections import COMPRESSED_IMAGE, IMAGE, JOINT_STATE, ImageSource
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.contract.sections import COMPRESSED_IMAGE, IMAGE, JOINT_STATE, ImageSource
 from remote_inference.core.exchange import ImageFeature
-from remote_inference.core.robot.content_time import ContentClock
+from remote_inference.core.robot.queue.content_time import ContentClock
 from remote_inference.wire import CameraReader, JointReader, SensorError
 from remote_inference.wire.history import ReadyImage
 from remote_inference.wire.joint_merge import JointDrivers, needs_of, stamp_ns

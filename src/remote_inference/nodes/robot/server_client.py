@@ -19,8 +19,8 @@ from rclpy.node import Node
 from rclpy.task import Future
 
 from remote_inference.core.exchange import SessionOffer
-from remote_inference.core.robot.effects import Effect
 from remote_inference.core.robot.engine import Engine
+from remote_inference.core.robot.safety.effects import Effect
 from remote_inference.msg import ServerStatus
 from remote_inference.nodes.robot.operator_services import Work
 from remote_inference.srv import CloseSession, GetStatus, OpenSession, ResetSession

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from rclpy.impl.logging_severity import LoggingSeverity
 from rclpy.node import Node
 
-from remote_inference.core.server.manifest import Manifest
-from remote_inference.core.server.request_record import RequestRecord
-from remote_inference.core.server.session import Session
-from remote_inference.core.server.worker import Worker
+from remote_inference.core.server.manifest.manifest import Manifest
+from remote_inference.core.server.requests.request_record import RequestRecord
+from remote_inference.core.server.requests.worker import Worker
+from remote_inference.core.server.sessions.session import Session
 from remote_inference.monitoring.diagnostics import Diagnostics, server_diagnostic
 from remote_inference.monitoring.health import HealthServer
 from remote_inference.monitoring.metrics import ServerMetrics
@@ -25,7 +25,7 @@ from remote_inference.nodes.runtime import StartupError
 from remote_inference.nodes.schedule import Schedule
 from remote_inference.nodes.server.executor_lag import ExecutorLag
 from remote_inference.nodes.server.serving import Serving
-from remote_inference.recording.request_log import RequestLog
+from remote_inference.recording.requests.request_log import RequestLog
 from remote_inference.weights.live import CLOSED
 
 LOAD_PERIOD_S = 0.9  # a little less than the status period: skips the updates between

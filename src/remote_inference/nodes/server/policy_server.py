@@ -24,10 +24,10 @@ from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackRet
 from std_msgs.msg import Header
 
 from remote_inference.core.exchange import SCHEMA_VERSION_MAX, SCHEMA_VERSION_MIN, Chunk
-from remote_inference.core.server.manifest import load_manifest
+from remote_inference.core.server.manifest.manifest import load_manifest
 from remote_inference.core.server.policy_error import explain_policy_error, trace_policy_error
-from remote_inference.core.server.request_record import RequestRecord
-from remote_inference.core.server.session import Session, SessionRegistry
+from remote_inference.core.server.requests.request_record import RequestRecord
+from remote_inference.core.server.sessions.session import Session, SessionRegistry
 from remote_inference.core.server.throttle import Throttle
 from remote_inference.core.server.warmup import find_false_promises, find_speed
 from remote_inference.gateways import Gateway, GatewayError

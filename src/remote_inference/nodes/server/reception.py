@@ -13,9 +13,9 @@ from rclpy.impl.rcutils_logger import RcutilsLogger
 from remote_inference.core.exchange import SessionOffer, SessionReply
 from remote_inference.core.limits import shorten
 from remote_inference.core.policy import PolicySpec
-from remote_inference.core.server.manifest import Manifest
-from remote_inference.core.server.request_record import RequestRecord
-from remote_inference.core.server.session import Link, Session, SessionRegistry
+from remote_inference.core.server.manifest.manifest import Manifest
+from remote_inference.core.server.requests.request_record import RequestRecord
+from remote_inference.core.server.sessions.session import Link, Session, SessionRegistry
 from remote_inference.gateways import GATEWAYS, Gateway, GatewayError, Refused
 from remote_inference.nodes.log_lines import IdLogger, about
 from remote_inference.nodes.server.serving import Serving

@@ -19,20 +19,20 @@ from rclpy.logging import get_logger
 from remote_inference.core.exchange import Chunk
 from remote_inference.core.policy import Policy
 from remote_inference.core.server.batching import make_scheduler
-from remote_inference.core.server.finishing import Consumers
-from remote_inference.core.server.intake import Submit
-from remote_inference.core.server.manifest import Manifest
+from remote_inference.core.server.manifest.manifest import Manifest
 from remote_inference.core.server.policy_watch import PolicyWatch
-from remote_inference.core.server.request_record import RequestRecord
-from remote_inference.core.server.session import Session, SessionRegistry
+from remote_inference.core.server.requests.finishing import Consumers
+from remote_inference.core.server.requests.intake import Submit
+from remote_inference.core.server.requests.request_record import RequestRecord
+from remote_inference.core.server.requests.worker import Worker
+from remote_inference.core.server.sessions.session import Session, SessionRegistry
 from remote_inference.core.server.warmup import Readiness, Rehearsal, make_ready
-from remote_inference.core.server.worker import Worker
 from remote_inference.nodes.runtime import StartupError, is_stopping
 from remote_inference.nodes.server.delay_line import DelayLine
 from remote_inference.nodes.server.task_pool import TaskPool
 from remote_inference.nodes.server.trainer_access import open_weights
 from remote_inference.policies import PlacedPolicy, load_on_first_device
-from remote_inference.recording.captures import CaptureWriter
+from remote_inference.recording.requests.captures import CaptureWriter
 from remote_inference.weights.header import Applied, Refused
 from remote_inference.weights.live import Listener, LiveWeights
 from remote_inference.wire.request_decoder import RequestDecoder, sample_requests

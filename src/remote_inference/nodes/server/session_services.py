@@ -16,8 +16,8 @@ from remote_inference.core.admission import INTERNAL_REJECTION, ServerTerms
 from remote_inference.core.exchange import SessionOffer, SessionReply
 from remote_inference.core.limits import shorten
 from remote_inference.core.server.policy_error import explain_policy_error, trace_policy_error
-from remote_inference.core.server.session import Session, SessionRegistry
-from remote_inference.core.server.session_expiry import SessionExpiry
+from remote_inference.core.server.sessions.session import Session, SessionRegistry
+from remote_inference.core.server.sessions.session_expiry import SessionExpiry
 from remote_inference.core.tags import write_tags
 from remote_inference.nodes.log_lines import IdLogger, about
 from remote_inference.nodes.server.ros_link import RosLink

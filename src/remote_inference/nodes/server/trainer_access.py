@@ -14,13 +14,13 @@ from rclpy.node import Node
 from std_srvs.srv import Trigger
 
 from remote_inference.core.policy import Policy, PolicyError, ServingMode, UpdatablePolicy
-from remote_inference.core.server.manifest import Manifest
+from remote_inference.core.server.manifest.manifest import Manifest
 from remote_inference.core.server.policy_error import explain_policy_error
 from remote_inference.nodes.later_service import LaterAnswer, create_later_service
 from remote_inference.weights.header import Applied, Refused
 from remote_inference.weights.live import Listener, LiveWeights
 from remote_inference.weights.reasons import WeightsError
-from remote_inference.weights.shared_memory import SharedMemoryListener
+from remote_inference.weights.transports.shared_memory import SharedMemoryListener
 
 NOBODY = "weights: no updates are accepted here, expected weights: {accept: true} in the manifest"
 

@@ -18,8 +18,8 @@ from remote_inference.nodes.weights_messages import (
     publish,
 )
 from remote_inference.srv import OpenWeightsLink
-from remote_inference.weights.fragments import PROTOCOL
-from remote_inference.weights.link_table import LinkTable
+from remote_inference.weights.transports.fragments import PROTOCOL
+from remote_inference.weights.transports.link_table import LinkTable
 from remote_inference.wire.arrays import WireError
 from remote_inference.wire.qos import (
     WEIGHTS_QOS,

@@ -7,7 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from remote_inference.core.policy import Policy, PolicyError
-from remote_inference.core.server.manifest import ModelSource
+from remote_inference.core.server.manifest.manifest import ModelSource
 from remote_inference.policies.lerobot.checkpoint import Checkpoint, MissingProcessorError, read_checkpoint
 from remote_inference.policies.lerobot.offline import go_offline
 from remote_inference.policies.lerobot.options import LeRobotOptions

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from remote_inference.core.document import parse_json
-from remote_inference.core.document_problems import show_value
+from remote_inference.core.documents.document import parse_json
+from remote_inference.core.documents.problems import show_value
 from remote_inference.core.policy import PolicyError
 from remote_inference.policies.file_content import Content, find_mismatch, read_head, recognise
 from remote_inference.policies.lerobot.families import FAMILIES, STEPS, WITHOUT_CHUNKS, Family

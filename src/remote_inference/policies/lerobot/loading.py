@@ -15,10 +15,10 @@ from lerobot.policies.factory import get_policy_class
 from lerobot.policies.rtc import RTCConfig
 from safetensors import SafetensorError, safe_open
 
-from remote_inference.core.document_problems import show_value
+from remote_inference.core.documents.problems import show_value
 from remote_inference.core.fingerprint import make_fingerprint
 from remote_inference.core.policy import Continuation, DeviceError, PolicyError, PolicySpec
-from remote_inference.core.server.manifest import ModelSource
+from remote_inference.core.server.manifest.manifest import ModelSource
 from remote_inference.policies.file_content import Content, explain_damage, read_head
 from remote_inference.policies.lerobot.checkpoint import CONFIG_FILE, Checkpoint
 from remote_inference.policies.lerobot.options import LeRobotOptions, Names, find_names, find_units

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from remote_inference.core.document import Document, DocumentError, parse_json
-from remote_inference.core.document_problems import show_value
+from remote_inference.core.documents.document import Document, DocumentError, parse_json
+from remote_inference.core.documents.problems import show_value
 from remote_inference.core.policy import PolicyError
 from remote_inference.policies.trained_policy import UNITS, Unit
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Serves the policy of a GR00T N1.6 server: ZeroMQ request and reply, messages as in `wire.gr00t`.
+"""Serves the policy of a GR00T N1.6 server: ZeroMQ request and reply, messages as in `wire.frameworks.gr00t`.
 
 Of the server's endpoints `ping`, `get_modality_config`, `get_action` and `reset` are called. `kill`, which
 ends the server for everybody, is not.
@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 import zmq
 
-from remote_inference.core.document_problems import show_value
+from remote_inference.core.documents.problems import show_value
 from remote_inference.core.policy import Float32Array, PolicyError
-from remote_inference.core.server.manifest import ModelSource
+from remote_inference.core.server.manifest.manifest import ModelSource
 from remote_inference.policies.remote.connection import LinkError
 from remote_inference.policies.remote.gr00t_options import Gr00tOptions
 from remote_inference.policies.remote.options import read_api_key
 from remote_inference.policies.remote.policy import RemoteInput, RemotePolicy, one_line, require_rows
 from remote_inference.wire.arrays import WireError
-from remote_inference.wire.gr00t import pack, unpack
-from remote_inference.wire.openpi import MAX_FRAME_BYTES
+from remote_inference.wire.frameworks.gr00t import pack, unpack
+from remote_inference.wire.frameworks.openpi import MAX_FRAME_BYTES
 
 
 def load(source: ModelSource) -> RemotePolicy:

@@ -3,7 +3,7 @@
 """Serves the policy of a server that speaks openpi's wire: its own, vLLM-Omni's or RoboArena's.
 
 One WebSocket: the server sends its metadata first, then a chunk for each observation; a text frame is an
-error. Frames are those of `wire.openpi`.
+error. Frames are those of `wire.frameworks.openpi`.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from websockets.protocol import State
 from websockets.sync.client import ClientConnection, connect
 
 from remote_inference.core.policy import Float32Array, PolicyError
-from remote_inference.core.server.manifest import ModelSource
+from remote_inference.core.server.manifest.manifest import ModelSource
 from remote_inference.policies.remote.connection import LinkError
 from remote_inference.policies.remote.openpi_options import OpenpiOptions
 from remote_inference.policies.remote.options import read_api_key, require_distinct
 from remote_inference.policies.remote.policy import RemoteInput, RemotePolicy, one_line, require_rows
 from remote_inference.wire.arrays import WireError
-from remote_inference.wire.openpi import MAX_FRAME_BYTES, pack, unpack, unpack_map
+from remote_inference.wire.frameworks.openpi import MAX_FRAME_BYTES, pack, unpack, unpack_map
 
 CLOSE_S = 0.5  # for the server's part of a goodbye
 _SERVER_ERROR = "error"  # value of `type` in vLLM-Omni's errors, which are no text frames

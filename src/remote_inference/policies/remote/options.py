@@ -11,7 +11,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from remote_inference.core.document import Document, DocumentError
+from remote_inference.core.documents.document import Document, DocumentError
 from remote_inference.core.policy import PolicyError
 from remote_inference.policies.trained_policy import UNITS, Unit
 

@@ -16,7 +16,7 @@ from rclpy.logging import get_logger
 
 from remote_inference.core.fingerprint import make_fingerprint
 from remote_inference.core.policy import Float32Array, PolicyError, PolicyObservation, PolicySpec
-from remote_inference.core.server.manifest import ModelSource
+from remote_inference.core.server.manifest.manifest import ModelSource
 from remote_inference.policies.box_resize import letterbox_resize
 from remote_inference.policies.remote.connection import Connection, Server
 from remote_inference.policies.remote.options import RemoteOptions, require_distinct

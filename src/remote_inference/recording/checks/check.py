@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from enum import Enum
 
-from remote_inference.recording.mcap_scan import Damage, MetadataRecord, ScannedMessage
+from remote_inference.recording.bags.mcap_scan import Damage, MetadataRecord, ScannedMessage
 
 
 class Level(Enum):

@@ -7,12 +7,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
-from remote_inference.recording.bag_error import BagError
-from remote_inference.recording.bag_records import DROPPED, END, LINK, REPAIR, SPLIT, UNLINKED, Link
+from remote_inference.recording.bags.bag_error import BagError
+from remote_inference.recording.bags.bag_records import DROPPED, END, LINK, REPAIR, SPLIT, UNLINKED, Link
+from remote_inference.recording.bags.digest_chain import START, DigestChain
+from remote_inference.recording.bags.mcap_scan import Damage, MetadataRecord, ScannedChannel, ScannedMessage
+from remote_inference.recording.bags.split_file import channel_digest
 from remote_inference.recording.checks.check import BagFacts, Check, Finding, count, show_time
-from remote_inference.recording.digest_chain import START, DigestChain
-from remote_inference.recording.mcap_scan import Damage, MetadataRecord, ScannedChannel, ScannedMessage
-from remote_inference.recording.split_file import channel_digest
 
 ChannelKey = tuple[str, str, str, bytes]  # topic, type, encoding and text of the definition
 

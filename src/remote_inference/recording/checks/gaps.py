@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from remote_inference.recording.bag_error import BagError
-from remote_inference.recording.bag_records import LOSSES, REPAIR, RUN, read_json
+from remote_inference.recording.bags.bag_error import BagError
+from remote_inference.recording.bags.bag_records import LOSSES, REPAIR, RUN, read_json
+from remote_inference.recording.bags.lost_messages import count_missing
+from remote_inference.recording.bags.mcap_scan import Damage, MetadataRecord, ScannedMessage
 from remote_inference.recording.checks.check import BagFacts, Check, Finding, count, show_time
-from remote_inference.recording.lost_messages import count_missing
-from remote_inference.recording.mcap_scan import Damage, MetadataRecord, ScannedMessage
 
 
 class GapCheck(Check):

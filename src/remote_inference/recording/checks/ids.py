@@ -11,11 +11,11 @@ from typing import Any
 
 from remote_inference import __version__
 from remote_inference.core.robot.command import CommandSource
-from remote_inference.recording.bag_records import RUN
+from remote_inference.recording.bags.bag_records import RUN
+from remote_inference.recording.bags.mcap_scan import MetadataRecord, ScannedMessage
+from remote_inference.recording.bags.message_decoder import MessageDecoder
 from remote_inference.recording.checks.check import BagFacts, Check, Finding, count, show_time
-from remote_inference.recording.joints import EXECUTED_SUFFIX
-from remote_inference.recording.mcap_scan import MetadataRecord, ScannedMessage
-from remote_inference.recording.message_decoder import MessageDecoder
+from remote_inference.recording.timeline.joints import EXECUTED_SUFFIX
 
 KEPT_REQUESTS = 1000  # of a robot: a chunk or a row that names an older one is not followed
 OWN = {

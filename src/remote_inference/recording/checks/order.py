@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from remote_inference.recording.bag_records import CLOCK
+from remote_inference.recording.bags.bag_records import CLOCK
+from remote_inference.recording.bags.mcap_scan import MetadataRecord, ScannedMessage
 from remote_inference.recording.checks.check import BagFacts, Check, Finding, count, show_time
-from remote_inference.recording.mcap_scan import MetadataRecord, ScannedMessage
 
 
 class OrderCheck(Check):

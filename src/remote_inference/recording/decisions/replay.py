@@ -13,17 +13,17 @@ import yaml
 from pydantic import ValidationError
 
 from remote_inference import __version__
-from remote_inference.core.command_interfaces import COMMAND_INTERFACES
-from remote_inference.core.document import DocumentError
-from remote_inference.core.document_problems import describe_problems
+from remote_inference.core.contract.command_interfaces import COMMAND_INTERFACES
+from remote_inference.core.documents.document import DocumentError
+from remote_inference.core.documents.problems import describe_problems
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.journal import Begin
 from remote_inference.core.robot.replay import JournalError, is_begin
-from remote_inference.recording.bag import BagReader, open_bag
+from remote_inference.recording.bags.bag import BagReader, open_bag
 from remote_inference.recording.decisions.comparison import RequestRecord, TickRecord, request_key
 from remote_inference.recording.decisions.report import Change, Report
 from remote_inference.recording.decisions.run import ChangedRun, Run
-from remote_inference.recording.timeline_reader import find_namespace
+from remote_inference.recording.timeline.timeline_reader import find_namespace
 from remote_inference.wire import WireError, chunk_from_message
 from remote_inference.wire.decisions import DecisionDecoder
 

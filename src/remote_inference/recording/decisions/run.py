@@ -12,10 +12,10 @@ from builtin_interfaces.msg import Time
 
 from remote_inference.core.exchange import Chunk, in_namespace
 from remote_inference.core.robot.config import RobotConfig
-from remote_inference.core.robot.effects import Report as StateReport
-from remote_inference.core.robot.effects import SendRequest
 from remote_inference.core.robot.journal import Begin, Entry
 from remote_inference.core.robot.replay import Called, Diverged, Outcome, Played, Replay
+from remote_inference.core.robot.safety.effects import Report as StateReport
+from remote_inference.core.robot.safety.effects import SendRequest
 from remote_inference.recording.decisions.comparison import (
     Chunks,
     Commands,

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a bag can be exported to: one file and one line each."""
 
-from remote_inference.core.registry import Registry
+from remote_inference.core.documents.registry import Registry
 from remote_inference.recording.export.format import Format
 
 __all__ = ["FORMATS"]

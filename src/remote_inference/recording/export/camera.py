@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from remote_inference.core.contract import Contract
-from remote_inference.core.contract_sections import COMPRESSED_IMAGE
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.contract.sections import COMPRESSED_IMAGE
 from remote_inference.core.drafts.lerobot import camera_key
-from remote_inference.recording.bag_error import BagError
+from remote_inference.recording.bags.bag_error import BagError
 from remote_inference.recording.export.layout import MAX_VIDEO_FILE_MB, VIDEO_PATH, file_place
 from remote_inference.recording.export.statistics import ImageStatistics
 from remote_inference.recording.export.video import CODEC, VideoTrack
-from remote_inference.wire.encodings import IMAGE_ENCODINGS
-from remote_inference.wire.images import ImageError, image_from_message
+from remote_inference.wire.images.encodings import IMAGE_ENCODINGS
+from remote_inference.wire.images.images import ImageError, image_from_message
 
 STATISTICS_EVERY = 10  # frames
 

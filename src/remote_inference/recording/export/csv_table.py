@@ -7,7 +7,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-from remote_inference.core.contract import Contract
+from remote_inference.core.contract.contract import Contract
 from remote_inference.recording.export.control_tick import ControlTick
 from remote_inference.recording.export.format import Format
 from remote_inference.recording.export.table import columns_of, row_of

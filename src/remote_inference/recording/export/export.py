@@ -7,15 +7,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from remote_inference.core.contract import Contract, parse_contract
-from remote_inference.recording.bag import BagReader, open_bag
-from remote_inference.recording.bag_error import BagError
-from remote_inference.recording.episodes import WITHOUT_ACTIONS
+from remote_inference.core.contract.contract import Contract, parse_contract
+from remote_inference.recording.bags.bag import BagReader, open_bag
+from remote_inference.recording.bags.bag_error import BagError
 from remote_inference.recording.export.control_tick import ControlTick
 from remote_inference.recording.export.format import Format
 from remote_inference.recording.export.selection import Selection, one_per_row
 from remote_inference.recording.export.tick_reader import TickReader
-from remote_inference.recording.timeline_reader import find_namespace
+from remote_inference.recording.timeline.episodes import WITHOUT_ACTIONS
+from remote_inference.recording.timeline.timeline_reader import find_namespace
 
 Progress = Callable[[Path, float], None]  # the bag, and the share of it that is done
 

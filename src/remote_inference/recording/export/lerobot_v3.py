@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from remote_inference.core.contract import Contract
+from remote_inference.core.contract.contract import Contract
 from remote_inference.core.drafts.lerobot import ACTION, STATE, VERSION, joint_features
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.recording.export.camera import Camera
@@ -35,7 +35,7 @@ from remote_inference.recording.export.layout import (
     file_place,
 )
 from remote_inference.recording.export.statistics import VectorStatistics
-from remote_inference.recording.joints import FloatArray
+from remote_inference.recording.timeline.joints import FloatArray
 
 # LeRobot's own columns, then what an executed command tells of itself.
 INDICES = {

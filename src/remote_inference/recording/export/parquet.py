@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from remote_inference.core.contract import Contract
+from remote_inference.core.contract.contract import Contract
 from remote_inference.recording.export.control_tick import ControlTick
 from remote_inference.recording.export.format import Format
 from remote_inference.recording.export.table import columns_of, row_of

@@ -7,9 +7,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from remote_inference.core.contract import Contract
+from remote_inference.core.contract.contract import Contract
 from remote_inference.recording.export.control_tick import ControlTick
-from remote_inference.recording.joints import FloatArray
+from remote_inference.recording.timeline.joints import FloatArray
 
 # Name and type of the columns before those of the joints; the types are pyarrow's.
 COLUMNS = {

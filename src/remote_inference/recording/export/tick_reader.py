@@ -16,16 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from remote_inference.core.contract import Contract
+from remote_inference.core.contract.contract import Contract
 from remote_inference.core.exchange import in_namespace
 from remote_inference.core.robot.command import CommandSource
-from remote_inference.core.robot.state_machine import State
-from remote_inference.recording.answers import Answer, RequestKey, request_key, stamped_ns
-from remote_inference.recording.bag import BagReader
-from remote_inference.recording.bag_error import BagError
+from remote_inference.core.robot.safety.state_machine import State
+from remote_inference.recording.bags.bag import BagReader
+from remote_inference.recording.bags.bag_error import BagError
 from remote_inference.recording.export.control_tick import ControlTick
-from remote_inference.recording.joints import EXECUTED_SUFFIX, FloatArray
-from remote_inference.recording.newest import Newest
+from remote_inference.recording.timeline.answers import Answer, RequestKey, request_key, stamped_ns
+from remote_inference.recording.timeline.joints import EXECUTED_SUFFIX, FloatArray
+from remote_inference.recording.timeline.newest import Newest
 from remote_inference.wire.joint_merge import JointDrivers, needs_of
 from remote_inference.wire.sensors import JointReader, SensorError
 

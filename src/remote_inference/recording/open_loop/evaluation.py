@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from remote_inference.core.contract import Contract
+from remote_inference.core.contract.contract import Contract
 from remote_inference.core.exchange import Chunk
 from remote_inference.msg import Observation
-from remote_inference.recording.bag import BagReader
-from remote_inference.recording.bag_error import BagError
+from remote_inference.recording.bags.bag import BagReader
+from remote_inference.recording.bags.bag_error import BagError
 from remote_inference.recording.open_loop.alignment import Alignment, Laid
 from remote_inference.recording.open_loop.answers import Answer, Answerer, PolicyIdentity
 from remote_inference.recording.open_loop.errors import ErrorSums

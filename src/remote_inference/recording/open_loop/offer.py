@@ -9,12 +9,12 @@ from dataclasses import replace
 from typing import Any
 
 from remote_inference.core.admission import make_offer
-from remote_inference.core.contract import Contract
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.contract.image_encodings import RAW
 from remote_inference.core.exchange import ImageFeature, SessionOffer
-from remote_inference.core.image_encodings import RAW
 from remote_inference.msg import Observation
-from remote_inference.recording.bag import BagReader
-from remote_inference.recording.bag_error import BagError
+from remote_inference.recording.bags.bag import BagReader
+from remote_inference.recording.bags.bag_error import BagError
 from remote_inference.wire import WireError
 from remote_inference.wire.serialized import read_message
 

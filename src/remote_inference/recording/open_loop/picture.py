@@ -16,7 +16,7 @@ from matplotlib.lines import Line2D
 
 from remote_inference.recording.open_loop.answers import ReplayError
 from remote_inference.recording.open_loop.evaluation import Evaluation
-from remote_inference.recording.report_style import (
+from remote_inference.recording.report.style import (
     BLUE,
     DPI,
     GREEN,

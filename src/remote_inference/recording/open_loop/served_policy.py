@@ -11,14 +11,14 @@ from contextlib import closing, contextmanager
 from remote_inference.core.admission import ServerTerms, judge
 from remote_inference.core.exchange import Chunk, SessionOffer, no_rows
 from remote_inference.core.policy import Policy
-from remote_inference.core.server.finishing import Consumers
-from remote_inference.core.server.manifest import Manifest
+from remote_inference.core.server.manifest.manifest import Manifest
 from remote_inference.core.server.policy_watch import PolicyWatch
-from remote_inference.core.server.request_record import RequestRecord
+from remote_inference.core.server.requests.finishing import Consumers
+from remote_inference.core.server.requests.request_record import RequestRecord
+from remote_inference.core.server.requests.worker import Worker
 from remote_inference.core.server.schedulers.round_robin import RoundRobin
-from remote_inference.core.server.session import Session
+from remote_inference.core.server.sessions.session import Session
 from remote_inference.core.server.warmup import Rehearsal, make_ready
-from remote_inference.core.server.worker import Worker
 from remote_inference.policies import load_policy
 from remote_inference.recording.open_loop.answers import Answer, PolicyIdentity, ReplayError, require_history
 from remote_inference.wire.request_decoder import RequestDecoder, sample_requests

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from remote_inference.core.contract import Contract
-from remote_inference.core.robot.guard import JOINT_LIMIT, ROUNDING, VELOCITY_LIMIT
-from remote_inference.recording.answers import Answer
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.robot.safety.guard import JOINT_LIMIT, ROUNDING, VELOCITY_LIMIT
 from remote_inference.recording.provenance.motion import Command, Correction
+from remote_inference.recording.timeline.answers import Answer
 
 
 def find_corrections(

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from remote_inference.recording.answers import RequestKey
+from remote_inference.recording.timeline.answers import RequestKey
 from remote_inference.wire import WireError
 from remote_inference.wire.decisions import DecisionDecoder
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from remote_inference.recording.answers import RequestKey
+from remote_inference.recording.timeline.answers import RequestKey
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from remote_inference.core.robot import guard
 from remote_inference.core.robot.command import OWN_SOURCE, CommandSource
-from remote_inference.core.robot.state_machine import State
+from remote_inference.core.robot.safety import guard
+from remote_inference.core.robot.safety.state_machine import State
 from remote_inference.core.watchdog import WatchdogState
 from remote_inference.recording.provenance.motion import Command, Standing, WatchdogChange
 

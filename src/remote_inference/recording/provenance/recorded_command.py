@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from remote_inference.core.robot.command import CommandSource
-from remote_inference.recording.answers import expect_fields, stamped_ns
-from remote_inference.recording.bag import BagReader, Window
-from remote_inference.recording.bag_error import BagError
-from remote_inference.recording.joints import EXECUTED_SUFFIX
+from remote_inference.recording.bags.bag import BagReader, Window
+from remote_inference.recording.bags.bag_error import BagError
 from remote_inference.recording.provenance.motion import Command
+from remote_inference.recording.timeline.answers import expect_fields, stamped_ns
+from remote_inference.recording.timeline.joints import EXECUTED_SUFFIX
 
 LATE_NS = 2_000_000_000  # a tick is published, and recorded, at most so much later than it was commanded
 

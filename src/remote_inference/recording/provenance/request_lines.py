@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from remote_inference.errors import UserError
-from remote_inference.recording.answers import RequestKey
-from remote_inference.recording.request_log import OLD_FILES
+from remote_inference.recording.requests.request_log import OLD_FILES
+from remote_inference.recording.timeline.answers import RequestKey
 
 
 class RequestLogError(UserError):

@@ -15,14 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from remote_inference.core.contract import Contract
-from remote_inference.core.image_encodings import find_encoding
-from remote_inference.core.robot.state_machine import State
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.contract.image_encodings import find_encoding
+from remote_inference.core.robot.safety.state_machine import State
 from remote_inference.core.watchdog import WatchdogState
-from remote_inference.recording.answers import Answer, RequestKey, expect_fields, request_key, stamped_ns
-from remote_inference.recording.bag import BagReader, Window
-from remote_inference.recording.bag_error import BagError
-from remote_inference.recording.bag_records import POLICY
+from remote_inference.recording.bags.bag import BagReader, Window
+from remote_inference.recording.bags.bag_error import BagError
+from remote_inference.recording.bags.bag_records import POLICY
 from remote_inference.recording.provenance.journal_times import JournalTimes
 from remote_inference.recording.provenance.motion import (
     Command,
@@ -33,8 +32,15 @@ from remote_inference.recording.provenance.motion import (
     WatchdogChange,
 )
 from remote_inference.recording.provenance.recorded_command import Tell, read_command
-from remote_inference.wire.encodings import IMAGE_ENCODINGS
-from remote_inference.wire.images import ImageError
+from remote_inference.recording.timeline.answers import (
+    Answer,
+    RequestKey,
+    expect_fields,
+    request_key,
+    stamped_ns,
+)
+from remote_inference.wire.images.encodings import IMAGE_ENCODINGS
+from remote_inference.wire.images.images import ImageError
 
 OWN = "remote_inference"
 # Topics of a robot, and what cannot be told without each.

@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from remote_inference.core.contract import Contract, parse_contract
+from remote_inference.core.contract.contract import Contract, parse_contract
 from remote_inference.core.policy import fingerprint_of
-from remote_inference.recording.answers import Answer
-from remote_inference.recording.bag import BagReader, open_bag
+from remote_inference.recording.bags.bag import BagReader, open_bag
 from remote_inference.recording.provenance.corrections import find_corrections
 from remote_inference.recording.provenance.moment import parse_moment, show_instant
 from remote_inference.recording.provenance.motion import (
@@ -31,7 +30,8 @@ from remote_inference.recording.provenance.recorded_command import (
 )
 from remote_inference.recording.provenance.request_lines import find_lines
 from remote_inference.recording.provenance.run_reader import OWN, Run, RunReader
-from remote_inference.recording.timeline_reader import find_namespace
+from remote_inference.recording.timeline.answers import Answer
+from remote_inference.recording.timeline.timeline_reader import find_namespace
 
 BEFORE_NS = 3_000_000_000  # a request is sent, and recorded, within this time of its observation's capture
 AFTER_NS = 5_000_000_000  # what the chunk's last rows became

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import pkgutil
 
-from remote_inference.core.command_interfaces import TAKEOVER_INTERFACES, CommandInterface
-from remote_inference.core.contract import Contract
-from remote_inference.core.contract_sections import CommandSink
-from remote_inference.core.operator_inputs import TakeoverInput
-from remote_inference.core.registry import Registry
+from remote_inference.core.contract.command_interfaces import TAKEOVER_INTERFACES, CommandInterface
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.contract.operator_inputs import TakeoverInput
+from remote_inference.core.contract.sections import CommandSink
+from remote_inference.core.documents.registry import Registry
 from remote_inference.wire.arrays import WireError
 from remote_inference.wire.commands.reader import CommandReader
 from remote_inference.wire.commands.writer import CommandWriter
@@ -25,7 +25,7 @@ __all__ = [
     "make_sink_reader",
 ]
 
-# By message type: of the interfaces in core.command_interfaces that name no class of their own.
+# By message type: of the interfaces in core.contract.command_interfaces that name no class of their own.
 WRITERS = Registry[type[CommandWriter]]("command writer")
 WRITERS.add("std_msgs/msg/Float64MultiArray", f"{__name__}.multi_array:ArrayWriter")
 WRITERS.add("trajectory_msgs/msg/JointTrajectory", f"{__name__}.trajectory:TrajectoryWriter")

@@ -4,7 +4,7 @@
 
 from typing import ClassVar, Protocol
 
-from remote_inference.core.registry import Registry
+from remote_inference.core.documents.registry import Registry
 from remote_inference.core.robot.command import CommandSource, Float64Array
 
 __all__ = ["FALLBACKS", "Fallback"]

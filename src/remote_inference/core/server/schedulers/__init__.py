@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The schedulers that a manifest may name: one file, which holds its options, too, and one line each."""
 
-from remote_inference.core.registry import Registry
-from remote_inference.core.server.scheduler import Scheduler
+from remote_inference.core.documents.registry import Registry
+from remote_inference.core.server.schedulers.scheduler import Scheduler
 
 __all__ = ["SCHEDULERS"]
 

@@ -9,8 +9,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from remote_inference.core.server.scheduler import SchedulerOptions, Selection, Turns
-from remote_inference.core.server.session import Session
+from remote_inference.core.server.schedulers.scheduler import SchedulerOptions, Selection, Turns
+from remote_inference.core.server.sessions.session import Session
 
 
 class MicroBatchOptions(SchedulerOptions):

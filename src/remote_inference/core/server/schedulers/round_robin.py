@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from remote_inference.core.server.scheduler import SchedulerOptions, Selection, Turns
-from remote_inference.core.server.session import Session
+from remote_inference.core.server.schedulers.scheduler import SchedulerOptions, Selection, Turns
+from remote_inference.core.server.sessions.session import Session
 
 
 class RoundRobin:

@@ -1,0 +1,45 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What the message types of commands can carry: one line for each.
+
+Who writes and reads the messages of those below stands in `wire.commands`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from remote_inference.core.documents.registry import Registry
+
+Kind = Literal["position", "velocity", "effort"]  # of actions
+ANY_KIND: tuple[Kind, ...] = ("position", "velocity", "effort")
+
+
+@dataclass(frozen=True)
+class CommandInterface:
+    """What the core must know about a command's message type, and who knows the message.
+
+    writer, reader: "module:class" of the wire.commands.CommandWriter, and of the CommandReader of a simulated
+    controller. A controller that takes a horizon executes it by itself, until another command ends it.
+    """
+
+    writer: str = ""  # empty: that of wire.commands
+    reader: str = ""  # empty: that of wire.commands; without one no simulated controller takes it
+    kinds: tuple[Kind, ...] = ANY_KIND  # of actions that the message can carry
+    takes_horizon: bool = False
+
+
+GROUP = "remote_inference.command_interfaces"  # of the entry points by which other distributions add types
+
+COMMAND_INTERFACES = Registry[CommandInterface]("command interface", group=GROUP)
+COMMAND_INTERFACES.add("std_msgs/msg/Float64MultiArray", CommandInterface())
+COMMAND_INTERFACES.add(
+    "trajectory_msgs/msg/JointTrajectory", CommandInterface(kinds=("position",), takes_horizon=True)
+)
+COMMAND_INTERFACES.add("sensor_msgs/msg/JointState", CommandInterface())
+
+# The message types of a person's commands, which wire.commands reads.
+TAKEOVER_INTERFACES = Registry[CommandInterface]("takeover type")
+TAKEOVER_INTERFACES.add("sensor_msgs/msg/JointState", CommandInterface())
+TAKEOVER_INTERFACES.add("std_msgs/msg/Float64MultiArray", CommandInterface())

@@ -1,0 +1,327 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The contract: one YAML per robot type that maps the robot's topics to a policy's features."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from remote_inference.core.contract.fields import Name, Positive, require_unique
+from remote_inference.core.contract.operator_inputs import StopInput, TakeoverInput
+from remote_inference.core.contract.policy_units import UnitMap, scales_by_name
+from remote_inference.core.contract.sections import (
+    Actions,
+    CommandSink,
+    ControllerSwitch,
+    Home,
+    ImageSource,
+    StateSource,
+)
+from remote_inference.core.documents.document import Document, load_document, parse_document, parse_yaml
+from remote_inference.core.exchange import ImageFeature
+from remote_inference.core.limits import MAX_TASK_LENGTH
+
+
+class Contract(Document):
+    """A robot's topics, names, rates and limits."""
+
+    robot_type: Annotated[Name, Field(description="name of this kind of robot, for logs and status")]
+    fps: Annotated[
+        Positive,
+        Field(
+            description="control rate; without policy_fps also the policy's training rate, and that of the "
+            "ticks it sees [Hz]"
+        ),
+    ]
+    policy_fps: Annotated[
+        Positive | None,
+        Field(description="the policy's rate where control is faster: fps divided by a whole number [Hz]"),
+    ] = None
+    interpolation: Annotated[
+        Literal["linear", "none"],
+        Field(
+            description="commands between the policy's rows, with policy_fps; linear: in even steps to the "
+            "next row; none: the row again"
+        ),
+    ] = "linear"
+    task: Annotated[
+        str,
+        Field(max_length=MAX_TASK_LENGTH, description="first instruction; empty: the server's default_task"),
+    ] = ""
+    state: Annotated[
+        tuple[StateSource, ...],
+        Field(min_length=1, description="joints that the policy sees, concatenated in this order"),
+    ]
+    images: Annotated[
+        Mapping[str, ImageSource],
+        Field(description="cameras, by the robot's name for each; only those that the policy uses are sent"),
+    ] = {}
+    actions: Annotated[Actions, Field(description="what the policy commands, and its bounds")]
+    commands: Annotated[
+        tuple[CommandSink, ...],
+        Field(min_length=1, description="controllers; together they take each action once"),
+    ]
+    rename: Annotated[
+        Mapping[str, Name],
+        Field(
+            description="`images.` and the camera's name -> the policy's feature; `joints.` and the name of "
+            "a state entry or an action -> the policy's name for it"
+        ),
+    ] = {}
+    measured: Annotated[
+        StateSource | None,
+        Field(description="joint position for each action, where state does not hold them by name"),
+    ] = None
+    home: Annotated[
+        Home | None, Field(description="where to go when the robot gives up; left out: it stays")
+    ] = None
+    watchdog_switch: Annotated[
+        ControllerSwitch | None,
+        Field(
+            description="what the command watchdog asks the controller manager when it has stopped the "
+            "controllers; left out: nothing"
+        ),
+    ] = None
+    stops: Annotated[
+        Mapping[str, StopInput],
+        Field(description="inputs that stop the robot, by the name that its state gives each"),
+    ] = {}
+    takeover: Annotated[
+        TakeoverInput | None,
+        Field(description="a person's commands, executed between `takeover` and `release`"),
+    ] = None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Contract:
+        require_unique(self.state_names, "state names")
+        self._check_policy_fps()
+        self._check_topics()
+        self._check_rename()
+        self._check_measured()
+        self._check_scale()
+        self._check_home()
+        self._check_operator_inputs()
+        return self
+
+    def _check_policy_fps(self) -> None:
+        if self.policy_fps is None:
+            return
+        if self.ticks_per_row < 1 or abs(self.row_fps - self.policy_fps) > 1e-3 * self.policy_fps:
+            near = sorted({self.fps / max(1, int(self.fps / self.policy_fps) + more) for more in (0, 1)})
+            raise ValueError(
+                f"policy_fps: found {self.policy_fps:g} with fps {self.fps:g}, expected fps divided by a "
+                f"whole number, such as {' or '.join(f'{rate:.6g}' for rate in near)}"
+            )
+
+    def _check_topics(self) -> None:
+        require_unique([image.topic for image in self.images.values()], "image topics")
+        joints = {source.topic for source in self.joint_sources}
+        if both := joints & {image.topic for image in self.images.values()}:
+            raise ValueError(f"topic {', '.join(sorted(both))}: found in state and in images, expected one")
+        require_unique([sink.topic for sink in self.commands], "command topics")
+        if both := {sink.topic for sink in self.commands} & set(self.topics):
+            raise ValueError(f"topic {', '.join(sorted(both))}: found as command and sensor, expected one")
+        commanded = [name for sink in self.commands for name in sink.names]
+        require_unique(commanded, "names in commands")
+        if set(commanded) != set(self.actions.names):
+            raise ValueError(f"commands take {sorted(commanded)}, expected {sorted(self.actions.names)}")
+        for sink in self.commands:
+            if self.actions.kind not in sink.interface.kinds:
+                raise ValueError(
+                    f"commands: {sink.topic} takes a {sink.type.split('/')[-1]}, expected actions.kind "
+                    f"{' or '.join(sink.interface.kinds)}, found {self.actions.kind}"
+                )
+
+    def _check_rename(self) -> None:
+        known = {f"images.{name}" for name in self.images}
+        known |= {f"joints.{name}" for name in (*self.state_names, *self.actions.names)}
+        if unknown := sorted(set(self.rename) - known):
+            raise ValueError(f"rename has {', '.join(unknown)}, expected keys of {sorted(known)}")
+        require_unique([image.name for image in self.image_features], "image features after rename")
+        require_unique(self.policy_state_names, "state names after rename")
+        require_unique(self.policy_action_names, "action names after rename")
+
+    def _check_measured(self) -> None:
+        """Require joint positions: the first step of a position robot can be bounded only from these."""
+        if self.measured is not None:
+            if self.measured.scale:
+                raise ValueError("measured.scale: found one, expected none: the policy does not see measured")
+            if self.measured.field != "position" or len(self.measured.names) != self.action_dim:
+                raise ValueError(
+                    f"measured: found {len(self.measured.names)} names of field {self.measured.field}, "
+                    f"expected one of field position for each of the {self.action_dim} actions"
+                )
+            return
+        missing = [name for name in self.actions.names if name not in self.state_names]
+        if self.actions.kind == "position" and missing:
+            raise ValueError(
+                f"state holds no position of {', '.join(missing)}, from which the first step is bounded; "
+                "expected the names of the actions, or `measured` with a joint for each of them"
+            )
+
+    def _check_scale(self) -> None:
+        """Refuse degrees for a joint whose limits say that it moves in another unit than radians."""
+        for place, source in enumerate(self.state):
+            if source.field == self.actions.kind:
+                self.actions.check_angles(f"state.{place}.scale", source.scale)
+
+    def _check_home(self) -> None:
+        if self.home is None:
+            return
+        if self.actions.kind != "position":
+            raise ValueError(f"home: found with {self.actions.kind} actions, expected position actions")
+        if len(self.home.positions) != self.action_dim:
+            raise ValueError(
+                f"home.positions has {len(self.home.positions)} values, expected {self.action_dim}"
+            )
+        for name, position in zip(self.actions.names, self.home.positions, strict=True):
+            limit = self.actions.limits[name]
+            if not limit.min <= position <= limit.max:
+                raise ValueError(
+                    f"home.positions: found {position} for {name}, expected {limit.min} to {limit.max}"
+                )
+
+    def _check_operator_inputs(self) -> None:
+        known = self.sensor_types | {sink.topic: sink.type for sink in self.commands}
+        commanded = {sink.topic for sink in self.commands}
+        for where, source in self.operator_inputs.items():
+            if source.topic in commanded:
+                raise ValueError(
+                    f"{where}: found the topic of a command, {source.topic}, expected one that others publish"
+                )
+            other = known.setdefault(source.topic, source.type)
+            if other != source.type:
+                raise ValueError(
+                    f"{where}.type: found {source.type} for {source.topic}, expected {other} as elsewhere"
+                )
+
+    @property
+    def operator_inputs(self) -> dict[str, StopInput | TakeoverInput]:
+        """The stop inputs and the takeover topic, by their place in the contract."""
+        inputs: dict[str, StopInput | TakeoverInput] = {
+            f"stops.{name}": stop for name, stop in self.stops.items()
+        }
+        return inputs | ({"takeover": self.takeover} if self.takeover else {})
+
+    @property
+    def period_s(self) -> float:
+        """Time between two control ticks."""
+        return 1.0 / self.fps
+
+    @property
+    def ticks_per_row(self) -> int:
+        """Control ticks that a row of the policy lasts."""
+        return 1 if self.policy_fps is None else round(self.fps / self.policy_fps)
+
+    @property
+    def row_fps(self) -> float:
+        """Rate of the policy's rows: delays, prefixes, horizons and data sets count in them."""
+        return self.fps / self.ticks_per_row
+
+    @property
+    def row_period_s(self) -> float:
+        return 1.0 / self.row_fps
+
+    @property
+    def action_dim(self) -> int:
+        return len(self.actions.names)
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """Names `[state_dim]` in the order in which the sources are concatenated."""
+        return tuple(name for source in self.state for name in source.state_names)
+
+    @property
+    def policy_state_names(self) -> tuple[str, ...]:
+        """Names `[state_dim]` that the policy has for the state."""
+        return tuple(self.rename.get(f"joints.{name}", name) for name in self.state_names)
+
+    @property
+    def policy_action_names(self) -> tuple[str, ...]:
+        """Names `[action_dim]` that the policy has for the actions."""
+        return tuple(self.rename.get(f"joints.{name}", name) for name in self.actions.names)
+
+    @property
+    def policy_state_units(self) -> tuple[str, ...]:
+        """Unit `[state_dim]` that the policy has for each state entry; empty where nobody says it."""
+        entries = [(source.field, name) for source in self.state for name in source.names]
+        known = self.actions.names
+        own = [
+            self.actions.unit(name) if field == self.actions.kind and name in known else ""
+            for field, name in entries
+        ]
+        return tuple(unit or robot for unit, robot in zip(self.state_units.units, own, strict=True))
+
+    @property
+    def policy_action_units(self) -> tuple[str, ...]:
+        """Unit `[action_dim]` that the policy has for each action."""
+        own = map(self.actions.unit, self.actions.names)
+        return tuple(unit or robot for unit, robot in zip(self.action_units.units, own, strict=True))
+
+    @property
+    def state_units(self) -> UnitMap:
+        """Conversion of the state `[state_dim]` to the policy's units."""
+        return UnitMap(
+            [scales_by_name(source.scale).get(name) for source in self.state for name in source.names]
+        )
+
+    @property
+    def action_units(self) -> UnitMap:
+        """Conversion of actions `[action_dim]` from the policy's units."""
+        scales = scales_by_name(self.actions.scale)
+        return UnitMap([scales.get(name) for name in self.actions.names])
+
+    @property
+    def image_features(self) -> tuple[ImageFeature, ...]:
+        """Cameras in the contract's order, under the policy's names."""
+        return tuple(
+            ImageFeature(self.rename.get(f"images.{name}", f"images.{name}"), source.travels_as)
+            for name, source in self.images.items()
+        )
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Sensor topics, each once: joints, then cameras."""
+        return self.topics_with(self.camera_topics)
+
+    def topics_with(self, features: Collection[str]) -> tuple[str, ...]:
+        """Return the sensor topics, each once: joints, then the cameras of some of the policy's features."""
+        joints = [source.topic for source in self.joint_sources]
+        cameras = [topic for feature, topic in self.camera_topics.items() if feature in features]
+        return tuple(dict.fromkeys(joints + cameras))
+
+    @property
+    def camera_topics(self) -> dict[str, str]:
+        """Camera topics in the contract's order, by the policy's names."""
+        sources = zip(self.image_features, self.images.values(), strict=True)
+        return {feature.name: source.topic for feature, source in sources}
+
+    @property
+    def joint_sources(self) -> tuple[StateSource, ...]:
+        """Sources read from JointState topics: the state, and the measured positions if they are separate."""
+        return (*self.state, *([self.measured] if self.measured else []))
+
+    @property
+    def sensor_types(self) -> dict[str, str]:
+        """Message type of each sensor topic: those of the joints, then the cameras."""
+        joints: dict[str, str] = {source.topic: source.type for source in self.joint_sources}
+        return joints | {image.topic: image.type for image in self.images.values()}
+
+    @property
+    def measured_topics(self) -> tuple[str, ...]:
+        """Topics from which the robot's joint positions are read."""
+        return tuple(dict.fromkeys(s.topic for s in ([self.measured] if self.measured else self.state)))
+
+
+def load_contract(path: str | Path) -> Contract:
+    """Read a contract. Raises DocumentError naming file, key, what was found and expected."""
+    return load_document(path, Contract)
+
+
+def parse_contract(text: str, source: str) -> Contract:
+    """Return the contract that a text holds; `source` names the text in errors. Raises DocumentError."""
+    return parse_document(parse_yaml(text, source), Contract, source)

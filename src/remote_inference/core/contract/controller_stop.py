@@ -1,0 +1,58 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What stops a controller whose commands have ended, by what it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.contract.sections import CommandSink
+
+STOPS = 10  # messages to each controller: a single one may be lost
+MIN_STOPS = 3
+STOPPING_S = 1.0
+
+
+def count_stops(period_s: float) -> int:
+    """Return how many stops in a row a robot sends, one per control period [s].
+
+    At low rates they are fewer, so that they take STOPPING_S: whoever ends the node does not wait for ever.
+    """
+    return max(MIN_STOPS, min(STOPS, int(STOPPING_S / period_s)))
+
+
+def longest_stopping_s(period_s: float) -> float:
+    """Return how long a robot takes at most to send its stops, from any moment on [s]."""
+    return (count_stops(period_s) + 1) * period_s
+
+
+@dataclass(frozen=True)
+class ControllerStop:
+    """The stop of one controller. `action` is `[action_dim]`, None when there is nothing to send."""
+
+    topic: str
+    action: NDArray[np.float64] | None
+    outcome: str
+    failed: bool = False  # the controller should be stopped, and cannot
+
+
+def stop_controller(contract: Contract, sink: CommandSink, measured: Mapping[str, float]) -> ControllerStop:
+    """Return the stop of a controller. measured: positions by action [unit of the action], fresh ones only.
+
+    Zero stops a velocity and an effort. A trajectory is replaced by one that ends where the arm is. Any other
+    position controller has no trajectory: it stays at its last target by itself.
+    """
+    if contract.actions.kind != "position":
+        return ControllerStop(sink.topic, np.zeros(contract.action_dim), f"sent zero {contract.actions.kind}")
+    if not sink.interface.takes_horizon:
+        return ControllerStop(sink.topic, None, "nothing sent, it keeps its last target")
+    if missing := [name for name in sink.names if name not in measured]:
+        outcome = f"not stopped, no fresh position of {', '.join(missing)} to hold"
+        return ControllerStop(sink.topic, None, outcome, failed=True)
+    action = np.array([measured.get(name, np.nan) for name in contract.actions.names])
+    return ControllerStop(sink.topic, action, "sent a hold of the measured position")

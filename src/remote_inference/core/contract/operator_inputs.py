@@ -1,0 +1,69 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The contract's inputs of people and safety devices: what stops the robot, and who may take it over."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from remote_inference.core.contract.command_interfaces import TAKEOVER_INTERFACES
+from remote_inference.core.contract.fields import Positive, Topic
+from remote_inference.core.documents.document import Document, NameIn
+
+BOOL = "std_msgs/msg/Bool"
+_MESSAGE_TYPE = re.compile(r"[A-Za-z]\w*/msg/[A-Z]\w*", re.ASCII)
+
+
+def _require_message_type(name: str) -> str:
+    if not _MESSAGE_TYPE.fullmatch(name):
+        raise ValueError(f"found {name!r}, expected a message type such as {BOOL!r}")
+    return name
+
+
+class StopInput(Document):
+    """A topic that stops the robot, by its value or by its silence."""
+
+    topic: Topic
+    type: Annotated[
+        str,
+        AfterValidator(_require_message_type),
+        Field(description="message type of the topic; std_msgs/msg/Bool unless stop_when is silent"),
+    ]
+    stop_when: Annotated[
+        bool | Literal["silent"],
+        Field(description="true, false: the value that stops; silent: every message is a sign of life"),
+    ]
+    silent_s: Annotated[
+        Positive | None,
+        Field(description="silence that stops, too [s]; required for silent, left out: silence is no stop"),
+    ] = None
+
+    @property
+    def by_value(self) -> bool:
+        """Whether a value stops, not silence alone."""
+        return self.stop_when != "silent"
+
+    @model_validator(mode="after")
+    def _consistent(self) -> StopInput:
+        if not self.by_value and self.silent_s is None:
+            raise ValueError("silent_s: missing, expected the silence that stops [s]")
+        if self.by_value and self.type != BOOL:
+            raise ValueError(f"type: found {self.type} for a stop by value, expected {BOOL}")
+        return self
+
+
+class TakeoverInput(Document):
+    """A topic on which a person commands the robot after `takeover`."""
+
+    topic: Topic
+    type: Annotated[
+        str,
+        NameIn(TAKEOVER_INTERFACES),
+        Field(description="JointState: by the names of the actions; Float64MultiArray: in their order"),
+    ]
+    silent_s: Annotated[Positive, Field(description="a command is not executed for longer than this [s]")] = (
+        0.5
+    )

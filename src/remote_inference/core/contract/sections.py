@@ -1,0 +1,278 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The contract's sections about sensors, actions, controllers and their switch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
+
+from remote_inference.core.contract.command_interfaces import COMMAND_INTERFACES, CommandInterface
+from remote_inference.core.contract.fields import (
+    Finite,
+    Name,
+    Names,
+    NodeName,
+    Positive,
+    Topic,
+    require_unique,
+)
+from remote_inference.core.contract.image_encodings import BY_COLOUR, IMAGE_ENCODINGS, RAW, Colour
+from remote_inference.core.contract.policy_units import Scale, check_scales
+from remote_inference.core.documents.document import Document, DocumentError, NameIn, parse_document
+
+JOINT_STATE = "sensor_msgs/msg/JointState"
+IMAGE = "sensor_msgs/msg/Image"
+COMPRESSED_IMAGE = "sensor_msgs/msg/CompressedImage"
+GRIPPER_WORDS = ("gripper", "finger", "jaw", "claw")
+UNITS = {"position": "rad", "velocity": "rad/s", "effort": "Nm"}  # by the kind of the actions
+Controllers = tuple[Annotated[str, Field(min_length=1)], ...]
+
+
+class ControllerSwitch(Document):
+    """Which controllers the command watchdog wants to run in place of which others."""
+
+    controller_manager: Annotated[
+        NodeName,
+        Field(description="node of the controller manager, relative to the robot's namespace"),
+    ] = "controller_manager"
+    activate: Annotated[
+        Controllers, Field(description="controllers to activate, for example one that holds the arm")
+    ] = ()
+    deactivate: Annotated[
+        Controllers, Field(description="controllers to deactivate: those that `commands` feeds")
+    ] = ()
+
+    @model_validator(mode="after")
+    def _names_controllers(self) -> ControllerSwitch:
+        if not self.activate and not self.deactivate:
+            raise ValueError("found no controller in activate and deactivate, expected one at least")
+        if both := sorted(set(self.activate) & set(self.deactivate)):
+            raise ValueError(f"found {', '.join(both)} in activate and in deactivate, expected one of them")
+        return self
+
+
+def is_gripper(name: str) -> bool:
+    """Return whether a joint is a gripper's, by its name."""
+    return any(word in name.lower() for word in GRIPPER_WORDS)
+
+
+def _read_off(value: Any) -> Any:
+    return "off" if value is False else value  # YAML 1.1 reads the word as false
+
+
+class StateSource(Document):
+    """Joints picked by name from one topic; sources are concatenated in the contract's order."""
+
+    topic: Topic
+    type: Annotated[Literal["sensor_msgs/msg/JointState"], Field(description="message type of the topic")]
+    field: Annotated[
+        Literal["position", "velocity", "effort"], Field(description="which array of the message is read")
+    ]
+    names: Annotated[Names, Field(description="joints to pick from the message, in the policy's order")]
+    scale: Annotated[
+        tuple[Scale, ...],
+        Field(description="joints that the policy has in another unit than the message; others pass as is"),
+    ] = ()
+
+    @model_validator(mode="after")
+    def _scale_fits(self) -> StateSource:
+        check_scales(self.scale, self.names, self.field)
+        return self
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """State entries: the joint's own name for a position, else `joint.velocity` or `joint.effort`."""
+        if self.field == "position":
+            return self.names
+        return tuple(f"{name}.{self.field}" for name in self.names)
+
+
+class ImageSource(Document):
+    """One camera. `jpeg_quality` 0: its images travel unencoded. Encoded images pass through."""
+
+    topic: Topic
+    type: Annotated[
+        Literal["sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage"],
+        Field(description="message type of the topic; a CompressedImage that is JPEG is passed through"),
+    ]
+    colour: Annotated[Colour, Field(description="depth: 16 bit, travels as PNG, without loss")] = "rgb"
+    jpeg_quality: Annotated[
+        int,
+        Field(ge=0, le=100, description="quality of the robot's JPEG encoder; 0: an Image travels unencoded"),
+    ] = 90
+
+    encoding: Annotated[
+        Annotated[str, NameIn(IMAGE_ENCODINGS)] | None,
+        Field(
+            description="how its images travel, instead of jpeg_quality; left out: rgb as JPEG, depth as PNG"
+        ),
+    ] = None
+    options: Annotated[
+        Mapping[str, Any], Field(description="what the encoding asks for, with keys of its own")
+    ] = {}
+
+    @model_validator(mode="after")
+    def _encoding_fits(self) -> ImageSource:
+        if self.encoding is None:
+            if self.options:
+                raise ValueError(f"options: found {dict(self.options)}, expected them with `encoding`")
+            return self
+        if "jpeg_quality" in self.model_fields_set:
+            found = f"encoding: found {self.encoding!r} and jpeg_quality"
+            raise ValueError(f"{found}, expected one of the two: `options` holds what an encoding asks for")
+        colours = IMAGE_ENCODINGS.get(self.encoding).colours
+        if self.colour not in colours:
+            expected = f"expected one that carries it: {self.encoding} carries {' and '.join(colours)}"
+            raise ValueError(f"encoding: found {self.encoding!r} for {self.colour}, {expected}")
+        try:
+            self.read_options()
+        except DocumentError as error:
+            raise ValueError(str(error)) from None
+        return self
+
+    def read_options(self) -> Document:
+        """Return the options as the encoding's own document. Raises DocumentError naming the key."""
+        content = dict(self.options)
+        if self.encoding is None and self.colour == "rgb":
+            content = {"quality": self.jpeg_quality}
+        return parse_document(content, IMAGE_ENCODINGS.get(self.travels_as).options, "options")
+
+    @property
+    def travels_as(self) -> str:
+        """Encoding in which the image travels: a name of IMAGE_ENCODINGS, or "raw"."""
+        if self.encoding is None and self.type == IMAGE and self.jpeg_quality == 0:
+            return RAW
+        return self.encoding or BY_COLOUR[self.colour]
+
+    @property
+    def is_encoded_here(self) -> bool:
+        """Whether the robot encodes the images: they come as an Image, and do not travel as one."""
+        return self.type == IMAGE and self.travels_as != RAW
+
+
+class JointLimit(Document):
+    """Bounds of one action. `unit` is set where the unit is not that of the kind."""
+
+    min: Annotated[Finite, Field(description="lowest command [unit of the action]")]
+    max: Annotated[Finite, Field(description="highest command, above min [unit of the action]")]
+    max_velocity: Annotated[Positive, Field(description="bound on the change of the command [unit/s]")]
+    max_following_error: Annotated[
+        Positive | Annotated[Literal["off"], WithJsonSchema({"enum": ["off", False]})] | None,
+        BeforeValidator(_read_off),
+        Field(
+            description="position actions: distance from its command beyond which a joint does not follow it "
+            "[unit]; left out: its way in 0.25 s at max_velocity; off: never, for grippers, which close on "
+            "objects"
+        ),
+    ] = None
+    unit: Annotated[
+        Name | None, Field(description="unit of the action; left out: rad, rad/s or Nm, by the kind")
+    ] = None
+
+    @model_validator(mode="after")
+    def _ordered(self) -> JointLimit:
+        if self.min >= self.max:
+            raise ValueError(f"found min {self.min} and max {self.max}, expected min < max")
+        return self
+
+
+class Actions(Document):
+    """The action vector: `[action_dim]` in the order of `names`, which must be the policy's after rename."""
+
+    kind: Annotated[Literal["position", "velocity", "effort"], Field(description="what an action commands")]
+    names: Annotated[
+        Names, Field(description="action vector; after rename equal to the policy's, order included")
+    ]
+    limits: Annotated[
+        Mapping[str, JointLimit], Field(description="bounds by action; one entry for each of names")
+    ]
+    scale: Annotated[
+        tuple[Scale, ...],
+        Field(description="actions that the policy has in another unit than the command and its limits"),
+    ] = ()
+
+    @model_validator(mode="after")
+    def _limits_cover_names(self) -> Actions:
+        require_unique(self.names, "names")
+        if missing := [name for name in self.names if name not in self.limits]:
+            raise ValueError(f"limits has no entry for {', '.join(missing)}, expected one for each of names")
+        for name, limit in self.limits.items():
+            if self.kind != "position" and not limit.min <= 0.0 <= limit.max:
+                raise ValueError(
+                    f"limits.{name}: found {limit.min} to {limit.max} for {self.kind} actions, "
+                    "expected a range with 0, which stops the joint"
+                )
+            if self.kind != "position" and limit.max_following_error is not None:
+                raise ValueError(
+                    f"limits.{name}: found max_following_error with {self.kind} actions, "
+                    "expected it with position actions only"
+                )
+        if unknown := [name for name in self.limits if name not in self.names]:
+            raise ValueError(f"limits names {', '.join(unknown)}, expected only names of actions.names")
+        check_scales(self.scale, self.names, self.kind)
+        self.check_angles("scale", self.scale)
+        return self
+
+    def check_angles(self, where: str, scales: Sequence[Scale]) -> None:
+        """Raise ValueError, naming `where`, for degrees of an action whose limits are not in radians."""
+        for index, scale in enumerate(scales):
+            for name in scale.names if scale.is_angular else ():
+                if name in self.names and self.unit(name) != UNITS[self.kind]:
+                    raise ValueError(
+                        f"{where}.{index}.unit: found {scale.unit} for {name}, whose limits are in "
+                        f"{self.unit(name)}, expected limits in {UNITS[self.kind]}, or another unit"
+                    )
+
+    @property
+    def watched_grippers(self) -> tuple[str, ...]:
+        """Grippers, by their names, that count as not following when they close on an object."""
+        if self.kind != "position":
+            return ()
+        watched = (name for name in self.names if self.limits[name].max_following_error != "off")
+        return tuple(name for name in watched if is_gripper(name))
+
+    def unit(self, name: str) -> str:
+        """Return the unit of one action, for people to read."""
+        return self.limits[name].unit or UNITS[self.kind]
+
+
+class CommandSink(Document):
+    """A controller's command topic and the actions it takes, in its own order."""
+
+    topic: Topic
+    type: Annotated[
+        str,
+        NameIn(COMMAND_INTERFACES),
+        Field(
+            description="what the controller takes; JointTrajectory for position actions only; any other "
+            "name: an entry point of an installed distribution"
+        ),
+    ]
+    names: Annotated[Names, Field(description="actions that the controller takes, in its own order")]
+    controller: Annotated[
+        NodeName | None,
+        Field(
+            description="node of the controller, relative to the robot's namespace: no other subscriber "
+            "counts as one; left out: each does but recorders and other known observers"
+        ),
+    ] = None
+
+    @cached_property  # an entry point is looked for in every distribution that is installed
+    def interface(self) -> CommandInterface:
+        return COMMAND_INTERFACES.get(self.type)
+
+
+class Home(Document):
+    """Joint targets `[action_dim]`, order of the actions, and the time in which to reach them when DEAD."""
+
+    positions: Annotated[
+        tuple[Finite, ...],
+        Field(description="one target for each action, within its limits [unit of the action]"),
+    ]
+    duration_s: Annotated[
+        Positive, Field(description="time in which to reach home, unless the guard needs longer [s]")
+    ]

@@ -1,0 +1,410 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What the robot is commanded in each control tick: the queue's next point, guarded, or the fallback."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.contract.controller_stop import count_stops, longest_stopping_s
+from remote_inference.core.contract.sections import CommandSink
+from remote_inference.core.robot.command import CommandSource, Float64Array
+from remote_inference.core.robot.fallbacks import FALLBACKS
+from remote_inference.core.robot.motion.blend_in import BlendIn
+from remote_inference.core.robot.motion.control_word import ControlPanel, ControlWord
+from remote_inference.core.robot.motion.following import FollowingWatch
+from remote_inference.core.robot.motion.homing import Homing
+from remote_inference.core.robot.motion.horizon import Horizon
+from remote_inference.core.robot.motion.human_commands import HumanCommands
+from remote_inference.core.robot.motion.shadow import ShadowComparison
+from remote_inference.core.robot.motion.step_reference import StepReference
+from remote_inference.core.robot.queue.action_queue import ActionQueue
+from remote_inference.core.robot.queue.interpolation import Interpolation
+from remote_inference.core.robot.safety.guard import (
+    AGE,
+    FOLLOWING_ERROR,
+    SENSOR_AGE,
+    Guard,
+    InterventionLatch,
+)
+from remote_inference.core.robot.safety.stop_inputs import StopInputs
+from remote_inference.core.robot.tick import Tick
+from remote_inference.core.robot.turn import Turn
+
+RECENT_NS = 50_000_000  # age of a measurement that says where a moving arm is: two rounds of the worker
+AGED_OUT = "actions older than max_action_age_s"
+END_MARGIN_S = 1.0  # beyond the time that the last commands take if every tick comes
+
+_WAIT = Tick(None, CommandSource.NONE, in_force=True)  # of a late tick: the node hears first what happened
+
+
+class Playback:
+    """Pops, guards and falls back. The control thread calls `tick` and `listen`; others change `control`.
+
+    A tick is one turn: what others share with it stays as it is meanwhile.
+    """
+
+    def __init__(
+        self,
+        queue: ActionQueue,
+        guard: Guard,
+        contract: Contract,
+        *,
+        fallback: str,
+        max_action_age_ns: int,
+        max_sensor_age_ns: int,
+        given_up_after_ns: int,
+        late_after_ns: int | None = None,
+        stops: StopInputs | None = None,
+        human: HumanCommands | None = None,
+        shadow: ShadowComparison | None = None,
+        blend_in: BlendIn | None = None,
+        latch: InterventionLatch | None = None,
+        turn: Turn | None = None,
+    ) -> None:
+        """Build it. stops: end the commands at once. human: for takeovers. shadow: nothing is published.
+
+        max_sensor_age_ns: an older measurement says nothing of where the joints are. given_up_after_ns: after
+        so long without a tick the command watchdog may have stopped the controllers. late_after_ns: after so
+        long, the first tick leads no robot on that the watchdog may have stopped: it may have lost beats
+        before, and its word be on the way. None: however late a tick is.
+        """
+        self._turn = turn or Turn()
+        self._stops = stops or StopInputs({}, self._turn)
+        self._human = human
+        self._shadow = shadow
+        self._guard = guard
+        self._home = contract.home
+        way_home_s = Homing.longest_s(contract.home, contract.actions) if contract.home else 0.0
+        self.longest_stopping_s = longest_stopping_s(contract.period_s) + END_MARGIN_S
+        self.longest_end_s = way_home_s + self.longest_stopping_s
+        self._stops_in_all = count_stops(contract.period_s)  # also of the last step of the way home
+        self._contract = contract
+        self._interpolation = Interpolation(
+            queue,
+            contract.action_units,
+            contract.ticks_per_row,
+            is_linear=contract.interpolation == "linear",
+        )
+        self._horizon = Horizon(
+            _taken_by(contract, (sink for sink in contract.commands if sink.interface.takes_horizon)),
+            self._interpolation,
+            guard,
+            period_ns=round(contract.period_s * 1e9),
+            max_action_age_ns=max_action_age_ns,
+        )
+        self._unheard = _taken_by(contract, ())  # actions that no controller listens to
+        self._fallback = FALLBACKS.get(fallback)()
+        self._max_action_age_ns = max_action_age_ns
+        self._max_sensor_age_ns = max_sensor_age_ns
+        self._period_ns = round(contract.period_s * 1e9)
+        self._given_up_after_ns = given_up_after_ns
+        self._late_after_ns = given_up_after_ns if late_after_ns is None else late_after_ns
+        self._is_late = False  # in this tick
+        self._is_in_force = False  # a command of the last tick
+        self._reference = StepReference(contract.action_dim, is_position=guard.needs_position)
+        self._blend_in = blend_in or BlendIn(1.0, 0)
+        self._latch = latch or InterventionLatch(0.0, 1)
+        self._following = FollowingWatch(contract.actions, contract.period_s)
+        self._commanded_ns = 0  # time of the last command
+        self._ticked_ns: int | None = None  # time of the last tick
+        self._moved_ns = 0  # until then a joint whose command is forgotten may be on its way
+        self._homing: Homing | None = None
+        self._home_ticks = 0  # ticks that commanded home
+        self._homing_ended = False  # home is reached, or the robot must not be moved there
+        self._stop_ticks = 0  # stops still to command once there is nothing to execute
+        self._word = ControlWord()  # of the tick in progress, or of the last one
+        self.control = ControlPanel(self._word, self._turn)
+        self._seen: Float64Array | None = None  # where the joints were measured lately
+        self._measured: Float64Array | None = None  # where they are in this tick, as far as it is known
+        self._astray: tuple[str, ...] = ()
+        self._starved = ""
+
+    @property
+    def astray(self) -> tuple[str, ...]:
+        """Joints that do not follow their commands."""
+        with self._turn:
+            return self._astray
+
+    @property
+    def starved(self) -> str:
+        """Why the last tick had no action to execute; empty when it had one, or a chunk was merged since."""
+        with self._turn:
+            return self._starved
+
+    def take_merge(self) -> None:
+        """Note that a chunk was merged."""
+        with self._turn:
+            self._starved = ""
+
+    @property
+    def finished(self) -> bool:
+        """True when a halted robot has got its stop commands, or is home."""
+        with self._turn:
+            word = self.control.word
+            goes_home = word.wants_home and not word.paused and not self._homing_ended
+            return word.halted and not self._stop_ticks and not goes_home
+
+    def listen(self, unheard: Iterable[CommandSink]) -> None:
+        """Take the commands that no controller hears. The control thread calls this before a tick.
+
+        An arm without a controller is anywhere but at its last command. Its joints' steps begin where they
+        are measured until a controller has heard one, so that a controller that starts late or comes back
+        does not jump.
+        """
+        self._unheard = _taken_by(self._contract, unheard)
+
+    def tick(self, now_ns: int) -> Tick:
+        """Return what one control period commands."""
+        with self._turn:
+            return self._tick(now_ns)
+
+    def _tick(self, now_ns: int) -> Tick:
+        before, self._word = self._word, self.control.word
+        before_ns, self._ticked_ns = self._ticked_ns, now_ns
+        gap_ns = 0 if before_ns is None else now_ns - before_ns
+        was_stuck = gap_ns > self._given_up_after_ns
+        may_be_stopped = self._is_in_force and (self._horizon.is_used or not self._guard.needs_position)
+        self._is_late = may_be_stopped and not was_stuck and gap_ns > self._late_after_ns
+        self._horizon.catch_up(self._reference, now_ns, is_known=not was_stuck)
+        self._reference.lose(self._unheard)
+        if self._word.forgets != before.forgets:
+            self._reference.forget()
+            self._moved_ns = max(self._moved_ns, self._commanded_ns + self._period_ns)
+            self._following.forget()
+            self._latch.forget()
+            self._interpolation.end_row()
+        if was_stuck or self._word.losses != before.losses:  # the watchdog may have stopped the controllers
+            self._lose_joints(now_ns)
+        if now_ns - self._commanded_ns > self._max_action_age_ns:  # another node may have moved the robot
+            self._lose_joints(self._commanded_ns + self._period_ns)
+        if self._reference.forgotten:  # as long as a horizon goes on, it moves the joints
+            recent_ns = now_ns - max(self._period_ns, RECENT_NS)
+            self._moved_ns = max(self._moved_ns, min(recent_ns, self._horizon.end_ns))
+        if self._word.blend_ins != before.blend_ins:
+            self._blend_in.begin()
+        led_on = self._look_for_astray_joints(now_ns)
+        tick = self._decide(now_ns, led_on)
+        self._is_in_force = tick.command is not None or tick.in_force
+        if tick.command is not None:
+            self._commanded_ns = now_ns
+            if tick.source is not CommandSource.CHUNK:
+                self._horizon.end()
+        return tick if self._shadow is None else self._compare(tick, self._shadow)
+
+    def _lose_joints(self, moved_ns: int) -> None:
+        """Take no joint for where it was commanded: until an instant [ns] another may have moved it."""
+        self._reference.forget()
+        self._reference.lose(np.ones_like(self._unheard))
+        self._moved_ns = max(self._moved_ns, moved_ns)
+
+    def _look_for_astray_joints(self, now_ns: int) -> bool:
+        """Return whether every joint follows its commands, or is tried again, and may be led on."""
+        last = self._reference.last
+        blocked = np.zeros_like(self._unheard)
+        age_ns = self._word.measured_age_ns(now_ns)
+        self._seen = self._measured = self._word.measured if age_ns <= self._max_sensor_age_ns else None
+        if self._word.paused or self._shadow is not None:  # in shadow mode the arm follows another
+            self._following.forget()
+        elif last is not None and self._measured is not None and self._guard.needs_position:
+            led = self._reference.led
+            lost, blocked = self._following.look(last, self._measured, led, age_s=age_ns / 1e9, now_ns=now_ns)
+            self._reference.lose(lost)
+        self._astray = self._following.astray
+        # A command that is forgotten may have moved the joints since they were measured.
+        if self._reference.forgotten and now_ns - age_ns < self._moved_ns:
+            self._measured = None
+        if self._measured is None:  # whether a joint that did not follow has moved, nobody knows
+            return not self._astray
+        return not blocked.any()
+
+    def _decide(self, now_ns: int, led_on: bool) -> Tick:
+        word = self._word
+        stopped = self._stops.look(now_ns)  # not by the word: a stop waits for nobody who swaps it
+        if word.halted or word.paused or stopped:
+            self._starved = ""
+            goes_home = word.wants_home and not (word.paused or stopped or self._homing_ended)
+            if not goes_home:
+                return self._stop(now_ns)
+            return _WAIT if self._is_late else self._go_home(now_ns)
+        if self._is_late:
+            return _WAIT
+        if word.taken_over:
+            return self._follow_person(now_ns, led_on)
+        expired = self._interpolation.drop_captured_before(now_ns - self._max_action_age_ns)
+        self._guard.refuse(AGE, expired)
+        if not led_on:
+            return self._refuse_astray(now_ns)
+        start = self._reference.start(self._measured)
+        if start is None and self._guard.needs_position and self._interpolation.can_step:
+            return self._refuse_unmeasured(now_ns)
+        step = self._interpolation.step()
+        # The last look at the age: it holds whatever the queue returned.
+        if step is not None and now_ns - step.row.source.capture_ns > self._max_action_age_ns:
+            self._guard.refuse(AGE)
+            expired, step = expired + 1, None
+        if step is None:
+            self._starved = AGED_OUT if expired else self._starved or "queue empty"
+            return self._fall_back(now_ns, (AGE,) if expired else ())
+        self._starved = ""
+        scale = self._blend_in.scale(now_ns)
+        guarded = self._guard.check(step.point, start, velocity_scale=scale)
+        if scale == 1.0 and (reason := self._latch.take(guarded.interventions)):
+            self._stops.latch(reason)  # from the next tick on
+        if guarded.action is None:
+            return self._fall_back(now_ns, guarded.interventions)
+        self._stop_ticks = self._stops_in_all
+        source = step.row.source
+        horizon = self._horizon.hand_over(guarded.action, now_ns, scale, source.episode_id)
+        self._reference.take(guarded.action, self._unheard)
+        return Tick(
+            guarded.action,
+            CommandSource.CHUNK,
+            step.row,
+            age_s=(now_ns - source.capture_ns) / 1e9,
+            interventions=guarded.interventions,
+            horizon=horizon,
+            row_fraction=step.fraction,
+        )
+
+    def _follow_person(self, now_ns: int, led_on: bool) -> Tick:
+        """Command what a person says, within the guard's limits; a silent person means the fallback."""
+        action = self._human.newest(now_ns) if self._human is not None else None
+        if action is None:
+            self._starved = "takeover topic silent"
+            return self._fall_back(now_ns, ())
+        if not led_on:
+            return self._refuse_astray(now_ns)
+        if self._guard.needs_position and self._measured is None:  # no age bound ends a person's commands
+            return self._refuse_unmeasured(now_ns)
+        self._starved = ""
+        guarded = self._guard.check(action, self._reference.start(self._measured))
+        if guarded.action is None:
+            return self._fall_back(now_ns, guarded.interventions)
+        self._stop_ticks = self._stops_in_all
+        self._reference.take(guarded.action, self._unheard)
+        return _alone(guarded.action, CommandSource.HUMAN, guarded.interventions)
+
+    def _refuse_astray(self, now_ns: int) -> Tick:
+        """Lead no arm on that does not follow."""
+        self._guard.refuse(FOLLOWING_ERROR)
+        self._starved = f"{', '.join(self._astray)}: the arm does not follow"
+        return self._fall_back(now_ns, (FOLLOWING_ERROR,))
+
+    def _refuse_unmeasured(self, now_ns: int) -> Tick:
+        """Lead no arm on that may be anywhere."""
+        self._guard.refuse(SENSOR_AGE)
+        self._starved = "no fresh joint positions to step from"
+        return self._fall_back(now_ns, (SENSOR_AGE,))
+
+    def _compare(self, tick: Tick, shadow: ShadowComparison) -> Tick:
+        """Mark a tick as one of shadow mode, and compare its position with the arm's."""
+        measured = self._measured if self._guard.needs_position else None
+        if tick.command is not None and tick.queued is not None and measured is not None:
+            shadow.add(tick.command, measured, tick.queued.source.episode_id)
+        return replace(tick, shadow=True)
+
+    # -- nothing to execute --------------------------------------------------------------------------------
+
+    def _fall_back(self, now_ns: int, interventions: tuple[str, ...]) -> Tick:
+        last = self._reference.last
+        if last is None:  # before the first action another node may drive the robot
+            return self._stop(now_ns, interventions)
+        start = self._reference.start(self._measured)
+        command = self._fallback.command(last, None if self._reference.forgotten else start)
+        if command is None:
+            return self._stop(now_ns, interventions)
+        return self._stand_in(command, start, interventions)
+
+    def _stop(self, now_ns: int, interventions: tuple[str, ...] = ()) -> Tick:
+        """Command nothing; a robot that goes on without commands first gets stop commands for a while."""
+        if self._stop_ticks:
+            last = self._reference.last
+            assert last is not None, "stops follow a command"
+            stop = self._fallback.stop(last)
+            if stop is not None:
+                self._stop_ticks -= 1
+                return self._stand_in(stop, self._reference.start(self._measured), interventions)
+            if self._horizon.is_used:
+                return self._hold(now_ns, interventions)
+            self._stop_ticks = 0  # a forward position controller keeps its last target
+        return Tick(None, CommandSource.NONE, interventions=interventions)
+
+    def _stand_in(
+        self, command: Float64Array, start: Float64Array | None, interventions: tuple[str, ...]
+    ) -> Tick:
+        """Command what the fallback returned: positions within the guard; other kinds' zeros are a stop."""
+        if self._guard.needs_position:
+            guarded = self._guard.check(command, start)
+            interventions = (*interventions, *guarded.interventions)
+            if guarded.action is None:
+                return Tick(None, CommandSource.NONE, interventions=interventions)
+            command = guarded.action
+        self._reference.take(command, self._unheard)
+        return _alone(command, self._fallback.source, interventions)
+
+    def _hold(self, now_ns: int, interventions: tuple[str, ...]) -> Tick:
+        """End the horizon that trajectory controllers execute, where their joints are by now."""
+        if self._is_late:
+            return _WAIT
+        rest = self._reference.rest(self._measured, self._seen, self._unheard)
+        if rest is None:  # tried again until the horizon ends by itself
+            goes_on = now_ns < self._horizon.end_ns
+            if not goes_on:
+                self._stop_ticks = 0
+            self._guard.refuse(SENSOR_AGE)
+            refused = (*interventions, SENSOR_AGE)
+            return Tick(None, CommandSource.NONE, interventions=refused, in_force=goes_on)
+        self._stop_ticks -= 1
+        guarded = self._guard.check(rest, rest)
+        interventions = (*interventions, *guarded.interventions)
+        if guarded.action is None:
+            return Tick(None, CommandSource.NONE, interventions=interventions)
+        self._reference.last = guarded.action
+        return _alone(guarded.action, CommandSource.HOLD, interventions)
+
+    def _go_home(self, now_ns: int) -> Tick:
+        """Command the next point of the way home, or end the way for good.
+
+        It ends when there is no home or no controller listens, and for an arm that is nobody knows where, or
+        does not follow: nobody is there to look at it.
+        """
+        if self._home is None or self._reference.last is None or self._unheard.any():
+            return self._end_way_home(now_ns)
+        start = self._reference.start(self._measured)
+        if self._measured is None or start is None:
+            self._guard.refuse(SENSOR_AGE)
+            return self._end_way_home(now_ns, (SENSOR_AGE,))
+        if self._astray:
+            self._guard.refuse(FOLLOWING_ERROR)
+            return self._end_way_home(now_ns, (FOLLOWING_ERROR,))
+        if self._homing is None:
+            self._homing = Homing(start, self._home, now_ns)
+        guarded = self._guard.check(self._homing.target(now_ns), start)
+        if guarded.action is None:  # only when the reference is not finite
+            return self._end_way_home(now_ns, guarded.interventions)
+        self._reference.take(guarded.action, self._unheard)
+        self._home_ticks += self._homing.reached(guarded.action)
+        self._homing_ended = self._home_ticks >= self._stops_in_all
+        return _alone(guarded.action, CommandSource.HOMING, guarded.interventions)
+
+    def _end_way_home(self, now_ns: int, interventions: tuple[str, ...] = ()) -> Tick:
+        self._homing_ended = True
+        if self._homing is not None:  # a trajectory controller is told to stay where its joints are
+            self._stop_ticks = self._stops_in_all
+        return self._stop(now_ns, interventions)
+
+
+def _alone(command: Float64Array, source: CommandSource, interventions: tuple[str, ...]) -> Tick:
+    """Return a tick whose command no other follows, also for trajectory controllers."""
+    return Tick(command, source, interventions=interventions, horizon=command[np.newaxis])
+
+
+def _taken_by(contract: Contract, sinks: Iterable[CommandSink]) -> np.ndarray:
+    """Return a mask `[action_dim]` of the actions that go to these controllers of the contract."""
+    names = {name for sink in sinks for name in sink.names}
+    return np.array([name in names for name in contract.actions.names])

@@ -1,0 +1,324 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The request cycle: when to request a chunk, with what rows, and whether an answer may be executed.
+
+One request is in flight at most. Its answer is merged against its snapshot of the queue; a second request
+would carry a conflicting snapshot. A request whose answer is overdue is asked again with a newer observation.
+The new one takes the place of the one before, whose answer is dropped if it comes after all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.exchange import Chunk, ChunkStatus, Request, SessionReply
+from remote_inference.core.robot.config import RobotConfig
+from remote_inference.core.robot.queue.action_queue import ActionQueue, ChunkSource, MergeMode
+from remote_inference.core.robot.queue.latency import PATIENCE, LatencyWindow, patience_s, steps
+from remote_inference.core.robot.queue.observation_history import ObservationHistory, TickSample
+from remote_inference.core.robot.safety.guard import AGE, SENSOR_AGE, Guard
+
+
+@dataclass(frozen=True)
+class _Capture:
+    """When the observation's oldest source arrived, and how many actions had been executed by then.
+
+    Row k of a chunk is for the k-th period of rows after capture, so the delays and the prefix begin here and
+    not with the request, which may follow a tick later.
+    """
+
+    time_ns: int
+    executed: int
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """Why a chunk must not be executed."""
+
+    problem: str
+    is_failure: bool = False  # true: the request counts as unanswered, the server could not move the robot
+
+
+@dataclass(frozen=True)
+class _Outstanding:
+    request: Request
+    capture: _Capture
+    asked_ns: Mapping[int, int]  # when this request and those whose place it took were sent, by seq_id
+
+    @property
+    def since_ns(self) -> int:
+        """When the robot first asked."""
+        return min(self.asked_ns.values())
+
+
+class RequestCycle:
+    """One robot's requests. Arrival times are monotonic ns of the newest message by topic."""
+
+    def __init__(self, contract: Contract, config: RobotConfig, queue: ActionQueue, guard: Guard) -> None:
+        self._contract = contract
+        self._config = config
+        self._queue = queue
+        self._guard = guard
+        self._period_ns = round(contract.row_period_s * 1e9)
+        self._timeout_ns = int(config.request_timeout_s * 1e9)
+        self._max_action_age_ns = int(config.max_action_age_s * 1e9)
+        self._arrivals: Mapping[str, int] = {}
+        self._shown_arrivals: Mapping[str, int] = {}  # of what a request would show
+        self._sent_arrivals: Mapping[str, int] = {}
+        self._executed_at_arrival: dict[str, int] = {}  # actions executed when each source arrived last
+        self._history = ObservationHistory(contract.ticks_per_row)
+        self._outstanding: _Outstanding | None = None
+        self._seq_id = 0
+        self._pause_until_ns = 0
+        self._late_s = 0.0  # latency of the last answer that was dropped, until the server is fast again
+        self._first_wait_s = config.degraded_after_s  # for an answer, until one has come
+        self.latency = LatencyWindow(config.latency_quantile)  # request to merge
+        self._delay = LatencyWindow(config.latency_quantile)  # capture to merge
+        self.sources: tuple[str, ...] = contract.topics  # the observation's
+        self.stale_sources: tuple[str, ...] = contract.topics
+
+    @property
+    def delay_steps(self) -> int:
+        """Expected delay of the next cycle [rows]."""
+        return self._delay.delay_steps(self._contract.row_period_s)
+
+    def playback_left_s(self, now_ns: int) -> float:
+        """Return the time for which the queued actions last [s]: until the last one, or the age bound."""
+        left_ns = self._queue.playback_left_ns(
+            now_ns, period_ns=self._period_ns, max_age_ns=self._max_action_age_ns
+        )
+        return left_ns / 1e9
+
+    def begin_session(self, expected_latency_s: float) -> None:
+        """Leave the next cycle out of the latencies: it pays for cold caches and connections.
+
+        expected_latency_s: the delay of a robot that has not measured any yet: it moves on no delay of zero.
+        """
+        self.latency.skip_next()
+        self._delay.skip_next()
+        self._delay.expect(expected_latency_s)
+        self._first_wait_s = max(self._config.degraded_after_s, PATIENCE * expected_latency_s)
+
+    @property
+    def observation_steps(self) -> int:
+        """Steps, a row's time apart, that the session's observations show."""
+        return self._history.observation_steps
+
+    def use(self, features: Collection[str], observation_steps: int, now_ns: int) -> None:
+        """Set the policy's camera features and the number of steps that observations hold from now on."""
+        self.sources = self._contract.topics_with(features)
+        self._history.use(observation_steps, self.sources, now_ns)
+
+    def see(self, arrivals: Mapping[str, int]) -> None:
+        """Take the newest arrivals."""
+        self._arrivals = arrivals
+        if self.observation_steps == 1:
+            self._show(arrivals, self._queue.executed)
+
+    def take_sample(self, sample: TickSample) -> None:
+        """Take what the sensors held at the next control tick: observations of several steps show ticks."""
+        if self.observation_steps > 1:
+            self._show(sample.arrivals, sample.executed)
+            self._history.add(sample)
+
+    def _show(self, arrivals: Mapping[str, int], executed: int) -> None:
+        for topic, arrival_ns in arrivals.items():
+            if arrival_ns != self._shown_arrivals.get(topic):
+                self._executed_at_arrival[topic] = executed
+        self._shown_arrivals = arrivals
+
+    def steps(self) -> tuple[TickSample, ...]:
+        """Return the control ticks that a request would show, oldest first; none if it shows the newest."""
+        return self._history.steps() if self.observation_steps > 1 else ()
+
+    def begin_history(self, now_ns: int) -> None:
+        """Show nothing from before now in observations of several steps."""
+        self._history.begin(now_ns)
+
+    def look_for_stale_sources(self, now_ns: int) -> tuple[str, ...]:
+        """Find the sources older than max_sensor_age_s; return those that were not stale before."""
+        before, self.stale_sources = self.stale_sources, self._find_stale_sources(now_ns)
+        silent = tuple(topic for topic in self.stale_sources if topic not in before)
+        self._guard.refuse(SENSOR_AGE, len(silent))
+        return silent
+
+    def drop_plan(self, now_ns: int) -> None:
+        """Empty the queue and forget the request in flight; use no message that arrived before now."""
+        self._queue.clear()
+        self.abandon()
+        self._sent_arrivals = dict.fromkeys(self._contract.topics, now_ns)
+        self.begin_history(now_ns)
+
+    def wants_chunk(self, now_ns: int) -> bool:
+        """Return whether playback is low enough for a request."""
+        if self._config.request_mode == "blocking":
+            return len(self._queue) == 0
+        return self.playback_left_s(now_ns) <= self._buffer_time_s()
+
+    def awaits_observation(self, now_ns: int) -> bool:
+        """Return whether a request lacks only new sensor data."""
+        return self._may_ask(now_ns) and not self.stale_sources and self.wants_chunk(now_ns)
+
+    def is_ready(self, now_ns: int) -> bool:
+        """Return whether a request may be made: none in time, every source fresh, nothing sent twice."""
+        return (
+            self._may_ask(now_ns)
+            and now_ns >= self._pause_until_ns
+            and not self.stale_sources
+            and self._has_new_observation()
+            and self.wants_chunk(now_ns)
+        )
+
+    def begin(
+        self,
+        session: SessionReply,
+        now_ns: int,
+        *,
+        epoch: int,
+        episode_id: int,
+        episode_start: bool,
+        task: str,
+    ) -> Request:
+        """Return a request with the rows from the capture on: those executed since, then the unread ones."""
+        oldest = min(self.sources, key=self._shown_arrivals.__getitem__)
+        capture = _Capture(self._shown_arrivals[oldest], self._executed_at_arrival[oldest])
+        prefixes = self._queue.prefixes(capture.executed)
+        self._seq_id += 1
+        request = Request(
+            session_id=session.session_id,
+            session_epoch=epoch,
+            seq_id=self._seq_id,
+            episode_id=episode_id,
+            episode_start=episode_start,
+            client_mono_ns=now_ns,
+            task=task,
+            inference_delay_steps=self.delay_steps,
+            prefix_model=prefixes.model,
+            prefix_robot=prefixes.robot,
+        )
+        asked_ns = {} if self._outstanding is None else self._outstanding.asked_ns
+        self._outstanding = _Outstanding(request, capture, {**asked_ns, self._seq_id: now_ns})
+        self._sent_arrivals = self._shown_arrivals
+        return request
+
+    @property
+    def request_in_flight(self) -> Request | None:
+        """The request whose answer is awaited, if there is one."""
+        return None if self._outstanding is None else self._outstanding.request
+
+    def abandon(self) -> None:
+        """Forget the request in flight; its answer will be dropped."""
+        self._outstanding = None
+
+    def timed_out(self, now_ns: int) -> Request | None:
+        """Return the request that waited too long, also by being asked again, once."""
+        outstanding = self._outstanding
+        if outstanding is None or now_ns - outstanding.since_ns < self._timeout_ns:
+            return None
+        self._outstanding = None
+        return outstanding.request
+
+    def is_answered_by(self, chunk: Chunk) -> bool:
+        """Return whether a chunk answers the request in flight, in its session, epoch and episode."""
+        if self._outstanding is None:
+            return False
+        request = self._outstanding.request
+        return (chunk.session_id, chunk.session_epoch, chunk.seq_id, chunk.episode_id) == (
+            request.session_id,
+            request.session_epoch,
+            request.seq_id,
+            request.episode_id,
+        )
+
+    def take_late(self, chunk: Chunk, now_ns: int) -> None:
+        """Take an answer that is dropped: it tells how long a request that was asked again really took."""
+        outstanding = self._outstanding
+        if outstanding is None or chunk.session_epoch != outstanding.request.session_epoch:
+            return
+        if asked_ns := outstanding.asked_ns.get(chunk.seq_id):
+            self._late_s = (now_ns - asked_ns) / 1e9
+
+    def finish(self, chunk: Chunk, session: SessionReply, now_ns: int) -> Rejection | None:
+        """End the cycle with its answer: merge the chunk, or return why it must not be executed."""
+        assert self._outstanding is not None, "finish follows is_answered_by"
+        outstanding, self._outstanding = self._outstanding, None
+        rejection = self._judge(chunk, session, now_ns - outstanding.capture.time_ns)
+        if rejection is None:
+            self._merge(chunk, outstanding, session, now_ns)
+        else:
+            self._pause_until_ns = now_ns + int(self._config.error_pause_s * 1e9)
+        return rejection
+
+    def _merge(self, chunk: Chunk, outstanding: _Outstanding, session: SessionReply, now_ns: int) -> None:
+        capture = outstanding.capture
+        delay_s = (now_ns - capture.time_ns) / 1e9
+        source = ChunkSource(
+            capture_ns=capture.time_ns,
+            session_id=chunk.session_id,
+            seq_id=chunk.seq_id,
+            episode_id=chunk.episode_id,
+            policy_version=chunk.policy_version,
+            task=outstanding.request.task,
+        )
+        self._queue.merge(
+            source,
+            chunk.model,
+            chunk.robot,
+            MergeMode(self._config.merges(rtc=session.rtc)),
+            latency_steps=steps(delay_s, self._contract.row_period_s),
+            executed_before=capture.executed,
+            horizon=self._config.execution_horizon or None,
+        )
+        latency_s = (now_ns - outstanding.request.client_mono_ns) / 1e9
+        if latency_s <= (self.latency.quantile_s(0.95) or 0.0):
+            self._late_s = 0.0
+        self.latency.add(latency_s)
+        self._delay.add(delay_s)
+
+    def _judge(self, chunk: Chunk, session: SessionReply, age_ns: int) -> Rejection | None:
+        """Return why a chunk of an age since capture must not be executed, None when it may."""
+        if chunk.status is ChunkStatus.ERROR or (chunk.status and not chunk.robot.size):
+            return Rejection(f"server answered {chunk.status.name}: {chunk.message}")
+        rows = {"chunk_model": chunk.model, "chunk_robot": chunk.robot}
+        if problem := self._guard.check_chunk(session.chunk_size, **rows):
+            return Rejection(problem, is_failure=not chunk.robot.size)
+        if age_ns <= self._max_action_age_ns:
+            return None
+        self._guard.refuse(AGE, len(chunk.robot))
+        bound = f"max_action_age_s is {self._config.max_action_age_s:g}"
+        return Rejection(f"its observation is {age_ns / 1e9:.1f} s old, {bound}", is_failure=True)
+
+    def _buffer_time_s(self) -> float:
+        if self._config.buffer_time_s == "auto":
+            return max(0.2, 2.0 * (self.latency.quantile_s(0.95) or 0.0))
+        return self._config.buffer_time_s
+
+    def _may_ask(self, now_ns: int) -> bool:
+        """Return whether no request is in flight, or its answer is overdue and another may come in time.
+
+        From the third request on each wait is twice as long as the one before: a slow server is not flooded.
+        """
+        outstanding = self._outstanding
+        if outstanding is None:
+            return True
+        expected_s = max(self.latency.quantile_s(0.95) or 0.0, self._late_s)
+        wait_s = patience_s(expected_s, self.playback_left_s(now_ns))
+        if not expected_s:
+            expected_s = wait_s = self._first_wait_s
+        wait_ns = int(wait_s * 1e9) << max(0, len(outstanding.asked_ns) - 2)
+        ends_ns = outstanding.since_ns + self._timeout_ns - int(expected_s * 1e9)
+        return outstanding.request.client_mono_ns + wait_ns <= now_ns <= ends_ns
+
+    def _find_stale_sources(self, now_ns: int) -> tuple[str, ...]:
+        oldest_ns = now_ns - int(self._config.max_sensor_age_s * 1e9)
+        never_ns = oldest_ns - 1
+        return tuple(topic for topic in self.sources if self._arrivals.get(topic, never_ns) < oldest_ns)
+
+    def _has_new_observation(self) -> bool:
+        """Return whether every source has delivered since the last request: a frozen camera is not fresh."""
+        if self.observation_steps > 1 and self._history.empty:
+            return False
+        shown, sent, never_ns = self._shown_arrivals, self._sent_arrivals, -1
+        return all(shown.get(topic, never_ns) > sent.get(topic, never_ns) for topic in self.sources)

@@ -1,0 +1,189 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The last gate before the motor: finite values, joint limits and velocity limits, in this order.
+
+A latch stops a robot whose commands it alters too often.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from dataclasses import dataclass
+
+import numpy as np
+
+from remote_inference.core.contract.sections import Actions
+from remote_inference.core.policy import Float32Array
+from remote_inference.core.robot.command import Float64Array
+
+# Rules as they appear in ClientState.guard_names and ExecutedAction.interventions.
+AGE = "age"  # source observation older than max_action_age_s
+NON_FINITE = "non_finite"  # NaN or infinity; a chunk with one is rejected whole
+SHAPE = "shape"  # chunk with another number of rows than the session agreed on
+DIMENSION = "dimension"  # chunk with another number of columns than the contract's actions
+SENSOR_AGE = "sensor_age"  # a source fell silent, or no fresh position to step from
+FOLLOWING_ERROR = "following_error"  # a joint does not follow its commands
+JOINT_LIMIT = "joint_limit"
+VELOCITY_LIMIT = "velocity_limit"
+RULES = (AGE, NON_FINITE, SHAPE, DIMENSION, SENSOR_AGE, FOLLOWING_ERROR, JOINT_LIMIT, VELOCITY_LIMIT)
+ROUNDING = 1e-6  # a float32 action at a limit may lie this far beyond it; corrected, but no intervention
+
+
+class InterventionLatch:
+    """Looks at the last `window` commands of the policy. For one thread."""
+
+    def __init__(self, max_ratio: float, window: int) -> None:
+        """max_ratio: fraction of the window that the guard may change; 0 switches the latch off."""
+        self._max_ratio = max_ratio
+        self._last: deque[tuple[str, ...]] = deque(maxlen=window)
+        self._window = window
+        self._changed = 0  # of `_last`
+
+    def forget(self) -> None:
+        """Begin with an empty window."""
+        self._last.clear()
+        self._changed = 0
+
+    def take(self, interventions: tuple[str, ...]) -> str:
+        """Take the rules that altered or refused one command; return why the robot must stop, or ''.
+
+        A window that stops the robot is forgotten: after `resume` the next one must fill first.
+        """
+        if not self._max_ratio:
+            return ""
+        if len(self._last) == self._window:
+            self._changed -= bool(self._last[0])
+        self._last.append(interventions)
+        self._changed += bool(interventions)
+        if len(self._last) < self._window or self._changed <= self._max_ratio * self._window:
+            return ""
+        reason = self._describe()
+        self.forget()
+        return reason
+
+    def _describe(self) -> str:
+        rules = Counter(rule for interventions in self._last for rule in interventions)
+        named = ", ".join(f"{rule} {count}" for rule, count in sorted(rules.items()))
+        return (
+            f"guard: it changed {self._changed} of the last {self._window} commands ({named}), "
+            f"max_clamped_ratio is {self._max_ratio:g}"
+        )
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """A checked action `[action_dim]`, None when refused, and the rules that altered or refused it."""
+
+    action: Float64Array | None
+    interventions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Foreseen:
+    """Actions `[rows, action_dim]` as the guard will pass them, and the rules that will alter each row."""
+
+    actions: Float64Array
+    interventions: tuple[tuple[str, ...], ...]
+
+    @classmethod
+    def none(cls) -> Foreseen:
+        return cls(np.empty((0, 0)), ())
+
+
+class Guard:
+    """Checks chunks on arrival and each action against the contract. A refusal or clamp is counted."""
+
+    def __init__(self, actions: Actions, period_s: float) -> None:
+        limits = [actions.limits[name] for name in actions.names]
+        self._min = np.array([limit.min for limit in limits])
+        self._max = np.array([limit.max for limit in limits])
+        self._max_velocity = np.array([limit.max_velocity for limit in limits])
+        self._max_step = self._max_velocity * period_s
+        self._kind = actions.kind
+        self.counts: Counter[str] = Counter(dict.fromkeys(RULES, 0))
+
+    @property
+    def needs_position(self) -> bool:
+        """True when the first step is bounded from the measured position."""
+        return self._kind == "position"
+
+    def check_chunk(self, chunk_size: int, **spaces: Float32Array) -> str:
+        """Check a chunk's arrays `[chunk_size, action_dim]` by name; return the first problem or ''."""
+        for space, rows in spaces.items():
+            expected = (chunk_size, len(self._min))
+            if rows.shape != expected:
+                self.counts[DIMENSION if rows.shape[1:] != expected[1:] else SHAPE] += 1
+                return f"{space}: found shape {list(rows.shape)}, expected {list(expected)}"
+            if not np.isfinite(rows).all():
+                self.counts[NON_FINITE] += 1
+                row, column = np.argwhere(~np.isfinite(rows))[0]
+                return f"{space}[{row}, {column}]: found {rows[row, column]}, expected finite values"
+        return ""
+
+    def check(
+        self, action: Float64Array, reference: Float64Array | None, *, velocity_scale: float = 1.0
+    ) -> Guarded:
+        """Check one action `[action_dim]` and count the interventions.
+
+        reference: the last command, or the measured position before the first; None when neither is known.
+        A position may differ from it by `max_velocity * period` and is refused without one. An effort is
+        bounded in the same way, from zero before the first. A velocity is bounded by `max_velocity` itself.
+        velocity_scale: fraction of `max_velocity` that is allowed now.
+        """
+        guarded = self._limit(action, reference, velocity_scale)
+        self.counts.update(guarded.interventions)
+        return guarded
+
+    def foresee(
+        self, actions: Float64Array, reference: Float64Array, *, velocity_scale: float = 1.0
+    ) -> Foreseen:
+        """Return actions `[rows, action_dim]` as `check` will pass them, one after another; nothing counts.
+
+        Ends before the first row that it will refuse.
+        """
+        finite = np.isfinite(actions).all(axis=1)
+        if not finite.all():
+            actions = actions[: int(np.argmin(finite))]
+        safe = np.clip(actions, self._min, self._max)
+        steps = np.abs(np.diff(safe, axis=0, prepend=reference[np.newaxis]))
+        if (steps <= velocity_scale * self._max_step).all() and (np.abs(safe - actions) <= ROUNDING).all():
+            return Foreseen(safe, ((),) * len(safe))
+        interventions = []
+        for row, action in enumerate(actions):
+            limited = self._limit(action, reference, velocity_scale)
+            assert limited.action is not None, "rows that are not finite are cut off above"
+            safe[row] = reference = limited.action
+            interventions.append(limited.interventions)
+        return Foreseen(safe, tuple(interventions))
+
+    def count(self, interventions: tuple[str, ...]) -> None:
+        """Count rules that altered an action which a controller executed by itself."""
+        self.counts.update(interventions)
+
+    def refuse(self, rule: str, refused: int = 1) -> None:
+        """Count the actions that a rule outside of `check` refused."""
+        self.counts[rule] += refused
+
+    def _limit(self, action: Float64Array, reference: Float64Array | None, velocity_scale: float) -> Guarded:
+        if not np.isfinite(action).all() or (reference is not None and not np.isfinite(reference).all()):
+            return Guarded(None, (NON_FINITE,))
+        if reference is None and self.needs_position:
+            return Guarded(None, (SENSOR_AGE,))
+        interventions = []
+        safe = np.clip(action, self._min, self._max)
+        if (np.abs(safe - action) > ROUNDING).any():
+            interventions.append(JOINT_LIMIT)
+        start = np.zeros_like(safe) if reference is None else reference
+        slow = self._limit_step(safe, start, velocity_scale)
+        if (np.abs(slow - safe) > ROUNDING).any():
+            interventions.append(VELOCITY_LIMIT)
+        return Guarded(slow, tuple(interventions))
+
+    def _limit_step(
+        self, action: Float64Array, reference: Float64Array, velocity_scale: float
+    ) -> Float64Array:
+        if self._kind == "velocity":
+            bound = velocity_scale * self._max_velocity
+            return np.clip(action, -bound, bound)
+        max_step = velocity_scale * self._max_step
+        return np.clip(action, reference - max_step, reference + max_step)

@@ -1,0 +1,110 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The contract's stop inputs: what stops the robot, latched until an operator clears it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from remote_inference.core.contract.operator_inputs import StopInput
+from remote_inference.core.robot.turn import Turn
+
+
+@dataclass
+class _Heard:
+    """What one input said last."""
+
+    source: StopInput
+    at_ns: int | None = None  # None: never heard
+    stops: bool = False
+
+    def find_reason(self, now_ns: int) -> str:
+        """Return why this input stops the robot now, or an empty string; one never heard does not."""
+        if self.stops:
+            return f"{self.source.topic} says {str(self.source.stop_when).lower()}"
+        if self.at_ns is None or self.source.silent_s is None:
+            return ""
+        silence_s = (now_ns - self.at_ns) / 1e9
+        if silence_s <= self.source.silent_s:
+            return ""
+        return f"{self.source.topic} is silent, expected a message every {self.source.silent_s:g} s"
+
+
+class StopInputs:
+    """The inputs and the latch.
+
+    Safe for three threads: one hears messages, the control thread looks in each tick, one clears. The turn is
+    held for a few comparisons, and no order of the three loses a stop. Times are monotonic [ns].
+    """
+
+    def __init__(self, stops: Mapping[str, StopInput], turn: Turn | None = None) -> None:
+        self._heard = {name: _Heard(source) for name, source in stops.items()}
+        self._turn = turn or Turn()
+        self._latched = ""
+
+    @property
+    def latched(self) -> str:
+        """What stopped the robot, and why; empty when nothing did since the last clear."""
+        with self._turn:
+            return self._latched
+
+    @property
+    def unheard(self) -> tuple[str, ...]:
+        """Names of the inputs of which nothing was ever heard."""
+        with self._turn:
+            return tuple(name for name, heard in self._heard.items() if heard.at_ns is None)
+
+    def hear(self, name: str, *, stops: bool, now_ns: int) -> None:
+        """Take a message of an input, and whether it stops the robot."""
+        with self._turn:
+            # A silence that nobody has looked at yet must not end unseen.
+            self._latch(now_ns)
+            heard = self._heard[name]
+            heard.at_ns, heard.stops = now_ns, stops
+            self._latch(now_ns)
+
+    def latch(self, reason: str) -> None:
+        """Stop the robot for a reason of this node's own, unless it is stopped already."""
+        with self._turn:
+            self._latched = self._latched or reason
+
+    def look(self, now_ns: int) -> str:
+        """Latch the first input that stops the robot; return what is latched, or an empty string."""
+        with self._turn:
+            self._latch(now_ns)
+            return self._latched
+
+    def clear(self, stop: str, now_ns: int) -> str:
+        """Release a latched stop that was carried out; return why it cannot be released, or an empty string.
+
+        stop: what was latched, "" for nothing. Another one, which came meanwhile, stays: it has
+        paused nobody yet.
+        """
+        with self._turn:
+            if problem := self._find_reason(now_ns):
+                return f"stop input {problem}"
+            if self._latched != stop:
+                return f"stopped meanwhile by {self._latched}"
+            self._latched = ""
+            return ""
+
+    def find_obstacle(self, now_ns: int) -> str:
+        """Return why the robot must not move, or an empty string: a latched stop, or an input never heard."""
+        with self._turn:
+            latched, unheard = self.look(now_ns), self.unheard
+        if latched:
+            return f"stopped by {latched}; clear_stop is expected first"
+        sources = {name: self._heard[name].source for name in unheard}
+        if not sources:
+            return ""
+        named = ", ".join(f"{name} ({source.topic}, {source.type})" for name, source in sources.items())
+        return f"nothing was ever heard of stop input {named}; expected its first message"
+
+    def _latch(self, now_ns: int) -> None:
+        if not self._latched:
+            self._latched = self._find_reason(now_ns)
+
+    def _find_reason(self, now_ns: int) -> str:
+        reasons = ((name, heard.find_reason(now_ns)) for name, heard in self._heard.items())
+        return next((f"{name}: {reason}" for name, reason in reasons if reason), "")

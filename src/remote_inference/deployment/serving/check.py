@@ -1,0 +1,323 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""`remote-inference check`: what a contract or a manifest says, and whether a robot and a server fit."""
+
+from __future__ import annotations
+
+import os
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from remote_inference.core.admission import ServerTerms, judge, make_offer
+from remote_inference.core.contract.contract import Contract, load_contract
+from remote_inference.core.documents.document import DocumentError, parse_document, read_yaml
+from remote_inference.core.policy import DeviceError, PolicySpec
+from remote_inference.core.robot.config import RobotConfig
+from remote_inference.core.robot.requests.timing import Timing, find_timing_problem, find_timing_warnings
+from remote_inference.core.server.manifest.manifest import Manifest, ModelSource, load_manifest
+from remote_inference.core.server.policy_error import explain_policy_error
+from remote_inference.deployment.serving.policy_trial import Trial, try_policy
+from remote_inference.policies import load_policy
+
+TIMING_REJECTION = "timing"  # by the robot itself, when the session opens
+WIDTH = 80  # columns of a description; words that are longer are not cut
+
+
+@dataclass
+class FileReport:
+    """The findings on one file: a problem, a contract, a robot's parameters, or a manifest and its policy."""
+
+    path: Path
+    kind: str = ""  # "contract", "parameters" or "manifest"; empty: unknown
+    lines: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    problem: str = ""
+    contract: Contract | None = None
+    parameters: RobotConfig | None = None
+    manifest: Manifest | None = None
+    spec: PolicySpec | None = None
+    trial: Trial | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report ready for JSON."""
+        return {
+            "path": str(self.path),
+            "kind": self.kind,
+            "problem": self.problem,
+            "warnings": self.warnings,
+            "trial": self.trial.to_json() if self.trial else None,
+        }
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The verdict on a robot of a server's admission rules, then of the robot's own timing."""
+
+    contract: str
+    manifest: str
+    accepted: bool
+    rejection: str
+    reason: str
+    warnings: tuple[str, ...]
+
+    def lines(self) -> Iterator[str]:
+        """Describe it."""
+        yield f"{self.contract} on {self.manifest}:"
+        yield f"  refused ({self.rejection}): {self.reason}" if self.rejection else "  fits"
+        yield from (f"  warning: {warning}" for warning in self.warnings)
+
+
+@dataclass(frozen=True)
+class Report:
+    """The findings on all files together."""
+
+    files: tuple[FileReport, ...]
+    fits: tuple[Fit, ...]
+    unjudged: tuple[str, ...]  # pairs of a contract and a manifest, of which one has a problem
+
+    @property
+    def exit_code(self) -> int:
+        """2 when a file has a problem, 1 when a robot is refused, else 0."""
+        if any(file.problem for file in self.files):
+            return 2
+        return 0 if all(fit.accepted for fit in self.fits) else 1
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report ready for JSON."""
+        return {
+            "exit_code": self.exit_code,
+            "files": [file.to_json() for file in self.files],
+            "fits": [asdict(fit) for fit in self.fits],
+            "unjudged": list(self.unjudged),
+        }
+
+
+def check(paths: Sequence[Path], *, run: bool = False) -> Report:
+    """Judge every file, and each robot by each server's admission rules.
+
+    run: try each policy as its server would. Otherwise each policy is only loaded, and a device that this
+    machine lacks is a warning.
+    """
+    files = tuple(_check_file(path, run=run) for path in paths)
+    fits: list[Fit] = []
+    unjudged = []
+    parameters = [file.parameters for file in files if file.parameters is not None]
+    for robot in (file for file in files if file.kind == "contract"):
+        for server in (file for file in files if file.kind == "manifest"):
+            if robot.contract is None or server.manifest is None or server.spec is None:
+                unjudged.append(f"{robot.path.name} on {server.path.name}")
+            else:
+                fits += [_judge(robot, server, of) for of in parameters or [RobotConfig()]]
+    return Report(files, tuple(fits), tuple(unjudged))
+
+
+def _check_file(path: Path, *, run: bool) -> FileReport:
+    report = FileReport(path)
+    try:
+        content = read_yaml(path)
+        keys = content.keys() if isinstance(content, dict) else ()
+        if "actions" in keys:
+            report.kind = "contract"
+            report.contract = load_contract(path)
+            report.lines += _fold(_describe_contract(path, report.contract))
+            report.warnings += _find_gripper_warnings(report.contract)
+            report.lines += _wrap(f"  warning: {warning}" for warning in report.warnings)
+        elif any("ros__parameters" in section for section in _sections(content)):
+            report.kind = "parameters"
+            report.parameters = _read_parameters(path, content)
+            report.lines.append(f"{path}: parameters of a robot")
+        elif "model" in keys:
+            report.kind = "manifest"
+            _check_manifest(report, load_manifest(path, os.environ), run=run)
+        else:
+            raise DocumentError(
+                f"{path}: found neither actions, model nor ros__parameters, "
+                "expected a contract, a manifest or a robot's parameters"
+            )
+    except DocumentError as error:
+        report.problem = str(error)
+    return report
+
+
+def _check_manifest(report: FileReport, manifest: Manifest, *, run: bool) -> None:
+    report.manifest = manifest
+    try:
+        if run:
+            report.trial = try_policy(manifest)
+            report.spec = report.trial.spec
+            report.warnings += report.trial.warnings
+        else:
+            report.spec, warnings = _load_spec(manifest.model)
+            report.warnings += warnings
+        if manifest.openpi is not None:
+            manifest.openpi.keys_for(report.spec)
+    except (Exception, SystemExit) as error:  # an author's code may raise anything
+        report.problem = f"{report.path}: {explain_policy_error(error)}"
+        return
+    report.lines += _fold(_describe_manifest(report.path, manifest, report.spec))
+    report.lines += report.trial.lines() if report.trial else ()
+    report.lines += _wrap(f"  warning: {warning}" for warning in report.warnings)
+
+
+def _sections(content: Any) -> list[dict[str, Any]]:
+    """Return the mappings of a parameter file, one for each node."""
+    sections = content.values() if isinstance(content, dict) else ()
+    return [section for section in sections if isinstance(section, dict)]
+
+
+def _read_parameters(path: Path, content: dict[str, Any]) -> RobotConfig:
+    """Return the robot's parameters of a ROS parameter file; those of other nodes and of ROS do not count."""
+    known: dict[str, Any] = {}
+    for name, section in content.items():
+        if name.rpartition("/")[2] in {"remote_inference", "*", "**"}:
+            known |= section.get("ros__parameters") or {}
+    ignored = {"contract", "executor", "use_sim_time"}
+    return parse_document({key: known[key] for key in known if key not in ignored}, RobotConfig, str(path))
+
+
+def _judge(robot: FileReport, server: FileReport, parameters: RobotConfig) -> Fit:
+    contract, manifest, spec = robot.contract, server.manifest, server.spec
+    assert contract is not None, "both files were read"
+    assert manifest is not None, "both files were read"
+    assert spec is not None, "the policy was loaded"
+    offer = make_offer(
+        contract,
+        wants_rtc=parameters.merge_mode != "append",
+        accepts_weight_updates=parameters.accept_weight_updates,
+    )
+    verdict = judge(offer, spec, _terms(manifest))
+    timing = Timing(
+        parameters,
+        contract.row_fps,
+        spec.chunk_size,
+        appends=parameters.merges(rtc=spec.supports_rtc) == "append",
+        latency_s=server.trial.speed.request_s if server.trial else None,
+    )
+    rejection, reason = verdict.rejection, verdict.reason
+    if verdict.accepted and (reason := find_timing_problem(timing)):
+        rejection = TIMING_REJECTION
+    warnings = (*verdict.warnings, *find_timing_warnings(timing))
+    return Fit(robot.path.name, server.path.name, not rejection, rejection, reason, warnings)
+
+
+def _load_spec(model: ModelSource) -> tuple[PolicySpec, list[str]]:
+    """Load a policy; return its specification, and a warning when this machine lacks its device."""
+    warnings = []
+    try:
+        policy = load_policy(model)
+    except DeviceError as error:
+        warnings.append(f"{' '.join(str(error).split())}; its files were checked on the cpu")
+        policy = load_policy(model.choices[0].model_copy(update={"device": "cpu", "replicas": ()}))
+    policy.close()
+    return policy.spec, warnings
+
+
+def _fold(lines: Iterator[str]) -> Iterator[str]:
+    """Keep the first line, which names the file, and wrap the others."""
+    yield next(lines)
+    yield from _wrap(lines)
+
+
+def _wrap(lines: Iterable[str]) -> Iterator[str]:
+    """Fold lines at spaces."""
+    for line in lines:
+        yield from textwrap.wrap(
+            line, WIDTH, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
+        )
+
+
+def _describe_rates(contract: Contract) -> str:
+    if contract.policy_fps is None:
+        return f"{contract.fps:g} Hz"
+    between = "linear between rows" if contract.interpolation == "linear" else "each row repeated"
+    return (
+        f"control at {contract.fps:g} Hz, policy at {contract.row_fps:g} Hz: "
+        f"{contract.ticks_per_row} commands for each row, {between}"
+    )
+
+
+def _describe_contract(path: Path, contract: Contract) -> Iterator[str]:
+    yield f"{path}: contract of {contract.robot_type}, {_describe_rates(contract)}"
+    yield f"  state: {', '.join(contract.state_names)}"
+    for (name, source), feature in zip(contract.images.items(), contract.image_features, strict=True):
+        yield f"  camera {name}: {source.topic}, travels as {feature.encoding}, to the policy {feature.name}"
+    for name, policy_name in sorted(_renamed_joints(contract).items()):
+        yield f"  joint {name}: to the policy {policy_name}"
+    for name, unit in sorted(_units(contract).items()):
+        yield f"  joint {name}: in {unit} to the policy"
+    for name in contract.actions.names:
+        limit = contract.actions.limits[name]
+        yield (
+            f"  action {name}: {contract.actions.kind} {limit.min:g} to {limit.max:g}, "
+            f"at most {limit.max_velocity:g} per second"
+        )
+    for sink in contract.commands:
+        yield f"  commands to {sink.topic} ({sink.type}): {', '.join(sink.names)}"
+    if contract.home:
+        yield f"  goes home in {contract.home.duration_s:g} s when it gives up"
+
+
+def _find_gripper_warnings(contract: Contract) -> list[str]:
+    return [
+        f"actions.limits.{name}: a gripper that closes on an object will count as a joint that does not "
+        "follow, and stop the arm; expected max_following_error: off"
+        for name in contract.actions.watched_grippers
+    ]
+
+
+def _renamed_joints(contract: Contract) -> dict[str, str]:
+    """Return the policy's names for state entries and actions, where they are others than the robot's."""
+    names = (*contract.state_names, *contract.actions.names)
+    policy_names = (*contract.policy_state_names, *contract.policy_action_names)
+    return {name: other for name, other in zip(names, policy_names, strict=True) if name != other}
+
+
+def _units(contract: Contract) -> dict[str, str]:
+    """Return the policy's units of state entries and actions that it has in another unit than the robot."""
+    said: dict[str, str] = {}
+    sides = (contract.state_names, contract.state_units), (contract.actions.names, contract.action_units)
+    for names, units in sides:
+        for name, unit in zip(names, units.units, strict=True):
+            if unit:
+                said[name] = (
+                    unit if said.get(name, unit) == unit else f"{said[name]} (state), {unit} (action)"
+                )
+    return said
+
+
+def _describe_manifest(path: Path, manifest: Manifest, spec: PolicySpec) -> Iterator[str]:
+    model = manifest.model
+    yield f"{path}: manifest of {spec.name} {spec.revision} ({spec.fingerprint})"
+    devices = " or ".join(choice.device for choice in model.choices)
+    yield f"  backend {model.backend} on {devices}, {model.dtype or spec.dtype}, from {model.path}"
+    yield f"  state: {', '.join(spec.state_names)}"
+    for name, (height, width, channels) in spec.image_shapes.items():
+        yield f"  camera {name}: trained at {width}x{height}, {channels} channels"
+    yield f"  actions: {', '.join(spec.action_names)}"
+    for name, unit in spec.units.items():
+        yield f"  {name}: in {unit}"
+    if spec.observation_steps > 1:
+        yield f"  each observation shows {spec.observation_steps} control ticks"
+    seconds = spec.chunk_size / spec.trained_fps
+    yield f"  chunks of {spec.chunk_size} rows at {spec.trained_fps:g} Hz, {seconds:.2f} s"
+    yield f"  {'continues' if spec.supports_rtc else 'does not continue'} prefixes (RTC)"
+    yield f"  {manifest.scheduler}, at most {manifest.max_sessions} sessions"
+    task = f"task {manifest.default_task!r}"
+    yield f"  {task}, no other" if manifest.pin_task else f"  {task} by default"
+
+
+def _terms(manifest: Manifest) -> ServerTerms:
+    return ServerTerms(
+        default_task=manifest.default_task,
+        pin_task=manifest.pin_task,
+        strict_fps=manifest.strict_fps,
+        max_sessions=manifest.max_sessions,
+        active_sessions=0,
+        load=0.0,
+        accepting=True,
+        limits=manifest.limits,
+        updates_weights=manifest.weights is not None and manifest.weights.accept,
+    )

@@ -1,0 +1,270 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What people and programs read: report.html, which needs no other file, and task_summary.json."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from html import escape
+from pathlib import Path
+
+from remote_inference.evaluation.blinding import blind
+from remote_inference.evaluation.document import STEPPED, Evaluation
+from remote_inference.evaluation.episode_result import EpisodeResult
+from remote_inference.evaluation.reports.plot import draw_success
+from remote_inference.evaluation.reports.statistics import (
+    Degradation,
+    Pair,
+    Spread,
+    Summary,
+    compare_policies,
+    find_degradations,
+    summarise,
+)
+from remote_inference.evaluation.results import ResultsFolder, write_whole
+
+REPORT, SUMMARY = "report.html", "task_summary.json"
+_STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 72em; margin: 2em auto; padding: 0 1em; color: #222; }
+h1 { font-size: 1.5em; } h2 { font-size: 1.15em; margin-top: 2em; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { padding: .25em .8em; text-align: left; border-bottom: 1px solid #ddd; vertical-align: top; }
+th { font-weight: 600; } td.n, th.n { text-align: right; }
+img { max-width: 100%; } figure { margin: 1em 0; } figcaption { color: #555; }
+.bad { color: #a32a14; }
+"""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What an evaluation has brought so far. asked: episodes of the whole evaluation."""
+
+    asked: int
+    played: int
+    summaries: Sequence[Summary]
+    pairs: Sequence[Pair]
+    degradations: Sequence[Degradation]
+
+    @classmethod
+    def of(cls, evaluation: Evaluation, results: Collection[EpisodeResult]) -> Findings:
+        """Return the findings of the episodes that the document asks for; others do not count."""
+        tasks = list(dict.fromkeys(result.task for result in results)) or [""]
+        conditions = list(evaluation.conditions(tasks[0]))
+        seeds = range(evaluation.first_seed, evaluation.first_seed + evaluation.episodes)
+        asked = [one for one in results if one.key.condition in conditions and one.seed in seeds]
+        summaries = summarise(asked, conditions)
+        return cls(
+            len(conditions) * evaluation.episodes,
+            len(asked),
+            summaries,
+            compare_policies(asked),
+            find_degradations(summaries),
+        )
+
+    def to_json(self) -> dict[str, object]:
+        """Return the content of task_summary.json."""
+        return {
+            "episodes_asked": self.asked,
+            "episodes_played": self.played,
+            "conditions": [_flatten(one) for one in self.summaries],
+            "comparisons": [asdict(one) for one in self.pairs],
+            "rt_degradation": [{**asdict(one), "points": one.points} for one in self.degradations],
+        }
+
+
+def write_report(
+    evaluation: Evaluation, folder: ResultsFolder, title: str, names: Mapping[str, str] | None = None
+) -> Findings:
+    """Write both files into the folder, each whole or not at all; return what they say.
+
+    names: to show instead of the policies' own. Raises ResultsError.
+    """
+    found: Iterable[EpisodeResult] = folder.results.values()
+    if names:
+        evaluation, found = blind(evaluation, found, names)
+    results = sorted(found, key=lambda one: one.key)
+    findings = Findings.of(evaluation, results)
+    write_whole(folder.folder / SUMMARY, json.dumps(findings.to_json(), indent=2, allow_nan=False) + "\n")
+    write_whole(folder.folder / REPORT, _make_page(title, findings, results, folder.folder))
+    return findings
+
+
+def _flatten(summary: Summary) -> dict[str, object]:
+    content = asdict(summary)
+    condition = content.pop("condition")
+    return {**condition, "success_rate": summary.rate, **content}
+
+
+def _make_page(title: str, findings: Findings, results: Sequence[EpisodeResult], folder: Path) -> str:
+    missing = findings.asked - findings.played
+    state = f'<p class="bad">{missing} of them are not played yet.</p>' if missing else ""
+    parts = [
+        f"<h1>{escape(title)}</h1>",
+        f"<p>{findings.played} of {findings.asked} episodes played.</p>{state}",
+        "<h2>Success</h2>",
+        _table(
+            (
+                "task",
+                "policy",
+                "mode",
+                "*latency",
+                "*success",
+                "*95 % interval",
+                "*steps",
+                "*held",
+                "*errors",
+            ),
+            map(_success_row, findings.summaries),
+        ),
+        f"<figure>{draw_success(findings.summaries)}</figure>" if findings.summaries else "",
+        _degradation_part(findings.degradations),
+        _pairs_part(findings.pairs),
+        _numbers_part(findings.summaries),
+        "<h2>Time</h2>",
+        _table(
+            (
+                "policy",
+                "mode",
+                "*latency",
+                *(f"*{w} {q} ms" for w in ("policy", "step") for q in _QUANTITIES),
+            ),
+            map(_times_row, findings.summaries),
+        ),
+        "<p>p95 and p99 are the largest of an episode's.</p>",
+        _troubles_part(findings.summaries),
+        _failures_part(results, folder),
+    ]
+    head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{_STYLE}</style>'
+    return f'<!DOCTYPE html><html lang="en"><head>{head}</head><body>{"".join(parts)}</body></html>\n'
+
+
+_QUANTITIES = ("mean", "p95", "p99")
+
+
+def _success_row(one: Summary) -> tuple[str, ...]:
+    rate = f"{one.rate:.0%} ({one.successes} of {one.episodes})"
+    interval = f"{one.low:.1%} to {one.high:.1%}"
+    at = one.condition
+    return (
+        at.task,
+        at.policy,
+        at.mode,
+        one.condition.latency,
+        rate,
+        interval,
+        _spread(one.steps),
+        str(one.held_steps) if at.has_latency else "",
+        str(one.errors or ""),
+    )
+
+
+def _times_row(one: Summary) -> tuple[str, ...]:
+    times = [found[name] for found in (one.inference_ms, one.step_ms) for name in _QUANTITIES]
+    return (one.condition.policy, one.condition.mode, one.condition.latency, *map(_milliseconds, times))
+
+
+def _degradation_part(degradations: Sequence[Degradation]) -> str:
+    if not degradations:
+        return ""
+    rows = [
+        (
+            one.task,
+            one.policy,
+            one.mode,
+            f"{one.latency_ms:g} ms",
+            f"{one.stepped:.0%}",
+            f"{one.late:.0%}",
+            f"{100 * one.points:+.0f}",
+        )
+        for one in degradations
+    ]
+    head = ("task", "policy", "mode", "*latency", "*simulator waits", "*it goes on", "*lost points")
+    return f"<h2>What latency costs (RT degradation)</h2>{_table(head, rows)}"
+
+
+def _pairs_part(pairs: Sequence[Pair]) -> str:
+    if not pairs:
+        return ""
+    rows = [
+        (
+            one.task,
+            one.mode,
+            f"{one.latency_ms:g} ms" if one.mode != STEPPED else "",
+            f"{one.first} / {one.second}",
+            str(one.episodes),
+            f"{one.only_first} / {one.only_second}",
+            f"{one.p:.3g}",
+        )
+        for one in pairs
+    ]
+    head = ("task", "mode", "*latency", "policies", "*same seeds", "*only this one succeeded", "*p")
+    return f"<h2>Policies compared by seed (McNemar, exact)</h2>{_table(head, rows)}"
+
+
+def _numbers_part(summaries: Sequence[Summary]) -> str:
+    names = list(dict.fromkeys(name for one in summaries for name in one.numbers))
+    rows = [
+        (
+            one.condition.task,
+            one.condition.policy,
+            one.condition.mode,
+            one.condition.latency,
+            *(_spread(one.numbers.get(name)) for name in names),
+        )
+        for one in summaries
+    ]
+    head = ("task", "policy", "mode", "*latency", *(f"*{name}" for name in names))
+    return f"<h2>Numbers of the environment, mean ± std</h2>{_table(head, rows)}"
+
+
+def _troubles_part(summaries: Sequence[Summary]) -> str:
+    rows = [
+        (str(one.condition), kind, str(count)) for one in summaries for kind, count in one.troubles.items()
+    ]
+    if not rows:
+        return ""
+    return f"<h2>Errors on the way, by kind</h2>{_table(('episodes', 'kind', '*errors'), rows)}"
+
+
+def _failures_part(results: Sequence[EpisodeResult], folder: Path) -> str:
+    figures = []
+    for one in results:
+        path = folder / one.film
+        if one.success or not one.film or not path.is_file():
+            continue
+        picture = base64.b64encode(path.read_bytes()).decode()
+        why = f": {one.error}" if one.error else ""
+        caption = escape(f"{one.key}, {one.steps} steps{why}")
+        figures.append(
+            f'<figure><img alt="{caption}" src="data:image/png;base64,{picture}">'
+            f"<figcaption>{caption}</figcaption></figure>"
+        )
+    return f"<h2>Failures</h2>{''.join(figures)}" if figures else ""
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table. A heading that begins with a star is that of numbers."""
+    marks = [' class="n"' if name.startswith("*") else "" for name in head]
+    cells = "".join(
+        f"<th{mark}>{escape(name.removeprefix('*'))}</th>" for name, mark in zip(head, marks, strict=True)
+    )
+    body = "".join(
+        "<tr>"
+        + "".join(f"<td{mark}>{escape(cell)}</td>" for cell, mark in zip(row, marks, strict=True))
+        + "</tr>"
+        for row in rows
+    )
+    return f"<table><tr>{cells}</tr>{body}</table>"
+
+
+def _spread(one: Spread | None) -> str:
+    if one is None:
+        return ""
+    return f"{one.mean:.4g}" if one.std is None else f"{one.mean:.4g} ± {one.std:.2g}"
+
+
+def _milliseconds(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"

@@ -1,0 +1,237 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Node `bag_recorder`: records topics into a rosbag2 bag (MCAP), with digests and with what was lost.
+
+    bag_recorder --ros-args -p path:=run_1 -p "topics:=[/arm/remote_inference/state, /arm/joint_states]"
+
+Subscriptions are raw: a callback deposits the bytes and the time, one thread writes them. A signal finishes
+the bag.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rclpy.qos import QoSProfile
+
+from remote_inference.nodes.executors import spin_once, with_info
+from remote_inference.nodes.log_lines import RobotNode
+from remote_inference.nodes.parameters import declare_parameters
+from remote_inference.nodes.recorder.recorded_robot import RecordedRobot
+from remote_inference.nodes.recorder.recorder_config import (
+    RecorderConfig,
+    RecorderError,
+    contract_text,
+    message_class,
+    parse_topics,
+)
+from remote_inference.nodes.recorder.recorder_entries import (
+    OFFERED_QOS,
+    Entry,
+    MessageEntry,
+    RecordEntry,
+    TickEntry,
+    recorded_qos,
+    subscription_qos,
+)
+from remote_inference.nodes.runtime import run_node
+from remote_inference.nodes.schedule import Schedule
+from remote_inference.recording.bags.bag_clock import BagClock
+from remote_inference.recording.bags.bag_error import BagError
+from remote_inference.recording.bags.bag_records import CLOCK, LOSSES, BagTopic
+from remote_inference.recording.bags.bag_writer import BagWriter
+from remote_inference.recording.bags.lost_messages import SEQUENCES, LostMessages
+from remote_inference.recording.requests.background_writer import BackgroundWriter
+
+POLL_S = 0.5  # how often the graph is searched for topics named without a type, and losses are written
+CLOSE_TIMEOUT_S = 15.0  # for the messages that still wait to be written
+_DRAIN_QUIET_SPINS = 3  # after a signal, arrived messages are taken until this many spins bring nothing ...
+_DRAIN_LIMIT_S = 1.0  # ... or until this time is over
+
+
+class BagRecorder(RobotNode):
+    """Subscribes to the topics of its parameters and hands their bytes to the writer.
+
+    Raises DocumentError when a parameter is wrong, RecorderError when a topic is or the bag exists.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("bag_recorder")
+        config = declare_parameters(self, RecorderConfig)
+        self.exit_code: int | None = None
+        self.schedule = Schedule()
+        self._requested = parse_topics(config.topics)
+        classes = {name: message_class(msgtype) for name, msgtype in self._requested.items() if msgtype}
+        self._bag = _open_bag(config)
+        self._writer: BackgroundWriter[Entry] = BackgroundWriter(
+            "bag_writer",
+            lambda entry: entry.write(self._bag),
+            config.queue_size,
+            kind=lambda entry: entry.kind,
+            size=lambda entry: entry.size,
+            waiting_bytes_max=config.queue_bytes,
+            stops_at_failure=True,
+        )
+        self._clock_of_bag = BagClock()
+        self._described: dict[str, BagTopic] = {}
+        self._losses = LostMessages()
+        self._reported_losses: dict[str, Any] = {"queue": {}, "before": {}, "uncounted": []}
+        self._robot = RecordedRobot(self, config.robot, self._add_record)
+        self.received = 0
+        for name, cls in classes.items():
+            self._subscribe(name, self._requested[name], cls)
+        self._waiting = [name for name, msgtype in self._requested.items() if not msgtype]
+        self.schedule.every(POLL_S, self._poll)
+        self.get_logger().info(f"recording {len(self._requested)} topics to {config.path}")
+
+    def _offers(self, name: str, msgtype: str) -> list[QoSProfile]:
+        if msgtype in OFFERED_QOS:
+            return [OFFERED_QOS[msgtype]]
+        return [endpoint.qos_profile for endpoint in self.get_publishers_info_by_topic(name)]
+
+    def _subscribe(self, name: str, msgtype: str, cls: Any) -> None:
+        qos = subscription_qos(self._offers(name, msgtype))
+        self.create_subscription(cls, name, with_info(partial(self._deposit, name, msgtype)), qos, raw=True)
+
+    def _deposit(self, name: str, msgtype: str, cdr: bytes, info: dict[str, Any]) -> None:
+        stamp_ns = self._clock_of_bag.now_ns()
+        sequence = (info.get("publication_sequence_number") or 0) % SEQUENCES
+        publish_ns = max(info.get("source_timestamp") or stamp_ns, 0)
+        self._losses.add(name, sequence)
+        self._writer.put(MessageEntry(self._describe(name, msgtype), stamp_ns, publish_ns, sequence, cdr))
+        self._robot.overhear(name, msgtype, cdr)
+        self.received += 1
+
+    def _add_record(self, name: str, values: dict[str, str], kept_for: str) -> bool:
+        return self._writer.put(RecordEntry(name, values, kept_for))
+
+    def _describe(self, name: str, msgtype: str) -> BagTopic:
+        """Return the topic for the bag, with the QoS on offer when its first message came."""
+        if name not in self._described:
+            offered = tuple(dict.fromkeys(recorded_qos(qos) for qos in self._offers(name, msgtype)))
+            self._described[name] = BagTopic(name, msgtype, offered)
+        return self._described[name]
+
+    def _poll(self) -> None:
+        """Record topics that have appeared; write what was lost; end when the writing has ended."""
+        if self._writer.failure is not None:
+            self.exit_code = 1
+            return
+        if self._waiting:
+            graph = dict(self.get_topic_names_and_types())
+            for name in [n for n in self._waiting if n in graph and self.count_publishers(n)]:
+                self._take_up(name, graph[name])
+        self._robot.poll()
+        self._report_losses()
+        if jump := self._clock_of_bag.find_jump():
+            self.get_logger().warning(
+                f"the wall clock jumped by {jump['jump_s']} s; the bag's time goes on steadily"
+            )
+            self._writer.put(RecordEntry(CLOCK, jump))
+        self._writer.put(TickEntry(self._clock_of_bag.now_ns()))
+
+    def _report_losses(self) -> None:
+        """Write the losses so far to log and bag when they have grown."""
+        for name in self._described:
+            self._losses.set_publishers(name, self.count_publishers(name))
+        losses = self._lost()
+        if losses != self._reported_losses:
+            if losses["queue"] != self._reported_losses["queue"]:
+                self.get_logger().warning(
+                    f"{self._words_of_losses()}: the queue is full, the disk is too slow"
+                )
+            elif losses["before"] != self._reported_losses["before"]:
+                self.get_logger().warning(f"{self._words_of_losses()}: they did not reach the recorder")
+            values = {cause: json.dumps(found) for cause, found in losses.items()}
+            if self._writer.put(RecordEntry(LOSSES, values, "")):
+                self._reported_losses = losses
+
+    def _lost(self) -> dict[str, Any]:
+        """Return the messages lost so far, by cause and topic, and the topics without a count."""
+        queue = {name: n for name in self._requested if (n := self._writer.dropped_of(name))}
+        uncounted = sorted(self._losses.uncounted)
+        return {"queue": queue, "before": dict(self._losses.before), "uncounted": uncounted}
+
+    def _lost_of(self, name: str) -> int:
+        return self._writer.dropped_of(name) + self._losses.before[name]
+
+    def _words_of_losses(self) -> str:
+        lost = ", ".join(f"{n} of {name}" for name in self._requested if (n := self._lost_of(name)))
+        return f"messages lost so far: {lost}"
+
+    def _take_up(self, name: str, types: list[str]) -> None:
+        self._waiting.remove(name)
+        try:
+            if len(types) > 1:
+                raise RecorderError(
+                    f"published as {' and as '.join(types)}; name one as '{name}:pkg/msg/Type'"
+                )
+            self._requested[name] = types[0]
+            self._subscribe(name, types[0], message_class(types[0]))
+        except RecorderError as error:
+            self.get_logger().error(f"not recording {name}: {error}")
+
+    def close(self) -> None:
+        """Take the messages that have reached this process, finish the bag and log its contents."""
+        self._drain()
+        self._report_losses()
+        ended = self._writer.close(CLOSE_TIMEOUT_S)
+        problem = self._finish_bag() if ended else f"the disk has not answered for {CLOSE_TIMEOUT_S:g} s"
+        for name in self._requested:
+            lost = f", {n} lost" if (n := self._lost_of(name)) else ""
+            self.get_logger().info(f"{name}: {self._bag.counts.get(name, 0)} messages{lost}")
+        if problem:
+            self.get_logger().fatal(f"recording to {self._bag.path} ended early: {problem}")
+            self.exit_code = 1
+        else:
+            self.get_logger().info(f"{self._bag.path}: digest {self._bag.digest}")
+
+    def _finish_bag(self) -> str:
+        """Write the bag's index; return why the recording ended early, empty when it did not.
+
+        A bag that may not grow is finished, because there is room for that; a failed write leaves it
+        unfinished.
+        """
+        failure = self._writer.failure
+        try:
+            if isinstance(failure, OSError):
+                self._bag.abandon()
+                raise failure
+            for name, msgtype in self._requested.items():
+                if msgtype and name not in self._bag and failure is None:
+                    self._bag.add_topic(self._describe(name, msgtype))
+            lost = {name: self._lost_of(name) for name in self._requested if self._lost_of(name)}
+            self._bag.close(str(failure or "told to stop"), lost)
+        except OSError as error:  # the disk may have become full with the index
+            return f"{error}; `remote-inference repair {self._bag.path} NEW_FOLDER` recovers what is whole"
+        except Exception as error:
+            failure = failure or error
+        return "" if failure is None else str(failure)
+
+    def _drain(self) -> None:
+        deadline, quiet = time.monotonic() + _DRAIN_LIMIT_S, 0
+        while quiet < _DRAIN_QUIET_SPINS and time.monotonic() < deadline:
+            received = self.received
+            spin_once(self, 0.01)
+            quiet = 0 if self.received > received else quiet + 1
+
+
+def _open_bag(config: RecorderConfig) -> BagWriter:
+    """Create the bag. Raises RecorderError."""
+    text = contract_text(config.contract) if config.contract else ""
+    recorder = json.dumps(config.model_dump(mode="json"), sort_keys=True)
+    try:
+        return BagWriter(
+            Path(config.path), contract=text, facts={"recorder": recorder}, limits=config.limits()
+        )
+    except BagError as error:
+        raise RecorderError(str(error)) from error
+
+
+def main(args: list[str] | None = None) -> int:
+    """Record until a signal; return the exit code, 1 when the recording ended early."""
+    return run_node(BagRecorder, args)

@@ -1,0 +1,84 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What the recorder learns of the robot that it records: its parameters, and the policy that serves it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+from rclpy.node import Node
+from rclpy.parameter import parameter_value_to_python
+from rclpy.parameter_client import AsyncParameterClient
+from rclpy.serialization import deserialize_message
+from rclpy.task import Future
+
+from remote_inference.msg import ServerStatus
+from remote_inference.recording.bags.bag_records import NODE, POLICY
+
+STATUS_TYPE = "remote_inference/msg/ServerStatus"
+ANSWER_TIMEOUT_S = 5.0  # then the node is asked again: a request to a node that dies is never answered
+
+AddRecord = Callable[[str, dict[str, str], str], bool]  # name, values, what it is kept for; False: try again
+
+
+class RecordedRobot:
+    """Writes a record when the robot's node has answered, and when a server's policy has changed."""
+
+    def __init__(self, node: Node, robot: str, add_record: AddRecord) -> None:
+        """robot: full name of its node; empty: nobody is asked."""
+        self._robot = robot
+        self._add_record = add_record
+        self._client = AsyncParameterClient(node, robot) if robot else None
+        self._asked_s: float | None = None
+        self._is_known = False
+        self._policies: dict[str, dict[str, str]] = {}
+
+    def poll(self) -> None:
+        """Ask the node for its parameters when it has come up, again each time."""
+        if self._client is None:
+            return
+        if not self._client.services_are_ready():
+            self._asked_s, self._is_known = None, False
+            return
+        is_overdue = self._asked_s is None or time.monotonic() - self._asked_s > ANSWER_TIMEOUT_S
+        if not self._is_known and is_overdue:
+            self._asked_s = time.monotonic()
+            self._client.list_parameters(callback=self._take_names)
+
+    def _take_names(self, future: Future) -> None:
+        assert self._client is not None
+        if (answer := future.result()) is not None:
+            names = list(answer.result.names)
+            self._client.get_parameters(names, callback=lambda done: self._take_values(names, done))
+
+    def _take_values(self, names: list[str], future: Future) -> None:
+        if (answer := future.result()) is None:
+            return
+        values = zip(names, answer.values, strict=True)
+        parameters = {name: _plain(parameter_value_to_python(value)) for name, value in values}
+        record = {"node": self._robot, "parameters": json.dumps(parameters, sort_keys=True)}
+        self._is_known = self._add_record(NODE, record, self._robot)
+
+    def overhear(self, topic: str, msgtype: str, cdr: bytes) -> None:
+        """Take a recorded message: the status of a server names its policy."""
+        if msgtype != STATUS_TYPE:
+            return
+        status = deserialize_message(cdr, ServerStatus)
+        policy = {
+            "server": status.server,
+            "name": status.policy_name,
+            "revision": status.policy_revision,
+            "fingerprint": status.policy_fingerprint,
+            "manifest_digest": status.manifest_digest,
+        }
+        is_loaded = bool(status.policy_name)
+        if is_loaded and self._policies.get(topic) != policy and self._add_record(POLICY, policy, topic):
+            self._policies[topic] = policy
+
+
+def _plain(value: Any) -> Any:
+    """Return a parameter's value as JSON can hold it."""
+    return value if isinstance(value, str | bool | int | float | None) else list(value)

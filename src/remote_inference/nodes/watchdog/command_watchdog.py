@@ -1,0 +1,219 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Node `command_watchdog`: stops a robot's controllers when the robot node's control thread falls silent.
+
+    command_watchdog --ros-args -r __ns:=/robot_1 -p contract:=belt_arm.contract.yaml
+
+A process of its own: it shares no thread, no lock and no interpreter with what it watches.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from functools import partial
+from typing import Annotated
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from pydantic import Field
+from rclpy.publisher import Publisher
+from std_msgs.msg import Header
+
+from remote_inference.core.contract.contract import load_contract
+from remote_inference.core.contract.controller_stop import ControllerStop, longest_stopping_s, stop_controller
+from remote_inference.core.contract.sections import CommandSink
+from remote_inference.core.watchdog import Watchdog, WatchdogState
+from remote_inference.msg import Heartbeat
+from remote_inference.msg import WatchdogState as WatchdogMessage
+from remote_inference.nodes.log_lines import RobotNode
+from remote_inference.nodes.parameters import NodeParameters, declare_parameters
+from remote_inference.nodes.runtime import run_node, spin
+from remote_inference.nodes.schedule import Schedule
+from remote_inference.nodes.watchdog.controller_switch import SwitchClient
+from remote_inference.nodes.watchdog.measured_positions import MeasuredPositions
+from remote_inference.stop_signals import ignore_suspension
+from remote_inference.wire.commands import CommandWriter, make_command_writer
+from remote_inference.wire.qos import (
+    COMMAND_QOS,
+    DIAGNOSTICS_QOS,
+    DIAGNOSTICS_TOPIC,
+    HEARTBEAT_QOS,
+    HEARTBEAT_TOPIC,
+    LATCHED_QOS,
+    WATCHDOG_TOPIC,
+)
+
+CHECK_PERIOD_S = 0.01
+STATE_PERIOD_S = 0.5
+LINGER_S = 3.0  # after a signal, beyond the time of the robot node's stops: it gets the signal as well
+REALTIME_PRIORITY = 40  # below ros2_control's own 50: the watchdog must never delay a controller
+
+LEVELS = {
+    WatchdogState.DISARMED: DiagnosticStatus.OK,
+    WatchdogState.ARMED: DiagnosticStatus.OK,
+    WatchdogState.TRIPPED: DiagnosticStatus.ERROR,
+    WatchdogState.RETURNED: DiagnosticStatus.ERROR,
+}
+
+
+class WatchdogConfig(NodeParameters):
+    """The watchdog's parameters. How long the robot node may be silent, its heartbeats say."""
+
+    contract: Annotated[
+        str, Field(min_length=1, description="path of the contract that the robot's node was given")
+    ]
+
+
+class CommandWatchdog(RobotNode):
+    """The node around Watchdog. Raises DocumentError and StartupError for a contract it cannot serve."""
+
+    def __init__(self, priority: int) -> None:
+        """priority: of SCHED_FIFO in force for this process, 0 for none."""
+        super().__init__("command_watchdog")
+        self.exit_code: int | None = None
+        self.schedule = Schedule()
+        self._priority = priority
+        self._contract = load_contract(declare_parameters(self, WatchdogConfig).contract)
+        self._watchdog = Watchdog()
+        self._told = (self._watchdog.state, self._watchdog.trips)
+        self._instance = random.getrandbits(64)
+        self._stops: dict[str, ControllerStop] = {}  # of the last trip, by topic
+        self._positions = MeasuredPositions(self, self._contract)
+        self._controllers: list[tuple[CommandSink, Publisher, CommandWriter]] = []
+        for sink in self._contract.commands:
+            writer = make_command_writer(sink, self._contract)
+            publisher = self.create_publisher(writer.message_type, sink.topic, COMMAND_QOS)
+            self._controllers.append((sink, publisher, writer))
+        switch = self._contract.watchdog_switch
+        self._switch = SwitchClient(self, switch) if switch else None
+        self._state_publisher = self.create_publisher(WatchdogMessage, WATCHDOG_TOPIC, LATCHED_QOS)
+        self._diagnostics = self.create_publisher(DiagnosticArray, DIAGNOSTICS_TOPIC, DIAGNOSTICS_QOS)
+        self.create_subscription(Heartbeat, HEARTBEAT_TOPIC, self._on_heartbeat, HEARTBEAT_QOS)
+        self.schedule.every(CHECK_PERIOD_S, self._look_at_the_clock)
+        self.schedule.every(STATE_PERIOD_S, self._report)
+        self._say_what_it_can_do()
+
+    def close(self) -> None:
+        """Watch on while the robot node still commands, for a moment: both were told to end."""
+        deadline_s = time.monotonic() + LINGER_S + longest_stopping_s(self._contract.period_s)
+        while self._watchdog.armed and time.monotonic() < deadline_s:
+            spin(self, CHECK_PERIOD_S)
+        if self._watchdog.armed:
+            self.get_logger().error("ends while the robot node commands: nobody watches it from here on")
+
+    def _say_what_it_can_do(self) -> None:
+        if not self._priority:
+            self.get_logger().warning(
+                f"no real-time priority: SCHED_FIFO {REALTIME_PRIORITY} is not permitted (see `ulimit -r`); "
+                "under heavy load the watchdog may act late"
+            )
+        for sink, _, _ in self._controllers:
+            stop = stop_controller(self._contract, sink, dict.fromkeys(self._contract.actions.names, 0.0))
+            if stop.action is None:
+                self.get_logger().info(f"{sink.topic}: in silence {stop.outcome}")
+
+    # -- executor's thread ---------------------------------------------------------------------------------
+
+    def _on_heartbeat(self, beat: Heartbeat) -> None:
+        try:
+            self._watchdog.hear(beat.instance, beat.phase, beat.deadline_s, time.monotonic_ns())
+        except ValueError as error:
+            self.get_logger().error(f"{HEARTBEAT_TOPIC}: {error}; ignored", throttle_duration_sec=1.0)
+        self._act()
+
+    def _look_at_the_clock(self) -> None:
+        self._act()
+        if self._switch is not None:
+            self._switch.give_up_late()
+
+    def _act(self) -> None:
+        must_stop = self._watchdog.check(time.monotonic_ns())
+        if self._watchdog.trips != self._told[1]:
+            self._stops.clear()
+        if must_stop:
+            self._stop_controllers()
+        self._tell()
+
+    def _stop_controllers(self) -> None:
+        """Send each controller its stop, the same each time: a hold must not follow a sinking arm."""
+        stamp = self.get_clock().now().to_msg()
+        for sink, publisher, writer in self._controllers:
+            stop = self._stops.get(sink.topic)
+            if stop is None or stop.failed:
+                stop = self._stops[sink.topic] = stop_controller(
+                    self._contract, sink, self._positions.fresh()
+                )
+            if stop.action is not None:
+                publisher.publish(writer.message(stop.action[None], stamp))
+
+    def _tell(self) -> None:
+        """Log and publish a change of the state or a new trip."""
+        watchdog = self._watchdog
+        now = (watchdog.state, watchdog.trips)
+        if now == self._told:
+            return
+        before, self._told = self._told, now
+        if watchdog.trips > before[1]:
+            self.get_logger().error(
+                f"stopped the controllers: {watchdog.cause}; {'; '.join(self._outcomes())}"
+            )
+            if self._switch is not None:
+                self._switch.ask()
+        elif WatchdogState.DISARMED not in {before[0], watchdog.state}:  # not at each pause and resume
+            self.get_logger().info(f"{watchdog.state.name}: {watchdog.cause}")
+        self._report()
+
+    def _outcomes(self) -> list[str]:
+        return [f"{stop.topic}: {stop.outcome}" for stop in self._stops.values()]
+
+    def _report(self) -> None:
+        watchdog = self._watchdog
+        stamp = self.get_clock().now().to_msg()
+        self._state_publisher.publish(
+            WatchdogMessage(
+                header=Header(stamp=stamp),
+                state=int(watchdog.state),
+                state_name=watchdog.state.name,
+                cause=watchdog.cause,
+                trips=watchdog.trips,
+                stops=self._outcomes(),
+                realtime_priority=self._priority,
+                instance=self._instance,
+            )
+        )
+        self._diagnostics.publish(DiagnosticArray(header=Header(stamp=stamp), status=[self._diagnostic()]))
+
+    def _diagnostic(self) -> DiagnosticStatus:
+        watchdog = self._watchdog
+        values = {"trips": str(watchdog.trips), "realtime_priority": str(self._priority)}
+        return DiagnosticStatus(
+            level=LEVELS[watchdog.state],
+            name=f"{self.get_fully_qualified_name().lstrip('/')}: command watchdog",
+            message=f"{watchdog.state.name}: {watchdog.cause}",
+            hardware_id=self.get_namespace(),
+            values=[KeyValue(key=key, value=value) for key, value in values.items()],
+        )
+
+
+def request_realtime() -> int:
+    """Ask for real-time scheduling of this process; return its priority, 0 when it is not permitted.
+
+    Call it before the middleware starts its threads: they inherit the scheduling.
+    """
+    if not hasattr(os, "sched_setscheduler"):  # only on Linux
+        return 0
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(REALTIME_PRIORITY))
+    except OSError:
+        return 0
+    return REALTIME_PRIORITY
+
+
+def main(args: list[str] | None = None) -> int:
+    """Watch until a signal; return the exit code.
+
+    Ctrl-Z in the terminal of a launch suspends the robot's node, not its watchdog, which then stops the arm.
+    """
+    ignore_suspension()
+    return run_node(partial(CommandWatchdog, request_realtime()), args)

@@ -1,0 +1,210 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""rosbag2 bags (MCAP, SQLite) read without a running ROS graph, message by message, over all of their files.
+
+A message is read by the definition that its bag carries, however the installed messages have grown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import yaml
+from mcap.reader import make_reader
+from rosbags.interfaces import Connection, MessageDefinitionFormat
+from rosbags.rosbag2 import Reader, ReaderError
+from rosbags.serde import SerdeError
+from rosbags.typesys import TypesysError
+
+from remote_inference.recording.bags.bag_error import BagError
+from remote_inference.recording.bags.bag_metadata import METADATA_NAME
+from remote_inference.recording.bags.bag_records import CONTRACT_KEY, QUOTED_CONTRACT_KEY, BagTopic
+from remote_inference.recording.bags.mcap_scan import file_number
+from remote_inference.recording.bags.message_decoder import MessageDecoder
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+MAX_METADATA_DEPTH = 50  # rosbag2 writes about five
+
+Window = tuple[int | None, int | None]  # [ns] of reception
+
+
+class BagReader:
+    """An open bag: its topics, and its messages in order of reception. See `open_bag`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with _reading(path):
+            self._reader = _open_reader(path)
+            self._decoder = _make_decoder(self._reader, path)
+            self.topics = {
+                c.topic: BagTopic(c.topic, c.msgtype, tuple(getattr(c.ext, "offered_qos_profiles", ())))
+                for c in self._reader.connections
+            }
+            # Text of the recorded robot's contract, empty without one.
+            self.contract = _contract(self._reader.storage.metadata.custom or {})
+            # Reception of the first and of the last message; rosbags' end lies 1 ns after the last.
+            self.message_count: int = self._reader.message_count
+            self.start_ns: int = self._reader.start_time if self.message_count else 0
+            self.end_ns: int = self._reader.end_time - 1 if self.message_count else 0
+
+    def raw_messages(
+        self, topic_names: Collection[str] = (), window_ns: Window = (None, None)
+    ) -> Iterator[tuple[str, int, bytes]]:
+        """Yield (topic name, reception [ns], CDR bytes) of the named topics, or of all of them.
+
+        window_ns: from the first instant on and before the second; None: no such bound.
+
+        Raises BagError when a topic is not in the bag, or the bag is damaged.
+        """
+        for connection, stamp_ns, cdr in self._records(topic_names, window_ns):
+            yield connection.topic, stamp_ns, cdr
+
+    def messages(
+        self, topic_names: Collection[str] = (), window_ns: Window = (None, None)
+    ) -> Iterator[tuple[str, int, Any]]:
+        """Yield (topic name, reception [ns], message); numeric sequences of a message are numpy arrays.
+
+        window_ns: as of `raw_messages`.
+
+        Raises BagError when a topic is not in the bag, the bag is damaged, or a message does not fit its
+        definition.
+        """
+        for connection, stamp_ns, cdr in self._records(topic_names, window_ns):
+            yield connection.topic, stamp_ns, self.decode(connection.topic, stamp_ns, cdr)
+
+    def decode(self, topic: str, stamp_ns: int, cdr: bytes) -> Any:
+        """Return the message in the bytes that `raw_messages` yielded for a topic.
+
+        Raises BagError when it does not fit its definition.
+        """
+        with _reading(self.path, f"{topic} at {stamp_ns} ns: "):
+            return self._decoder.decode(self.topics[topic].msgtype, cdr)
+
+    def is_as_installed(self, topic: str) -> bool:
+        """Return whether a topic's messages have the fields of the installed definition."""
+        msgtype = self.topics[topic].msgtype
+        installed = MessageDecoder()
+        installed.add_type(msgtype, "")
+        return self._decoder.type_hash(msgtype) == installed.type_hash(msgtype)
+
+    def share(self, at_ns: int) -> float:
+        """Return which share of the bag's time has passed at an instant, 0 to 1 inside the bag."""
+        return (at_ns - self.start_ns) / max(1, self.end_ns - self.start_ns)
+
+    def records(self) -> Iterator[tuple[str, dict[str, str]]]:
+        """Yield name and values of the metadata records of an MCAP bag, in order. See `bag_records`.
+
+        Raises BagError when a file's index is damaged.
+        """
+        for file in sorted(self.path.glob("*.mcap"), key=file_number):
+            with _reading(self.path, f"{file.name}: "), file.open("rb") as data:
+                found = [(record.name, record.metadata) for record in make_reader(data).iter_metadata()]
+            yield from found
+
+    def _records(
+        self, topic_names: Collection[str], window_ns: Window
+    ) -> Iterator[tuple[Connection, int, bytes]]:
+        records = self._reader.messages(self._select(topic_names), *window_ns)
+        while True:
+            with _reading(self.path):  # not around `yield`: the errors of who reads are their own
+                record = next(records, None)
+            if record is None:
+                return
+            yield record
+
+    def _select(self, topic_names: Collection[str]) -> list[Connection]:
+        for name in topic_names:
+            if name not in self.topics:
+                present = ", ".join(sorted(self.topics)) or "nothing"
+                raise BagError(f"{self.path}: topic {name} is not in the bag, which holds {present}")
+        return [c for c in self._reader.connections if not topic_names or c.topic in topic_names]
+
+    def close(self) -> None:
+        """Close the bag's files; a second call does nothing."""
+        if self._reader.is_open:
+            self._reader.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+@contextmanager
+def _reading(path: Path, place: str = "") -> Iterator[None]:
+    """Turn what rosbags raises for a damaged bag, which may be anything, into BagError."""
+    try:
+        yield
+    except BagError:
+        raise
+    except (ReaderError, OSError, SerdeError, ValueError) as error:
+        raise BagError(f"{path}: {place}{error}") from error
+    except Exception as error:
+        raise BagError(f"{path}: {place}the bag is damaged ({type(error).__name__})") from error
+
+
+def _open_reader(path: Path) -> Reader:
+    if path.is_file():
+        raise BagError(f"{path}: found a file, expected the folder of a bag, with {METADATA_NAME}")
+    try:
+        _require_shallow(path / METADATA_NAME)
+        reader = Reader(path)
+        reader.open()
+    except FileNotFoundError as error:
+        if path.is_dir() and any(path.glob("*.mcap")):
+            advice = f"remote-inference repair {path} NEW_FOLDER"
+            reason = (
+                f"no {METADATA_NAME}: it is still recorded, or its recorder was killed; `{advice}` mends it"
+            )
+        else:
+            reason = "no bag there"
+        raise BagError(f"{path}: {reason}") from error
+    return reader
+
+
+def _require_shallow(metadata: Path) -> None:
+    """Refuse a deeply nested file: rosbags' parser would take hours for some kilobytes of brackets."""
+    depth = 0
+    with metadata.open(encoding="utf-8") as file:
+        for event in yaml.parse(file, yaml.SafeLoader):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > MAX_METADATA_DEPTH:
+                raise ValueError(f"{metadata.name}: found more than {MAX_METADATA_DEPTH} nested values")
+
+
+def _contract(custom_data: Mapping[str, Any]) -> str:
+    quoted = str(custom_data.get(QUOTED_CONTRACT_KEY, ""))
+    return str(custom_data.get(CONTRACT_KEY, "")) or unquote(quoted)
+
+
+def _make_decoder(reader: Reader, path: Path) -> MessageDecoder:
+    """Return a decoder of a bag's types: its own definitions, and the installed ones where it has none."""
+    decoder = MessageDecoder()
+    for connection in reader.connections:
+        definition = connection.msgdef
+        try:
+            is_idl = definition.format == MessageDefinitionFormat.IDL
+            decoder.add_type(connection.msgtype, definition.data, is_idl=is_idl)
+        except (TypesysError, BagError) as error:
+            reason, *definition_lines = str(error).splitlines()  # the parser quotes the definition
+            more = " ..." if definition_lines else ""
+            raise BagError(f"{path}: {connection.topic}: {reason}{more}") from error
+    return decoder
+
+
+def open_bag(path: Path) -> BagReader:
+    """Open a rosbag2 bag for reading, to be used as a context manager.
+
+    Raises BagError when there is no bag at `path`, it was not finished, or a message definition is missing.
+    """
+    return BagReader(path)

@@ -1,0 +1,135 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Looks whether a bag is whole, in order and unchanged: reads it once, one chunk at a time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from remote_inference.recording.bags.bag_files import find_files, read_metadata
+from remote_inference.recording.bags.bag_metadata import METADATA_NAME
+from remote_inference.recording.bags.bag_records import REPAIR
+from remote_inference.recording.bags.mcap_scan import Damage, Messages, MetadataRecord, scan_file
+from remote_inference.recording.checks import CHECKS, Check, Finding, Level
+from remote_inference.recording.checks.check import BagFacts, count
+
+
+@dataclass
+class Verification:
+    """What a bag holds, and what is wrong with it. Times are receptions in ns, 0 without messages."""
+
+    path: Path
+    files: int = 0
+    size: int = 0  # bytes
+    counts: Counter[str] = field(default_factory=Counter)  # messages by topic
+    start_ns: int = 0
+    end_ns: int = 0
+    facts: BagFacts = field(default_factory=BagFacts)
+    findings: list[Finding] = field(default_factory=list)
+
+    def of(self, level: Level) -> list[Finding]:
+        return [finding for finding in self.findings if finding.level is level]
+
+    @property
+    def is_intact(self) -> bool:
+        """Whether no problem was found: the bag is what was recorded, and says itself what is missing."""
+        return not self.of(Level.PROBLEM)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "bag": str(self.path),
+            "intact": self.is_intact,
+            "files": self.files,
+            "bytes": self.size,
+            "messages": self.counts.total(),
+            "topics": dict(self.counts),
+            "start_ns": self.start_ns,
+            "end_ns": self.end_ns,
+            "links": self.facts.links,
+            "digest": self.facts.digest,
+            "findings": [finding.to_json() for finding in self.findings],
+        }
+
+
+def verify(path: Path, tell: Callable[[int], None] = lambda _: None) -> Verification:
+    """Read a bag and judge it. tell: called with the number of bytes read since the last call.
+
+    Raises BagError when there is no MCAP bag at `path`, OSError when a file cannot be read.
+    """
+    metadata = read_metadata(path)
+    files = find_files(path, metadata)
+    result = Verification(path, len(files), sum(file.stat().st_size for file in files))
+    result.facts.is_finished = metadata is not None
+    checks = [check(result.facts) for check in CHECKS]
+    if metadata is None:
+        result.findings.append(_unfinished(path))
+    for file in files:
+        for check in checks:
+            result.findings += check.begin_file(file.name)
+        result.findings += _read_file(file, checks, result, tell)
+        for check in checks:
+            result.findings += check.end_file()
+    for check in checks:
+        result.findings += check.end_bag()
+    if metadata is not None:
+        result.findings += _compare(metadata, files, result.counts)
+    return result
+
+
+def _unfinished(path: Path) -> Finding:
+    advice = f"`remote-inference repair {path} NEW_FOLDER` recovers what is whole"
+    text = f"no {METADATA_NAME}: the bag is still recorded, or its recorder was killed; {advice}"
+    return Finding(Level.PROBLEM, "files", text)
+
+
+def _read_file(
+    file: Path, checks: list[Check], result: Verification, tell: Callable[[int], None]
+) -> Iterator[Finding]:
+    told = 0
+    for item in scan_file(file):
+        if isinstance(item, Messages):
+            for message in item.messages:
+                result.start_ns = min(result.start_ns or message.log_time_ns, message.log_time_ns)
+                result.end_ns = max(result.end_ns, message.log_time_ns)
+                result.counts[message.channel.topic] += 1
+                for check in checks:
+                    yield from check.take_message(message)
+        elif isinstance(item, MetadataRecord):
+            yield from _read_repair(item)
+            for check in checks:
+                yield from check.take_record(item)
+        elif isinstance(item, Damage):
+            yield Finding(Level.PROBLEM, "files", f"{file.name}: at byte {item.offset}: {item.reason}")
+            for check in checks:
+                yield from check.take_damage(item)
+        elif item.index_problem:
+            yield Finding(Level.PROBLEM, "files", f"{file.name}: {item.index_problem}")
+        tell(item.offset - told)
+        told = item.offset
+    tell(file.stat().st_size - told)
+
+
+def _read_repair(record: MetadataRecord) -> Iterator[Finding]:
+    """Repeat what `repair` wrote of the bag that it recovered."""
+    if record.name == REPAIR:
+        yield Finding(
+            Level.MISSING, "files", f"repaired: {record.values.get('lost', 'does not say what is lost')}"
+        )
+
+
+def _compare(metadata: Mapping[str, Any], files: list[Path], counts: Counter[str]) -> Iterator[Finding]:
+    """Compare metadata.yaml, which every reader trusts, with the files."""
+    named = {Path(name).name for name in metadata["relative_file_paths"]}
+    present = {file.name for file in files}
+    for name in sorted(named - present):
+        yield Finding(Level.PROBLEM, "files", f"{METADATA_NAME} names {name}, which is absent")
+    for name in sorted(present - named):
+        yield Finding(Level.PROBLEM, "files", f"{name} is not named in {METADATA_NAME}: readers leave it out")
+    if named == present and metadata["message_count"] != counts.total():
+        found = count(counts.total(), "message")
+        text = f"{METADATA_NAME} counts {metadata['message_count']} messages, found {found}"
+        yield Finding(Level.PROBLEM, "files", text)

@@ -1,0 +1,118 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The tensors that a receiver serves, wherever they lie: a kind of memory is one class and one line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from remote_inference.core.documents.registry import Registry
+from remote_inference.weights.changes.changes import Change
+from remote_inference.weights.reasons import Reason, WeightsError
+from remote_inference.weights.tensors.coordinates import Places
+from remote_inference.weights.tensors.digest import MODULUS, entries_digest
+from remote_inference.weights.tensors.dtypes import Bits
+from remote_inference.weights.tensors.tensors import Table, Tensors, memory_of, view_one
+
+_BLOCK = 1 << 18  # values that are exchanged in one go
+
+
+class ServedTensor(Protocol):
+    """One tensor that is served."""
+
+    def read(self, places: Places | None) -> Bits:
+        """Return its bits at these places, or all, in the machine's own memory; not to be written to."""
+
+    def stage(self, change: Change) -> Change:
+        """Return a change of this tensor, whose bits and places lie where the tensor does.
+
+        Raises MemoryError.
+        """
+
+    def exchange(self, change: Change) -> None:
+        """Swap the bits of a staged change with the tensor's. Takes no memory but for a block."""
+
+    def settle(self) -> None:
+        """Return when what was exchanged is what everybody reads."""
+
+
+class HostTensor:
+    """Lies in the machine's own memory. See ServedTensor."""
+
+    def __init__(self, name: str, tensor: Any) -> None:
+        """Take a tensor. Raises WeightsError for memory that is read-only or not contiguous."""
+        self._bits = view_one(name, tensor)
+        if not self._bits.flags.writeable:
+            raise WeightsError(Reason.ARCHITECTURE, f"{name}: its memory is read-only, expected it not to be")
+
+    def read(self, places: Places | None) -> Bits:
+        return self._bits if places is None else self._bits[places]
+
+    def stage(self, change: Change) -> Change:
+        return change
+
+    def exchange(self, change: Change) -> None:
+        for begin in range(0, change.bits.size, _BLOCK):
+            new = change.bits[begin : begin + _BLOCK]
+            where: Any = (
+                slice(begin, begin + new.size)
+                if change.places is None
+                else change.places[begin : begin + _BLOCK]
+            )
+            old = self._bits[where].copy()
+            self._bits[where] = new
+            new[:] = old
+
+    def settle(self) -> None:
+        """Do nothing: a write is done when it returns."""
+
+
+MEMORIES = Registry[Callable[[str, Any], ServedTensor]]("memory")  # by torch's word for the device
+MEMORIES.add("cpu", HostTensor)
+MEMORIES.add("cuda", f"{__package__}.device_tensor:DeviceTensor", needs=("torch",))
+
+
+class ServedTensors:
+    """All tensors of a policy, changed in place by the thread that owns them."""
+
+    def __init__(self, tensors: Tensors, table: Table) -> None:
+        """Take a policy's tensors. Raises WeightsError for one whose memory cannot be changed so."""
+        self._table = table
+        self._served = {spec.name: _serve(spec.name, tensors[spec.name]) for spec in table}
+
+    def digest(self) -> int:
+        """Return the digest of the state, see `digest.state_digest`."""
+        read = ((spec, self._served[spec.name].read(None)) for spec in self._table)
+        return sum(entries_digest(spec, None, bits) for spec, bits in read) % MODULUS
+
+    def digest_after(self, changes: Sequence[Change], digest: int) -> int:
+        """Return the digest that the state, which has this one, has after the changes. None is staged."""
+        for change in changes:
+            before = self._served[change.spec.name].read(change.places)
+            digest += entries_digest(change.spec, change.places, change.bits)
+            digest -= entries_digest(change.spec, change.places, before)
+        return digest % MODULUS
+
+    def stage(self, changes: Sequence[Change]) -> Sequence[Change]:
+        """Return the changes ready to be exchanged. For any thread. Raises MemoryError."""
+        return [self._served[change.spec.name].stage(change) for change in changes]
+
+    def exchange(self, changes: Sequence[Change]) -> None:
+        """Swap the bits of staged changes and tensors.
+
+        The changes are their own inverse then, to be exchanged backwards. Two names of one memory are fine,
+        in the inverse order.
+        """
+        for change in changes:
+            self._served[change.spec.name].exchange(change)
+        for change in changes:
+            self._served[change.spec.name].settle()
+
+
+def _serve(name: str, tensor: Any) -> ServedTensor:
+    memory = memory_of(tensor)
+    if memory not in MEMORIES.names:
+        expected = " or ".join(MEMORIES.names)
+        raise WeightsError(Reason.ARCHITECTURE, f"{name}: found it on {memory}, expected it on {expected}")
+    return MEMORIES.get(memory)(name, tensor)
