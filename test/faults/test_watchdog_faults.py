@@ -150,7 +150,9 @@ def test_a_watchdog_that_is_told_to_end_watches_until_the_node_commands_no_more(
 @pytest.mark.parametrize("watched", ["velocity"], indirect=True)
 def test_a_robot_is_not_ended_by_a_state_that_no_watchdog_has(watched: WatchedArm) -> None:
     watched.start()
-    spoiled = watched.node.create_publisher(WatchdogState, WATCHDOG_TOPIC, LATCHED_QOS)
+    spoiled = watched.run_on_executor(
+        lambda: watched.node.create_publisher(WatchdogState, WATCHDOG_TOPIC, LATCHED_QOS)
+    )
     spoiled.publish(WatchdogState(state=9))
     log = watched.folder / "logs" / "remote_inference.log"
     watched.wait_for(lambda: "found state 9" in log.read_text(), "the refusal")

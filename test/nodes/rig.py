@@ -180,11 +180,11 @@ class Rig:
 
         self.node.create_subscription(kind, topic, receive, qos)
 
-    def run_on_executor(self, function: Callable[[], Any]) -> None:
-        """Call a function on the executor's thread, and wait until it has returned."""
+    def run_on_executor(self, function: Callable[[], Any]) -> Any:
+        """Call a function on the executor's thread, and return what it returns."""
         task = self._executor.create_task(function)
         self.wait_for(task.done, "the executor's thread")
-        task.result()
+        return task.result()
 
     def destroy_subscription(self, subscription: Subscription) -> None:
         """Destroy a subscription on the executor's thread: on another, the wait set may just take it."""

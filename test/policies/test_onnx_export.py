@@ -23,6 +23,7 @@ from remote_inference.policies.onnx.export import Export, export_policy
 from remote_inference.policies.onnx.policy import OnnxPolicy
 
 TOLERANCE = 1e-4
+RELATIVE = 1e-5  # far from what a flow was trained for its numbers are large, and float32 rounds them so
 MODELS = share_path("config", "models")
 SHIPPED_POLICY = MODELS / "belt_arm"
 
@@ -60,8 +61,8 @@ def test_the_file_answers_as_torch_alone_and_in_a_batch(exported: Export):
     alone = [policy.predict([one])[0] for one in inputs]
     for model, *answers in zip(expected, alone, policy.predict(inputs), strict=True):
         for found in answers:
-            np.testing.assert_allclose(found, model, atol=TOLERANCE)
-            np.testing.assert_allclose(ours.post(found), theirs.post(model), atol=TOLERANCE)
+            np.testing.assert_allclose(found, model, rtol=RELATIVE, atol=TOLERANCE)
+            np.testing.assert_allclose(ours.post(found), theirs.post(model), rtol=RELATIVE, atol=TOLERANCE)
     assert np.abs(expected[0] - expected[1]).max() > 0.1
     assert find_serving_mode(policy, "").mode is ServingMode.SHARED
 
