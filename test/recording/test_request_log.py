@@ -175,7 +175,7 @@ def test_lines_that_wait_for_a_disk_are_bounded_in_bytes(full_pipe: Path, monkey
 def test_a_disk_that_hangs_does_not_keep_the_process_from_ending(full_pipe: Path):
     """A thread that is stuck in a write holds whatever lock it took, and exit handlers want their turn."""
     program = f"""
-from remote_inference.recording import request_log
+from remote_inference.recording.requests import request_log
 request_log.CLOSE_TIMEOUT_S = 0.2
 log = request_log.RequestLog({str(full_pipe)!r}, "/policy_server", "abc")
 log.write(request_log.RequestRecord("s1", "/r", "/r/n"))
