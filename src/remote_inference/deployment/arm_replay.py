@@ -50,9 +50,9 @@ def write_files(folder: Path, contract: Contract, rows: Float32Array, source: st
     rows: `[rows, action_dim]`. source: name of the bag. Raises ArmReplayError for a robot that is not
     commanded by positions.
     """
-    if contract.actions.kind != "position":
+    if others := sorted(set(contract.actions.kinds) - {"position"}):
         raise ArmReplayError(
-            f"found {contract.actions.kind} actions, expected position actions: others lead an arm elsewhere "
+            f"found {' and '.join(others)} actions, expected position actions: others lead an arm elsewhere "
             "each time"
         )
     state = [contract.measured] if contract.measured else contract.state

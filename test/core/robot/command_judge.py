@@ -50,13 +50,13 @@ def judge_command(
     astray: joints that did not follow before the tick.
     """
     assert np.isfinite(rows).all()
-    if world.kind == "velocity":
+    if arm.kind == "velocity":
         bound = np.minimum(world.max_velocity[arm.joints], LIMIT)
         assert (np.abs(rows) <= bound + ROUNDING).all()
         return
     step = world.max_step[arm.joints] + ROUNDING
     assert (np.abs(np.diff(rows, axis=0)) <= step).all(), "a jump within a trajectory"
-    judge = _judge_effort if world.kind == "effort" else _judge_position
+    judge = _judge_effort if arm.kind == "effort" else _judge_position
     off = judge(world, tick, arm, rows[0], step, astray[arm.joints])
     assert not off.any(), f"{tick.source.name} is {off.max():.3f} off: {arm.sink.type}"
 
@@ -70,8 +70,9 @@ def judge_what_stays(world: WatchedWorld, tick: Tick) -> None:
     if tick.in_force and late:
         return
     for arm in world.arms:
-        silent = tick.horizon is None or (tick.is_for_horizons_alone and not arm.is_trajectory)
-        if arm.is_heard and silent and SENSOR_AGE not in tick.interventions:
+        silent = tick.horizon is None or not tick.reaches(arm.kind, takes_horizon=arm.is_trajectory)
+        waits = arm.is_trajectory and SENSOR_AGE in tick.interventions
+        if arm.is_heard and silent and not waits:
             assert not arm.controller.is_moving(world.now_ns), f"{arm.sink.topic} goes on in silence"
 
 

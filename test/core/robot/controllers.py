@@ -73,6 +73,7 @@ class Controlled:
 
     def __init__(self, sink: CommandSink, kind: str, names: tuple[str, ...]) -> None:
         self.sink = sink
+        self.kind = kind  # of the actions that it takes
         self.joints = np.array([names.index(name) for name in sink.names])
         self.is_trajectory = sink.interface.takes_horizon
         self.controller: Forward | Trajectory = Trajectory() if self.is_trajectory else Forward(kind)

@@ -35,6 +35,12 @@ from remote_inference.core.robot.safety.fault_injection import Fault, Kind, Targ
 from remote_inference.core.robot.safety.state_machine import State
 
 SPEED = 2.0  # bound on the change of a command [unit/s]
+KINDS = (  # of the two joints' actions
+    *4 * [("position", "position")],
+    *2 * [("position", "velocity")],
+    *[("velocity", "position"), ("position", "effort"), ("velocity", "effort")],
+    *[("velocity", "velocity"), ("effort", "effort")],
+)
 STALLS_S = (0.05, 0.1, 0.2, 0.3, 1.0, 3.5)
 COMMANDS = (  # types of the two joints' controllers; None: the first takes both
     (JOINT_TRAJECTORY, JOINT_TRAJECTORY),
@@ -60,8 +66,8 @@ def play(seed: int) -> Outcome:
 def make_world(rng: random.Random, seed: int) -> WatchedWorld:
     """Return a robot with random controllers and parameters."""
     fps = rng.choice([5.0, 8.0, 20.0, 20.0, 50.0])
-    kind = rng.choice(["position"] * 6 + ["velocity", "effort"])
-    fallbacks = ["hold", "repeat_last"] if kind == "position" else ["zero"]
+    kinds = rng.choice(KINDS)
+    fallbacks = ["hold", "repeat_last"] if "position" in kinds else ["zero"]
     server = Wandering("/server_a", make_spec(chunk_size=rng.choice([20, 60]), trained_fps=fps), rng)
     world = WatchedWorld(
         make_config(
@@ -75,7 +81,7 @@ def make_world(rng: random.Random, seed: int) -> WatchedWorld:
         ),
         [server],
         seed=seed,
-        contract=make_contract(rng, kind, fps),
+        contract=make_contract(rng, kinds, fps),
         watched=rng.random() < 0.7,
     )
     world.inference_ns = ns(rng.choice([0.01, 0.06, 0.3]))
@@ -83,12 +89,18 @@ def make_world(rng: random.Random, seed: int) -> WatchedWorld:
     return world
 
 
-def make_contract(rng: random.Random, kind: str, fps: float) -> Contract:
+def make_contract(rng: random.Random, kinds: tuple[str, str], fps: float) -> Contract:
     ticks_per_row = rng.choice([1, 1, 2]) if fps < 50.0 else 1
-    document = contract_document(kind, fps=fps, ticks_per_row=ticks_per_row)
-    for limit in document["actions"]["limits"].values():
-        limit["max_velocity"] = SPEED
-    first, second = rng.choice(COMMANDS) if kind == "position" else (FLOAT64_MULTI_ARRAY, None)
+    document = contract_document(kinds[0], fps=fps, ticks_per_row=ticks_per_row)
+    for name, kind in zip(JOINTS, kinds, strict=True):
+        document["actions"]["limits"][name] |= {"max_velocity": SPEED, "kind": kind}
+    first, second = FLOAT64_MULTI_ARRAY, None
+    if kinds == ("position", "position"):
+        first, second = rng.choice(COMMANDS)
+    elif kinds[0] != kinds[1]:
+        simple = [FLOAT64_MULTI_ARRAY, JOINT_STATE]
+        types = [rng.choice([*simple, JOINT_TRAJECTORY] if kind == "position" else simple) for kind in kinds]
+        first, second = types
     sinks = [(first, JOINTS)] if second is None else [(first, JOINTS[:1]), (second, JOINTS[1:])]
     document["commands"] = [
         {"topic": f"controller_{index}", "type": of, "names": list(names)}
@@ -96,8 +108,9 @@ def make_contract(rng: random.Random, kind: str, fps: float) -> Contract:
     ]
     document["stops"] = {"button": {"topic": "estop", "type": "std_msgs/msg/Bool", "stop_when": True}}
     document["takeover"] = {"topic": "teleop", "type": JOINT_STATE, "silent_s": 0.5}
-    if kind == "position" and rng.random() < 0.4:
-        document["home"] = {"positions": [rng.uniform(-0.9, 0.9) for _ in JOINTS], "duration_s": 1.0}
+    if "position" in kinds and rng.random() < 0.4:
+        home = [rng.uniform(-0.9, 0.9) for kind in kinds if kind == "position"]
+        document["home"] = {"positions": home, "duration_s": 1.0}
     return parse_document(document, Contract, "random.contract.yaml")
 
 

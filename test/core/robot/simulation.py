@@ -233,7 +233,7 @@ class World:
         self.ticks.append((self.now_ns, tick))
         if tick.command is None:
             return
-        ends = tick.is_for_horizons_alone
+        ends = tick.source is CommandSource.HOLD
         assert ends or not self.engine.dead or tick.source is CommandSource.HOMING, "nothing but the way home"
         assert ends or not self.engine.paused, "a paused robot is not commanded"
         assert (np.abs(tick.command) <= LIMIT).all()

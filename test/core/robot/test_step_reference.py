@@ -14,7 +14,7 @@ NOBODY = np.zeros(2, bool)
 
 
 def test_before_the_first_command_no_joint_is_led_and_each_is_where_it_is_measured():
-    reference = StepReference(2, is_position=True)
+    reference = StepReference(np.array([True, True]))
     assert reference.forgotten
     assert reference.led.tolist() == [False, False]
     for found in (reference.start(MEASURED), reference.rest(MEASURED, MEASURED, NOBODY)):
@@ -24,13 +24,13 @@ def test_before_the_first_command_no_joint_is_led_and_each_is_where_it_is_measur
 
 
 def test_what_is_not_a_position_begins_at_zero_before_the_first_command():
-    reference = StepReference(2, is_position=False)
+    reference = StepReference(np.array([False, False]))
     for found in (reference.start(MEASURED), reference.rest(None, None, NOBODY)):
         assert found == pytest.approx(np.zeros(2))
 
 
 def test_joints_whose_controller_is_absent_are_not_led_by_a_command():
-    reference = StepReference(2, is_position=True)
+    reference = StepReference(np.array([True, True]))
     reference.take(np.zeros(2), unheard=np.array([True, False]))
     assert reference.led.tolist() == [False, True]
     assert reference.start(MEASURED) == pytest.approx([0.3, 0.0])
@@ -38,7 +38,7 @@ def test_joints_whose_controller_is_absent_are_not_led_by_a_command():
 
 def test_joints_that_nothing_moves_rest_where_they_were_seen_lately():
     """The others may have moved since, but for them the last command stands."""
-    reference = StepReference(2, is_position=True)
+    reference = StepReference(np.array([True, True]))
     away = np.array([True, False])
     reference.take(np.zeros(2), unheard=away)
     assert reference.rest(None, MEASURED, away) == pytest.approx([0.3, 0.0])

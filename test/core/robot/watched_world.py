@@ -44,8 +44,9 @@ class WatchedWorld(World):
         self._ready = False
         super().__init__(*arguments, **named)
         actions = self.contract.actions
-        self.kind = actions.kind
-        self.arms = [Controlled(sink, self.kind, actions.names) for sink in self.contract.commands]
+        kind_of = self.contract.kind_of
+        self.arms = [Controlled(sink, kind_of(sink), actions.names) for sink in self.contract.commands]
+        self.is_position = np.array([kind == "position" for kind in actions.kinds])
         self.max_velocity = np.array([actions.limits[name].max_velocity for name in actions.names])
         self.watchdog = Watchdog() if watched else None
         self.beats = Heartbeat(self.contract.period_s, self.config.watchdog_timeout_s)
@@ -156,13 +157,14 @@ class WatchedWorld(World):
     def drive_on(self, *, held: bool) -> None:
         """Switch the drives on. held: the controllers begin where the arm is, not at their targets."""
         self.move()
-        if held and self.kind == "position":
-            for arm in self.arms:
+        for arm in self.arms:
+            if held and arm.kind == "position":
                 arm.controller.forget()
         before, self.driven, self.driven_ns = self.position, True, self.now_ns
         self.move()
-        if self.kind == "position" and not (self.led_blind or is_exempt(self)):
-            assert (np.abs(self.position - before) <= lag_bound(self)).all(), "the arm jumps to its targets"
+        if not (self.led_blind or is_exempt(self)):
+            jumps = (np.abs(self.position - before) > lag_bound(self)) & self.is_position
+            assert not jumps.any(), "the arm jumps to its targets"
 
     def take_away(self, arm: Controlled) -> None:
         """Take a controller away; its joints stay where they are."""
@@ -251,7 +253,7 @@ class WatchedWorld(World):
             return tick.in_force
         commanding = False
         for arm in self.arms:
-            if tick.is_for_horizons_alone and not arm.is_trajectory:
+            if not tick.reaches(arm.kind, takes_horizon=arm.is_trajectory):
                 continue
             commanding = True
             rows = tick.horizon[:, arm.joints] if arm.is_trajectory else tick.horizon[:1, arm.joints]

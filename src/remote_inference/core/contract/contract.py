@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from remote_inference.core.contract.command_interfaces import Kind
 from remote_inference.core.contract.fields import Name, Positive, require_unique
 from remote_inference.core.contract.operator_inputs import StopInput, TakeoverInput
 from remote_inference.core.contract.policy_units import UnitMap, scales_by_name
@@ -74,7 +75,7 @@ class Contract(Document):
     ] = {}
     measured: Annotated[
         StateSource | None,
-        Field(description="joint position for each action, where state does not hold them by name"),
+        Field(description="joint position for each position action, where state does not hold them by name"),
     ] = None
     home: Annotated[
         Home | None, Field(description="where to go when the robot gives up; left out: it stays")
@@ -130,10 +131,16 @@ class Contract(Document):
         if set(commanded) != set(self.actions.names):
             raise ValueError(f"commands take {sorted(commanded)}, expected {sorted(self.actions.names)}")
         for sink in self.commands:
-            if self.actions.kind not in sink.interface.kinds:
+            kinds = dict.fromkeys(map(self.actions.kind_of, sink.names))
+            if len(kinds) > 1:
                 raise ValueError(
-                    f"commands: {sink.topic} takes a {sink.type.split('/')[-1]}, expected actions.kind "
-                    f"{' or '.join(sink.interface.kinds)}, found {self.actions.kind}"
+                    f"commands: {sink.topic} takes {' and '.join(kinds)} actions, expected one kind for each "
+                    "controller"
+                )
+            if (kind := self.kind_of(sink)) not in sink.interface.kinds:
+                raise ValueError(
+                    f"commands: {sink.topic} takes a {sink.type.split('/')[-1]}, expected actions of kind "
+                    f"{' or '.join(sink.interface.kinds)}, found {kind}"
                 )
 
     def _check_rename(self) -> None:
@@ -150,14 +157,15 @@ class Contract(Document):
         if self.measured is not None:
             if self.measured.scale:
                 raise ValueError("measured.scale: found one, expected none: the policy does not see measured")
-            if self.measured.field != "position" or len(self.measured.names) != self.action_dim:
+            positions = self.measured_actions
+            if self.measured.field != "position" or len(self.measured.names) != len(positions):
                 raise ValueError(
                     f"measured: found {len(self.measured.names)} names of field {self.measured.field}, "
-                    f"expected one of field position for each of the {self.action_dim} actions"
+                    f"expected one of field position for each of the {len(positions)} actions"
                 )
             return
-        missing = [name for name in self.actions.names if name not in self.state_names]
-        if self.actions.kind == "position" and missing:
+        missing = [name for name in self.actions.positions if name not in self.state_names]
+        if missing:
             raise ValueError(
                 f"state holds no position of {', '.join(missing)}, from which the first step is bounded; "
                 "expected the names of the actions, or `measured` with a joint for each of them"
@@ -166,19 +174,18 @@ class Contract(Document):
     def _check_scale(self) -> None:
         """Refuse degrees for a joint whose limits say that it moves in another unit than radians."""
         for place, source in enumerate(self.state):
-            if source.field == self.actions.kind:
-                self.actions.check_angles(f"state.{place}.scale", source.scale)
+            of_kind = [name for name in self.actions.names if self.actions.kind_of(name) == source.field]
+            self.actions.check_angles(f"state.{place}.scale", source.scale, of_kind)
 
     def _check_home(self) -> None:
         if self.home is None:
             return
-        if self.actions.kind != "position":
+        names = self.actions.positions
+        if not names:
             raise ValueError(f"home: found with {self.actions.kind} actions, expected position actions")
-        if len(self.home.positions) != self.action_dim:
-            raise ValueError(
-                f"home.positions has {len(self.home.positions)} values, expected {self.action_dim}"
-            )
-        for name, position in zip(self.actions.names, self.home.positions, strict=True):
+        if len(self.home.positions) != len(names):
+            raise ValueError(f"home.positions has {len(self.home.positions)} values, expected {len(names)}")
+        for name, position in zip(names, self.home.positions, strict=True):
             limit = self.actions.limits[name]
             if not limit.min <= position <= limit.max:
                 raise ValueError(
@@ -230,6 +237,10 @@ class Contract(Document):
     def action_dim(self) -> int:
         return len(self.actions.names)
 
+    def kind_of(self, sink: CommandSink) -> Kind:
+        """Return the kind of the actions that a controller takes."""
+        return self.actions.kind_of(sink.names[0])
+
     @property
     def state_names(self) -> tuple[str, ...]:
         """Names `[state_dim]` in the order in which the sources are concatenated."""
@@ -249,11 +260,8 @@ class Contract(Document):
     def policy_state_units(self) -> tuple[str, ...]:
         """Unit `[state_dim]` that the policy has for each state entry; empty where nobody says it."""
         entries = [(source.field, name) for source in self.state for name in source.names]
-        known = self.actions.names
-        own = [
-            self.actions.unit(name) if field == self.actions.kind and name in known else ""
-            for field, name in entries
-        ]
+        kinds = dict(zip(self.actions.names, self.actions.kinds, strict=True))
+        own = [self.actions.unit(name) if kinds.get(name) == field else "" for field, name in entries]
         return tuple(unit or robot for unit, robot in zip(self.state_units.units, own, strict=True))
 
     @property
@@ -310,6 +318,11 @@ class Contract(Document):
         """Message type of each sensor topic: those of the joints, then the cameras."""
         joints: dict[str, str] = {source.topic: source.type for source in self.joint_sources}
         return joints | {image.topic: image.type for image in self.images.values()}
+
+    @property
+    def measured_actions(self) -> tuple[str, ...]:
+        """Actions whose positions are measured: `measured.names`, if it is there, has their order."""
+        return self.actions.positions or self.actions.names
 
     @property
     def measured_topics(self) -> tuple[str, ...]:

@@ -47,8 +47,8 @@ def stop_controller(contract: Contract, sink: CommandSink, measured: Mapping[str
     Zero stops a velocity and an effort. A trajectory is replaced by one that ends where the arm is. Any other
     position controller has no trajectory: it stays at its last target by itself.
     """
-    if contract.actions.kind != "position":
-        return ControllerStop(sink.topic, np.zeros(contract.action_dim), f"sent zero {contract.actions.kind}")
+    if (kind := contract.kind_of(sink)) != "position":
+        return ControllerStop(sink.topic, np.zeros(contract.action_dim), f"sent zero {kind}")
     if not sink.interface.takes_horizon:
         return ControllerStop(sink.topic, None, "nothing sent, it keeps its last target")
     if missing := [name for name in sink.names if name not in measured]:

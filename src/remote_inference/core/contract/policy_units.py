@@ -11,7 +11,7 @@ before the guard checks it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -134,25 +134,27 @@ class Scale(Document):
         return factor, unit.ends[0] - factor * self.range[0]
 
 
-def check_scales(scales: Sequence[Scale], names: Iterable[str], quantity: str) -> None:
+def check_scales(scales: Sequence[Scale], quantities: Mapping[str, str]) -> None:
     """Raise ValueError for scales that do not fit the joints beside them.
 
-    names: of these joints. quantity: of their numbers, "position", "velocity" or "effort".
+    quantities: of these joints' numbers by joint, "position", "velocity" or "effort".
     """
-    known = tuple(names)
     for index, scale in enumerate(scales):
-        if unknown := [name for name in scale.names if name not in known]:
+        if unknown := [name for name in scale.names if name not in quantities]:
             raise ValueError(
-                f"scale.{index}.names: found {', '.join(unknown)}, expected names of {', '.join(known)}"
+                f"scale.{index}.names: found {', '.join(unknown)}, expected names of {', '.join(quantities)}"
             )
-        if scale.has_range and quantity != "position":
-            raise ValueError(
-                f"scale.{index}.unit: found {scale.unit} with {quantity}, expected it with position only"
-            )
-        if scale.is_angular and quantity == "effort":
-            raise ValueError(
-                f"scale.{index}.unit: found {scale.unit} with effort, expected it with position or velocity"
-            )
+        for name in scale.names:
+            quantity = quantities[name]
+            if scale.has_range and quantity != "position":
+                raise ValueError(
+                    f"scale.{index}.unit: found {scale.unit} with {quantity}, expected it with position only"
+                )
+            if scale.is_angular and quantity == "effort":
+                raise ValueError(
+                    f"scale.{index}.unit: found {scale.unit} with effort, expected it with position or "
+                    "velocity"
+                )
     require_unique([name for scale in scales for name in scale.names], "scale")
 
 

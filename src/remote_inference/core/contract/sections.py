@@ -4,13 +4,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
-from remote_inference.core.contract.command_interfaces import COMMAND_INTERFACES, CommandInterface
+from remote_inference.core.contract.command_interfaces import COMMAND_INTERFACES, CommandInterface, Kind
 from remote_inference.core.contract.fields import (
     Finite,
     Name,
@@ -80,7 +80,7 @@ class StateSource(Document):
 
     @model_validator(mode="after")
     def _scale_fits(self) -> StateSource:
-        check_scales(self.scale, self.names, self.field)
+        check_scales(self.scale, dict.fromkeys(self.names, self.field))
         return self
 
     @property
@@ -172,6 +172,9 @@ class JointLimit(Document):
     unit: Annotated[
         Name | None, Field(description="unit of the action; left out: rad, rad/s or Nm, by the kind")
     ] = None
+    kind: Annotated[Kind | None, Field(description="what this action commands; left out: actions.kind")] = (
+        None
+    )
 
     @model_validator(mode="after")
     def _ordered(self) -> JointLimit:
@@ -183,7 +186,10 @@ class JointLimit(Document):
 class Actions(Document):
     """The action vector: `[action_dim]` in the order of `names`, which must be the policy's after rename."""
 
-    kind: Annotated[Literal["position", "velocity", "effort"], Field(description="what an action commands")]
+    kind: Annotated[
+        Kind,
+        Field(description="what an action commands, where its entry in limits does not say another kind"),
+    ]
     names: Annotated[
         Names, Field(description="action vector; after rename equal to the policy's, order included")
     ]
@@ -200,44 +206,60 @@ class Actions(Document):
         require_unique(self.names, "names")
         if missing := [name for name in self.names if name not in self.limits]:
             raise ValueError(f"limits has no entry for {', '.join(missing)}, expected one for each of names")
-        for name, limit in self.limits.items():
-            if self.kind != "position" and not limit.min <= 0.0 <= limit.max:
-                raise ValueError(
-                    f"limits.{name}: found {limit.min} to {limit.max} for {self.kind} actions, "
-                    "expected a range with 0, which stops the joint"
-                )
-            if self.kind != "position" and limit.max_following_error is not None:
-                raise ValueError(
-                    f"limits.{name}: found max_following_error with {self.kind} actions, "
-                    "expected it with position actions only"
-                )
         if unknown := [name for name in self.limits if name not in self.names]:
             raise ValueError(f"limits names {', '.join(unknown)}, expected only names of actions.names")
-        check_scales(self.scale, self.names, self.kind)
-        self.check_angles("scale", self.scale)
+        for name, kind in zip(self.names, self.kinds, strict=True):
+            limit = self.limits[name]
+            if kind != "position" and not limit.min <= 0.0 <= limit.max:
+                raise ValueError(
+                    f"limits.{name}: found {limit.min} to {limit.max} for {kind} actions, "
+                    "expected a range with 0, which stops the joint"
+                )
+            if kind != "position" and limit.max_following_error is not None:
+                raise ValueError(
+                    f"limits.{name}: found max_following_error with {kind} actions, "
+                    "expected it with position actions only"
+                )
+        check_scales(self.scale, dict(zip(self.names, self.kinds, strict=True)))
+        self.check_angles("scale", self.scale, self.names)
         return self
 
-    def check_angles(self, where: str, scales: Sequence[Scale]) -> None:
-        """Raise ValueError, naming `where`, for degrees of an action whose limits are not in radians."""
+    def check_angles(self, where: str, scales: Sequence[Scale], names: Collection[str]) -> None:
+        """Raise ValueError, naming `where`, for degrees of an action whose limits are not in radians.
+
+        names: the actions of whose numbers the scales are.
+        """
         for index, scale in enumerate(scales):
             for name in scale.names if scale.is_angular else ():
-                if name in self.names and self.unit(name) != UNITS[self.kind]:
+                if name in names and self.unit(name) != (usual := UNITS[self.kind_of(name)]):
                     raise ValueError(
                         f"{where}.{index}.unit: found {scale.unit} for {name}, whose limits are in "
-                        f"{self.unit(name)}, expected limits in {UNITS[self.kind]}, or another unit"
+                        f"{self.unit(name)}, expected limits in {usual}, or another unit"
                     )
 
     @property
     def watched_grippers(self) -> tuple[str, ...]:
         """Grippers, by their names, that count as not following when they close on an object."""
-        if self.kind != "position":
-            return ()
-        watched = (name for name in self.names if self.limits[name].max_following_error != "off")
+        watched = (name for name in self.positions if self.limits[name].max_following_error != "off")
         return tuple(name for name in watched if is_gripper(name))
 
     def unit(self, name: str) -> str:
         """Return the unit of one action, for people to read."""
-        return self.limits[name].unit or UNITS[self.kind]
+        return self.limits[name].unit or UNITS[self.kind_of(name)]
+
+    def kind_of(self, name: str) -> Kind:
+        """Return what one action commands."""
+        return self.limits[name].kind or self.kind
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """What each action commands `[action_dim]`."""
+        return tuple(self.kind_of(name) for name in self.names)
+
+    @property
+    def positions(self) -> tuple[str, ...]:
+        """The position actions, in the order of `names`."""
+        return tuple(name for name in self.names if self.kind_of(name) == "position")
 
 
 class CommandSink(Document):
@@ -267,11 +289,11 @@ class CommandSink(Document):
 
 
 class Home(Document):
-    """Joint targets `[action_dim]`, order of the actions, and the time in which to reach them when DEAD."""
+    """Targets `[positions]`, order of the position actions, and the time in which to reach them when DEAD."""
 
     positions: Annotated[
         tuple[Finite, ...],
-        Field(description="one target for each action, within its limits [unit of the action]"),
+        Field(description="one target for each position action, within its limits [unit of the action]"),
     ]
     duration_s: Annotated[
         Positive, Field(description="time in which to reach home, unless the guard needs longer [s]")

@@ -145,16 +145,17 @@ class RobotConfig(Document):
             return "replace" if rtc else "append"
         return self.merge_mode
 
-    def check_fallback(self, action_kind: str) -> None:
-        """Refuse a fallback that is dangerous for a command interface.
+    def check_fallback(self, *kinds: str) -> None:
+        """Refuse a fallback that is dangerous for actions of these kinds.
 
         Zeros are a target, not a stop, for position controllers; silence keeps the last velocity or effort.
-        Raises ValueError.
+        Where there are positions among the actions, the fallback is theirs, and the others get zeros. Raises
+        ValueError.
         """
-        if action_kind in FALLBACKS.get(self.fallback).action_kinds:
-            return
-        safe = (name for name in FALLBACKS.names if action_kind in FALLBACKS.get(name).action_kinds)
-        raise ValueError(
-            f"fallback: found {self.fallback!r} for {action_kind} actions, "
-            f"expected {' or '.join(repr(name) for name in safe)}"
-        )
+        for kind in ("position",) if "position" in kinds else dict.fromkeys(kinds):
+            if kind not in FALLBACKS.get(self.fallback).action_kinds:
+                safe = (name for name in FALLBACKS.names if kind in FALLBACKS.get(name).action_kinds)
+                raise ValueError(
+                    f"fallback: found {self.fallback!r} for {kind} actions, "
+                    f"expected {' or '.join(repr(name) for name in safe)}"
+                )

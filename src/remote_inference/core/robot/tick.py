@@ -34,7 +34,14 @@ class Tick:
     shadow: bool = False  # nothing is published: this is what would have been commanded
     in_force: bool = False
 
-    @property
-    def is_for_horizons_alone(self) -> bool:
-        """Whether only controllers that take a horizon get the command, which ends their horizon."""
-        return self.source is CommandSource.HOLD
+    def reaches(self, kind: str, *, takes_horizon: bool) -> bool:
+        """Return whether a controller gets the command. kind: of the actions that it takes.
+
+        A hold ends horizons: of the controllers of positions, those that take none get nothing. Zeros are a
+        stop for all but positions, which they would be a target for.
+        """
+        if kind != "position":
+            return True
+        if self.source is CommandSource.HOLD:
+            return takes_horizon
+        return self.source is not CommandSource.ZERO

@@ -142,8 +142,8 @@ class Actuation:
             return tick.in_force and not tick.shadow
         commanding = False
         stamp = time_message(stamp_ns)
-        for _, publisher, writer in self._commands:
-            if writer.takes_horizon or not tick.is_for_horizons_alone:
+        for sink, publisher, writer in self._commands:
+            if tick.reaches(self._contract.kind_of(sink), takes_horizon=writer.takes_horizon):
                 publisher.publish(writer.message(tick.horizon, stamp))
                 commanding = True
         return commanding

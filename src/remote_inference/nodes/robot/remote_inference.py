@@ -94,7 +94,7 @@ class RemoteInference(RobotNode):
         self._tags = parse_tags(self._config.tags)
         self._contract = load_contract(self._config.contract)
         try:
-            self._config.check_fallback(self._contract.actions.kind)
+            self._config.check_fallback(*self._contract.actions.kinds)
         except ValueError as error:
             raise StartupError(f"parameter {error}") from error
         self._engine = JournalledEngine(

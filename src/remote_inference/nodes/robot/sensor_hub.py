@@ -156,23 +156,26 @@ class SensorHub:
             self._cameras[feature].prepare(steps)
 
     def measured_positions(self, snapshot: Snapshot) -> NDArray[np.float64] | None:
-        """Return the joint positions `[action_dim]` in the order of the actions.
+        """Return the joint positions `[action_dim]` in the order of the actions, 0 where one is no position.
 
         None when the state does not hold a position for each of them, or when they cannot be read yet.
         """
         contract = self._contract
-        names, wanted = contract.state_names, contract.actions.names
+        names, wanted = contract.state_names, contract.measured_actions
         if any(topic not in snapshot.messages for topic in contract.measured_topics):
             return None
         try:
             if self._measured is not None and contract.measured is not None:
-                return self._measured.read(snapshot.messages[contract.measured.topic])
-            if any(name not in names for name in wanted):
+                found = self._measured.read(snapshot.messages[contract.measured.topic])
+            elif any(name not in names for name in wanted):
                 return None
-            state = self._read_joints(snapshot)
+            else:
+                found = self._read_joints(snapshot)[[names.index(name) for name in wanted]]
         except SensorError:  # reported when the state is read for a request
             return None
-        return state[[names.index(name) for name in wanted]]
+        positions = np.zeros(contract.action_dim)
+        positions[[contract.actions.names.index(name) for name in wanted]] = found
+        return positions
 
     def add_sizes(self, features: Sequence[ImageFeature]) -> tuple[ImageFeature, ...]:
         """Return cameras with the sizes seen so far [px]."""

@@ -29,7 +29,7 @@ class MeasuredPositions:
         if not any(sink.interface.takes_horizon for sink in contract.commands):
             return
         if contract.measured is not None:
-            named = zip(contract.measured.names, contract.actions.names, strict=True)
+            named = zip(contract.measured.names, contract.measured_actions, strict=True)
             self._actions[contract.measured.topic] = dict(named)
         else:
             for source in contract.state:

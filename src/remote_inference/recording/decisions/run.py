@@ -122,7 +122,7 @@ class Run:
         if tick.horizon is None or tick.shadow:
             return
         for sink, writer in self._recorded.writers:
-            if writer.takes_horizon or not tick.is_for_horizons_alone:
+            if tick.reaches(writer.kind, takes_horizon=writer.takes_horizon):
                 topic = in_namespace(self._report.namespace, sink.topic)
                 self._recorded.commands[topic].replay(played.index, writer.message(tick.horizon, Time()))
 

@@ -103,7 +103,9 @@ def _by_contract(
 ) -> Joint:
     unit, limit = contract.actions.unit(name), contract.actions.limits[name]
     if contract.measured is not None:
-        source, joint = contract.measured, contract.measured.names[contract.actions.names.index(name)]
+        if name not in contract.measured_actions:
+            return Joint(name, "", np.empty(0), np.empty(0), unit, limit)
+        source, joint = contract.measured, contract.measured.names[contract.measured_actions.index(name)]
     else:
         named = [source for source in contract.state if name in source.names]
         if not named:

@@ -47,7 +47,7 @@ def make_command_writer(sink: CommandSink, contract: Contract) -> CommandWriter:
 def make_command_reader(takeover: TakeoverInput, contract: Contract) -> CommandReader:
     """Return the reader of a person's commands."""
     reader = _find_reader(takeover.type, TAKEOVER_INTERFACES.get(takeover.type))
-    return reader(takeover.topic, contract.actions.kind, contract.actions.names)
+    return reader(takeover.topic, contract.actions.kinds, contract.actions.names)
 
 
 def make_sink_reader(sink: CommandSink, contract: Contract) -> CommandReader:
@@ -55,7 +55,8 @@ def make_sink_reader(sink: CommandSink, contract: Contract) -> CommandReader:
 
     Raises WireError for a message type that nobody reads: no simulated controller takes it.
     """
-    return _find_reader(sink.type, sink.interface)(sink.topic, contract.actions.kind, sink.names)
+    kinds = [contract.kind_of(sink)] * len(sink.names)
+    return _find_reader(sink.type, sink.interface)(sink.topic, kinds, sink.names)
 
 
 def _find_reader(message_type: str, interface: CommandInterface) -> type[CommandReader]:

@@ -27,20 +27,26 @@ class JointStateWriter(CommandWriter):
 
     def _write(self, rows: NDArray[np.float64], stamp: Time) -> JointState:
         message = JointState(header=Header(stamp=stamp), name=list(self._sink.names))
-        setattr(message, self._kind, float64_field(rows[0]))
+        setattr(message, self.kind, float64_field(rows[0]))
         return message
 
 
 class JointStateReader(CommandReader):
-    """Joints by the names of the actions, others are ignored."""
+    """Joints by the names of the actions, others are ignored. Each is read from the field of its kind."""
 
     message_type = JointState
 
-    def __init__(self, topic: str, kind: Kind, names: Sequence[str]) -> None:
-        super().__init__(topic, kind, names)
-        self._joints = JointReader(
-            StateSource(topic=topic, type="sensor_msgs/msg/JointState", field=kind, names=tuple(names))
-        )
+    def __init__(self, topic: str, kinds: Sequence[Kind], names: Sequence[str]) -> None:
+        super().__init__(topic, kinds, names)
+        self._joints: list[tuple[JointReader, list[int]]] = []  # and the places of each reader's joints
+        for kind in dict.fromkeys(kinds):
+            places = [place for place, of_one in enumerate(kinds) if of_one == kind]
+            joints = tuple(self._names[place] for place in places)
+            source = StateSource(topic=topic, type="sensor_msgs/msg/JointState", field=kind, names=joints)
+            self._joints.append((JointReader(source), places))
 
     def read(self, message: JointState) -> NDArray[np.float64]:
-        return self._joints.read(message)
+        values = np.empty(len(self._names))
+        for reader, places in self._joints:
+            values[places] = reader.read(message)
+        return values

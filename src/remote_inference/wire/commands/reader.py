@@ -19,10 +19,10 @@ class CommandReader:
 
     message_type: type[Any]
 
-    def __init__(self, topic: str, kind: Kind, names: Sequence[str]) -> None:
-        """kind: of the actions. names: of those that the topic carries, in its own order."""
+    def __init__(self, topic: str, kinds: Sequence[Kind], names: Sequence[str]) -> None:
+        """kinds, names: of the actions that the topic carries, in its own order."""
         self._topic = topic
-        self._kind = kind
+        self._kinds = tuple(kinds)
         self._names = tuple(names)
 
     def read(self, message: Any) -> NDArray[np.float64]:

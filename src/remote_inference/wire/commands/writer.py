@@ -27,7 +27,7 @@ class CommandWriter:
         names = contract.actions.names
         self.takes_horizon = sink.interface.takes_horizon
         self._sink = sink
-        self._kind = contract.actions.kind
+        self.kind = contract.kind_of(sink)
         self._period_ns = round(contract.period_s * 1e9)
         self._action_dim = len(names)
         self._index = np.array([names.index(name) for name in sink.names], np.intp)

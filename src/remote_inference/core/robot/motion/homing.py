@@ -13,10 +13,14 @@ from remote_inference.core.robot.command import Float64Array
 class Homing:
     """Targets along a minimum-jerk path (Flash and Hogan 1985); the guard bounds the steps between them."""
 
-    def __init__(self, start: Float64Array, home: Home, begin_ns: int) -> None:
-        """start: `[action_dim]`."""
-        self._start = start
-        self._goal = np.array(home.positions)
+    def __init__(
+        self, start: Float64Array, home: Home, begin_ns: int, is_position: np.ndarray | None = None
+    ) -> None:
+        """start: `[action_dim]`. is_position: mask of what goes home, others are zero; None: all."""
+        moves = np.ones(len(start), bool) if is_position is None else is_position
+        self._start = np.where(moves, start, 0.0)
+        self._goal = np.zeros(len(start))
+        self._goal[moves] = home.positions
         self._begin_ns = begin_ns
         self._duration_ns = home.duration_s * 1e9
 
@@ -29,7 +33,7 @@ class Homing:
     @staticmethod
     def longest_s(home: Home, actions: Actions) -> float:
         """Return the time [s] that the way takes from anywhere within the limits."""
-        limits = [actions.limits[name] for name in actions.names]
+        limits = [actions.limits[name] for name in actions.positions]
         return max(home.duration_s, *((limit.max - limit.min) / limit.max_velocity for limit in limits))
 
     def reached(self, command: Float64Array) -> bool:

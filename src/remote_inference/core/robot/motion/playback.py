@@ -99,6 +99,10 @@ class Playback:
         )
         self._unheard = _taken_by(contract, ())  # actions that no controller listens to
         self._fallback = FALLBACKS.get(fallback)()
+        kinds = contract.actions.kinds
+        self._is_position = np.array([kind == "position" for kind in kinds])
+        self._has_others = not self._is_position.all()
+        self._is_stood_in = np.array([kind in self._fallback.action_kinds for kind in kinds])  # others: zeros
         self._max_action_age_ns = max_action_age_ns
         self._max_sensor_age_ns = max_sensor_age_ns
         self._period_ns = round(contract.period_s * 1e9)
@@ -106,7 +110,7 @@ class Playback:
         self._late_after_ns = given_up_after_ns if late_after_ns is None else late_after_ns
         self._is_late = False  # in this tick
         self._is_in_force = False  # a command of the last tick
-        self._reference = StepReference(contract.action_dim, is_position=guard.needs_position)
+        self._reference = StepReference(self._is_position)
         self._blend_in = blend_in or BlendIn(1.0, 0)
         self._latch = latch or InterventionLatch(0.0, 1)
         self._following = FollowingWatch(contract.actions, contract.period_s)
@@ -168,7 +172,7 @@ class Playback:
         before_ns, self._ticked_ns = self._ticked_ns, now_ns
         gap_ns = 0 if before_ns is None else now_ns - before_ns
         was_stuck = gap_ns > self._given_up_after_ns
-        may_be_stopped = self._is_in_force and (self._horizon.is_used or not self._guard.needs_position)
+        may_be_stopped = self._is_in_force and (self._horizon.is_used or self._has_others)
         self._is_late = may_be_stopped and not was_stuck and gap_ns > self._late_after_ns
         self._horizon.catch_up(self._reference, now_ns, is_known=not was_stuck)
         self._reference.lose(self._unheard)
@@ -190,7 +194,8 @@ class Playback:
         led_on = self._look_for_astray_joints(now_ns)
         tick = self._decide(now_ns, led_on)
         self._is_in_force = tick.command is not None or tick.in_force
-        if tick.command is not None:
+        spares_positions = tick.source is CommandSource.ZERO and self._guard.needs_position
+        if tick.command is not None and not spares_positions:
             self._commanded_ns = now_ns
             if tick.source is not CommandSource.CHUNK:
                 self._horizon.end()
@@ -305,7 +310,8 @@ class Playback:
         """Mark a tick as one of shadow mode, and compare its position with the arm's."""
         measured = self._measured if self._guard.needs_position else None
         if tick.command is not None and tick.queued is not None and measured is not None:
-            shadow.add(tick.command, measured, tick.queued.source.episode_id)
+            arm = np.where(self._is_position, measured, tick.command)
+            shadow.add(tick.command, arm, tick.queued.source.episode_id)
         return replace(tick, shadow=True)
 
     # -- nothing to execute --------------------------------------------------------------------------------
@@ -331,18 +337,32 @@ class Playback:
                 return self._stand_in(stop, self._reference.start(self._measured), interventions)
             if self._horizon.is_used:
                 return self._hold(now_ns, interventions)
-            self._stop_ticks = 0  # a forward position controller keeps its last target
+            # A forward position controller keeps its last target.
+            self._stop_ticks = self._stop_ticks - 1 if self._has_others else 0
+            return self._stop_others(interventions)
         return Tick(None, CommandSource.NONE, interventions=interventions)
+
+    def _stop_others(self, interventions: tuple[str, ...], *, in_force: bool = False) -> Tick:
+        """Command zeros to controllers of other things than positions, if there are any, and nothing else.
+
+        in_force: the positions' controllers go on.
+        """
+        if not self._has_others:
+            return Tick(None, CommandSource.NONE, interventions=interventions, in_force=in_force)
+        return _alone(self._reference.stop_others(), CommandSource.ZERO, interventions)
 
     def _stand_in(
         self, command: Float64Array, start: Float64Array | None, interventions: tuple[str, ...]
     ) -> Tick:
         """Command what the fallback returned: positions within the guard; other kinds' zeros are a stop."""
         if self._guard.needs_position:
+            command = np.where(self._is_stood_in, command, 0.0)
+            # From where zeros are no step: a stop is never limited.
+            start = None if start is None else np.where(self._is_stood_in, start, 0.0)
             guarded = self._guard.check(command, start)
             interventions = (*interventions, *guarded.interventions)
             if guarded.action is None:
-                return Tick(None, CommandSource.NONE, interventions=interventions)
+                return self._stop_others(interventions)
             command = guarded.action
         self._reference.take(command, self._unheard)
         return _alone(command, self._fallback.source, interventions)
@@ -355,15 +375,15 @@ class Playback:
         if rest is None:  # tried again until the horizon ends by itself
             goes_on = now_ns < self._horizon.end_ns
             if not goes_on:
-                self._stop_ticks = 0
+                self._stop_ticks = self._stop_ticks - 1 if self._has_others else 0
             self._guard.refuse(SENSOR_AGE)
-            refused = (*interventions, SENSOR_AGE)
-            return Tick(None, CommandSource.NONE, interventions=refused, in_force=goes_on)
+            return self._stop_others((*interventions, SENSOR_AGE), in_force=goes_on)
         self._stop_ticks -= 1
+        rest = np.where(self._is_position, rest, 0.0)
         guarded = self._guard.check(rest, rest)
         interventions = (*interventions, *guarded.interventions)
         if guarded.action is None:
-            return Tick(None, CommandSource.NONE, interventions=interventions)
+            return self._stop_others(interventions)
         self._reference.last = guarded.action
         return _alone(guarded.action, CommandSource.HOLD, interventions)
 
@@ -373,7 +393,8 @@ class Playback:
         It ends when there is no home or no controller listens, and for an arm that is nobody knows where, or
         does not follow: nobody is there to look at it.
         """
-        if self._home is None or self._reference.last is None or self._unheard.any():
+        unheard = (self._unheard & self._is_position).any()
+        if self._home is None or self._reference.last is None or unheard:
             return self._end_way_home(now_ns)
         start = self._reference.start(self._measured)
         if self._measured is None or start is None:
@@ -383,8 +404,8 @@ class Playback:
             self._guard.refuse(FOLLOWING_ERROR)
             return self._end_way_home(now_ns, (FOLLOWING_ERROR,))
         if self._homing is None:
-            self._homing = Homing(start, self._home, now_ns)
-        guarded = self._guard.check(self._homing.target(now_ns), start)
+            self._homing = Homing(start, self._home, now_ns, self._is_position)
+        guarded = self._guard.check(self._homing.target(now_ns), np.where(self._is_position, start, 0.0))
         if guarded.action is None:  # only when the reference is not finite
             return self._end_way_home(now_ns, guarded.interventions)
         self._reference.take(guarded.action, self._unheard)

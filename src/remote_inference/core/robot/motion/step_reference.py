@@ -1,6 +1,9 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Where the next step of each joint begins: at its last command, or where the joint is measured."""
+"""Where the next step of each joint begins: at its last command, or where the joint is measured.
+
+A joint is the target of an action, also of one that commands a velocity or an effort.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,10 @@ Joints = np.ndarray  # mask `[action_dim]`
 class StepReference:
     """The last command, and the joints that may be elsewhere. For one thread."""
 
-    def __init__(self, action_dim: int, *, is_position: bool) -> None:
-        """is_position: joints can be measured in the commands' unit; others step from zero."""
+    def __init__(self, is_position: Joints) -> None:
+        """is_position: joints that can be measured in the commands' unit; others step from zero."""
         self._is_position = is_position
-        self._astray = np.zeros(action_dim, bool)
+        self._astray = np.zeros(len(is_position), bool)
         self._forgotten = False
         self.last: Float64Array | None = None  # last command `[action_dim]`, None before the first
 
@@ -28,8 +31,8 @@ class StepReference:
 
     @property
     def led(self) -> Joints:
-        """Joints that should be at the last command, or on their way there."""
-        return np.zeros_like(self._astray) if self.forgotten else ~self._astray
+        """Joints that should be at the last command, or on their way there: positions only."""
+        return np.zeros_like(self._astray) if self.forgotten else self._is_position & ~self._astray
 
     def forget(self) -> None:
         """Begin the next step of each joint where it is measured: another may have moved the robot."""
@@ -44,6 +47,12 @@ class StepReference:
         self.last = command
         self._forgotten = False
         self._astray = unheard.copy()
+
+    def stop_others(self) -> Float64Array:
+        """Return the last command with zeros for all but positions, of which nothing new is known."""
+        assert self.last is not None, "stops follow a command"
+        self.last = np.where(self._is_position, self.last, 0.0)
+        return self.last
 
     def reach(self, joints: Joints, position: Float64Array) -> None:
         """Take positions to which controllers have led some joints by themselves."""
@@ -62,12 +71,16 @@ class StepReference:
         Unlike `start`, it trusts a forgotten command: controllers that followed it are still there. For
         joints whose controller is absent, which nothing moves, it is enough that they were seen lately.
         """
-        return self._find(self._astray, measured if (self._astray & ~unheard).any() else seen)
+        astray = self._astray & self._is_position
+        return self._find(self._astray, measured if (astray & ~unheard).any() else seen)
 
     def _find(self, elsewhere: Joints, measured: Float64Array | None) -> Float64Array | None:
         if self.last is not None and not elsewhere.any():
             return self.last
-        found = measured if self._is_position else np.zeros(len(elsewhere))
-        if found is None or self.last is None:
-            return found
-        return np.where(elsewhere, found, self.last)
+        if measured is not None:
+            found = np.where(self._is_position, measured, 0.0)
+        elif (self._is_position if self.last is None else self._is_position & elsewhere).any():
+            return None
+        else:
+            found = np.zeros(len(elsewhere))
+        return found if self.last is None else np.where(elsewhere, found, self.last)

@@ -99,13 +99,11 @@ class Guard:
         self._max = np.array([limit.max for limit in limits])
         self._max_velocity = np.array([limit.max_velocity for limit in limits])
         self._max_step = self._max_velocity * period_s
-        self._kind = actions.kind
+        self._period_s = period_s
+        self._is_velocity = np.array([kind == "velocity" for kind in actions.kinds])
+        self.needs_position = bool(actions.positions)
+        """Whether the first step is bounded from the measured position."""
         self.counts: Counter[str] = Counter(dict.fromkeys(RULES, 0))
-
-    @property
-    def needs_position(self) -> bool:
-        """True when the first step is bounded from the measured position."""
-        return self._kind == "position"
 
     def check_chunk(self, chunk_size: int, **spaces: Float32Array) -> str:
         """Check a chunk's arrays `[chunk_size, action_dim]` by name; return the first problem or ''."""
@@ -126,8 +124,9 @@ class Guard:
         """Check one action `[action_dim]` and count the interventions.
 
         reference: the last command, or the measured position before the first; None when neither is known.
-        A position may differ from it by `max_velocity * period` and is refused without one. An effort is
-        bounded in the same way, from zero before the first. A velocity is bounded by `max_velocity` itself.
+        A position may differ from it by `max_velocity * period`; an action with positions is refused without
+        one. An effort is bounded in the same way, from zero before the first. A velocity is bounded by
+        `max_velocity` itself.
         velocity_scale: fraction of `max_velocity` that is allowed now.
         """
         guarded = self._limit(action, reference, velocity_scale)
@@ -146,6 +145,8 @@ class Guard:
             actions = actions[: int(np.argmin(finite))]
         safe = np.clip(actions, self._min, self._max)
         steps = np.abs(np.diff(safe, axis=0, prepend=reference[np.newaxis]))
+        if self._is_velocity.any():
+            steps = np.where(self._is_velocity, np.abs(safe) * self._period_s, steps)
         if (steps <= velocity_scale * self._max_step).all() and (np.abs(safe - actions) <= ROUNDING).all():
             return Foreseen(safe, ((),) * len(safe))
         interventions = []
@@ -182,8 +183,9 @@ class Guard:
     def _limit_step(
         self, action: Float64Array, reference: Float64Array, velocity_scale: float
     ) -> Float64Array:
-        if self._kind == "velocity":
-            bound = velocity_scale * self._max_velocity
-            return np.clip(action, -bound, bound)
         max_step = velocity_scale * self._max_step
-        return np.clip(action, reference - max_step, reference + max_step)
+        low, high = reference - max_step, reference + max_step
+        if self._is_velocity.any():
+            bound = velocity_scale * self._max_velocity
+            low, high = np.where(self._is_velocity, -bound, low), np.where(self._is_velocity, bound, high)
+        return np.clip(action, low, high)

@@ -1,0 +1,325 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""An arm on a base: positions and velocities in one action vector, each treated by its kind at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from builders import (
+    FLOAT64_MULTI_ARRAY,
+    JOINT_TRAJECTORY,
+    JOINTS,
+    MAX_STEP,
+    PERIOD_NS,
+    contract_document,
+    make_source,
+    ns,
+)
+
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.contract.controller_stop import stop_controller
+from remote_inference.core.documents.document import DocumentError, parse_document
+from remote_inference.core.robot.command import CommandSource
+from remote_inference.core.robot.config import RobotConfig
+from remote_inference.core.robot.motion.playback import Playback
+from remote_inference.core.robot.motion.shadow import ShadowComparison
+from remote_inference.core.robot.queue.action_queue import ActionQueue, MergeMode
+from remote_inference.core.robot.safety.guard import JOINT_LIMIT, SENSOR_AGE, VELOCITY_LIMIT, Guard
+from remote_inference.core.robot.tick import Tick
+
+ARM, BASE = JOINTS
+AGES = {"max_action_age_ns": ns(3.0), "max_sensor_age_ns": ns(0.5), "given_up_after_ns": ns(3.0)}
+
+
+def mixed_document(
+    other: str = "velocity", command: str = FLOAT64_MULTI_ARRAY, **changes: Any
+) -> dict[str, Any]:
+    """Return the contract of a joint, commanded by position, on a base with actions of another kind."""
+    document = contract_document() | changes
+    document["actions"]["limits"][BASE]["kind"] = other
+    document["commands"] = [
+        {"topic": "arm", "type": command, "names": [ARM]},
+        {"topic": "base", "type": FLOAT64_MULTI_ARRAY, "names": [BASE]},
+    ]
+    return document
+
+
+def mixed(*arguments: Any, **named: Any) -> Contract:
+    return parse_document(mixed_document(*arguments, **named), Contract, "mixed.contract.yaml")
+
+
+class Robot:
+    """A playback that is fed, and what its two controllers get."""
+
+    def __init__(
+        self,
+        other: str = "velocity",
+        command: str = FLOAT64_MULTI_ARRAY,
+        fallback: str = "hold",
+        contract: Contract | None = None,
+        **options: Any,
+    ) -> None:
+        self.contract = contract or mixed(other, command)
+        self.queue = ActionQueue()
+        self.guard = Guard(self.contract.actions, PERIOD_NS / 1e9)
+        self.playback = Playback(self.queue, self.guard, self.contract, fallback=fallback, **AGES | options)
+        self.playback.control.change(paused=False)
+        self.now_ns = 0
+        self.see(0.0)
+
+    def see(self, arm: float) -> None:
+        """Measure the arm now. What stands in the base's column is no position and must not matter."""
+        self.playback.control.change(measured=np.array([arm, 77.0]), measured_ns=self.now_ns)
+
+    def feed(self, *rows: tuple[float, float]) -> None:
+        table = np.array(rows, np.float32)
+        source = make_source(capture_ns=self.now_ns)
+        self.queue.merge(source, table, table, MergeMode.APPEND, latency_steps=0, executed_before=0)
+
+    def tick(self) -> Tick:
+        tick = self.playback.tick(self.now_ns)
+        self.now_ns += PERIOD_NS
+        return tick
+
+    def commanded(self, tick: Tick) -> dict[str, list[float]]:
+        """Return what a tick publishes, by topic."""
+        found = {}
+        for sink in self.contract.commands:
+            kind, takes_horizon = self.contract.kind_of(sink), sink.interface.takes_horizon
+            if tick.command is not None and tick.reaches(kind, takes_horizon=takes_horizon):
+                column = self.contract.actions.names.index(sink.names[0])
+                found[sink.topic] = [round(float(value), 6) for value in [tick.command[column]]]
+        return found
+
+    def drive(self, arm: float = 0.05, base: float = 0.6) -> None:
+        """Execute one row."""
+        self.feed((arm, base))
+        assert self.commanded(self.tick()) == {"arm": [arm], "base": [base]}
+        self.see(arm)
+
+
+def test_each_action_is_bounded_by_its_kind():
+    """A position may change by a step; a velocity is bounded by itself, however it was before."""
+    robot = Robot()
+    robot.feed((0.05, 0.9), (0.5, -0.9))
+    assert robot.commanded(robot.tick()) == {"arm": [0.05], "base": [0.9]}
+    tick = robot.tick()
+    assert robot.commanded(tick) == {"arm": [round(0.05 + MAX_STEP, 6)], "base": [-0.9]}
+    assert tick.interventions == (VELOCITY_LIMIT,)
+
+
+def test_a_velocity_beyond_its_limits_is_clamped_beside_a_position_within():
+    robot = Robot()
+    robot.feed((0.0, 4.0))
+    tick = robot.tick()
+    assert robot.commanded(tick) == {"arm": [0.0], "base": [1.0]}
+    assert JOINT_LIMIT in tick.interventions
+
+
+def test_an_effort_steps_from_zero_beside_a_position_that_steps_from_where_it_is_measured():
+    robot = Robot("effort")
+    robot.see(0.5)
+    robot.feed((0.5, 1.0))
+    assert robot.commanded(robot.tick()) == {"arm": [0.5], "base": [MAX_STEP]}
+
+
+def test_a_base_stops_in_the_tick_in_which_the_arm_has_nothing_to_execute():
+    robot = Robot()
+    robot.drive()
+    assert robot.commanded(robot.tick()) == {"base": [0.0]}
+
+
+def test_a_base_under_an_arm_that_repeats_its_last_command_stops():
+    robot = Robot(fallback="repeat_last")
+    robot.drive()
+    tick = robot.tick()
+    assert tick.source is CommandSource.REPEAT_LAST
+    assert robot.commanded(tick) == {"arm": [0.05], "base": [0.0]}
+
+
+def test_the_stop_of_an_effort_is_no_step():
+    robot = Robot("effort", fallback="repeat_last")
+    for _ in range(8):
+        robot.feed((0.05, 0.8))
+        robot.tick()
+        robot.see(0.05)
+    tick = robot.tick()
+    assert robot.commanded(tick) == {"arm": [0.05], "base": [0.0]}
+    assert not tick.interventions
+
+
+@pytest.mark.parametrize("fallback", ["hold", "repeat_last"])
+def test_a_base_stops_when_nobody_knows_where_the_arm_is(fallback: str):
+    robot = Robot(fallback=fallback)
+    robot.drive()
+    robot.playback.control.change(measured=None, forget=True)
+    robot.feed((0.1, 0.9))
+    tick = robot.tick()
+    assert SENSOR_AGE in tick.interventions
+    assert robot.commanded(tick) == {"base": [0.0]}
+
+
+def test_stops_are_sent_several_times_and_then_nothing():
+    robot = Robot()
+    robot.drive()
+    robot.playback.control.change(paused=True)
+    stops = [robot.commanded(robot.tick()) for _ in range(12)]
+    assert stops == 10 * [{"base": [0.0]}] + 2 * [{}]
+
+
+def test_a_trajectory_ends_where_the_arm_is_while_the_base_stops():
+    robot = Robot(command=JOINT_TRAJECTORY)
+    robot.feed((0.05, 0.6), (0.1, 0.6), (0.15, 0.6))
+    first = robot.tick()
+    assert first.horizon is not None
+    assert first.horizon[:, 0] == pytest.approx([0.05, 0.1, 0.15])
+    robot.see(0.04)
+    robot.playback.control.change(paused=True, forget=True)
+    tick = robot.tick()
+    assert tick.source is CommandSource.HOLD
+    assert robot.commanded(tick)["base"] == [0.0]
+    assert set(robot.commanded(tick)) == {"arm", "base"}
+
+
+def test_a_base_stops_while_a_trajectory_cannot_be_ended_which_still_counts_as_in_force():
+    robot = Robot(command=JOINT_TRAJECTORY)
+    robot.feed(*[(0.01 * row, 0.6) for row in range(20)])
+    robot.tick()
+    robot.playback.control.change(paused=True, forget=True, lose=True, measured=None)
+    before = robot.playback._horizon.end_ns
+    tick = robot.tick()
+    assert robot.commanded(tick) == {"base": [0.0]}
+    assert SENSOR_AGE in tick.interventions
+    assert robot.playback._horizon.end_ns == before > robot.now_ns  # the controller goes on executing it
+
+
+def test_a_joint_that_was_stopped_by_hand_is_not_led_on_from_the_base_s_stops():
+    """Zeros to the base are no command to the arm: its reference stays forgotten."""
+    robot = Robot()
+    robot.drive()
+    robot.playback.control.change(paused=True, forget=True)
+    robot.tick()
+    robot.playback.control.change(paused=False)
+    robot.see(0.8)
+    robot.feed((0.0, 0.3))
+    assert robot.commanded(robot.tick()) == {"arm": [round(0.8 - MAX_STEP, 6)], "base": [0.3]}
+
+
+def test_a_base_is_never_astray():
+    robot = Robot()
+    for _ in range(3):
+        robot.drive()
+    assert robot.playback.astray == ()
+
+
+def test_the_arm_goes_home_and_the_base_stands():
+    contract = mixed(home={"positions": [0.3], "duration_s": 0.5})
+    robot = Robot(contract=contract)
+    robot.drive()
+    robot.playback.control.change(halted=True, wants_home=True)
+    way = []
+    while not robot.playback.finished:
+        tick = robot.tick()
+        way.append(robot.commanded(tick))
+        robot.see(tick.command[0] if tick.command is not None else 0.3)
+        assert len(way) < 100
+    assert {tuple(commands["base"]) for commands in way} == {(0.0,)}
+    assert [commands["arm"] for commands in way if "arm" in commands][-1] == [0.3]
+
+
+def test_only_the_arm_is_compared_in_shadow_mode():
+    shadow = ShadowComparison(2)
+    robot = Robot(shadow=shadow)
+    robot.see(0.02)
+    robot.feed((0.05, 0.6))
+    robot.tick()
+    assert shadow.error.largest == pytest.approx([0.03, 0.0])
+
+
+def test_the_watchdog_stops_each_controller_by_its_kind():
+    contract = mixed(command=JOINT_TRAJECTORY)
+    arm, base = (stop_controller(contract, sink, {ARM: 0.2}) for sink in contract.commands)
+    assert arm.outcome == "sent a hold of the measured position"
+    assert base.outcome == "sent zero velocity"
+    assert base.action is not None
+    assert not base.action.any()
+
+
+def test_foreseen_rows_pass_the_guard_as_they_will_be_checked():
+    guard = Robot().guard
+    rows = np.array([[0.05, 0.9], [0.1, -0.9], [0.9, -5.0]])
+    foreseen = guard.foresee(rows, np.zeros(2))
+    assert foreseen.actions == pytest.approx(np.array([[0.05, 0.9], [0.1, -0.9], [0.1 + MAX_STEP, -1.0]]))
+
+
+# -- contracts -----------------------------------------------------------------------------------------------
+
+
+def problem_of(document: dict[str, Any]) -> str:
+    with pytest.raises(DocumentError) as caught:
+        parse_document(document, Contract, "mixed.contract.yaml")
+    return str(caught.value)
+
+
+def test_a_controller_takes_actions_of_one_kind():
+    document = mixed_document()
+    document["commands"] = [{"topic": "all", "type": FLOAT64_MULTI_ARRAY, "names": list(JOINTS)}]
+    assert "all takes position and velocity actions, expected one kind for each controller" in problem_of(
+        document
+    )
+
+
+def test_a_trajectory_controller_takes_positions_of_a_mixed_vector_alone():
+    document = mixed_document()
+    document["commands"][1]["type"] = JOINT_TRAJECTORY
+    assert "base takes a JointTrajectory, expected actions of kind position, found velocity" in problem_of(
+        document
+    )
+
+
+def test_positions_alone_need_a_measured_one():
+    state = [
+        {"topic": "joint_states", "type": "sensor_msgs/msg/JointState", "field": "position", "names": [ARM]}
+    ]
+    assert mixed(state=state).measured_actions == (ARM,)
+    state[0]["names"] = [BASE]
+    assert f"state holds no position of {ARM}" in problem_of(mixed_document(state=state))
+
+
+def test_a_velocity_needs_a_range_with_zero_beside_positions_that_do_not():
+    document = mixed_document()
+    document["actions"]["limits"][ARM] |= {"min": 0.1}
+    parse_document(document, Contract, "mixed.contract.yaml")
+    document["actions"]["limits"][BASE] |= {"min": 0.1}
+    assert f"limits.{BASE}: found 0.1 to 1.0 for velocity actions" in problem_of(document)
+
+
+def test_home_has_a_target_for_each_position():
+    home = {"positions": [0.1, 0.2], "duration_s": 1.0}
+    assert "home.positions has 2 values, expected 1" in problem_of(mixed_document(home=home))
+
+
+def test_each_action_has_the_unit_of_its_kind():
+    actions = mixed().actions
+    assert [actions.unit(name) for name in JOINTS] == ["rad", "rad/s"]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "safe"),
+    [
+        (("position", "velocity"), {"hold", "repeat_last"}),
+        (("velocity", "effort"), {"zero"}),
+        (("effort", "position"), {"hold", "repeat_last"}),
+    ],
+)
+def test_the_fallback_of_a_mixed_vector_is_safe_for_its_positions(kinds: tuple[str, ...], safe: set[str]):
+    for fallback in ("hold", "repeat_last", "zero"):
+        config = RobotConfig(servers=("/a",), fallback=fallback)
+        if fallback in safe:
+            config.check_fallback(*kinds)
+        else:
+            with pytest.raises(ValueError, match=f"^fallback: found '{fallback}'"):
+                config.check_fallback(*kinds)
