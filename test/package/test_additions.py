@@ -208,7 +208,9 @@ def test_a_command_interface_is_found_by_entry_point(tmp_path: Path, monkeypatch
     assert make_sink_reader(sink, contract).read(message) == [0.5]
     assert "std_msgs/msg/Float32" in COMMAND_INTERFACES.every_name
     document["actions"]["kind"] = "effort"
-    with pytest.raises(DocumentError, match=r"takes a Float32, expected actions.kind velocity, found effort"):
+    with pytest.raises(
+        DocumentError, match=r"takes a Float32, expected actions of kind velocity, found effort"
+    ):
         parse_document(document, Contract, "arm.contract.yaml")
 
 

@@ -81,8 +81,8 @@ class SimulatedRecorder:
         self._ticks += 1
         executed = ExecutedTick(index, now_ns, tick.queued.source.episode_id if tick.queued else 0, tick)
         yield now_ns, f"{OWN}/executed", executed_message(executed, contract.actions.names)
-        if tick.horizon is not None and tick.reaches("position", takes_horizon=False):
-            for sink in contract.commands:
+        for sink in contract.commands if tick.horizon is not None else ():
+            if tick.reaches(contract.kind_of(sink), takes_horizon=False):
                 writer = make_command_writer(sink, contract)
                 yield now_ns, f"{NS}/{sink.topic}", writer.message(tick.horizon, Time())
 

@@ -168,7 +168,7 @@ def to_hud(contract: Contract) -> dict[str, Any]:
     features[ACTION_KEY] = _vector(ACTION, contract.policy_action_names) | {
         "limits": {"min": ends.min(axis=0).tolist(), "max": ends.max(axis=0).tolist()}
     }
-    if actions.kind == "position":
+    if len(actions.positions) == len(actions.names):
         features[ACTION_KEY] |= JOINT_POSITIONS
     return {"robot_type": contract.robot_type, "control_rate": contract.row_fps, "features": features}
 

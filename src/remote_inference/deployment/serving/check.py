@@ -251,7 +251,7 @@ def _describe_contract(path: Path, contract: Contract) -> Iterator[str]:
     for name in contract.actions.names:
         limit = contract.actions.limits[name]
         yield (
-            f"  action {name}: {contract.actions.kind} {limit.min:g} to {limit.max:g}, "
+            f"  action {name}: {contract.actions.kind_of(name)} {limit.min:g} to {limit.max:g}, "
             f"at most {limit.max_velocity:g} per second"
         )
     for sink in contract.commands:

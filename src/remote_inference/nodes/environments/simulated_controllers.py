@@ -83,8 +83,9 @@ class SimulatedControllers:
 
 def _check_actions(contract: Contract, spec: EnvironmentSpec) -> None:
     actions = contract.actions
-    if actions.kind != spec.actions.kind:
-        raise EnvError(f"{spec.name}: takes {spec.actions.kind} actions, the contract has {actions.kind}")
+    if set(actions.kinds) != {spec.actions.kind}:
+        found = " and ".join(dict.fromkeys(actions.kinds))
+        raise EnvError(f"{spec.name}: takes {spec.actions.kind} actions, the contract has {found}")
     if set(actions.names) != set(spec.actions.names):
         found, expected = ", ".join(actions.names), ", ".join(spec.actions.names)
         raise EnvError(f"{spec.name}: takes the actions {expected}; the contract has {found}")

@@ -66,16 +66,23 @@ def joint_topics(
 
 @dataclass(frozen=True)
 class JointRecord:
-    """One JointState message: its names, and its values of the action's kind."""
+    """One JointState message: its names, and their values of their actions' kinds."""
 
     t_s: float
     values: Mapping[str, float]  # by joint
 
     @classmethod
     def of(cls, t_s: float, message: Any, contract: Contract | None) -> JointRecord:
-        field = contract.actions.kind if contract else "position"
-        values = getattr(message, field)  # may be empty
-        return cls(t_s, dict(zip(message.name, map(float, values), strict=False)))
+        kinds = dict(zip(contract.actions.names, contract.actions.kinds, strict=True)) if contract else {}
+        fields = dict.fromkeys(kinds.values())
+        usual = next(iter(fields)) if len(fields) == 1 else "position"
+        values = {}
+        for field in fields or [usual]:
+            pairs = zip(message.name, map(float, getattr(message, field)), strict=False)  # may be empty
+            values.update(
+                pairs if len(fields) < 2 else ((n, v) for n, v in pairs if kinds.get(n, usual) == field)
+            )
+        return cls(t_s, values)
 
 
 def find_joints(
