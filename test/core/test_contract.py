@@ -18,6 +18,8 @@ from remote_inference.core.documents.document import DocumentError, parse_docume
 
 SHIPPED = Path(__file__).parents[2] / "config" / "belt_arm.contract.yaml"
 
+IMU = {"topic": "imu/data", "type": "sensor_msgs/msg/Imu", "fields": ["orientation.x", "orientation.w"]}
+
 DESIGN_EXAMPLE = """
 robot_type: belt_arm
 fps: 30
@@ -145,6 +147,12 @@ def state(**values: Any) -> Change:
     return lambda d: d["state"][0].update(values)
 
 
+def sensor(**values: Any) -> Change:
+    """Add a source of another type than JointState; None leaves a key out."""
+    given = {**IMU, **values}
+    return lambda d: d["state"].append({k: v for k, v in given.items() if v is not None})
+
+
 def image(**values: Any) -> Change:
     return lambda d: d["images"]["front"].update(values)
 
@@ -194,7 +202,28 @@ BAD: list[tuple[Change, str, list[str]]] = [
     (state(names=["shoulder", ""]), "state.0.names.1", ["''"]),
     (state(names=["shoulder", "shoulder"]), "", ["shoulder", "unique"]),
     (state(field="torque"), "state.0.field", ["'torque'", "'effort'"]),
-    (state(type="sensor_msgs/msg/Imu"), "state.0.type", ["'sensor_msgs/msg/Imu'", "JointState"]),
+    (state(type="sensor_msgs/Imu"), "state.0.type", ["'sensor_msgs/Imu'", "expected a message type"]),
+    (state(type="sensor_msgs/msg/Imu"), "state.0", ["field", "sensor_msgs/msg/Imu", "JointState only"]),
+    (state(field=None), "state.0", ["field: missing", "which array"]),
+    (lambda d: d["state"][0].pop("names"), "state.0", ["names: missing", "joints"]),
+    (state(fields=["position[0]"]), "state.0", ["fields: found with JointState", "by name"]),
+    (sensor(fields=None), "state.1", ["fields: missing", "sensor_msgs/msg/Imu", "message_readers"]),
+    (sensor(fields=[]), "state.1.fields", ["0 items", "at least 1"]),
+    (sensor(fields=["orientation..x"]), "state.1.fields.0", ["'orientation..x'", "twist.linear.x"]),
+    (sensor(fields=["a[0:2].x"]), "state.1.fields.0", ["the slice a[0:2]", "at the end"]),
+    (sensor(fields=["a[2:2]"]), "state.1.fields.0", ["0 items", "1 to 4096"]),
+    (sensor(fields=["a[0:5000]"]), "state.1.fields.0", ["5000 items", "1 to 4096"]),
+    (sensor(names=["x"]), "state.1", ["names: found 1 for 2 fields", "one for each"]),
+    (sensor(names=["x", "x"]), "", ["state names", "x found more than once"]),
+    (sensor(names=["x", "shoulder"]), "", ["state names", "shoulder found more than once"]),
+    (sensor(topic="joint_states"), "", ["state.1.type", "/Imu for joint_states", "/JointState as elsewhere"]),
+    (sensor(topic="front/image_raw"), "", ["front/image_raw", "state and in images"]),
+    (sensor(topic="commands"), "", ["commands", "command and sensor"]),
+    (
+        sensor(scale=[{"unit": "g", "factor": 0.1, "names": ["y"]}]),
+        "state.1",
+        ["scale.0.names", "y", "orientation.x"],
+    ),
     (lambda d: d["state"][0].pop("topic"), "state.0.topic", ["missing"]),
     (image(type="sensor_msgs/msg/PointCloud2"), "images.front.type", ["PointCloud2", "CompressedImage"]),
     (image(colour="bgr"), "images.front.colour", ["'bgr'", "'rgb'", "'depth'"]),

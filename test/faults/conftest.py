@@ -18,7 +18,7 @@ from moving_arm import MovingArm
 from scripted_server import ScriptedServer
 from watched_arm import WatchedArm
 
-from remote_inference.wire.joint_merge import stamp_ns
+from remote_inference.wire.sensors.stamps import stamp_ns
 
 AnyArm = TypeVar("AnyArm", bound=WatchedArm)
 ORDER = pytest.StashKey[int]()

@@ -15,7 +15,8 @@ from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import CompressedImage, Image, JointState
 
 import remote_inference.policies  # noqa: F401  names the back ends
-from remote_inference.core.contract.sections import COMPRESSED_IMAGE, IMAGE, ImageSource, StateSource
+from remote_inference.core.contract.sections import COMPRESSED_IMAGE, IMAGE, ImageSource
+from remote_inference.core.contract.state_source import StateSource
 from remote_inference.core.exchange import SCHEMA_VERSION_MAX, ImageFeature, SessionReply
 from remote_inference.core.server.manifest.manifest import Manifest, ModelSource
 from remote_inference.msg import ActionChunk, Observation, ServerStatus

@@ -52,6 +52,8 @@ def test_the_manifest_of_the_pods_is_valid():
         ("contract", {"fsp": 30.0}),
         ("contract", {"fps": 0}),
         ("contract", {"state": []}),
+        ("contract", {"state": [{"topic": "joint_states", "type": "sensor_msgs/msg/JointState"}]}),
+        ("contract", {"state": [{"topic": "imu", "type": "sensor_msgs/msg/Imu", "field": "position"}]}),
         ("contract", {"images": {"front": {"topic": "front", "type": "sensor_msgs/msg/Imag"}}}),
         ("evaluation", {"episode": 4}),
         ("evaluation", {"modes": ["real"]}),

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sensor_msgs.msg import JointState
 
-from remote_inference.wire.joint_merge import FIELDS, JointMerger
+from remote_inference.wire.sensors.joint_merge import FIELDS, JointMerger
 
 NAMES = ("a", "b", "c", "other")
 POSITIONS = [("a", "position"), ("b", "position")]

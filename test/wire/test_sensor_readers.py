@@ -19,8 +19,8 @@ from remote_inference.core.contract.sections import (
     IMAGE,
     JOINT_STATE,
     ImageSource,
-    StateSource,
 )
+from remote_inference.core.contract.state_source import StateSource
 from remote_inference.core.exchange import ImageFeature
 from remote_inference.wire import (
     CameraReader,

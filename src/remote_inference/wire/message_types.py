@@ -14,6 +14,8 @@ def message_class(name: str) -> Any:
     """Return the Python class of `package/msg/Name`. Raises WireError when it is not installed."""
     package, _, kind = name.partition("/msg/")
     try:
-        return getattr(import_module(f"{package}.msg"), kind)
+        found = getattr(import_module(f"{package}.msg"), kind)
+        found.get_fields_and_field_types  # noqa: B018  a class without it is no message
+        return found
     except (ImportError, AttributeError, TypeError, ValueError) as error:
         raise WireError(f"message type {name!r} is not installed; expected 'package/msg/Name'") from error

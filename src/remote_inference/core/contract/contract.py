@@ -15,13 +15,14 @@ from remote_inference.core.contract.fields import Name, Positive, require_unique
 from remote_inference.core.contract.operator_inputs import StopInput, TakeoverInput
 from remote_inference.core.contract.policy_units import UnitMap, scales_by_name
 from remote_inference.core.contract.sections import (
+    JOINT_STATE,
     Actions,
     CommandSink,
     ControllerSwitch,
     Home,
     ImageSource,
-    StateSource,
 )
+from remote_inference.core.contract.state_source import StateSource
 from remote_inference.core.documents.document import Document, load_document, parse_document, parse_yaml
 from remote_inference.core.exchange import ImageFeature
 from remote_inference.core.limits import MAX_TASK_LENGTH
@@ -55,7 +56,7 @@ class Contract(Document):
     ] = ""
     state: Annotated[
         tuple[StateSource, ...],
-        Field(min_length=1, description="joints that the policy sees, concatenated in this order"),
+        Field(min_length=1, description="what the policy sees of joints and other sensors, in this order"),
     ]
     images: Annotated[
         Mapping[str, ImageSource],
@@ -120,8 +121,13 @@ class Contract(Document):
 
     def _check_topics(self) -> None:
         require_unique([image.topic for image in self.images.values()], "image topics")
-        joints = {source.topic for source in self.joint_sources}
-        if both := joints & {image.topic for image in self.images.values()}:
+        types: dict[str, str] = {}
+        for where, source in self.state_sources.items():
+            if (other := types.setdefault(source.topic, source.type)) != source.type:
+                raise ValueError(
+                    f"{where}.type: found {source.type} for {source.topic}, expected {other} as elsewhere"
+                )
+        if both := types.keys() & {image.topic for image in self.images.values()}:
             raise ValueError(f"topic {', '.join(sorted(both))}: found in state and in images, expected one")
         require_unique([sink.topic for sink in self.commands], "command topics")
         if both := {sink.topic for sink in self.commands} & set(self.topics):
@@ -155,6 +161,8 @@ class Contract(Document):
     def _check_measured(self) -> None:
         """Require joint positions: the first step of a position robot can be bounded only from these."""
         if self.measured is not None:
+            if not self.measured.is_joints:
+                raise ValueError(f"measured.type: found {self.measured.type}, expected {JOINT_STATE}")
             if self.measured.scale:
                 raise ValueError("measured.scale: found one, expected none: the policy does not see measured")
             positions = self.measured_actions
@@ -164,11 +172,12 @@ class Contract(Document):
                     f"expected one of field position for each of the {len(positions)} actions"
                 )
             return
-        missing = [name for name in self.actions.positions if name not in self.state_names]
+        positions = {name for source in self.measuring_sources for name in source.names}
+        missing = [name for name in self.actions.positions if name not in positions]
         if missing:
             raise ValueError(
                 f"state holds no position of {', '.join(missing)}, from which the first step is bounded; "
-                "expected the names of the actions, or `measured` with a joint for each of them"
+                "expected the names of the actions, in JointStates, or `measured` with a joint for each"
             )
 
     def _check_scale(self) -> None:
@@ -259,7 +268,7 @@ class Contract(Document):
     @property
     def policy_state_units(self) -> tuple[str, ...]:
         """Unit `[state_dim]` that the policy has for each state entry; empty where nobody says it."""
-        entries = [(source.field, name) for source in self.state for name in source.names]
+        entries = [(source.field, name) for source in self.state for name in source.entries]
         kinds = dict(zip(self.actions.names, self.actions.kinds, strict=True))
         own = [self.actions.unit(name) if kinds.get(name) == field else "" for field, name in entries]
         return tuple(unit or robot for unit, robot in zip(self.state_units.units, own, strict=True))
@@ -273,9 +282,7 @@ class Contract(Document):
     @property
     def state_units(self) -> UnitMap:
         """Conversion of the state `[state_dim]` to the policy's units."""
-        return UnitMap(
-            [scales_by_name(source.scale).get(name) for source in self.state for name in source.names]
-        )
+        return UnitMap([scale for source in self.state for scale in source.scales])
 
     @property
     def action_units(self) -> UnitMap:
@@ -293,14 +300,14 @@ class Contract(Document):
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """Sensor topics, each once: joints, then cameras."""
+        """Sensor topics, each once: the state's, then cameras."""
         return self.topics_with(self.camera_topics)
 
     def topics_with(self, features: Collection[str]) -> tuple[str, ...]:
-        """Return the sensor topics, each once: joints, then the cameras of some of the policy's features."""
-        joints = [source.topic for source in self.joint_sources]
+        """Return the sensor topics, each once: the state's, then the cameras of some policy's features."""
+        state = [source.topic for source in self.state_sources.values()]
         cameras = [topic for feature, topic in self.camera_topics.items() if feature in features]
-        return tuple(dict.fromkeys(joints + cameras))
+        return tuple(dict.fromkeys(state + cameras))
 
     @property
     def camera_topics(self) -> dict[str, str]:
@@ -309,15 +316,29 @@ class Contract(Document):
         return {feature.name: source.topic for feature, source in sources}
 
     @property
+    def state_sources(self) -> dict[str, StateSource]:
+        """Sources of the state and of separately measured positions, by place in the contract."""
+        sources = {f"state.{place}": source for place, source in enumerate(self.state)}
+        return sources | ({"measured": self.measured} if self.measured else {})
+
+    @property
     def joint_sources(self) -> tuple[StateSource, ...]:
-        """Sources read from JointState topics: the state, and the measured positions if they are separate."""
-        return (*self.state, *([self.measured] if self.measured else []))
+        """Sources that are read from JointState topics, by joint name."""
+        return tuple(source for source in self.state_sources.values() if source.is_joints)
 
     @property
     def sensor_types(self) -> dict[str, str]:
-        """Message type of each sensor topic: those of the joints, then the cameras."""
-        joints: dict[str, str] = {source.topic: source.type for source in self.joint_sources}
-        return joints | {image.topic: image.type for image in self.images.values()}
+        """Message type of each sensor topic: those of the state, then the cameras."""
+        state: dict[str, str] = {source.topic: source.type for source in self.state_sources.values()}
+        return state | {image.topic: image.type for image in self.images.values()}
+
+    @property
+    def measuring_sources(self) -> tuple[StateSource, ...]:
+        """Sources of the positions of what is commanded: no other sensor's silence makes these old."""
+        if self.measured is not None:
+            return (self.measured,)
+        joints = (source for source in self.state if source.is_joints and source.field == "position")
+        return tuple(source for source in joints if not set(self.measured_actions).isdisjoint(source.names))
 
     @property
     def measured_actions(self) -> tuple[str, ...]:
@@ -326,8 +347,8 @@ class Contract(Document):
 
     @property
     def measured_topics(self) -> tuple[str, ...]:
-        """Topics from which the robot's joint positions are read."""
-        return tuple(dict.fromkeys(s.topic for s in ([self.measured] if self.measured else self.state)))
+        """Topics from which the positions of what is commanded are read."""
+        return tuple(dict.fromkeys(source.topic for source in self.measuring_sources))
 
 
 def load_contract(path: str | Path) -> Contract:

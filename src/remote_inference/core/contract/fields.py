@@ -38,10 +38,20 @@ def _require_topic_name(name: str) -> str:
     return name
 
 
+_MESSAGE_TYPE = re.compile(r"[A-Za-z]\w*/msg/[A-Z]\w*", re.ASCII)
+
+
+def _require_message_type(name: str) -> str:
+    if not _MESSAGE_TYPE.fullmatch(name):
+        raise ValueError(f"found {name!r}, expected a message type such as 'std_msgs/msg/Bool'")
+    return name
+
+
 Name = Annotated[str, Field(min_length=1)]
 Names = Annotated[tuple[Name, ...], Field(min_length=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
+MessageType = Annotated[str, AfterValidator(_require_message_type)]
 NodeName = Annotated[str, AfterValidator(_require_topic_name)]
 Topic = Annotated[
     str, AfterValidator(_require_topic_name), Field(description="topic, relative to the robot's namespace")

@@ -4,23 +4,15 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from remote_inference.core.contract.command_interfaces import TAKEOVER_INTERFACES
-from remote_inference.core.contract.fields import Positive, Topic
+from remote_inference.core.contract.fields import MessageType, Positive, Topic
 from remote_inference.core.documents.document import Document, NameIn
 
 BOOL = "std_msgs/msg/Bool"
-_MESSAGE_TYPE = re.compile(r"[A-Za-z]\w*/msg/[A-Z]\w*", re.ASCII)
-
-
-def _require_message_type(name: str) -> str:
-    if not _MESSAGE_TYPE.fullmatch(name):
-        raise ValueError(f"found {name!r}, expected a message type such as {BOOL!r}")
-    return name
 
 
 class StopInput(Document):
@@ -28,8 +20,7 @@ class StopInput(Document):
 
     topic: Topic
     type: Annotated[
-        str,
-        AfterValidator(_require_message_type),
+        MessageType,
         Field(description="message type of the topic; std_msgs/msg/Bool unless stop_when is silent"),
     ]
     stop_when: Annotated[

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The contract's sections about sensors, actions, controllers and their switch."""
+"""The contract's sections about cameras, actions and controllers; `core.contract.state_source` has the state's."""
 
 from __future__ import annotations
 
@@ -62,33 +62,6 @@ def is_gripper(name: str) -> bool:
 
 def _read_off(value: Any) -> Any:
     return "off" if value is False else value  # YAML 1.1 reads the word as false
-
-
-class StateSource(Document):
-    """Joints picked by name from one topic; sources are concatenated in the contract's order."""
-
-    topic: Topic
-    type: Annotated[Literal["sensor_msgs/msg/JointState"], Field(description="message type of the topic")]
-    field: Annotated[
-        Literal["position", "velocity", "effort"], Field(description="which array of the message is read")
-    ]
-    names: Annotated[Names, Field(description="joints to pick from the message, in the policy's order")]
-    scale: Annotated[
-        tuple[Scale, ...],
-        Field(description="joints that the policy has in another unit than the message; others pass as is"),
-    ] = ()
-
-    @model_validator(mode="after")
-    def _scale_fits(self) -> StateSource:
-        check_scales(self.scale, dict.fromkeys(self.names, self.field))
-        return self
-
-    @property
-    def state_names(self) -> tuple[str, ...]:
-        """State entries: the joint's own name for a position, else `joint.velocity` or `joint.effort`."""
-        if self.field == "position":
-            return self.names
-        return tuple(f"{name}.{self.field}" for name in self.names)
 
 
 class ImageSource(Document):

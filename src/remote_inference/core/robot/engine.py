@@ -108,6 +108,7 @@ class Engine:
         self.counters = Counters()
         self.episode = Episodes(contract.task, _ns(config.reset_timeout_s))
         self.handshake = Handshake(contract, config, client, robot_namespace, seed)
+        self._measured_topics = contract.measured_topics
         self._measured: Float64Array | None = None
         self._measured_ns = 0
         self._died_ns: int | None = None  # when the engine first looked at the clock after it had given up
@@ -130,9 +131,7 @@ class Engine:
         for sample in samples:
             self.cycle.take_sample(sample)
         self._measured = measured
-        self._measured_ns = min(
-            (arrivals.get(topic, 0) for topic in self._contract.measured_topics), default=0
-        )
+        self._measured_ns = min((arrivals.get(topic, 0) for topic in self._measured_topics), default=0)
         return self.tick(now_ns)
 
     def take_status_reply(self, server: str, reply: StatusReply | None, now_ns: int) -> list[Effect]:
@@ -399,7 +398,7 @@ class Engine:
     def _look_at_sources(self, now_ns: int) -> list[Effect]:
         silent = self.cycle.look_for_stale_sources(now_ns)
         stale = set(self.cycle.stale_sources)
-        fresh = not stale & set(self._contract.measured_topics)
+        fresh = stale.isdisjoint(self._measured_topics)
         self.control.change(measured=self._measured if fresh else None, measured_ns=self._measured_ns)
         return [
             Warn(f"{topic}: nothing new for {self._config.max_sensor_age_s:g} s, requests wait for it")

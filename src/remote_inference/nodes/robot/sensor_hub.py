@@ -15,19 +15,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from rclpy.node import Node
-from sensor_msgs.msg import CompressedImage, Image, JointState
+from sensor_msgs.msg import JointState
 
 from remote_inference.core.contract.contract import Contract
-from remote_inference.core.contract.sections import COMPRESSED_IMAGE, IMAGE, JOINT_STATE, ImageSource
+from remote_inference.core.contract.sections import ImageSource
 from remote_inference.core.exchange import ImageFeature
 from remote_inference.core.robot.queue.content_time import ContentClock
-from remote_inference.wire import CameraReader, JointReader, SensorError
+from remote_inference.nodes.runtime import StartupError
+from remote_inference.wire import CameraReader, JointReader, SensorError, WireError, message_class
 from remote_inference.wire.history import ReadyImage
-from remote_inference.wire.joint_merge import JointDrivers, needs_of, stamp_ns
 from remote_inference.wire.qos import JOINTS_QOS, SENSOR_QOS
+from remote_inference.wire.sensors.joint_merge import JointDrivers, needs_of
+from remote_inference.wire.sensors.stamps import stamp_reader
+from remote_inference.wire.sensors.state_readers import StateReader, find_class, make_state_readers
 
 ENCODING_TIMEOUT_S = 1.0
-MESSAGE_TYPES = {JOINT_STATE: JointState, IMAGE: Image, COMPRESSED_IMAGE: CompressedImage}
 
 
 @dataclass(frozen=True)
@@ -81,15 +83,24 @@ class SensorHub:
     """Subscribes to the contract's sensor topics. Callbacks only deposit and notify."""
 
     def __init__(self, node: Node, contract: Contract, notify: Callable[[], None]) -> None:
-        """notify: called on the executor's thread at each arrival."""
+        """notify: called on the executor's thread at each arrival.
+
+        Raises StartupError for a message type that is not installed, or fields that it does not have.
+        """
         self._logger = node.get_logger()
         self._contract = contract
         self._notify = notify
         self._newest: dict[str, tuple[Any, int]] = {}
         self._told: dict[str, tuple[str, ...]] = {}  # joints that were said to be missing, by topic
-        self._joints = [(source.topic, JointReader(source)) for source in contract.state]
+        try:
+            classes = _find_classes(contract)
+            self._readers = make_state_readers(contract)
+        except WireError as error:
+            raise StartupError(f"contract: {error}") from error
         self._units = contract.state_units
-        self._measured = JointReader(contract.measured) if contract.measured else None
+        self._measuring = [(source.topic, JointReader(source)) for source in contract.measuring_sources]
+        self._places = _find_places(contract)
+        self._measured = [contract.actions.names.index(name) for name in contract.measured_actions]
         self._drivers = {
             topic: JointDrivers(needs_of(contract.joint_sources, topic))
             for topic in {source.topic for source in contract.joint_sources}
@@ -100,18 +111,17 @@ class SensorHub:
             feature.name: _Camera(source, feature, encoders)
             for source, feature in zip(contract.images.values(), contract.image_features, strict=True)
         }
-        self._clocks = {
-            topic: ContentClock() for topic in contract.sensor_types if topic not in self._drivers
-        }
-        for topic, type_name in contract.sensor_types.items():
+        others = {topic: kind for topic, kind in classes.items() if topic not in self._drivers}
+        self._clocks = {topic: ContentClock() for topic in others}
+        self._stamps = {topic: stamp_reader(kind) for topic, kind in others.items()}
+        for topic, kind in classes.items():
             joints = topic in self._drivers
             take = partial(self._deposit_joints if joints else self._deposit, topic)
-            qos = JOINTS_QOS if joints else SENSOR_QOS
-            node.create_subscription(MESSAGE_TYPES[type_name], topic, take, qos)
+            node.create_subscription(kind, topic, take, JOINTS_QOS if joints else SENSOR_QOS)
 
     def _deposit(self, topic: str, message: Any) -> None:
         """Keep a message with the time of its content, unless it repeats the last one."""
-        content_ns = self._clocks[topic].content_ns(stamp_ns(message), time.monotonic_ns())
+        content_ns = self._clocks[topic].content_ns(self._stamps[topic](message), time.monotonic_ns())
         if content_ns is not None:
             self._newest[topic] = (message, content_ns)
             self._notify()
@@ -136,11 +146,7 @@ class SensorHub:
 
     def read_state(self, snapshot: Snapshot) -> NDArray[np.float32]:
         """Return the state `[state_dim]`, in the contract's order and policy's units. Raises SensorError."""
-        return self._units.to_policy(self._read_joints(snapshot)).astype(np.float32)
-
-    def _read_joints(self, snapshot: Snapshot) -> NDArray[np.float64]:
-        """Return the state `[state_dim]` in the robot's units. Raises SensorError."""
-        return np.concatenate([reader.read(snapshot.messages[topic]) for topic, reader in self._joints])
+        return self._units.to_policy(_read(self._readers, snapshot)).astype(np.float32)
 
     def read_images(self, steps: Sequence[Snapshot], features: Sequence[str]) -> list[list[ReadyImage]]:
         """Return each step's images of some of the policy's features, ready for the wire.
@@ -158,23 +164,15 @@ class SensorHub:
     def measured_positions(self, snapshot: Snapshot) -> NDArray[np.float64] | None:
         """Return the joint positions `[action_dim]` in the order of the actions, 0 where one is no position.
 
-        None when the state does not hold a position for each of them, or when they cannot be read yet.
+        None when no joint is measured for each of them, or when they cannot be read yet.
         """
-        contract = self._contract
-        names, wanted = contract.state_names, contract.measured_actions
-        if any(topic not in snapshot.messages for topic in contract.measured_topics):
+        if self._places is None or any(topic not in snapshot.messages for topic, _ in self._measuring):
             return None
+        positions = np.zeros(self._contract.action_dim)
         try:
-            if self._measured is not None and contract.measured is not None:
-                found = self._measured.read(snapshot.messages[contract.measured.topic])
-            elif any(name not in names for name in wanted):
-                return None
-            else:
-                found = self._read_joints(snapshot)[[names.index(name) for name in wanted]]
+            positions[self._measured] = _read(self._measuring, snapshot)[self._places]
         except SensorError:  # reported when the state is read for a request
             return None
-        positions = np.zeros(contract.action_dim)
-        positions[[contract.actions.names.index(name) for name in wanted]] = found
         return positions
 
     def add_sizes(self, features: Sequence[ImageFeature]) -> tuple[ImageFeature, ...]:
@@ -184,3 +182,23 @@ class SensorHub:
             replace(feature, height=height, width=width)
             for feature, (height, width) in zip(features, sizes, strict=True)
         )
+
+
+def _find_classes(contract: Contract) -> dict[str, Any]:
+    """Return the message class of each sensor topic. Raises WireError for one that is not installed."""
+    classes = {source.topic: find_class(source, place) for place, source in contract.state_sources.items()}
+    return classes | {image.topic: message_class(image.type) for image in contract.images.values()}
+
+
+def _find_places(contract: Contract) -> list[int] | None:
+    """Return where the position of each measured action stands in what is read; None when one is missing."""
+    wanted = contract.measured_actions
+    if contract.measured is not None:
+        return list(range(len(wanted)))
+    names = [name for source in contract.measuring_sources for name in source.names]
+    return [names.index(name) for name in wanted] if set(wanted) <= set(names) else None
+
+
+def _read(readers: Sequence[tuple[str, StateReader]], snapshot: Snapshot) -> NDArray[np.float64]:
+    """Return what readers find in the messages of their topics, in turn. Raises SensorError."""
+    return np.concatenate([reader.read(snapshot.messages[topic]) for topic, reader in readers])

@@ -32,10 +32,9 @@ class MeasuredPositions:
             named = zip(contract.measured.names, contract.measured_actions, strict=True)
             self._actions[contract.measured.topic] = dict(named)
         else:
-            for source in contract.state:
-                if source.field == "position":
-                    joints = self._actions.setdefault(source.topic, {})
-                    joints.update({name: name for name in source.names})
+            for source in contract.measuring_sources:
+                joints = self._actions.setdefault(source.topic, {})
+                joints.update({name: name for name in source.names})
         for topic in self._actions:
             self._messages[topic] = deque(maxlen=KEPT)
             node.create_subscription(JointState, topic, partial(self._keep, topic), JOINTS_QOS, raw=True)

@@ -26,8 +26,10 @@ from remote_inference.recording.export.control_tick import ControlTick
 from remote_inference.recording.timeline.answers import Answer, RequestKey, request_key, stamped_ns
 from remote_inference.recording.timeline.joints import EXECUTED_SUFFIX, FloatArray
 from remote_inference.recording.timeline.newest import Newest
-from remote_inference.wire.joint_merge import JointDrivers, needs_of
-from remote_inference.wire.sensors import JointReader, SensorError
+from remote_inference.wire.arrays import WireError
+from remote_inference.wire.sensors import SensorError
+from remote_inference.wire.sensors.joint_merge import JointDrivers, needs_of
+from remote_inference.wire.sensors.state_readers import make_state_readers
 
 _CHUNKS_REMEMBERED = 1_000  # a command executes one of the last few
 
@@ -44,11 +46,15 @@ class TickReader:
         self._executed = namespace + EXECUTED_SUFFIX
         self._state = f"{namespace}/remote_inference/state"
         self._chunk = f"{namespace}/remote_inference/chunk"
-        sources = [(in_namespace(namespace, source.topic), source) for source in contract.state]
-        self._joints = [(topic, JointReader(source)) for topic, source in sources]
+        try:
+            readers = make_state_readers(contract)
+        except WireError as error:
+            raise BagError(f"{bag.path}: contract: {error}") from error
+        self._readers = [(in_namespace(namespace, topic), reader) for topic, reader in readers]
+        joints = [source for source in contract.state if source.is_joints]
         self._drivers = {
-            in_namespace(namespace, source.topic): JointDrivers(needs_of(contract.state, source.topic))
-            for source in contract.state
+            in_namespace(namespace, source.topic): JointDrivers(needs_of(joints, source.topic))
+            for source in joints
         }
         self._cameras: Mapping[str, str] = (
             {name: in_namespace(namespace, source.topic) for name, source in contract.images.items()}
@@ -56,15 +62,16 @@ class TickReader:
             else {}
         )
         self._require_topics()
-        sensors = {topic for topic, _ in self._joints} | set(self._cameras.values())
+        sensors = {topic for topic, _ in self._readers} | set(self._cameras.values())
         self._newest = {topic: Newest() for topic in (self._state, *sensors)}
         self._chunks: OrderedDict[RequestKey, Answer] = OrderedDict()
 
     def _require_topics(self) -> None:
-        joints = ", ".join(topic for topic, _ in self._joints if topic not in self._bag.topics)
-        if joints:
+        if missing := [topic for topic, _ in self._readers if topic not in self._bag.topics]:
             expected = "the contract's state: the robot's joints were not recorded"
-            raise BagError(f"{self._bag.path}: found no {joints}, expected {expected}")
+            if any(topic not in self._drivers for topic in missing):
+                expected = "the contract's state: these sensors were not recorded"
+            raise BagError(f"{self._bag.path}: found no {', '.join(missing)}, expected {expected}")
         for name, topic in self._cameras.items():
             if topic not in self._bag.topics:
                 raise BagError(
@@ -107,7 +114,7 @@ class TickReader:
             paused=bool(state.paused) if state else True,
             source=CommandSource(message.source),
             action=np.array(message.action, np.float64) if len(message.action) else None,
-            state=self._joint_state(t_ns),
+            state=self._read_state(t_ns),
             images={name: self._newest[topic].at(t_ns) for name, topic in self._cameras.items()},
             interventions=tuple(message.interventions),
             session_id=message.session_id,
@@ -121,13 +128,13 @@ class TickReader:
             shadow=bool(getattr(message, "shadow", False)),  # bags of older releases lack it
         )
 
-    def _joint_state(self, t_ns: int) -> FloatArray | None:
-        messages = [self._newest[topic].at(t_ns) for topic, _ in self._joints]
+    def _read_state(self, t_ns: int) -> FloatArray | None:
+        messages = [self._newest[topic].at(t_ns) for topic, _ in self._readers]
         if any(message is None for message in messages):
             return None
         try:
             parts = [
-                reader.read(message) for (_, reader), message in zip(self._joints, messages, strict=True)
+                reader.read(message) for (_, reader), message in zip(self._readers, messages, strict=True)
             ]
         except SensorError as error:
             raise BagError(f"{self._bag.path}: {error}") from error

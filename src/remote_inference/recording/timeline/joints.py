@@ -114,7 +114,7 @@ def _by_contract(
             return Joint(name, "", np.empty(0), np.empty(0), unit, limit)
         source, joint = contract.measured, contract.measured.names[contract.measured_actions.index(name)]
     else:
-        named = [source for source in contract.state if name in source.names]
+        named = [source for source in contract.joint_sources if name in source.names]
         if not named:
             return Joint(name, "", np.empty(0), np.empty(0), unit, limit)
         source, joint = named[0], name

@@ -13,7 +13,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Header
 
 from remote_inference.core.contract.command_interfaces import Kind
-from remote_inference.core.contract.sections import StateSource
+from remote_inference.core.contract.state_source import StateSource
 from remote_inference.wire.arrays import float64_field
 from remote_inference.wire.commands.reader import CommandReader
 from remote_inference.wire.commands.writer import CommandWriter

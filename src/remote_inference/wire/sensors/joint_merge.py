@@ -8,12 +8,12 @@ import math
 from array import array
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
-from typing import Any
 
 from sensor_msgs.msg import JointState
 
-from remote_inference.core.contract.sections import StateSource
+from remote_inference.core.contract.state_source import StateSource
 from remote_inference.core.robot.queue.content_time import ContentClock
+from remote_inference.wire.sensors.stamps import stamp_ns
 
 FIELDS = ("position", "velocity", "effort")
 MOST_DRIVERS = 32  # on one topic, whose stamps are told apart
@@ -22,8 +22,13 @@ Need = tuple[str, str]  # a joint and the field that is read of it
 
 
 def needs_of(sources: Collection[StateSource], topic: str) -> list[Need]:
-    """Return what some sources read from a topic."""
-    return [(name, source.field) for source in sources if source.topic == topic for name in source.names]
+    """Return which joints some sources read from a topic."""
+    return [
+        (name, source.field)
+        for source in sources
+        if source.topic == topic and source.field is not None
+        for name in source.names
+    ]
 
 
 class JointMerger:
@@ -119,9 +124,3 @@ class JointDrivers:
             self._clocks.popitem(last=False)
         content_ns = clock.content_ns(stamp_ns(message), arrival_ns)
         return None if content_ns is None else self._merger.take(message, content_ns)
-
-
-def stamp_ns(message: Any) -> int:
-    """Return a message's stamp [ns]."""
-    stamp = message.header.stamp
-    return int(stamp.sec) * 1_000_000_000 + int(stamp.nanosec)

@@ -1,78 +1,20 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the robot's sensor messages as the contract says: joints by name, images ready to be sent."""
+"""Makes a camera's images ready for the wire: they are passed on, or encoded as the contract says."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import numpy as np
-from numpy.typing import NDArray
-from sensor_msgs.msg import CompressedImage, Image, JointState
+from sensor_msgs.msg import CompressedImage, Image
 
 from remote_inference.core.contract.image_encodings import RAW, first_word
-from remote_inference.core.contract.sections import COMPRESSED_IMAGE, ImageSource, StateSource
+from remote_inference.core.contract.sections import COMPRESSED_IMAGE, ImageSource
 from remote_inference.core.exchange import ImageFeature
-from remote_inference.errors import cut_lines
 from remote_inference.wire.arrays import bytes_field
 from remote_inference.wire.images.encodings import IMAGE_ENCODINGS
 from remote_inference.wire.images.images import ImageError, image_from_message, image_to_message
+from remote_inference.wire.sensors.error import SensorError
 
 _RAW_ENCODINGS = {"rgb": "rgb8", "depth": "16UC1"}
-
-
-class SensorError(ValueError):
-    """A sensor message differs from the contract; the text names topic, what was found and expected."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(cut_lines(text))
-
-
-class JointReader:
-    """Picks a state source's joints out of JointState messages, in any order of the message."""
-
-    def __init__(self, source: StateSource) -> None:
-        self._source = source
-        self._seen: Sequence[str] = ()  # names of the last message, to which _index applies
-        self._index: NDArray[np.intp] = np.empty(0, np.intp)
-
-    def read(self, message: JointState) -> NDArray[np.float64]:
-        """Return float64 `[len(source.names)]` in the source's order and the message's units.
-
-        Raises SensorError naming topic, field and joints when a joint is missing, the field does not have one
-        value for each name, or the value of one of the source's joints is not finite.
-        """
-        source = self._source
-        if message.name != self._seen:
-            self._index = self._locate(message.name)
-            self._seen = list(message.name)
-        field = getattr(message, source.field)
-        if len(field) != len(message.name):
-            raise self._error(
-                f"found {len(field)} values for {len(message.name)} names, expected one for each"
-            )
-        values: NDArray[np.float64] = np.frombuffer(field, np.float64)[self._index]
-        if not np.isfinite(values).all():
-            odd = [
-                f"{name} = {value}"
-                for name, value in zip(source.names, values, strict=True)
-                if not np.isfinite(value)
-            ]
-            raise self._error(f"found {', '.join(odd)}, expected finite values")
-        return values
-
-    def find_missing(self, names: Sequence[str]) -> list[str]:
-        """Return the source's joints that a message with these names does not have."""
-        return [name for name in self._source.names if name not in names]
-
-    def _locate(self, names: Sequence[str]) -> NDArray[np.intp]:
-        positions = {name: position for position, name in enumerate(names)}
-        if missing := self.find_missing(names):
-            raise self._error(f"found no {', '.join(missing)} among {', '.join(names) or 'no names'}")
-        return np.array([positions[name] for name in self._source.names], np.intp)
-
-    def _error(self, problem: str) -> SensorError:
-        return SensorError(f"{self._source.topic}: {self._source.field}: {problem}")
 
 
 class CameraReader:

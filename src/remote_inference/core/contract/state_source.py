@@ -1,0 +1,153 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The contract's sources of the state: joints by name, fields of a message, or what a reader knows of it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
+
+from remote_inference.core.contract.field_path import FieldPath, parse_field_path
+from remote_inference.core.contract.fields import MessageType, Names, Topic
+from remote_inference.core.contract.message_readers import GROUP, is_read_whole
+from remote_inference.core.contract.policy_units import Scale, check_scales, scales_by_name
+from remote_inference.core.contract.sections import JOINT_STATE
+from remote_inference.core.documents.document import Document
+
+
+def _require_path(text: str) -> str:
+    parse_field_path(text)
+    return text
+
+
+PathText = Annotated[str, AfterValidator(_require_path)]
+
+
+class StateSource(Document):
+    """Numbers picked from one topic; sources are concatenated in the contract's order."""
+
+    # What the schema for editors can say of the rules below.
+    model_config = ConfigDict(
+        json_schema_extra={
+            "if": {"properties": {"type": {"const": JOINT_STATE}}},
+            "then": {"required": ["field", "names"], "properties": {"fields": False}},
+            "else": {"properties": {"field": False}},
+        }
+    )
+
+    topic: Topic
+    type: Annotated[
+        MessageType,
+        Field(description="message type of the topic: JointState, or any other that is installed"),
+    ]
+    field: Annotated[
+        Literal["position", "velocity", "effort"] | None,
+        Field(description="JointState, required: which array of the message is read"),
+    ] = None
+    fields: Annotated[
+        tuple[PathText, ...],
+        Field(
+            min_length=1,
+            description="other types: the numbers to read, such as twist.linear.x, poses[3].position.x or "
+            "data[0:64]; left out: what a reader of the type's own says",
+        ),
+    ] = ()
+    names: Annotated[
+        Names,
+        Field(
+            description="JointState: joints to pick from the message, in the policy's order; other types: a "
+            "name for each of `fields`, left out: these themselves; those of a slice get [0], [1], ..."
+        ),
+    ] = ()
+    scale: Annotated[
+        tuple[Scale, ...],
+        Field(description="names that the policy has in another unit than the message; others pass as is"),
+    ] = ()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> StateSource:
+        if self.is_joints:
+            self._check_joints()
+        else:
+            self._check_message()
+        # Nobody knows what the numbers of another message are: each unit may be right.
+        check_scales(self.scale, dict.fromkeys((*self.entries, *self.names), self.field or "position"))
+        self._check_scaled_slices()
+        return self
+
+    def _check_joints(self) -> None:
+        if self.field is None:
+            raise ValueError("field: missing, expected which array of the message is read")
+        if self.fields:
+            raise ValueError(
+                "fields: found with JointState, expected `field` and `names`: joints are picked by name"
+            )
+        if not self.names:
+            raise ValueError("names: missing, expected joints to pick from the message")
+
+    def _check_message(self) -> None:
+        if self.field is not None:
+            raise ValueError(
+                f"field: found with {self.type}, expected it with {JOINT_STATE} only: `fields` says what is "
+                "read of other types"
+            )
+        if self.fields:
+            if self.names and len(self.names) != len(self.fields):
+                raise ValueError(
+                    f"names: found {len(self.names)} for {len(self.fields)} fields, expected one for each"
+                )
+        elif not is_read_whole(self.type):
+            raise ValueError(
+                f"fields: missing, expected the numbers to read of {self.type}, such as twist.linear.x; "
+                f"no installed distribution has an entry point {GROUP} for it"
+            )
+        elif not self.names:
+            raise ValueError(f"names: missing, expected a name for each number that is read of {self.type}")
+
+    def _check_scaled_slices(self) -> None:
+        scaled = scales_by_name(self.scale)
+        for name, entries in self._named_entries:
+            twice = [entry for entry in entries if entry != name and entry in scaled]
+            if name in scaled and twice:
+                raise ValueError(f"scale: found {twice[0]} and {name}, which holds it, expected one of them")
+
+    @property
+    def is_joints(self) -> bool:
+        """Whether joints are picked by name out of a JointState."""
+        return self.type == JOINT_STATE
+
+    @property
+    def paths(self) -> tuple[FieldPath, ...]:
+        """Fields that are read; none for joints, and for a message that a reader of its own takes."""
+        return tuple(map(parse_field_path, self.fields))
+
+    @property
+    def _named_entries(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """Each of `names`, or of the paths in their place, with the entries that it stands for."""
+        if not self.paths:
+            return tuple((name, (name,)) for name in self.names)
+        if not self.names:
+            return tuple((path.text, path.names) for path in self.paths)
+        pairs = zip(self.names, self.paths, strict=True)
+        return tuple((name, path.name_items(name)) for name, path in pairs)
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """Names `[n]` of the numbers, to which `scale` refers: the joints, or the fields."""
+        return tuple(entry for _, entries in self._named_entries for entry in entries)
+
+    @property
+    def scales(self) -> tuple[Scale | None, ...]:
+        """Scale `[n]` of each entry that has one; that of a slice's name holds for all of its items."""
+        scaled = scales_by_name(self.scale)
+        return tuple(
+            scaled.get(entry, scaled.get(name)) for name, entries in self._named_entries for entry in entries
+        )
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """State entries `[n]`: a joint's own name for a position, else `joint.velocity` or `joint.effort`."""
+        if not self.is_joints or self.field == "position":
+            return self.entries
+        return tuple(f"{name}.{self.field}" for name in self.names)
