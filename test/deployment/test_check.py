@@ -93,6 +93,45 @@ def test_units_are_said_and_compared(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "hold: units: found 'griper', expected names of the state" in capsys.readouterr().err
 
 
+WRENCH = {"topic": "wrench", "type": "geometry_msgs/msg/WrenchStamped", "fields": ["wrench.force.z"]}
+PAD = {"topic": "pad", "type": "std_msgs/msg/Float32MultiArray", "fields": ["data[0:2]"]}
+ODOMETRY = {"topic": "odom", "type": "nav_msgs/msg/Odometry", "fields": ["twist.twist.linear.x"]}
+
+
+def with_sensors(folder: Path, *sources: dict[str, object]) -> Path:
+    state = yaml.safe_load(CONTRACT.read_text())["state"]
+    return changed(folder, state=[*state, *sources])
+
+
+def test_what_the_state_is_read_from_and_what_tells_its_age_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["check", str(with_sensors(tmp_path, WRENCH, PAD))]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "state from joint_states: sensor_msgs/msg/JointState, age by the header's stamp" in said
+    assert "state from wrench: geometry_msgs/msg/WrenchStamped, age by the header's stamp" in said
+    assert "state from pad: std_msgs/msg/Float32MultiArray, age by arrival: without a header" in said
+    assert "warning" not in said
+
+
+def test_a_message_type_that_only_the_robot_has_is_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["check", str(with_sensors(tmp_path, WRENCH, ODOMETRY))]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "state from odom: nav_msgs/msg/Odometry, age unknown here" in said
+    assert "warning: state.2.type: nav_msgs/msg/Odometry is not installed here: not checked" in said
+
+
+def test_a_field_that_its_message_does_not_have_is_a_problem(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = with_sensors(tmp_path, {**WRENCH, "fields": ["wrench.force.z", "wrench.forse.x"]})
+    assert cli.main(["check", str(path)]) == 2
+    problem = f"{path}: state.1.fields.1: found 'wrench.forse.x': no 'forse' in geometry_msgs/msg/Wrench, "
+    assert problem in capsys.readouterr().err
+
+
 def test_a_manifest_is_explained_and_its_policy_loaded(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["check", str(MANIFEST)]) == 0
     said = capsys.readouterr().out

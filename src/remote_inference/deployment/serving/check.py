@@ -19,6 +19,7 @@ from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.requests.timing import Timing, find_timing_problem, find_timing_warnings
 from remote_inference.core.server.manifest.manifest import Manifest, ModelSource, load_manifest
 from remote_inference.core.server.policy_error import explain_policy_error
+from remote_inference.deployment.check_sources import describe_sources, find_source_warnings
 from remote_inference.deployment.serving.policy_trial import Trial, try_policy
 from remote_inference.policies import load_policy
 
@@ -122,6 +123,7 @@ def _check_file(path: Path, *, run: bool) -> FileReport:
         if "actions" in keys:
             report.kind = "contract"
             report.contract = load_contract(path)
+            report.warnings += find_source_warnings(path, report.contract)
             report.lines += _fold(_describe_contract(path, report.contract))
             report.warnings += _find_gripper_warnings(report.contract)
             report.lines += _wrap(f"  warning: {warning}" for warning in report.warnings)
@@ -242,6 +244,7 @@ def _describe_rates(contract: Contract) -> str:
 def _describe_contract(path: Path, contract: Contract) -> Iterator[str]:
     yield f"{path}: contract of {contract.robot_type}, {_describe_rates(contract)}"
     yield f"  state: {', '.join(contract.state_names)}"
+    yield from describe_sources(contract)
     for (name, source), feature in zip(contract.images.items(), contract.image_features, strict=True):
         yield f"  camera {name}: {source.topic}, travels as {feature.encoding}, to the policy {feature.name}"
     for name, policy_name in sorted(_renamed_joints(contract).items()):

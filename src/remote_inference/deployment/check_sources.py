@@ -1,0 +1,65 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What can be said of a contract's sources of state without the robot: whether they can be read, their age.
+
+A message type that is not installed here may be installed on the robot. A field that the type does not have
+is a mistake everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.contract.state_source import StateSource
+from remote_inference.core.documents.document import DocumentError
+from remote_inference.wire import WireError, message_class
+from remote_inference.wire.sensors.stamps import is_stamped
+from remote_inference.wire.sensors.state_readers import make_state_reader
+
+
+def find_source_warnings(path: Path, contract: Contract) -> list[str]:
+    """Return a warning for each source whose message type is not installed here.
+
+    Raises DocumentError, naming the file and the key, for fields that a type does not have, and for a reader
+    of a message type that cannot be used.
+    """
+    warnings = []
+    for place, source in contract.state_sources.items():
+        if not _is_installed(source):
+            warnings.append(f"{place}.type: {source.type} is not installed here: not checked")
+        elif problem := _find_problem(source, place):
+            raise DocumentError(f"{path}: {problem}")
+    return warnings
+
+
+def describe_sources(contract: Contract) -> Iterator[str]:
+    """Yield a line for each source: its topic, its type, and how old the node takes a message for."""
+    for place, source in contract.state_sources.items():
+        use = "positions" if place == "measured" else "state"
+        yield f"  {use} from {source.topic}: {source.type}, {_describe_age(source)}"
+
+
+def _describe_age(source: StateSource) -> str:
+    if not _is_installed(source):
+        return "age unknown here"
+    if is_stamped(message_class(source.type)):
+        return "age by the header's stamp"
+    return "age by arrival: without a header, messages that a driver repeats count as new"
+
+
+def _is_installed(source: StateSource) -> bool:
+    try:
+        message_class(source.type)
+    except WireError:
+        return False
+    return True
+
+
+def _find_problem(source: StateSource, place: str) -> str:
+    try:
+        make_state_reader(source, place)
+    except WireError as error:
+        return str(error)
+    return ""
