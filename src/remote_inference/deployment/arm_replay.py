@@ -55,14 +55,13 @@ def write_files(folder: Path, contract: Contract, rows: Float32Array, source: st
             f"found {' and '.join(others)} actions, expected position actions: others lead an arm elsewhere "
             "each time"
         )
-    state = [contract.measured] if contract.measured else contract.state
     positions = contract.measured.names if contract.measured else contract.actions.names
     # The commands were recorded in the robot's units and at its control rate, and so this policy speaks them.
-    state = [source.model_copy(update={"scale": ()}) for source in state]
+    state = tuple(source.model_copy(update={"scale": ()}) for source in contract.measuring_sources)
     actions = contract.actions.model_copy(update={"scale": ()})
     changed = contract.model_copy(
         update={
-            "state": tuple(state),
+            "state": state,
             "actions": actions,
             "images": {},
             "rename": {},

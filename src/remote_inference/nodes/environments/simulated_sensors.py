@@ -17,7 +17,7 @@ from std_msgs.msg import Header
 
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.contract.image_encodings import BY_COLOUR, RAW
-from remote_inference.core.contract.sections import COMPRESSED_IMAGE, ImageSource
+from remote_inference.core.contract.sections import COMPRESSED_IMAGE, JOINT_STATE, ImageSource
 from remote_inference.core.environment import (
     EnvError,
     EnvironmentObservation,
@@ -76,7 +76,12 @@ class SimulatedSensors:
 
     def _find_joints(self, contract: Contract) -> dict[str, list[_Entry]]:
         topics: dict[str, list[_Entry]] = {}
-        for source in contract.joint_sources:
+        for source in contract.state_sources.values():
+            if source.field is None:  # of joints it says what is read
+                raise EnvError(
+                    f"{self._spec.name}: {source.topic}: found {source.type}, expected {JOINT_STATE}: "
+                    "simulated robots show joints and cameras"
+                )
             entries = topics.setdefault(source.topic, [])
             for joint, entry in zip(source.names, source.state_names, strict=True):
                 name = contract.rename.get(f"joints.{entry}", entry)
