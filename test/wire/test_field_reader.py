@@ -100,6 +100,11 @@ def test_the_result_is_a_copy():
         ),
         (
             IMU,
+            "orientation.q",
+            "found 'orientation.q': no 'q' in geometry_msgs/msg/Quaternion, which has x, y, z, w",
+        ),
+        (
+            IMU,
             "orientation",
             "found 'orientation', a geometry_msgs/msg/Quaternion of sensor_msgs/msg/Imu, "
             "which has x, y, z, w; expected a number",

@@ -190,13 +190,13 @@ def _find_classes(contract: Contract) -> dict[str, Any]:
     return classes | {image.topic: message_class(image.type) for image in contract.images.values()}
 
 
-def _find_places(contract: Contract) -> list[int] | None:
+def _find_places(contract: Contract) -> NDArray[np.intp] | None:
     """Return where the position of each measured action stands in what is read; None when one is missing."""
     wanted = contract.measured_actions
     if contract.measured is not None:
-        return list(range(len(wanted)))
+        return np.arange(len(wanted))
     names = [name for source in contract.measuring_sources for name in source.names]
-    return [names.index(name) for name in wanted] if set(wanted) <= set(names) else None
+    return np.array([names.index(name) for name in wanted]) if set(wanted) <= set(names) else None
 
 
 def _read(readers: Sequence[tuple[str, StateReader]], snapshot: Snapshot) -> NDArray[np.float64]:

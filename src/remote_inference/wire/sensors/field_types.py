@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from difflib import get_close_matches
 from typing import Any
 
@@ -41,10 +41,9 @@ def check_path(type_name: str, path: FieldPath) -> None:
     for place, part in enumerate(path.parts):
         fields = find_fields(inner)
         if part.name not in fields:
-            there = f"which has {', '.join(fields)}" if fields else "which has no fields"
-            raise ValueError(
-                f"found {path.text!r}: no {part.name!r} in {inner}, {there}{_suggest(type_name, path, place)}"
-            )
+            there = f"which has {', '.join(fields) or 'no fields'}"
+            hint = _suggest(type_name, path, place, fields)
+            raise ValueError(f"found {path.text!r}: no {part.name!r} in {inner}, {there}{hint}")
         kind = _item_type(fields[part.name], part, path)
         message, is_last = _message_type(kind), place == len(path.parts) - 1
         if is_last and kind not in NUMBERS:
@@ -94,12 +93,16 @@ def _words(kind: str) -> str:
     return f"{'an' if kind[0] in 'aeio' else 'a'} {kind}"
 
 
-def _suggest(type_name: str, path: FieldPath, place: int) -> str:
-    """Return the words for the path that was probably meant, empty if none is close."""
+def _suggest(type_name: str, path: FieldPath, place: int, fields: Collection[str]) -> str:
+    """Return the words for the path that was probably meant, empty if none is close.
+
+    fields: those among which the path's part at `place` was not found.
+    """
     known = list(number_paths(type_name))
     rest = "." + ".".join(part.name for part in path.parts[place:])
     inside = [leaf for leaf in known if f".{leaf}".endswith(rest)]  # its first fields were left out
-    meant = inside or get_close_matches(path.text, known, n=1)
+    misspelt = get_close_matches(path.parts[place].name, fields)
+    meant = inside or (misspelt and get_close_matches(path.text, known, n=1))
     return f"; did you mean {min(meant, key=len)!r}?" if meant else ""
 
 
