@@ -312,7 +312,7 @@ class World:
         offered = {image.name for image in offer.images}
         sources = zip(self.contract.images.values(), self.contract.image_features, strict=True)
         cameras = {source.topic for source, feature in sources if feature.name in offered}
-        return {source.topic for source in self.contract.joint_sources} | cameras
+        return {source.topic for source in self.contract.state_sources.values()} | cameras
 
     def _close(self, server: SimulatedServer, session_id: str, token: str) -> None:
         if session_id in {session.session_id for session in server.registry.all()}:
