@@ -36,16 +36,17 @@ QOS = {ServerStatus: DEEP_LATCHED_QOS, ExecutedAction: EXECUTED_QOS, JointState:
 class BagTape:
     """Subscribes when it is made."""
 
-    def __init__(self, rig: Rig, *, joints: bool = False) -> None:
-        """joints: record the joints, too, as an export needs."""
+    def __init__(self, rig: Rig, *, joints: bool = False, sensors: Mapping[str, type] | None = None) -> None:
+        """joints: record the joints, too, as an export needs. sensors: others that it needs, by topic."""
         self._namespace = rig.namespace
-        self._types = {**TYPES, **({"joint_states": JointState} if joints else {})}
+        self._sensors = frozenset(sensors or ())
+        self._types = {**TYPES, **({"joint_states": JointState} if joints else {}), **(sensors or {})}
         self._messages: list[tuple[int, str, bytes]] = []
         rig.run_on_executor(partial(self._subscribe, rig))
 
     def _subscribe(self, rig: Rig) -> None:
         for topic, kind in self._types.items():
-            qos = QOS.get(kind, DEEP_QOS)
+            qos = SENSOR_QOS if topic in self._sensors else QOS.get(kind, DEEP_QOS)
             rig.node.create_subscription(kind, topic, partial(self._take, topic), qos, raw=True)
 
     def _take(self, topic: str, data: bytes) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ from waiting import wait_until
 
 from remote_inference.core.contract.command_interfaces import COMMAND_INTERFACES
 from remote_inference.core.contract.contract import Contract
+from remote_inference.core.contract.message_readers import MESSAGE_READERS
 from remote_inference.core.contract.sections import COMPRESSED_IMAGE, IMAGE, ImageSource
 from remote_inference.core.documents.document import DocumentError, parse_document
 from remote_inference.core.documents.registry import Registry
@@ -71,6 +73,7 @@ from remote_inference.wire import (
 )
 from remote_inference.wire.commands import READERS, WRITERS
 from remote_inference.wire.images.image_decoding import EncodedImage, announced_pixels, decode_images
+from remote_inference.wire.sensors.state_readers import make_state_readers
 
 REGISTRIES: tuple[Registry[Any], ...] = (
     BACK_ENDS,
@@ -79,6 +82,7 @@ REGISTRIES: tuple[Registry[Any], ...] = (
     ENVIRONMENTS,
     FALLBACKS,
     IMAGE_ENCODINGS,
+    MESSAGE_READERS,
     READERS,
     SCHEDULERS,
     STRATEGIES,
@@ -212,6 +216,25 @@ def test_a_command_interface_is_found_by_entry_point(tmp_path: Path, monkeypatch
         DocumentError, match=r"takes a Float32, expected actions of kind velocity, found effort"
     ):
         parse_document(document, Contract, "arm.contract.yaml")
+
+
+def test_a_message_reader_is_added(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """Its name is a message type: of a driver's own package, which is built with the robot's workspace."""
+    document = contract_document()
+    document["state"].append({"topic": "load", "type": "load_cell/msg/Load", "names": ["grip", "lift"]})
+    with pytest.raises(DocumentError, match=r"state\.1: fields: missing, expected the numbers to read"):
+        parse_document(document, Contract, "arm.contract.yaml")
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "contrib_load.py").write_text(
+        "def read(message):\n    return [cell.milligrams / 1e6 for cell in message.cells]\n"
+    )
+    monkeypatch.setattr(MESSAGE_READERS, "_entries", dict(MESSAGE_READERS._entries))
+    MESSAGE_READERS.add("load_cell/msg/Load", "contrib_load:read")
+    contract = parse_document(document, Contract, "arm.contract.yaml")
+    topic, reader = make_state_readers(contract)[1]
+    cells = [SimpleNamespace(milligrams=2_000_000), SimpleNamespace(milligrams=500_000)]
+    assert topic == "load"
+    assert reader.read(SimpleNamespace(cells=cells)).tolist() == [2.0, 0.5]
 
 
 def test_a_scheduler_is_added(add: Add, tmp_path: Path):
