@@ -57,7 +57,7 @@ class StateSource(Document):
         Names,
         Field(
             description="JointState: joints to pick from the message, in the policy's order; other types: a "
-            "name for each of `fields`, left out: these themselves; those of a slice get [0], [1], ..."
+            "name for each of `fields`, left out: these themselves; those of a slice are numbered"
         ),
     ] = ()
     scale: Annotated[
