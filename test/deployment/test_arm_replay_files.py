@@ -37,3 +37,14 @@ def test_recorded_commands_are_replayed_in_the_robots_units(has_measured: bool, 
     assert robot.action_units.to_robot([1.0, 1.0]).tolist() == [1.0, 1.0]
     assert robot.state_units.to_policy([1.0, 1.0]).tolist() == [1.0, 1.0]
     assert robot.actions.limits == contract.actions.limits
+
+
+def test_a_replay_waits_for_no_other_sensor_than_the_joints(tmp_path: Path):
+    document = contract_document()
+    imu = {"topic": "imu", "type": "sensor_msgs/msg/Imu", "fields": ["orientation.w"]}
+    document["state"] = [imu, *document["state"]]
+    contract = parse_document(document, Contract, "f")
+    files = write_files(tmp_path, contract, np.zeros((3, len(JOINTS)), np.float32), "bag")
+    robot = load_contract(files.contract)
+    assert robot.topics == ("joint_states",)
+    assert robot.state_names == JOINTS

@@ -72,3 +72,12 @@ def test_old_positions_do_not_count(
     listener.callbacks["joint_states"](joints(shoulder=0.25, elbow=-0.5))
     monkeypatch.setattr(measured_positions, "MAX_AGE_S", -1.0)
     assert positions.fresh() == {}
+
+
+def test_only_topics_with_positions_of_actions_are_heard(listener: Listener, tmp_path: Path) -> None:
+    imu = {"topic": "imu", "type": "sensor_msgs/msg/Imu", "fields": ["orientation.w"], "names": ["lean"]}
+    speeds = {**CONTRACT["state"][0], "topic": "speeds", "field": "velocity"}
+    state = [imu, *CONTRACT["state"], speeds]
+    contract = load_contract(write_contract(tmp_path, commands=[SINK], state=state))
+    MeasuredPositions(listener, contract)  # type: ignore[arg-type]
+    assert list(listener.callbacks) == ["joint_states"]

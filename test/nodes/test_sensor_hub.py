@@ -9,9 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from geometry_msgs.msg import WrenchStamped
 from rclpy.node import Node
 from rig import CONTRACT, JOINTS, write_contract
 from sensor_msgs.msg import CompressedImage, Image, JointState
+from std_msgs.msg import Float32MultiArray
 
 from remote_inference.core.contract.contract import load_contract
 from remote_inference.nodes.robot.sensor_hub import SensorHub, Snapshot
@@ -228,3 +230,55 @@ def test_a_driver_without_what_the_contract_picks_is_named(
     arrived(hub, joints(1, elbow=0.2), JointState(name=["shoulder"], velocity=[0.1]))
     assert hub.snapshot().messages == {}
     assert "joint_states: no message so far has shoulder" in capfd.readouterr().err
+
+
+PAD = {"topic": "pad", "type": "std_msgs/msg/Float32MultiArray", "fields": ["data[0:2]"], "names": ["pad"]}
+WRENCH = {
+    "topic": "wrench",
+    "type": "geometry_msgs/msg/WrenchStamped",
+    "fields": ["wrench.force.z"],
+    "scale": [{"unit": "mN", "factor": 1000.0, "names": ["wrench.force.z"]}],
+}
+
+
+@pytest.fixture
+def hub_of_all(node: Node, tmp_path: Path) -> SensorHub:
+    """Of a robot that feels: its state is a pad, its joints, and a force."""
+    state = [PAD, *CONTRACT["state"], WRENCH]
+    contract = load_contract(write_contract(tmp_path, images={}, rename={}, state=state))
+    return SensorHub(node, contract, lambda: None)
+
+
+def force(sec: int, newton: float) -> WrenchStamped:
+    message = WrenchStamped()
+    message.header.stamp.sec, message.wrench.force.z = sec, newton
+    return message
+
+
+def test_the_state_is_read_from_every_source_in_order_and_in_the_policys_units(hub_of_all: SensorHub) -> None:
+    arrived(hub_of_all, joints(1, elbow=0.2, shoulder=0.1))
+    hub_of_all._deposit("wrench", force(1, 0.25))
+    hub_of_all._deposit("pad", Float32MultiArray(data=[3.0, 4.0, 5.0]))
+    assert hub_of_all.read_state(hub_of_all.snapshot()) == pytest.approx([3.0, 4.0, 0.1, 0.2, 250.0])
+
+
+def test_joints_are_measured_before_any_other_sensor_has_spoken(hub_of_all: SensorHub) -> None:
+    arrived(hub_of_all, joints(1, elbow=0.2, shoulder=0.1))
+    hub_of_all._deposit("pad", Float32MultiArray())
+    assert hub_of_all.measured_positions(hub_of_all.snapshot()) == pytest.approx([0.1, 0.2])
+
+
+def test_a_repeated_stamp_is_known_of_any_type_with_a_header(hub_of_all: SensorHub) -> None:
+    hub_of_all._deposit("wrench", force(7, 0.25))
+    first = hub_of_all.snapshot()
+    hub_of_all._deposit("wrench", force(7, 0.5))
+    assert hub_of_all.snapshot() == first
+    hub_of_all._deposit("wrench", force(8, 0.5))
+    assert hub_of_all.snapshot().arrivals["wrench"] > first.arrivals["wrench"]
+
+
+def test_a_message_without_a_header_is_new_at_each_arrival(hub_of_all: SensorHub) -> None:
+    hub_of_all._deposit("pad", Float32MultiArray(data=[1.0, 2.0]))
+    first = hub_of_all.snapshot()
+    hub_of_all._deposit("pad", Float32MultiArray(data=[1.0, 2.0]))
+    assert hub_of_all.snapshot().arrivals["pad"] > first.arrivals["pad"]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -14,6 +15,8 @@ import numpy as np
 import pytest
 from builders import JOINTS, contract_document
 from entry_point_files import install
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sensor_msgs.msg import Imu, JointState
 from std_msgs.msg import Float32MultiArray, String
 
@@ -78,6 +81,56 @@ def test_what_is_wrong_with_a_message_is_said_with_its_topic():
 def test_what_cannot_be_read_is_refused_with_its_place_in_the_contract(changes: dict[str, Any], words: str):
     with pytest.raises(WireError, match=words):
         make_state_readers(make({**IMU, **changes}))
+
+
+# What a person may write for a source, right or wrong.
+TYPES = (
+    "geometry_msgs/msg/TwistStamped",
+    "sensor_msgs/msg/Imu",
+    "std_msgs/msg/Float32MultiArray",
+    "a/msg/B",
+    "Imu",
+)
+PATHS = (
+    "twist.linear.x",
+    "orientation.w",
+    "orientation",
+    "data",
+    "data[0:3]",
+    "data[2]",
+    "x..y",
+    "header",
+    "",
+)
+WRITTEN = st.fixed_dictionaries(
+    {"topic": st.sampled_from(["sensor", "joint_states", "a b"]), "type": st.sampled_from(TYPES)},
+    optional={
+        "fields": st.lists(st.sampled_from(PATHS), max_size=3),
+        "names": st.lists(st.sampled_from(["a", "b", "shoulder", ""]), max_size=3),
+        "field": st.sampled_from(["position", "torque"]),
+        "scale": st.just([{"unit": "g", "factor": 0.001, "names": ["a"]}]),
+    },
+)
+
+
+@settings(deadline=None, max_examples=300)
+@given(WRITTEN)
+def test_whatever_is_written_is_read_or_refused_in_words(source: dict[str, Any]):
+    try:
+        contract = make(source)
+        _, (_, reader) = make_state_readers(contract)
+    except (DocumentError, WireError) as error:
+        problem = str(error)
+        assert "state.1" in problem or problem.startswith("f: state names")
+        assert "found" in problem or "missing" in problem or "not installed" in problem
+        return
+    package, _, name = source["type"].split("/")
+    message = getattr(import_module(f"{package}.msg"), name)()
+    assert len(contract.state_units.units) == len(contract.state_names)
+    if any("data" in path for path in source["fields"]):  # of a new message there are none
+        assert refusal_of(reader, message).startswith("sensor: data[")
+    else:
+        assert reader.read(message).shape == (len(contract.state[1].entries),)
 
 
 def test_a_stamp_is_read_where_there_is_a_header():
