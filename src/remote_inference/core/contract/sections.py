@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The contract's sections about cameras, actions, controllers and their switch; `state_source` has the state's."""
+"""The contract's sections about cameras, actions and controllers; `state_source` has the state's."""
 
 from __future__ import annotations
 
