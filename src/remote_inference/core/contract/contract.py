@@ -270,7 +270,7 @@ class Contract(Document):
         """Unit `[state_dim]` that the policy has for each state entry; empty where nobody says it."""
         entries = [(source.field, name) for source in self.state for name in source.entries]
         kinds = dict(zip(self.actions.names, self.actions.kinds, strict=True))
-        own = [self.actions.unit(name) if kinds.get(name) == field else "" for field, name in entries]
+        own = [self.actions.unit(name) if kinds.get(name, "") == field else "" for field, name in entries]
         return tuple(unit or robot for unit, robot in zip(self.state_units.units, own, strict=True))
 
     @property
