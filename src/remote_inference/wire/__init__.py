@@ -21,6 +21,7 @@ from remote_inference.wire.commands import (
     CommandWriter,
     make_command_reader,
     make_command_writer,
+    make_command_writers,
     make_sink_reader,
 )
 from remote_inference.wire.history import SensedStep
@@ -71,6 +72,7 @@ __all__ = [
     "image_to_message",
     "make_command_reader",
     "make_command_writer",
+    "make_command_writers",
     "make_sink_reader",
     "message_class",
     "observation_from_message",

@@ -172,8 +172,8 @@ class Contract(Document):
                     f"expected one of field position for each of the {len(positions)} actions"
                 )
             return
-        positions = {name for source in self.measuring_sources for name in source.names}
-        missing = [name for name in self.actions.positions if name not in positions]
+        measured = {name for source in self.measuring_sources for name in source.names}
+        missing = [name for name in self.actions.positions if name not in measured]
         if missing:
             raise ValueError(
                 f"state holds no position of {', '.join(missing)}, from which the first step is bounded; "

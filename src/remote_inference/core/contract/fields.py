@@ -9,6 +9,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
+from remote_inference.core.contract.field_path import parse_field_path
+
 MAX_LENGTH = 247  # of a full name, as RMW_TOPIC_MAX_NAME_LENGTH says
 _ALIEN = re.compile(r"[^A-Za-z0-9_/]")
 
@@ -47,10 +49,16 @@ def _require_message_type(name: str) -> str:
     return name
 
 
+def _require_field_path(text: str) -> str:
+    parse_field_path(text)
+    return text
+
+
 Name = Annotated[str, Field(min_length=1)]
 Names = Annotated[tuple[Name, ...], Field(min_length=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
+FieldPathText = Annotated[str, AfterValidator(_require_field_path)]
 MessageType = Annotated[str, AfterValidator(_require_message_type)]
 NodeName = Annotated[str, AfterValidator(_require_topic_name)]
 Topic = Annotated[

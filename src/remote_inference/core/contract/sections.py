@@ -11,8 +11,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from remote_inference.core.contract.command_interfaces import COMMAND_INTERFACES, CommandInterface, Kind
+from remote_inference.core.contract.field_path import parse_field_path
 from remote_inference.core.contract.fields import (
+    FieldPathText,
     Finite,
+    MessageType,
     Name,
     Names,
     NodeName,
@@ -240,14 +243,24 @@ class CommandSink(Document):
 
     topic: Topic
     type: Annotated[
-        str,
-        NameIn(COMMAND_INTERFACES),
+        MessageType,
         Field(
-            description="what the controller takes; JointTrajectory for position actions only; any other "
-            "name: an entry point of an installed distribution"
+            description="what the controller takes: Float64MultiArray, JointState, JointTrajectory for "
+            "position actions only, or an entry point of an installed distribution; with `fields` any type "
+            "that is installed"
         ),
     ]
-    names: Annotated[Names, Field(description="actions that the controller takes, in its own order")]
+    names: Annotated[
+        Names, Field(description="actions that the controller takes, in its own order; left out: of `fields`")
+    ] = ()
+    fields: Annotated[
+        Mapping[FieldPathText, Name],
+        Field(description="the action for each field of the message: `twist.linear.x: base_vx`"),
+    ] = {}
+    constant: Annotated[
+        Mapping[FieldPathText, bool | int | float | str],
+        Field(description="values of other fields, with `fields`: `header.frame_id: base_link`"),
+    ] = {}
     controller: Annotated[
         NodeName | None,
         Field(
@@ -256,9 +269,42 @@ class CommandSink(Document):
         ),
     ] = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _name_actions(cls, content: Any) -> Any:
+        """Take the names of the actions from the fields."""
+        fields = content.get("fields") if isinstance(content, Mapping) else None
+        if isinstance(fields, Mapping) and fields and not content.get("names"):
+            return {**content, "names": tuple(fields.values())}
+        return content
+
+    @model_validator(mode="after")
+    def _consistent(self) -> CommandSink:
+        if not self.fields:
+            if self.constant:
+                raise ValueError("constant: found without fields, expected it with `fields`")
+            if not self.names:
+                raise ValueError("names: missing, expected the actions that the controller takes")
+            try:
+                COMMAND_INTERFACES.check(self.type)
+            except ValueError as error:
+                raise ValueError(f"type: {error}, or `fields`, for any message type") from None
+            return self
+        if self.names != tuple(self.fields.values()):
+            raise ValueError(
+                f"names: found {', '.join(self.names)} beside fields, expected none: fields name the actions"
+            )
+        require_unique(self.names, "fields")
+        if both := sorted(set(self.fields) & set(self.constant)):
+            raise ValueError(f"constant: found {', '.join(both)} in fields, too, expected one of them")
+        if slices := [path for path in (*self.fields, *self.constant) if parse_field_path(path).slice]:
+            raise ValueError(f"fields: found the slice {slices[0]!r}, expected one field for each value")
+        return self
+
     @cached_property  # an entry point is looked for in every distribution that is installed
     def interface(self) -> CommandInterface:
-        return COMMAND_INTERFACES.get(self.type)
+        """What the core must know of the controller; of `fields`, that they carry numbers of any kind."""
+        return CommandInterface() if self.fields else COMMAND_INTERFACES.get(self.type)
 
 
 class Home(Document):

@@ -6,22 +6,14 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from remote_inference.core.contract.field_path import FieldPath, parse_field_path
-from remote_inference.core.contract.fields import MessageType, Names, Topic
+from remote_inference.core.contract.fields import FieldPathText, MessageType, Names, Topic
 from remote_inference.core.contract.message_readers import GROUP, is_read_whole
 from remote_inference.core.contract.policy_units import Scale, check_scales, scales_by_name
 from remote_inference.core.contract.sections import JOINT_STATE
 from remote_inference.core.documents.document import Document
-
-
-def _require_path(text: str) -> str:
-    parse_field_path(text)
-    return text
-
-
-PathText = Annotated[str, AfterValidator(_require_path)]
 
 
 class StateSource(Document):
@@ -46,7 +38,7 @@ class StateSource(Document):
         Field(description="JointState, required: which array of the message is read"),
     ] = None
     fields: Annotated[
-        tuple[PathText, ...],
+        tuple[FieldPathText, ...],
         Field(
             min_length=1,
             description="other types: the numbers to read, such as twist.linear.x, poses[3].position.x or "

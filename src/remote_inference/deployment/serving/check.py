@@ -19,7 +19,7 @@ from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.requests.timing import Timing, find_timing_problem, find_timing_warnings
 from remote_inference.core.server.manifest.manifest import Manifest, ModelSource, load_manifest
 from remote_inference.core.server.policy_error import explain_policy_error
-from remote_inference.deployment.check_sources import describe_sources, find_source_warnings
+from remote_inference.deployment.serving.check_messages import describe_sources, find_message_warnings
 from remote_inference.deployment.serving.policy_trial import Trial, try_policy
 from remote_inference.policies import load_policy
 
@@ -123,7 +123,7 @@ def _check_file(path: Path, *, run: bool) -> FileReport:
         if "actions" in keys:
             report.kind = "contract"
             report.contract = load_contract(path)
-            report.warnings += find_source_warnings(path, report.contract)
+            report.warnings += find_message_warnings(path, report.contract)
             report.lines += _fold(_describe_contract(path, report.contract))
             report.warnings += _find_gripper_warnings(report.contract)
             report.lines += _wrap(f"  warning: {warning}" for warning in report.warnings)

@@ -34,7 +34,8 @@ from remote_inference.nodes.robot.telemetry import (
     executed_message,
     time_message,
 )
-from remote_inference.wire import CommandWriter, make_command_writer
+from remote_inference.nodes.runtime import StartupError
+from remote_inference.wire import CommandWriter, WireError, make_command_writers
 from remote_inference.wire.qos import COMMAND_QOS, EXECUTED_QOS, EXECUTED_TOPIC
 
 EXECUTED_BUFFER = 1_000  # ticks that may wait to be published
@@ -55,7 +56,8 @@ class Actuation:
     ) -> None:
         """sense: returns the newest sensor messages, without waiting.
 
-        pause: pauses the robot at once, on the thread that calls it, and says the cause.
+        pause: pauses the robot at once, on the thread that calls it, and says the cause. Raises StartupError
+        for commands that the contract's message types do not have.
         """
         self._logger = node.get_logger()
         self._clock_of_stamps = node.get_clock()
@@ -65,11 +67,14 @@ class Actuation:
         self._samples: deque[TickSample] = deque(maxlen=MAX_OBSERVATION_STEPS * contract.ticks_per_row)
         self._executed = ExecutedBacklog(EXECUTED_BUFFER)
         self._executed_publisher = node.create_publisher(ExecutedAction, EXECUTED_TOPIC, EXECUTED_QOS)
+        try:
+            writers = make_command_writers(contract)
+        except WireError as error:
+            raise StartupError(f"contract: {error}") from error
         sinks = contract.commands if config.command_mode == "live" else ()
-        writers = [make_command_writer(sink, contract) for sink in sinks]
         self._commands: list[tuple[CommandSink, Publisher, CommandWriter]] = [
             (sink, node.create_publisher(writer.message_type, sink.topic, COMMAND_QOS), writer)
-            for sink, writer in zip(sinks, writers, strict=True)
+            for sink, writer in zip(sinks, writers, strict=False)  # none in shadow mode
         ]
         outlets = [(sink, publisher) for sink, publisher, _ in self._commands]
         self._controllers = ControllerWatch(node, outlets)

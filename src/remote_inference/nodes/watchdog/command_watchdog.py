@@ -28,12 +28,13 @@ from remote_inference.msg import Heartbeat
 from remote_inference.msg import WatchdogState as WatchdogMessage
 from remote_inference.nodes.log_lines import RobotNode
 from remote_inference.nodes.parameters import NodeParameters, declare_parameters
-from remote_inference.nodes.runtime import run_node, spin
+from remote_inference.nodes.runtime import StartupError, run_node, spin
 from remote_inference.nodes.schedule import Schedule
 from remote_inference.nodes.watchdog.controller_switch import SwitchClient
 from remote_inference.nodes.watchdog.measured_positions import MeasuredPositions
 from remote_inference.stop_signals import ignore_suspension
-from remote_inference.wire.commands import CommandWriter, make_command_writer
+from remote_inference.wire import WireError
+from remote_inference.wire.commands import CommandWriter, make_command_writers
 from remote_inference.wire.qos import (
     COMMAND_QOS,
     DIAGNOSTICS_QOS,
@@ -81,8 +82,11 @@ class CommandWatchdog(RobotNode):
         self._stops: dict[str, ControllerStop] = {}  # of the last trip, by topic
         self._positions = MeasuredPositions(self, self._contract)
         self._controllers: list[tuple[CommandSink, Publisher, CommandWriter]] = []
-        for sink in self._contract.commands:
-            writer = make_command_writer(sink, self._contract)
+        try:
+            writers = make_command_writers(self._contract)
+        except WireError as error:
+            raise StartupError(f"contract: {error}") from error
+        for sink, writer in zip(self._contract.commands, writers, strict=True):
             publisher = self.create_publisher(writer.message_type, sink.topic, COMMAND_QOS)
             self._controllers.append((sink, publisher, writer))
         switch = self._contract.watchdog_switch

@@ -76,7 +76,7 @@ class JointRecord:
         kinds = dict(zip(contract.actions.names, contract.actions.kinds, strict=True)) if contract else {}
         fields = dict.fromkeys(kinds.values())
         usual = next(iter(fields)) if len(fields) == 1 else "position"
-        values = {}
+        values: dict[str, float] = {}
         for field in fields or [usual]:
             pairs = zip(message.name, map(float, getattr(message, field)), strict=False)  # may be empty
             values.update(

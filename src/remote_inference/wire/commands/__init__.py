@@ -12,6 +12,7 @@ from remote_inference.core.contract.operator_inputs import TakeoverInput
 from remote_inference.core.contract.sections import CommandSink
 from remote_inference.core.documents.registry import Registry
 from remote_inference.wire.arrays import WireError
+from remote_inference.wire.commands.fields import FieldCommandReader, FieldWriter
 from remote_inference.wire.commands.reader import CommandReader
 from remote_inference.wire.commands.writer import CommandWriter
 
@@ -22,6 +23,7 @@ __all__ = [
     "CommandWriter",
     "make_command_reader",
     "make_command_writer",
+    "make_command_writers",
     "make_sink_reader",
 ]
 
@@ -38,10 +40,27 @@ READERS.add("sensor_msgs/msg/JointState", f"{__name__}.joint_state:JointStateRea
 
 
 def make_command_writer(sink: CommandSink, contract: Contract) -> CommandWriter:
-    """Return the writer of a sink's message type."""
+    """Return the writer of a sink's message type.
+
+    Raises WireError for `fields` that the type does not have, and for a type that is not installed.
+    """
+    if sink.fields:
+        return FieldWriter(sink, contract)
     place = sink.interface.writer
     writer: type[CommandWriter] = pkgutil.resolve_name(place) if place else WRITERS.get(sink.type)
     return writer(sink, contract)
+
+
+def make_command_writers(contract: Contract) -> list[CommandWriter]:
+    """Return the writers of a contract's commands. Raises WireError naming the key of the contract."""
+
+    def make(place: int, sink: CommandSink) -> CommandWriter:
+        try:
+            return make_command_writer(sink, contract)
+        except WireError as error:
+            raise WireError(f"commands.{place}.{error}") from error
+
+    return [make(place, sink) for place, sink in enumerate(contract.commands)]
 
 
 def make_command_reader(takeover: TakeoverInput, contract: Contract) -> CommandReader:
@@ -55,6 +74,8 @@ def make_sink_reader(sink: CommandSink, contract: Contract) -> CommandReader:
 
     Raises WireError for a message type that nobody reads: no simulated controller takes it.
     """
+    if sink.fields:
+        return FieldCommandReader(sink, contract)
     kinds = [contract.kind_of(sink)] * len(sink.names)
     return _find_reader(sink.type, sink.interface)(sink.topic, kinds, sink.names)
 

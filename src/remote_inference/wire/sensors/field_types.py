@@ -37,7 +37,21 @@ def check_path(type_name: str, path: FieldPath) -> None:
     are there and, where one is close, the path that may have been meant. Raises WireError for a type that is
     not installed.
     """
-    inner = type_name
+    inner, kind = find_type(type_name, path)
+    if kind not in NUMBERS:
+        message = _message_type(kind)
+        there = f", which has {', '.join(find_fields(message))}" if message else ""
+        raise ValueError(
+            f"found {path.text!r}, {_words(message or kind)} of {inner}{there}; expected a number"
+        )
+
+
+def find_type(type_name: str, path: FieldPath) -> tuple[str, str]:
+    """Return the message type in which a path ends, and the type of what stands there, as rosidl writes it.
+
+    Raises ValueError, with the words of check_path, for a path that the type does not have.
+    """
+    inner, kind = type_name, ""
     for place, part in enumerate(path.parts):
         fields = find_fields(inner)
         if part.name not in fields:
@@ -45,17 +59,15 @@ def check_path(type_name: str, path: FieldPath) -> None:
             hint = _suggest(type_name, path, place, fields)
             raise ValueError(f"found {path.text!r}: no {part.name!r} in {inner}, {there}{hint}")
         kind = _item_type(fields[part.name], part, path)
-        message, is_last = _message_type(kind), place == len(path.parts) - 1
-        if is_last and kind not in NUMBERS:
-            there = f", which has {', '.join(find_fields(message))}" if message else ""
-            raise ValueError(
-                f"found {path.text!r}, {_words(message or kind)} of {inner}{there}; expected a number"
-            )
-        if not is_last and not message:
+        if place == len(path.parts) - 1:
+            break
+        message = _message_type(kind)
+        if not message:
             raise ValueError(
                 f"found {path.text!r}: {part} of {inner} is {_words(kind)}, expected the path to end there"
             )
         inner = message
+    return inner, kind
 
 
 def _item_type(kind: str, part: FieldPart, path: FieldPath) -> str:

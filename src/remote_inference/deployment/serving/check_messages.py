@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What can be said of a contract's sources of state without the robot: whether they can be read, their age.
+"""What can be said of a contract's messages without the robot: whether sources can be read, commands written.
 
 A message type that is not installed here may be installed on the robot. A field that the type does not have
 is a mistake everywhere.
@@ -8,29 +8,37 @@ is a mistake everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.contract.state_source import StateSource
 from remote_inference.core.documents.document import DocumentError
-from remote_inference.wire import WireError, message_class
+from remote_inference.wire import WireError, make_command_writer, message_class
 from remote_inference.wire.sensors.stamps import is_stamped
 from remote_inference.wire.sensors.state_readers import make_state_reader
 
 
-def find_source_warnings(path: Path, contract: Contract) -> list[str]:
-    """Return a warning for each source whose message type is not installed here.
+def find_message_warnings(path: Path, contract: Contract) -> list[str]:
+    """Return a warning for each source and command whose message type is not installed here.
 
     Raises DocumentError, naming the file and the key, for fields that a type does not have, and for a reader
     of a message type that cannot be used.
     """
+    tries: dict[str, tuple[str, Callable[[], object]]] = {
+        place: (source.type, partial(make_state_reader, source, place))
+        for place, source in contract.state_sources.items()
+    }
+    for number, sink in enumerate(contract.commands):
+        tries[f"commands.{number}"] = sink.type, partial(make_command_writer, sink, contract)
     warnings = []
-    for place, source in contract.state_sources.items():
-        if not _is_installed(source):
-            warnings.append(f"{place}.type: {source.type} is not installed here: not checked")
-        elif problem := _find_problem(source, place):
-            raise DocumentError(f"{path}: {problem}")
+    for place, (type_name, make) in tries.items():
+        if not _is_installed(type_name):
+            warnings.append(f"{place}.type: {type_name} is not installed here: not checked")
+        elif problem := _find_problem(make):
+            where = "" if problem.startswith(place) else f"{place}."
+            raise DocumentError(f"{path}: {where}{problem}")
     return warnings
 
 
@@ -42,24 +50,24 @@ def describe_sources(contract: Contract) -> Iterator[str]:
 
 
 def _describe_age(source: StateSource) -> str:
-    if not _is_installed(source):
+    if not _is_installed(source.type):
         return "age unknown here"
     if is_stamped(message_class(source.type)):
         return "age by the header's stamp"
     return "age by arrival: without a header, messages that a driver repeats count as new"
 
 
-def _is_installed(source: StateSource) -> bool:
+def _is_installed(type_name: str) -> bool:
     try:
-        message_class(source.type)
+        message_class(type_name)
     except WireError:
         return False
     return True
 
 
-def _find_problem(source: StateSource, place: str) -> str:
+def _find_problem(make: Callable[[], object]) -> str:
     try:
-        make_state_reader(source, place)
+        make()
     except WireError as error:
         return str(error)
     return ""

@@ -1,0 +1,178 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Commands as any message: each action goes into the field that the contract names."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+from builtin_interfaces.msg import Time
+from numpy.typing import NDArray
+
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.contract.field_path import FieldPart, FieldPath, parse_field_path
+from remote_inference.core.contract.sections import CommandSink
+from remote_inference.wire.arrays import WireError
+from remote_inference.wire.commands.reader import CommandReader
+from remote_inference.wire.commands.writer import CommandWriter
+from remote_inference.wire.message_types import message_class
+from remote_inference.wire.sensors.error import SensorError
+from remote_inference.wire.sensors.field_types import NUMBERS, find_type
+from remote_inference.wire.sensors.fields import FieldReader
+
+HEADER = "std_msgs/Header"
+FLOATS = ("float", "double")
+MOST_ITEMS = 256  # of a sequence that holds a value
+
+_Value = bool | int | float | str
+
+
+class FieldWriter(CommandWriter):
+    """For controllers that no other writer knows: fields of actions, fields that stay, and a stamp."""
+
+    def __init__(self, sink: CommandSink, contract: Contract) -> None:
+        """Look fields and constants up, and try them once.
+
+        An action goes into a number with a fraction: a whole one would round what the guard has passed.
+        Raises WireError, beginning with the key, for what does not fit, and for a type that is not installed.
+        """
+        super().__init__(sink, contract)
+        self.message_type = _find_class(sink)
+        self._stamped = self.message_type.get_fields_and_field_types().get("header") == HEADER
+        self._begin = self.message_type()
+        for text, value in sink.constant.items():
+            path, kind = _find(sink.type, "constant", text)
+            _put(self._begin, path, _convert(value, kind, text), f"constant.{text}")
+        self._paths = []
+        for text in sink.fields:
+            path, kind = _find(sink.type, "fields", text)
+            if kind not in FLOATS:
+                raise WireError(f"fields: found {text!r}, a {kind}, expected a float or double")
+            _put(self._begin, path, 0.0, f"fields.{text}")
+            self._paths.append(path)
+
+    def _write(self, rows: NDArray[np.float64], stamp: Time) -> Any:
+        message = deepcopy(self._begin)
+        if self._stamped:
+            message.header.stamp = stamp
+        for path, value in zip(self._paths, rows[0].tolist(), strict=True):
+            _set(_parent(message, path), path.parts[-1], value)
+        return message
+
+
+class FieldCommandReader(CommandReader):
+    """Reads what a FieldWriter has written."""
+
+    def __init__(self, sink: CommandSink, contract: Contract) -> None:
+        """Look the fields up. Raises WireError as FieldWriter does."""
+        super().__init__(sink.topic, [contract.kind_of(sink)] * len(sink.names), sink.names)
+        self.message_type = _find_class(sink)
+        self._reader = FieldReader(sink.type, [parse_field_path(text) for text in sink.fields])
+
+    def read(self, message: Any) -> NDArray[np.float64]:
+        try:
+            return self._reader.read(message)
+        except SensorError as error:
+            raise self._error(str(error)) from error
+
+
+def _find_class(sink: CommandSink) -> Any:
+    try:
+        return message_class(sink.type)
+    except WireError as error:
+        raise WireError(f"type: {error}") from error
+
+
+def _find(type_name: str, key: str, text: str) -> tuple[FieldPath, str]:
+    """Return a path and the type of its field. Raises WireError for one that the type does not have."""
+    path = parse_field_path(text)
+    try:
+        return path, find_type(type_name, path)[1]
+    except ValueError as error:
+        raise WireError(f"{key}: {error}") from error
+
+
+def _convert(value: _Value, kind: str, text: str) -> _Value:
+    """Return a constant as its field takes it. Raises WireError for one of another type, or out of range.
+
+    The setters of rclpy's messages look at neither.
+    """
+    is_text = kind.startswith(("string", "wstring"))
+    if not (is_text or kind in NUMBERS):
+        raise WireError(f"constant.{text}: a {kind}, expected a number, a text or a boolean")
+    if is_text and isinstance(value, str):
+        return value
+    if kind == "boolean" and isinstance(value, bool):
+        return value
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and kind != "boolean" and not is_text:
+        if kind in FLOATS and math.isfinite(value):
+            return float(value)
+        if kind not in FLOATS and isinstance(value, int):
+            _check_range(value, kind, text)
+            return value
+    raise WireError(f"constant.{text}: found {value!r}, expected a {kind}")
+
+
+def _check_range(value: int, kind: str, text: str) -> None:
+    bits = int(kind.rpartition("int")[2])
+    least, most = (0, 2**bits - 1) if kind[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    if not least <= value <= most:
+        raise WireError(f"constant.{text}: found {value}, expected {least} to {most}")
+
+
+def _put(message: Any, path: FieldPath, value: _Value, key: str) -> None:
+    """Set a field for the first time: sequences on its way grow. Raises WireError for what it refuses."""
+    for part in path.parts[:-1]:
+        message = _grow(message, part, path)
+    try:
+        _grow(message, path.parts[-1], path, value)
+        _set(message, path.parts[-1], value)
+    except (AssertionError, TypeError, ValueError, OverflowError) as error:
+        raise WireError(f"{key}: found {value!r}: {' '.join(str(error).split())}") from error
+
+
+def _grow(message: Any, part: FieldPart, path: FieldPath, value: _Value | None = None) -> Any:
+    """Return what a part means, in a sequence that is long enough. value: like its items, if known."""
+    found = getattr(message, part.name)
+    if part.index is None:
+        return found
+    assert isinstance(part.index, int), "the contract refuses slices"
+    if part.index >= MOST_ITEMS:
+        raise WireError(f"fields: found item {part.index} in {path.text!r}, expected less than {MOST_ITEMS}")
+    if part.index >= len(found):
+        items = list(found)
+        make = _maker(message, part.name) if value is None else type(value)
+        items += [make() for _ in range(part.index + 1 - len(items))]
+        setattr(message, part.name, items)
+        found = getattr(message, part.name)
+    return found[part.index]
+
+
+def _maker(message: Any, name: str) -> Callable[[], Any]:
+    """Return what makes an item of a sequence of messages."""
+    kind = message.get_fields_and_field_types()[name]
+    inner = re.search(r"(\w+)/(\w+)", kind)
+    assert inner is not None, "a path leads on through messages alone"
+    made: Callable[[], Any] = message_class(f"{inner[1]}/msg/{inner[2]}")
+    return made
+
+
+def _parent(message: Any, path: FieldPath) -> Any:
+    """Return the message that holds a path's last field."""
+    for part in path.parts[:-1]:
+        message = getattr(message, part.name)
+        if part.index is not None:
+            message = message[part.index]
+    return message
+
+
+def _set(message: Any, part: FieldPart, value: _Value) -> None:
+    if part.index is None:
+        setattr(message, part.name, value)
+    else:
+        getattr(message, part.name)[part.index] = value
