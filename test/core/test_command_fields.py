@@ -51,7 +51,7 @@ def test_a_contract_that_was_written_down_again_is_the_same():
         ({"fields": {"twist..x": JOINTS[0]}}, "found 'twist..x', expected names of fields with dots between"),
         ({"constant": {"twist.linear.x": 0.0}}, "constant: found twist.linear.x in fields, too"),
         (
-            {"type": FLOAT64_MULTI_ARRAY, "fields": {}, "constant": {"x": 1}, "names": list(JOINTS)},
+            {"fields": {}, "constant": {"x": 1}, "names": list(JOINTS)},
             "constant: found",
         ),
         ({"type": "TwistStamped"}, "found 'TwistStamped', expected a message type"),
