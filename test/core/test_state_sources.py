@@ -11,7 +11,7 @@ from builders import JOINTS, contract_document
 
 from remote_inference.core.admission import make_offer
 from remote_inference.core.contract.contract import Contract
-from remote_inference.core.documents.document import DocumentError, parse_document
+from remote_inference.core.documents.document import DocumentError, parse_document, parse_json
 
 IMU = {"topic": "imu/data", "type": "sensor_msgs/msg/Imu", "fields": ["orientation.x", "orientation.w"]}
 PAD = {"topic": "pad", "type": "std_msgs/msg/Float32MultiArray", "fields": ["data[2:4]"], "names": ["pad"]}
@@ -83,6 +83,13 @@ def test_no_other_sensor_makes_the_positions_old():
     speeds = {**joints, "topic": "speeds", "field": "velocity"}
     assert make(IMU, PAD, wheels, speeds).measured_topics == ("joint_states",)
     assert make(IMU, kind="velocity").measured_topics == ("joint_states",)
+
+
+def test_a_contract_can_be_written_and_read_again():
+    """A robot's journal holds it with every key, a replay's file with those that were set."""
+    contract = make(IMU, PAD, measured=contract_document()["state"][0])
+    for written in (contract.model_dump_json(), contract.model_dump_json(exclude_defaults=True)):
+        assert parse_document(parse_json(written, "journal"), Contract, "journal") == contract
 
 
 def test_a_topic_has_one_type_and_may_be_read_by_several_sources():

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, model_validator
 
 from remote_inference.core.contract.field_path import FieldPath, parse_field_path
-from remote_inference.core.contract.fields import FieldPathText, MessageType, Names, Topic
+from remote_inference.core.contract.fields import FieldPathText, MessageType, Name, Topic
 from remote_inference.core.contract.message_readers import GROUP, is_read_whole
 from remote_inference.core.contract.policy_units import Scale, check_scales, scales_by_name
 from remote_inference.core.contract.sections import JOINT_STATE
@@ -23,7 +23,10 @@ class StateSource(Document):
     model_config = ConfigDict(
         json_schema_extra={
             "if": {"properties": {"type": {"const": JOINT_STATE}}},
-            "then": {"required": ["field", "names"], "properties": {"fields": False}},
+            "then": {
+                "required": ["field", "names"],
+                "properties": {"fields": {"maxItems": 0}, "names": {"minItems": 1}},
+            },
             "else": {"properties": {"field": False}},
         }
     )
@@ -40,13 +43,12 @@ class StateSource(Document):
     fields: Annotated[
         tuple[FieldPathText, ...],
         Field(
-            min_length=1,
             description="other types: the numbers to read, such as twist.linear.x, poses[3].position.x or "
             "data[0:64]; left out: what a reader of the type's own says",
         ),
     ] = ()
     names: Annotated[
-        Names,
+        tuple[Name, ...],
         Field(
             description="JointState: joints to pick from the message, in the policy's order; other types: a "
             "name for each of `fields`, left out: these themselves; those of a slice are numbered"
