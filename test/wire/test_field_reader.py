@@ -202,8 +202,16 @@ def test_a_message_of_an_older_definition_is_refused_naming_the_field_that_it_la
     class OldRange:
         range = 1.0
 
+    class OldArray:
+        data = 1.0
+
     with pytest.raises(SensorError, match="variance: found no variance in the message"):
         reader("sensor_msgs/msg/Range", "range", "variance").read(OldRange())
+    with pytest.raises(SensorError, match=r"^data\[0:2\]: found 0 items of data, expected 2 or more$"):
+        reader(ARRAY, "data[0:2]").read(OldArray())
+    OldRange.range = "far"
+    with pytest.raises(SensorError, match="cannot be read: could not convert string to float: 'far'"):
+        reader("sensor_msgs/msg/Range", "range").read(OldRange())
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])

@@ -109,8 +109,9 @@ def _find_problem(message: Any, path: FieldPath) -> str:
         if part.index is None:
             continue
         needed = part.index + 1 if isinstance(part.index, int) else part.index[1]
-        if len(found) < needed:
-            return f"{path.text}: found {len(found)} items of {part.name}, expected {needed} or more"
+        count = len(found) if hasattr(found, "__len__") else 0  # a bag's type may have had no sequence
+        if count < needed:
+            return f"{path.text}: found {count} items of {part.name}, expected {needed} or more"
         if isinstance(part.index, int):
             found = found[part.index]
     return ""
