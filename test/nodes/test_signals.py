@@ -27,7 +27,7 @@ MOMENTS_S = (0.3, 0.6, 1.0, 1.5, 2.0, 3.0)  # after the start: imports, construc
 
 # Runs an executable until it spins, then says how many threads the garbage collector ends.
 COLLECTED_THREADS = """
-import gc, os, signal, sys
+import gc, os, signal, sys, time
 from importlib import import_module
 from remote_inference.nodes import runtime, start
 
@@ -37,7 +37,15 @@ def spin_and_stop(*arguments):
     spin(*arguments)
 runtime.spin = spin_and_stop
 import_module(start.MODULES[sys.argv[1]]).main()
-threads = len(os.listdir("/proc/self/task"))
+
+def settled():
+    before = 0  # a thread that was joined may still be listed for a moment
+    while (now := len(os.listdir("/proc/self/task"))) != before:
+        before = now
+        time.sleep(0.2)
+    return now
+
+threads = settled()
 gc.collect()
 print("collected threads:", threads - len(os.listdir("/proc/self/task")))
 """

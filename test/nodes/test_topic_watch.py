@@ -65,7 +65,8 @@ def test_a_paused_robot_says_how_to_begin_and_a_healthy_one_nothing_else(rig: Ri
     log = reader(tmp_path)
     rig.start_server(write_manifest(tmp_path))
     rig.call(GetStatus, "/policy_server/get_status")
-    rig.start_robot(write_contract(tmp_path), autostart=False)
+    # The rig's own process may stand still for a moment, and its sensors with it.
+    rig.start_robot(write_contract(tmp_path), autostart=False, max_sensor_age_s=2.0)
     service = "ros2 service call /rig/remote_inference/resume std_srvs/srv/Trigger"
     rig.wait_for(
         lambda: f"paused; to begin: {service}, or remote-inference resume /rig" in log(), "the way on"
