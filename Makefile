@@ -76,7 +76,6 @@ test-distribution: setup  ## run the tests of what may differ by ROS distributio
 fault-table: setup  ## break things, judge what the arm was commanded, and write docs/reference/faults.md (three minutes)
 	@$(RUN) python -m pytest test/faults -m fault -n $(JOBS) --fault-table docs/reference/faults.md $(ARGS)
 
-# The paths are those of pytest's pythonpath. Its processes import everything once.
 # The stamp has the requirement's content in its name, as that of LeRobot's environment.
 test-hud: setup .venv/hud/.packages  ## let HUD's own agents drive our simulated robots (an environment of 460 MB)
 	@$(CLEAN) REMOTE_INFERENCE="$(BIN)/remote-inference" PATH="$(BIN):$$PATH" $(HUD)/bin/python -m pytest \
@@ -87,7 +86,7 @@ test-environments: $(ENVIRONMENTS)/.package  ## evaluate policies in gym-pusht, 
 		test/gymnasium_environments $(ARGS)
 
 fuzz: setup  ## try a million spoiled inputs on all that reads bytes from outside (ARGS="--inputs 60000 --seed 7")
-	@$(RUN) PYTHONPATH=test/fuzz:test:test/core:test/nodes:test/policies:test/recording python test/fuzz/fuzz.py $(ARGS)
+	@$(RUN) PYTHONPATH=test python test/fuzz/fuzz.py $(ARGS)
 
 sbom: setup  ## write a bill of materials (CycloneDX) of what is installed to build/sbom.json
 	@mkdir -p build

@@ -21,24 +21,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.path.extend(
-    str(Path(__file__).parents[1] / folder)
-    for folder in ("test", "test/core", "test/core/robot", "test/recording")
-)
+sys.path.append(str(Path(__file__).parents[1] / "test"))
 
 import numpy as np
-from builders import contract_document, make_config
-from decision_bag import NS, OWN, Message, SimulatedRecorder
 from PIL import Image
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import CompressedImage
-from simulation import World
 
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.documents.document import parse_document
 from remote_inference.msg import ClientState
 from remote_inference.recording.bags.bag_records import BagTopic
 from remote_inference.recording.bags.bag_writer import BagWriter
+from support.builders import contract_document, make_config
+from support.recording.decision_bag import NS, OWN, Message, SimulatedRecorder
+from support.robot.simulation import World
 
 CAMERA = "front/image_raw/compressed"
 IMAGES, PAN_PX = 80, 320  # of one pan of the camera

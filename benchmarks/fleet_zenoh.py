@@ -21,9 +21,7 @@ from typing import Any
 
 import zenoh
 
-sys.path.extend(str(Path(__file__).parents[1] / folder) for folder in ("test", "test/transport"))
-
-from engine import ROUTER, SESSION, configuration, endpoints, free_port, process
+sys.path.append(str(Path(__file__).parents[1] / "test"))
 
 from remote_inference.core.exchange import in_namespace
 from remote_inference.keys import authority as ca
@@ -31,6 +29,7 @@ from remote_inference.keys import description, render, verbs
 from remote_inference.keys.files import write_folder
 from remote_inference.paths import share_path
 from remote_inference.srv import CloseSession, GetStatus, OpenSession
+from support.transport.engine import ROUTER, SESSION, configuration, endpoints, free_port, process
 
 SERVICES = {"get_status": GetStatus, "open_session": OpenSession, "close_session": CloseSession}
 POLL_S = 0.1  # longest wait for a message before a process looks whether it shall end

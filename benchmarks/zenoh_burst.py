@@ -12,9 +12,9 @@ import argparse
 import sys
 from pathlib import Path
 
-sys.path.extend(str(Path(__file__).parents[1] / folder) for folder in ("test", "test/transport"))
+sys.path.append(str(Path(__file__).parents[1] / "test"))
 
-from chunk_burst import CHUNK_BYTES, WAIT, burst, publications
+from support.transport.chunk_burst import CHUNK_BYTES, WAIT, burst, publications
 
 ROBOTS = 15
 PERIOD_S = 0.01  # between two answers to all robots

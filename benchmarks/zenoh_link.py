@@ -14,9 +14,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-sys.path.extend(str(Path(__file__).parents[1] / folder) for folder in ("test", "test/transport"))
+sys.path.append(str(Path(__file__).parents[1] / "test"))
 
-from request_path import RequestPath, observation, request_path
+from support.transport.request_path import RequestPath, observation, request_path
 
 SLOW = {"delay_s": 0.025, "bandwidth_bps": 10e6}
 LINKS: dict[str, dict[str, float]] = {

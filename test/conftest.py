@@ -37,12 +37,12 @@ from collections.abc import Generator, Iterator  # noqa: E402
 
 import pytest  # noqa: E402
 import rclpy  # noqa: E402
-import zenoh_router  # noqa: E402
-from hang_guard import HangGuard  # noqa: E402
-from log_folder import LOG_FOLDER  # noqa: E402
 from rclpy.node import Node  # noqa: E402
 
 import remote_inference.policies  # noqa: E402, F401  names the back ends that manifests of tests have
+from support import zenoh_router  # noqa: E402
+from support.hang_guard import HangGuard  # noqa: E402
+from support.log_folder import LOG_FOLDER  # noqa: E402
 
 if rclpy.get_rmw_implementation_identifier() == zenoh_router.RMW:
     zenoh_router.start()

@@ -13,12 +13,11 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "test" / "nodes"))
-
-from browser import chromium, resize  # noqa: E402
+sys.path.insert(0, str(ROOT / "test"))
 
 from remote_inference.recording.bags.bag import open_bag  # noqa: E402
 from remote_inference.recording.timeline.joints import EXECUTED_SUFFIX  # noqa: E402
+from support.nodes.browser import chromium, resize  # noqa: E402
 
 PICTURE = ROOT / "docs" / "images" / "provenance_page.png"
 WIDTH, HEIGHT = 1280, 900

@@ -16,13 +16,13 @@ from pathlib import Path
 import yaml
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "test" / "nodes"))
+sys.path.insert(0, str(ROOT / "test"))
 os.environ.setdefault("AMENT_PREFIX_PATH", sys.prefix)
 os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 
-from browser import chromium  # noqa: E402
-from fleet import FleetRobot  # noqa: E402
-from rig import Rig  # noqa: E402
+from support.nodes.browser import chromium  # noqa: E402
+from support.nodes.fleet import FleetRobot  # noqa: E402
+from support.nodes.rig import Rig  # noqa: E402
 
 MANIFEST = ROOT / "config" / "belt_arm.manifest.yaml"
 PICTURE = ROOT / "docs" / "images" / "status_page.png"

@@ -20,11 +20,13 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parents[1] / "test" / folder) for folder in ("core", "core/robot")]
+sys.path.insert(0, str(Path(__file__).parents[1] / "test"))
 
-import random_watched_world  # noqa: E402
-import random_world  # noqa: E402
-from random_world import Outcome  # noqa: E402
+from support.robot import (
+    random_watched_world,
+    random_world,
+)
+from support.robot.random_world import Outcome
 
 KINDS = {"network": random_world.play, "robot": random_watched_world.play}
 BATCH = 50  # worlds that a process plays at a time

@@ -19,12 +19,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-TEST = Path(__file__).parents[1] / "test"
-sys.path[:0] = [str(TEST / folder) for folder in ("", "nodes", "faults")]
+sys.path.insert(0, str(Path(__file__).parents[1] / "test"))
 
-import conftest  # noqa: E402, F401  claims a ROS domain for this process and its children
-from arm import Arm  # noqa: E402
-from judge import find_violations  # noqa: E402
+import conftest  # noqa: F401  claims a ROS domain for this process and its children
+
+from support.faults.arm import Arm
+from support.faults.judge import find_violations
 
 PAUSE_S = (2.0, 8.0)  # between two events
 SAMPLE_S = 1.0

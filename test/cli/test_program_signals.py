@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
-from waiting import read_line
 
 from remote_inference.paths import share_path
+from support.waiting import read_line
 
 DEADLINE_S = 60.0
 MOMENTS_S = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0)  # after the program's first line

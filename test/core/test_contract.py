@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 import yaml
-from builders import CAMERA, JOINT_TRAJECTORY, JOINTS, contract_document, make_contract
 
 from remote_inference.core.admission import make_offer
 from remote_inference.core.contract.contract import Contract, load_contract
 from remote_inference.core.documents.document import DocumentError, parse_document
+from support.builders import CAMERA, JOINT_TRAJECTORY, JOINTS, contract_document, make_contract
 
 SHIPPED = Path(__file__).parents[2] / "config" / "belt_arm.contract.yaml"
 

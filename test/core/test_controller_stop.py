@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY, JOINTS, contract_document
 
 from remote_inference.core.contract.command_interfaces import COMMAND_INTERFACES
 from remote_inference.core.contract.contract import Contract
@@ -20,6 +19,7 @@ from remote_inference.core.contract.controller_stop import (
     stop_controller,
 )
 from remote_inference.core.documents.document import DocumentError, parse_document
+from support.builders import FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY, JOINTS, contract_document
 
 MEASURED = {"shoulder": 0.4, "elbow": -0.2}
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Annotated
 
 import pytest
-from entry_point_files import install
 
 from remote_inference.core.documents.document import Document, DocumentError, NameIn, parse_document
 from remote_inference.core.documents.registry import Registry
+from support.entry_point_files import install
 
 
 @pytest.fixture

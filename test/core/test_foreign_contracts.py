@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 import yaml
-from builders import contract_document
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,6 +22,7 @@ from remote_inference.core.drafts.draft import Draft
 from remote_inference.core.drafts.hud import from_hud, read_hud, to_hud
 from remote_inference.core.drafts.lerobot import from_lerobot, read_info, to_lerobot
 from remote_inference.errors import UserError
+from support.builders import contract_document
 
 INFO: dict[str, Any] = {
     "codebase_version": "v3.0",

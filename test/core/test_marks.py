@@ -5,11 +5,11 @@
 from __future__ import annotations
 
 import pytest
-from builders import contract_document
 
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.documents.document import DocumentError, parse_document
 from remote_inference.core.documents.marks import mark
+from support.builders import contract_document
 
 
 def test_a_contract_with_marks_names_all_of_them_at_once():

@@ -8,9 +8,9 @@ import math
 
 import numpy as np
 import pytest
-from builders import CAMERA, make_spec
 
 from remote_inference.core.policy import PastStep, PolicyError, PolicyObservation
+from support.builders import CAMERA, make_spec
 
 
 @pytest.mark.parametrize("steps", [0, -1, 17])

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import contract_document
 from hypothesis import given
 from hypothesis import strategies as st
 
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.contract.policy_units import Scale, UnitMap
 from remote_inference.core.documents.document import DocumentError, parse_document
+from support.builders import contract_document
 
 TINY = 1e-300  # where floats are no longer dense
 ELBOW = {"unit": "percent", "names": ["elbow"], "range": [-1.0, 0.5]}

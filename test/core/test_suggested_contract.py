@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import yaml
-from builders import FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY
 
 from remote_inference.core.contract.contract import parse_contract
 from remote_inference.core.contract.sections import COMPRESSED_IMAGE, IMAGE
@@ -23,6 +22,7 @@ from remote_inference.core.drafts.running_robot import (
     suggest,
 )
 from remote_inference.core.drafts.urdf import parse_urdf
+from support.builders import FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY
 
 URDF = parse_urdf(
     """<robot name="picker">

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from builders import JOINTS, contract_document
 
 from remote_inference.core.contract.contract import Contract, load_contract
 from remote_inference.core.documents.document import parse_document
 from remote_inference.deployment.arm_replay import write_files
+from support.builders import JOINTS, contract_document
 
 
 def test_recorded_commands_are_replayed_at_the_rate_of_control(tmp_path: Path):

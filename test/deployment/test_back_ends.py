@@ -11,11 +11,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from entry_point_files import install
 
 from remote_inference import __version__
 from remote_inference.core.server.manifest.backends import BACK_ENDS
 from remote_inference.deployment.serving.back_ends import BackEndReport, list_back_ends, try_back_ends
+from support.entry_point_files import install
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import make_offer, make_spec, make_terms
 from fence_checkers import launch_arguments
 from fences import SHELL, find_fences
 from linters import ROOT
@@ -30,6 +29,7 @@ from remote_inference.monitoring.metrics import ServerMetrics
 from remote_inference.monitoring.snapshot import ServerSnapshot
 from remote_inference.msg import ActionChunk, ClientState, ExecutedAction, Observation, ServerStatus
 from remote_inference.nodes.start import MODULES
+from support.builders import make_offer, make_spec, make_terms
 
 DOCS = ROOT / "docs"
 PAGES = [*sorted(DOCS.rglob("*.md")), ROOT / "README.md"]

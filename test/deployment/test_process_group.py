@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from waiting import process_state, wait_until
 
 from remote_inference.deployment.bringup import Process
 from remote_inference.deployment.process_group import ProcessError, ProcessGroup, run_until_interrupted
+from support.waiting import process_state, wait_until
 
 DEADLINE_S = 30.0
 SLEEP = "time.sleep(600)"

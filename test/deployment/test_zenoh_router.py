@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-import zenoh_router
+
+from support import zenoh_router
 
 LATE = """
 import os, re, signal, socket, time

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawer import CHUNK, FRONT, Drawer, PullPolicy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from remote_inference.core.exchange import Request
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.environments.emulated_robot import EmulatedRobot, EmulationError, NetworkPath, Rows
 from remote_inference.environments.policy_view import PolicyView
+from support.environments.drawer import CHUNK, FRONT, Drawer, PullPolicy
 
 PERIOD_S = 0.1  # of the drawer
 CONFIG = RobotConfig(merge_mode="replace", buffer_time_s=0.3)

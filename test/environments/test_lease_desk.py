@@ -8,9 +8,6 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from drawer import STATE
-from drawer_pool import Drawers
-from waiting import wait_until
 
 from remote_inference.core.environment import EnvError
 from remote_inference.core.leases import REMEMBERED, LeaseError, SlotState
@@ -18,6 +15,9 @@ from remote_inference.environments import lease_desk
 from remote_inference.environments.lease_desk import LeaseDesk, Touch
 from remote_inference.environments.process_frames import MAX_FRAME_BYTES
 from remote_inference.wire.frameworks.openpi import unpack_map
+from support.environments.drawer import STATE
+from support.environments.drawer_pool import Drawers
+from support.waiting import wait_until
 
 WAIT_S = 60.0
 MINE, OTHER = "m" * 32, "o" * 32

@@ -12,24 +12,24 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from shed import CRASH, FADE, HANG, RAISE, REFUSE, Shed
 
 from remote_inference.core.environment import EnvError, find_observation_problem
 from remote_inference.environments.process_environment import ProcessEnvironment
 from remote_inference.environments.runners import Timeouts
+from support.environments.shed import CRASH, FADE, HANG, RAISE, REFUSE, Shed
+from support.importable import python_path
 
 LONG = Timeouts(60.0, 60.0, 60.0, 60.0)
 
 
 @pytest.fixture(autouse=True)
 def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
-    paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
+    monkeypatch.setenv("PYTHONPATH", python_path())
 
 
 @pytest.fixture
 def shed(_importable: None) -> Iterator[ProcessEnvironment]:
-    made = ProcessEnvironment("shed:Shed", {"size": 3}, LONG)
+    made = ProcessEnvironment("support.environments.shed:Shed", {"size": 3}, LONG)
     yield made
     made.close()
 
@@ -72,18 +72,18 @@ def test_an_observation_that_is_not_what_was_promised_is_an_error_with_its_name(
 
 
 def test_an_observation_larger_than_a_pipe_arrives() -> None:
-    large = ProcessEnvironment("shed:Shed", {"size": 1500}, LONG)
+    large = ProcessEnvironment("support.environments.shed:Shed", {"size": 1500}, LONG)
     shown = large.reset(0, "tidy", ["observation.images.door"])
     assert shown.values["observation.images.door"].shape == (1500, 1500, 3)
     large.close()
 
 
 def test_a_step_that_hangs_ends_the_process_and_a_reset_starts_another() -> None:
-    shed = ProcessEnvironment("shed:Shed", {}, Timeouts(60.0, 60.0, 0.3, 60.0))
+    shed = ProcessEnvironment("support.environments.shed:Shed", {}, Timeouts(60.0, 60.0, 0.3, 60.0))
     shed.reset(0, "tidy", [])
     hung = shed.process_id
     assert hung is not None
-    with pytest.raises(EnvError, match=r"shed:Shed: step took longer than 0\.3 s"):
+    with pytest.raises(EnvError, match=r"support.environments.shed:Shed: step took longer than 0\.3 s"):
         act(shed, HANG)
     assert not is_running(hung)
     with pytest.raises(EnvError, match=r"metrics refused: step took longer than 0\.3 s; a reset starts it"):
@@ -104,7 +104,9 @@ def test_a_crash_is_told_with_its_code_and_a_reset_starts_another(shed: ProcessE
 def test_a_process_that_is_lost_leaves_no_helper_behind(told: float, tmp_path: Path) -> None:
     """An orphan would go on using the machine, and print a traceback where its owner prints."""
     helper_file = tmp_path / "helper"
-    shed = ProcessEnvironment("shed:Shed", {"helper_file": str(helper_file)}, Timeouts(60.0, 60.0, 0.3, 60.0))
+    shed = ProcessEnvironment(
+        "support.environments.shed:Shed", {"helper_file": str(helper_file)}, Timeouts(60.0, 60.0, 0.3, 60.0)
+    )
     shed.reset(0, "tidy", [])
     helper = int(helper_file.read_text())
     assert is_running(helper)
@@ -148,8 +150,8 @@ def test_what_the_environment_raises_is_told_and_it_lives_on(
 @pytest.mark.parametrize(
     ("name", "options", "problem"),
     [
-        ("shed:Shed", {"broken": True}, "RuntimeError: no roof"),
-        ("shed:Shed", {"colour": "red"}, "unexpected keyword argument 'colour'"),
+        ("support.environments.shed:Shed", {"broken": True}, "RuntimeError: no roof"),
+        ("support.environments.shed:Shed", {"colour": "red"}, "unexpected keyword argument 'colour'"),
         ("nowhere:Nothing", {}, "No module named 'nowhere'"),
         ("belt_harm", {}, "did you mean 'belt_arm'"),
     ],

@@ -10,19 +10,19 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
-from drawer import STATE
-from fragile_drawer import Fragile, Injector
-from waiting import wait_until
 
 from remote_inference.core.environment import EnvError, EnvironmentObservation
 from remote_inference.core.leases import LeaseError, SlotState
 from remote_inference.environments.process_environment import ProcessEnvironment
 from remote_inference.environments.runners import Timeouts
 from remote_inference.environments.slot_pool import Grant, SlotPool
+from support.environments.drawer import STATE
+from support.environments.fragile_drawer import Fragile, Injector
+from support.importable import python_path
+from support.waiting import wait_until
 
 WAIT_S = 60.0
 
@@ -207,12 +207,13 @@ def test_a_closed_pool_ends_its_leases_and_refuses_others() -> None:
 
 @pytest.fixture
 def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
-    paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
+    monkeypatch.setenv("PYTHONPATH", python_path())
 
 
 def make_process(**options: float) -> ProcessEnvironment:
-    return ProcessEnvironment("drawer:Drawer", options, Timeouts(60.0, 60.0, 600.0, 60.0), starts_now=False)
+    return ProcessEnvironment(
+        "support.environments.drawer:Drawer", options, Timeouts(60.0, 60.0, 600.0, 60.0), starts_now=False
+    )
 
 
 @pytest.mark.usefixtures("_importable")
@@ -240,7 +241,7 @@ def test_an_environment_that_hangs_while_it_starts_does_not_keep_the_others() ->
     made: list[ProcessEnvironment] = []
 
     def make() -> ProcessEnvironment:
-        name = "drawer:Drawer" if made else "hung_start:Hung"
+        name = "support.environments.drawer:Drawer" if made else "support.environments.hung_start:Hung"
         made.append(ProcessEnvironment(name, {}, Timeouts(), starts_now=False))
         return made[-1]
 

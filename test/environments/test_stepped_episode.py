@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from drawer import CHUNK, FRONT, LIMIT_STEPS, STATE, Drawer, PullPolicy
 
 from remote_inference.core.environment import EnvError
 from remote_inference.environments.policy_view import PolicyView
 from remote_inference.environments.stepped_episode import SteppedEpisode, step_rows
+from support.environments.drawer import CHUNK, FRONT, LIMIT_STEPS, STATE, Drawer, PullPolicy
 
 
 def begin(drawer: Drawer, view: PolicyView, **options: int) -> SteppedEpisode:

@@ -8,11 +8,11 @@ import json
 from pathlib import Path
 
 import pytest
-from drawer_evaluation import write_evaluation
 
 from remote_inference.cli import main
 from remote_inference.evaluation import ResultsError, load_evaluation
 from remote_inference.evaluation.blinding import NAMES, mix, open_names
+from support.evaluation.drawer_evaluation import write_evaluation
 
 POLICIES = {"skilled": {"path": "pull.manifest.yaml"}, "lucky": {"kind": "random"}}
 
@@ -82,7 +82,7 @@ def test_an_episode_that_was_not_played_does_not_tell_its_policy(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = {"broken_seed": 0}
-    environment = {"name": "trying_drawer:TryingDrawer", "options": options}
+    environment = {"name": "support.evaluation.trying_drawer:TryingDrawer", "options": options}
     path = write_evaluation(tmp_path, policies=POLICIES, episodes=1, blind=True, environment=environment)
     assert main(["evaluate", str(path), "--out", str(tmp_path / "out"), "--json"]) == 1
     shown = capsys.readouterr()

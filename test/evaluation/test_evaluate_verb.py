@@ -9,9 +9,9 @@ import re
 from pathlib import Path
 
 import pytest
-from drawer_evaluation import write_evaluation
 
 from remote_inference.cli.program import main
+from support.evaluation.drawer_evaluation import write_evaluation
 
 Said = pytest.CaptureFixture[str]
 
@@ -58,7 +58,7 @@ def test_shards_are_merged_and_the_whole_is_whole(tmp_path: Path, capsys: Said) 
 
 
 def test_json_is_one_object_with_what_could_not_be_played(tmp_path: Path, capsys: Said) -> None:
-    environment = {"name": "trying_drawer:TryingDrawer", "options": {"broken_seed": 1}}
+    environment = {"name": "support.evaluation.trying_drawer:TryingDrawer", "options": {"broken_seed": 1}}
     path = write_evaluation(tmp_path, episodes=2, environment=environment)
     assert evaluate(path, tmp_path / "out", "--json") == 1
     said = capsys.readouterr()

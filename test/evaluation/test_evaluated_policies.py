@@ -13,14 +13,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from drawer import Drawer
-from drawer_evaluation import write_evaluation
 
 from remote_inference.core.environment import ActionSpec
 from remote_inference.core.policy import PolicyError, PolicyObservation
 from remote_inference.evaluation import POLICIES, PolicyPlace
 from remote_inference.evaluation.policies.local_policy import ManifestPolicy, open_manifest
 from remote_inference.evaluation.policies.scripted_policies import open_random, open_trajectory
+from support.environments.drawer import Drawer
+from support.evaluation.drawer_evaluation import write_evaluation
 
 SPEC = Drawer().spec
 SEEN = PolicyObservation(np.zeros(2, np.float32), {}, "open")
@@ -107,7 +107,7 @@ def open_drawer_policy(folder: Path, policy: str, num_envs: int = 2, task: str =
 
 
 def test_a_manifests_policy_is_called_on_one_thread_and_told_the_manifests_task(tmp_path: Path) -> None:
-    policy = open_drawer_policy(tmp_path, "told_policy:load", task="open it")
+    policy = open_drawer_policy(tmp_path, "support.evaluation.told_policy:load", task="open it")
     seen = PolicyObservation(np.zeros(2, np.float32), {}, "")
     versions = set()
     threads = [
@@ -123,7 +123,7 @@ def test_a_manifests_policy_is_called_on_one_thread_and_told_the_manifests_task(
 
 
 def test_an_answer_that_is_not_finite_is_the_policys_error(tmp_path: Path) -> None:
-    policy = open_drawer_policy(tmp_path, "failing_policy:endless")
+    policy = open_drawer_policy(tmp_path, "support.evaluation.failing_policy:endless")
     with pytest.raises(PolicyError, match="non-finite"):
         policy.begin(0).answer(SEEN, 0)
     policy.close()
@@ -131,14 +131,14 @@ def test_an_answer_that_is_not_finite_is_the_policys_error(tmp_path: Path) -> No
 
 def test_a_policy_of_one_session_plays_one_episode_at_a_time(tmp_path: Path) -> None:
     with pytest.raises(PolicyError, match="num_envs: found 2, expected 1"):
-        open_drawer_policy(tmp_path, "failing_policy:selfish")
-    policy = open_drawer_policy(tmp_path, "failing_policy:selfish", num_envs=1)
+        open_drawer_policy(tmp_path, "support.evaluation.failing_policy:selfish")
+    policy = open_drawer_policy(tmp_path, "support.evaluation.failing_policy:selfish", num_envs=1)
     policy.begin(0).answer(SEEN, 0)
     policy.close()
 
 
 def test_a_policy_that_hangs_is_an_error_in_time(tmp_path: Path) -> None:
-    write_evaluation(tmp_path, "told_policy:hanging")
+    write_evaluation(tmp_path, "support.evaluation.told_policy:hanging")
     from remote_inference.core.server.manifest.manifest import load_manifest
 
     manifest = load_manifest(tmp_path / "pull.manifest.yaml")
@@ -148,7 +148,7 @@ def test_a_policy_that_hangs_is_an_error_in_time(tmp_path: Path) -> None:
 
 
 def test_the_calls_of_other_episodes_are_not_counted_against_a_call(tmp_path: Path) -> None:
-    policy = open_drawer_policy(tmp_path, "told_policy:load")
+    policy = open_drawer_policy(tmp_path, "support.evaluation.told_policy:load")
     with ThreadPoolExecutor(6) as pool:
         asked = [pool.submit(policy.call, partial(time.sleep, 0.5), 2.0) for _ in range(6)]
         assert [one.result(30.0) for one in asked] == [None] * 6

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from drawer_evaluation import write_evaluation
 
 from remote_inference.core.documents.document import DocumentError
 from remote_inference.errors import UserError
 from remote_inference.evaluation import Shard, load_evaluation
+from support.evaluation.drawer_evaluation import write_evaluation
 
 
 def test_every_policy_plays_the_same_seeds_in_every_mode_and_latency(tmp_path: Path) -> None:

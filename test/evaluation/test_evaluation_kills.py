@@ -15,10 +15,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from drawer_evaluation import outcomes, play, write_evaluation
-from waiting import process_state, wait_until
 
 from remote_inference.evaluation.results import read_episodes
+from support.evaluation.drawer_evaluation import outcomes, play, write_evaluation
+from support.importable import python_path
+from support.waiting import process_state, wait_until
 
 DEADLINE_S = 300.0
 KILLS = int(os.environ.get("EVALUATION_KILLS", "6"))
@@ -29,7 +30,7 @@ def write(folder: Path) -> Path:
     options = {"step_s": STEP_S, "folder": str(folder)}
     return write_evaluation(
         folder,
-        environment={"name": "trying_drawer:TryingDrawer", "options": options},
+        environment={"name": "support.evaluation.trying_drawer:TryingDrawer", "options": options},
         episodes=max(15, 4 * KILLS),
         num_envs=2,
         modes=["stepped", "charged"],
@@ -41,9 +42,8 @@ def write(folder: Path) -> Path:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]]:
     """What an evaluation brings that nobody kills."""
     folder = tmp_path_factory.mktemp("whole")
-    paths = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "environments")]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", os.pathsep.join(paths))
+        patch.setenv("PYTHONPATH", python_path())
         return outcomes(play(write(folder), folder / "out")[1])
 
 

@@ -10,12 +10,12 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
-from drawer_evaluation import make_result, write_evaluation
 
 from remote_inference.core.environment import EnvironmentObservation
 from remote_inference.evaluation import EpisodeResult, ResultsFolder, load_evaluation
 from remote_inference.evaluation.film import FRAMES, Film, save_strip
 from remote_inference.evaluation.reports.report import Findings, write_report
+from support.evaluation.drawer_evaluation import make_result, write_evaluation
 
 MODES = {"modes": ["stepped", "charged"], "latencies_ms": [600], "episodes": 2}
 
@@ -98,7 +98,7 @@ def test_episodes_that_the_document_no_longer_asks_for_do_not_count(tmp_path: Pa
 
 
 def test_a_film_keeps_few_pictures_and_the_last_one() -> None:
-    from drawer import FRONT, Drawer
+    from support.environments.drawer import FRONT, Drawer
 
     for steps in (3, 7, 40, 100):
         film = Film(Drawer(), (FRONT,), 40)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from drawer_evaluation import HOME, in_order, make_result, write_evaluation
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,6 +22,7 @@ from remote_inference.evaluation import (
     merge_folders,
 )
 from remote_inference.evaluation.results import read_episodes
+from support.evaluation.drawer_evaluation import in_order, make_result, write_evaluation
 
 
 @pytest.fixture
@@ -93,7 +93,12 @@ def test_a_second_evaluator_is_refused_while_the_first_one_lives(
             r"robot\.accept_weight_updates: found true, expected false",
         ),
         (
-            {"environment": {"name": "trying_drawer:TryingDrawer", "options": {"step_s": 0.5}}},
+            {
+                "environment": {
+                    "name": "support.evaluation.trying_drawer:TryingDrawer",
+                    "options": {"step_s": 0.5},
+                }
+            },
             r"environment\.options\.step_s: found nothing, expected 0\.5",
         ),
     ],
@@ -110,7 +115,7 @@ def test_results_of_another_configuration_are_refused(
 def test_an_option_of_the_results_that_is_asked_no_longer_is_a_difference(
     tmp_path: Path, evaluation: Evaluation
 ) -> None:
-    environment = {"name": "trying_drawer:TryingDrawer", "options": {"step_s": 0.5}}
+    environment = {"name": "support.evaluation.trying_drawer:TryingDrawer", "options": {"step_s": 0.5}}
     before = load_evaluation(write_evaluation(tmp_path, environment=environment))
     ResultsFolder(tmp_path / "out", before).close()
     with pytest.raises(ResultsError, match=r"environment\.options\.step_s: found 0\.5, expected nothing"):
@@ -135,7 +140,7 @@ def test_results_without_their_configuration_are_refused(tmp_path: Path, evaluat
 FILL = """
 import resource, signal, sys
 from pathlib import Path
-from drawer_evaluation import make_result
+from support.evaluation.drawer_evaluation import make_result
 from remote_inference.evaluation import ResultsFolder, load_evaluation
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 with ResultsFolder(Path(sys.argv[2]), load_evaluation(Path(sys.argv[1]))) as folder:
@@ -152,7 +157,7 @@ def test_a_file_that_cannot_grow_is_named_and_keeps_what_it_has(
     """A limit on the size of files stands for a full disk: part of the line is written, the rest is not."""
     out = tmp_path / "out"
     call = [sys.executable, "-c", FILL, str(tmp_path / "drawer.evaluation.yaml"), str(out)]
-    done = subprocess.run(call, capture_output=True, text=True, timeout=120, cwd=HOME)
+    done = subprocess.run(call, capture_output=True, text=True, timeout=120)
     assert "episodes.jsonl: cannot be written: File too large; free the disk" in done.stderr
     assert (out / "episodes.jsonl").read_bytes() == make_result(0).to_line()
     with ResultsFolder(out, evaluation) as folder:

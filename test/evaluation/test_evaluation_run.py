@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from drawer_evaluation import outcomes, play, write_evaluation
 
 from remote_inference.core.environment import EnvError
 from remote_inference.core.policy import PolicyError
@@ -27,6 +26,7 @@ from remote_inference.evaluation import (
     merge_folders,
 )
 from remote_inference.evaluation.troubles import find_trouble
+from support.evaluation.drawer_evaluation import outcomes, play, write_evaluation
 
 BOTH = {"modes": ["stepped", "charged"], "latencies_ms": [200]}
 
@@ -75,7 +75,7 @@ def test_a_run_that_was_stopped_goes_on_with_what_is_missing(tmp_path: Path) -> 
 def test_an_environment_that_dies_is_started_anew_and_its_episode_counts_the_error(tmp_path: Path) -> None:
     _, whole = play(write_evaluation(tmp_path), tmp_path / "whole")
     environment = {
-        "name": "trying_drawer:TryingDrawer",
+        "name": "support.evaluation.trying_drawer:TryingDrawer",
         "options": {"deadly_seed": 2, "folder": str(tmp_path)},
     }
     path = write_evaluation(tmp_path, environment=environment)
@@ -86,7 +86,7 @@ def test_an_environment_that_dies_is_started_anew_and_its_episode_counts_the_err
 
 
 def test_an_episode_that_cannot_be_played_has_no_line_and_the_others_have(tmp_path: Path) -> None:
-    environment = {"name": "trying_drawer:TryingDrawer", "options": {"broken_seed": 2}}
+    environment = {"name": "support.evaluation.trying_drawer:TryingDrawer", "options": {"broken_seed": 2}}
     path = write_evaluation(tmp_path, environment=environment)
     for _ in range(2):  # the next run tries it again
         tally, results = play(path, tmp_path / "out")
@@ -102,7 +102,7 @@ def test_an_environment_that_dies_before_the_first_episode_is_started_anew(
     tmp_path: Path, deadly_in: str
 ) -> None:
     options = {"deadly_in": deadly_in, "folder": str(tmp_path)}
-    environment = {"name": "trying_drawer:TryingDrawer", "options": options}
+    environment = {"name": "support.evaluation.trying_drawer:TryingDrawer", "options": options}
     tally, results = play(write_evaluation(tmp_path, environment=environment), tmp_path / "out")
     assert len(results) == 6
     assert tally.troubles == {"environment": 1}
@@ -110,13 +110,13 @@ def test_an_environment_that_dies_before_the_first_episode_is_started_anew(
 
 
 def test_an_environment_that_always_dies_ends_the_run_with_the_reason(tmp_path: Path) -> None:
-    environment = {"name": "trying_drawer:DeadDrawer"}
+    environment = {"name": "support.evaluation.trying_drawer:DeadDrawer"}
     with pytest.raises(EnvError, match="DeadDrawer: make: its process has ended"):
         play(write_evaluation(tmp_path, environment=environment), tmp_path / "out")
 
 
 def test_an_environment_that_hangs_is_ended_in_time(tmp_path: Path) -> None:
-    environment = {"name": "trying_drawer:TryingDrawer", "options": {"step_s": 30.0}}
+    environment = {"name": "support.evaluation.trying_drawer:TryingDrawer", "options": {"step_s": 30.0}}
     path = write_evaluation(tmp_path, environment=environment, episodes=1)
     tally, results = play(path, tmp_path / "out", timeouts=Timeouts(60.0, 60.0, 0.3, 1.0))
     assert (results, tally.troubles) == ([], {"environment": 3})
@@ -126,7 +126,7 @@ def test_an_environment_that_hangs_is_ended_in_time(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mode", ["stepped", "charged"])
 def test_a_policy_that_cannot_go_on_has_failed_the_episode(tmp_path: Path, mode: str) -> None:
     modes = {"modes": [mode]} | ({"latencies_ms": [100]} if mode == "charged" else {})
-    path = write_evaluation(tmp_path, "failing_policy:failing", episodes=5, **modes)
+    path = write_evaluation(tmp_path, "support.evaluation.failing_policy:failing", episodes=5, **modes)
     tally, results = play(path, tmp_path / "out")
     failed = next(one for one in results if one.seed == 3)
     assert (failed.success, failed.error) == (False, "the gripper is out of sight")

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from drawer import FRONT, Drawer
-from drawer_evaluation import make_result, play, write_evaluation
 
 from remote_inference import cli
 from remote_inference.evaluation import EpisodeKey, EpisodeResult
 from remote_inference.evaluation.saving import EPISODES_FILE, SavedEpisodes
 from remote_inference.rollouts.saving import SavingError
+from support.environments.drawer import FRONT, Drawer
+from support.evaluation.drawer_evaluation import make_result, play, write_evaluation
 
 MODES: dict[str, Any] = {"modes": ["stepped", "charged"], "latencies_ms": [200]}
 
@@ -71,7 +71,7 @@ def test_only_episodes_that_are_played_now_are_saved(tmp_path: Path) -> None:
 
 
 def test_an_episode_that_could_not_be_played_is_not_saved(tmp_path: Path) -> None:
-    source = {"name": "trying_drawer:TryingDrawer", "options": {"broken_seed": 1}}
+    source = {"name": "support.evaluation.trying_drawer:TryingDrawer", "options": {"broken_seed": 1}}
     path = write_evaluation(tmp_path, environment=source, episodes=3)
     tally, _ = play(path, tmp_path / "out", save=partial(SavedEpisodes, tmp_path / "data"))
     assert len(tally.unplayed) == 1

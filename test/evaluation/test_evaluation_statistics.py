@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 
 import pytest
-from drawer_evaluation import make_result
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +21,7 @@ from remote_inference.evaluation.reports.statistics import (
     find_wilson_interval,
     summarise,
 )
+from support.evaluation.drawer_evaluation import make_result
 
 STEPPED = Condition("open", "pull", "stepped", 0.0)
 

@@ -15,8 +15,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from drawer import FRONT, STATE
-from drawer_evaluation import play, write_evaluation
 from PIL import Image
 
 from remote_inference.cli import main
@@ -27,6 +25,9 @@ from remote_inference.evaluation import PolicyPlace
 from remote_inference.evaluation.policies.scripted_policies import open_trajectory
 from remote_inference.recording.data_set import DataSet, DataSetError
 from remote_inference.recording.recorded_environment import RecordedEnvironment
+from support.environments.drawer import FRONT, STATE
+from support.evaluation.drawer_evaluation import play, write_evaluation
+from support.importable import python_path
 
 EPISODES = 3
 
@@ -35,9 +36,8 @@ EPISODES = 3
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Episodes of a policy whose noise is the seed's, by `evaluate --save`."""
     folder = tmp_path_factory.mktemp("saved")
-    tests = Path(__file__).parents[1]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", f"{tests / 'evaluation'}:{tests / 'environments'}")
+        patch.setenv("PYTHONPATH", python_path())
         path = write_evaluation(folder, episodes=EPISODES)
         assert (
             main(["evaluate", str(path), "--out", str(folder / "out"), "--save", str(folder / "data")]) == 0

@@ -9,10 +9,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from drawer_evaluation import make_result, write_evaluation
 
 from remote_inference.evaluation import ResultsError, ResultsFolder, load_evaluation
 from remote_inference.evaluation.preparation import KnowsSpec, check_versions
+from support.evaluation.drawer_evaluation import make_result, write_evaluation
 
 
 @pytest.fixture

@@ -12,8 +12,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from drawer import Drawer
-from drawer_evaluation import make_result, write_evaluation
 
 from remote_inference.core.documents.registry import Registry
 from remote_inference.evaluation import (
@@ -27,6 +25,8 @@ from remote_inference.evaluation import (
 from remote_inference.evaluation.books import Books
 from remote_inference.evaluation.real_time import RealTimeEpisodes, RobotPlan
 from remote_inference.evaluation.troubles import RobotLostError
+from support.environments.drawer import Drawer
+from support.evaluation.drawer_evaluation import make_result, write_evaluation
 
 
 class Robots:

@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
-from arm import Arm
-from decision_tape import DecisionTape
-from fault import Fault
-from fault_table import PROPERTY, Row, write_table
-from judge import find_violations
-from moving_arm import MovingArm
-from scripted_server import ScriptedServer
-from watched_arm import WatchedArm
 
 from remote_inference.wire.sensors.stamps import stamp_ns
+from support.faults.arm import Arm
+from support.faults.fault import Fault
+from support.faults.fault_table import PROPERTY, Row, write_table
+from support.faults.judge import find_violations
+from support.faults.moving_arm import MovingArm
+from support.faults.scripted_server import ScriptedServer
+from support.faults.watched_arm import WatchedArm
+from support.nodes.decision_tape import DecisionTape
 
 AnyArm = TypeVar("AnyArm", bound=WatchedArm)
 ORDER = pytest.StashKey[int]()

@@ -13,12 +13,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from arm import GAP_S, NAMES, POLICY, Arm
-from fault import Fault
-from judge import MAX_ACTION_AGE_S
-from scripted_server import Behaviour, Reply, ScriptedServer, poisoned, right_answer
 
 from remote_inference.msg import ActionChunk, Observation
+from support.faults.arm import GAP_S, NAMES, POLICY, Arm
+from support.faults.fault import Fault
+from support.faults.judge import MAX_ACTION_AGE_S
+from support.faults.scripted_server import Behaviour, Reply, ScriptedServer, poisoned, right_answer
 
 ROWS, COLUMNS = POLICY["chunk_size"], len(NAMES)
 LATE_S = 1.3  # after request_timeout_s of 1.0

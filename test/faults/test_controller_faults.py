@@ -7,12 +7,13 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
-from arm import JUMP_CAPTURES, OVERSHOOT, Arm
-from fault import Fault
-from following_arm import SWEEP, FollowingArm, silence, sweep
-from judge import LIMITS, MAX_VELOCITY, PERIOD_S, ROUNDING, SENSED_S
-from scripted_server import ScriptedServer
 from trajectory_msgs.msg import JointTrajectory
+
+from support.faults.arm import JUMP_CAPTURES, OVERSHOOT, Arm
+from support.faults.fault import Fault
+from support.faults.following_arm import SWEEP, FollowingArm, silence, sweep
+from support.faults.judge import LIMITS, MAX_VELOCITY, PERIOD_S, ROUNDING, SENSED_S
+from support.faults.scripted_server import ScriptedServer
 
 
 @pytest.mark.fault("the controller ends and comes back")

@@ -8,9 +8,10 @@ import time
 from collections.abc import Callable
 
 import pytest
-from judge import TRANSPORT_S
-from panel import STOPS, Panel
-from watched_arm import WatchedArm, article
+
+from support.faults.judge import TRANSPORT_S
+from support.faults.panel import STOPS, Panel
+from support.faults.watched_arm import WatchedArm, article
 
 MAX_ACTION_AGE_S = 1.0
 Note = Callable[[str, str], None]

@@ -9,7 +9,8 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from fault_table import Row, read_names, write_table
+
+from support.faults.fault_table import Row, read_names, write_table
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "faults.md"
 

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from judge import (
+
+from support.faults.judge import (
     PERIOD_S,
     Capture,
     Command,

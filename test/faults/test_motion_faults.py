@@ -10,12 +10,12 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
-from moving_arm import MovingArm
-from rig import CONTRACT, DEADLINE_S
-from waiting import wait_until
-from watched_arm import PERIOD_S, each_controller, go_on_after_resume, wait_for_reports
 
 from remote_inference.msg import ExecutedAction
+from support.faults.moving_arm import MovingArm
+from support.faults.watched_arm import PERIOD_S, each_controller, go_on_after_resume, wait_for_reports
+from support.nodes.rig import CONTRACT, DEADLINE_S
+from support.waiting import wait_until
 
 MAX_VELOCITY = CONTRACT["actions"]["limits"]["shoulder"]["max_velocity"]  # [rad/s]
 STEP = MAX_VELOCITY * PERIOD_S  # [rad]

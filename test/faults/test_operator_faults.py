@@ -7,10 +7,11 @@ from __future__ import annotations
 import time
 
 import pytest
-from arm import Arm
-from fault import Fault
-from judge import MAX_ACTION_AGE_S
-from scripted_server import ScriptedServer, right_answer
+
+from support.faults.arm import Arm
+from support.faults.fault import Fault
+from support.faults.judge import MAX_ACTION_AGE_S
+from support.faults.scripted_server import ScriptedServer, right_answer
 
 SLOW_S = 0.5  # delay of each answer: the robot waits for one most of the time
 RESETS = 30

@@ -11,8 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
-from arm import GAP_S, Arm
-from fault import Fault
+
+from support.faults.arm import GAP_S, Arm
+from support.faults.fault import Fault
 
 HOUR_S = 3600
 # Fast DDS notes the wall time in shared memory. Processes with another clock would take dead peers for alive,

@@ -5,9 +5,10 @@
 from __future__ import annotations
 
 import pytest
-from arm import GAP_S, NAMES, Arm, now_ns
-from fault import Fault
-from judge import TRANSPORT_S
+
+from support.faults.arm import GAP_S, NAMES, Arm, now_ns
+from support.faults.fault import Fault
+from support.faults.judge import TRANSPORT_S
 
 MAX_SENSOR_AGE_S = 0.5  # the node's default
 CAMERA = "camera/image_raw"

@@ -8,18 +8,18 @@ import signal
 import time
 
 import pytest
-from arm import GAP_S, NAMES, PARAMETERS, POLICY, Arm, write_arm_contract
-from fault import Fault
-from faulty_server import PolicyFault
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
-from rig import DEADLINE_S, write_manifest
-from scripted_server import ScriptedServer
 
 from remote_inference.deployment import bringup
 from remote_inference.msg import ServerStatus
 from remote_inference.srv import GetStatus, OpenSession
 from remote_inference.wire.qos import LATCHED_QOS, STATE_TOPIC
+from support.faults.arm import GAP_S, NAMES, PARAMETERS, POLICY, Arm, write_arm_contract
+from support.faults.fault import Fault
+from support.faults.scripted_server import ScriptedServer
+from support.nodes.faulty_server import PolicyFault
+from support.nodes.rig import DEADLINE_S, write_manifest
 
 OUTAGE_S = 30.0
 WRONG_ANSWER_FIRST_MS = 200.0  # added to the right server's answers

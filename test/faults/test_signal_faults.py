@@ -11,18 +11,18 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 import yaml
-from rig import write_manifest
-from terminal import Terminal
-from waiting import wait_until
-from watched_arm import (
+
+from remote_inference.deployment import bringup
+from support.faults.terminal import Terminal
+from support.faults.watched_arm import (
     WatchedArm,
     begin,
     each_controller,
     go_on_after_resume,
     wait_for_stop,
 )
-
-from remote_inference.deployment import bringup
+from support.nodes.rig import write_manifest
+from support.waiting import wait_until
 
 Note = Callable[[str, str], None]
 

@@ -5,10 +5,11 @@
 from __future__ import annotations
 
 import pytest
-from arm import Arm
-from fault import Fault
-from judge import UNDER_WAY_S
-from panel import STOPS, Panel
+
+from support.faults.arm import Arm
+from support.faults.fault import Fault
+from support.faults.judge import UNDER_WAY_S
+from support.faults.panel import STOPS, Panel
 
 
 @pytest.fixture

@@ -8,14 +8,14 @@ import signal
 from typing import Any
 
 import pytest
-from arm import NAMES, Arm
-from fault import Fault
-from judge import LIMITS
-from scripted_server import ScriptedServer, right_answer
 from sensor_msgs.msg import JointState
 
 from remote_inference.msg import Heartbeat
 from remote_inference.wire.qos import HEARTBEAT_QOS, HEARTBEAT_TOPIC
+from support.faults.arm import NAMES, Arm
+from support.faults.fault import Fault
+from support.faults.judge import LIMITS
+from support.faults.scripted_server import ScriptedServer, right_answer
 
 TAKEOVER = {"topic": "teleop", "type": "sensor_msgs/msg/JointState", "silent_s": 0.4}
 SLOW_S = 0.5  # delay of each answer: the robot waits for one most of the time

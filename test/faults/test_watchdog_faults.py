@@ -15,9 +15,12 @@ from pathlib import Path
 
 import pytest
 import yaml
-from rig import DEADLINE_S, write_contract, write_manifest
-from waiting import wait_until
-from watched_arm import (
+
+from remote_inference.deployment import bringup
+from remote_inference.deployment.process_group import ProcessError
+from remote_inference.msg import WatchdogState
+from remote_inference.wire.qos import LATCHED_QOS, WATCHDOG_TOPIC
+from support.faults.watched_arm import (
     WatchedArm,
     begin,
     each_controller,
@@ -25,11 +28,8 @@ from watched_arm import (
     wait_for_reports,
     wait_for_stop,
 )
-
-from remote_inference.deployment import bringup
-from remote_inference.deployment.process_group import ProcessError
-from remote_inference.msg import WatchdogState
-from remote_inference.wire.qos import LATCHED_QOS, WATCHDOG_TOPIC
+from support.nodes.rig import DEADLINE_S, write_contract, write_manifest
+from support.waiting import wait_until
 
 Note = Callable[[str, str], None]
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from builders import contract_document
 from fuzz_target import Target, scratch_folder
 from mutation import spoil_text, spoil_tree
 
@@ -35,6 +34,7 @@ from remote_inference.nodes.server.policy_server import ServerConfig
 from remote_inference.policies.hold import HoldConfig
 from remote_inference.policies.networks.chunk_config import ChunkPolicyConfig
 from remote_inference.policies.onnx.documents import OnnxDescription
+from support.builders import contract_document
 
 CONFIG = Path(__file__).parents[2] / "config"
 SOURCE = "here"

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 
-from explained_run import write_explained_run
 from fuzz_target import Target, scratch_folder
 from mutation import spoil_bytes
 
@@ -25,6 +24,7 @@ from remote_inference.recording.provenance.text import motion_lines
 from remote_inference.recording.provenance.walk import explain_motion
 from remote_inference.recording.report.summary import summarise
 from remote_inference.recording.timeline.timeline_reader import load_timeline
+from support.recording.explained_run import write_explained_run
 
 SPOILT = 1  # the message of its topic that is spoilt: not the first, by which topics are found
 TOPICS = ("executed", "observation", "chunk", "state", "joint_states")

@@ -15,8 +15,6 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from builders import make_offer
-from free_ports import free_port
 from fuzz_target import Target, scratch_folder
 from fuzz_wire import RGB
 from mutation import spoil_bytes, spoil_text
@@ -36,6 +34,8 @@ from remote_inference.recording.checks.verification import verify
 from remote_inference.recording.requests.captures import Capture, CaptureError, CaptureRing, load_capture
 from remote_inference.recording.timeline.images import recorded_images
 from remote_inference.wire import bytes_field, encode_jpeg
+from support.builders import make_offer
+from support.free_ports import free_port
 
 ANSWER_DEADLINE_S = 10.0
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import msgpack
 import numpy as np
-from builders import make_offer, make_spec
 from fuzz_target import Target
 from mutation import MAX_INPUT_BYTES, NUMBERS, spoil_bytes
 
@@ -22,6 +21,7 @@ from remote_inference.gateways.openpi.observation import ObservationReader
 from remote_inference.wire import WireError
 from remote_inference.wire.frameworks.openpi import pack, unpack_map
 from remote_inference.wire.request_decoder import RequestDecoder
+from support.builders import make_offer, make_spec
 
 REQUEST = Request(
     session_id="s",

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from builders import make_offer, make_spec
 from fuzz_target import Target
 from mutation import spoil_bytes, spoil_message
 from rclpy.serialization import deserialize_message, serialize_message
@@ -46,6 +45,7 @@ from remote_inference.wire import (
 from remote_inference.wire.images.encodings.jpeg import jpeg_size
 from remote_inference.wire.images.encodings.png import png_size
 from remote_inference.wire.request_decoder import RequestDecoder
+from support.builders import make_offer, make_spec
 
 GOLDEN = Path(__file__).parents[1] / "wire" / "golden"
 RGB = np.arange(8 * 12 * 3, dtype=np.uint8).reshape(8, 12, 3)

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import make_spec
 
 from remote_inference.core.documents.document import DocumentError, parse_document
 from remote_inference.core.exchange import ImageFeature, Request, SessionOffer
@@ -20,6 +19,7 @@ from remote_inference.gateways.openpi.observation import ObservationReader
 from remote_inference.wire import WireError
 from remote_inference.wire.frameworks.openpi import pack, unpack_map
 from remote_inference.wire.request_decoder import RequestDecoder
+from support.builders import make_spec
 
 REQUEST = Request(
     session_id="s",

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import zenoh
-from free_ports import free_port
-from waiting import wait_until
 
 from remote_inference.keys import authority as ca
 from remote_inference.keys import description, render, verbs
+from support.free_ports import free_port
+from support.waiting import wait_until
 
 DEADLINE_S = 20.0
 HASH = "RIHS01_" + "0" * 64

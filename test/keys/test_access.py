@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import zenoh
 from keys_rig import FleetRig, Inbox, ask, ask_until, put_until, token, topic
-from waiting import wait_until
 from zenoh import ext
+
+from support.waiting import wait_until
 
 ROBOT_TOPICS = ("observation", "state", "executed")
 ROBOT_1, ROBOT_2 = "/robot_1/remote_inference", "/robot_2/remote_inference"

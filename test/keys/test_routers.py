@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import zenoh
-from free_ports import free_port
 from keys_rig import (
     DEADLINE_S,
     FleetRig,
@@ -23,11 +22,12 @@ from keys_rig import (
     token,
     topic,
 )
-from waiting import wait_until
 
 from remote_inference.keys import authority as ca
 from remote_inference.keys import render, verbs
 from remote_inference.paths import share_path
+from support.free_ports import free_port
+from support.waiting import wait_until
 
 OBSERVATION_1 = topic("robot_1/remote_inference/observation")
 OBSERVATION_2 = topic("robot_2/remote_inference/observation")

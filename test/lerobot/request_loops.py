@@ -13,12 +13,12 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-from builders import CHUNK_SIZE, FPS, make_rows, make_source
-from queue_operations import content
 from real_lerobot import RTCConfig, rtc, torch
 
 from remote_inference.core.robot.queue.action_queue import ActionQueue, DelayPolicy, MergeMode
 from remote_inference.core.robot.queue.latency import LatencyWindow, steps
+from support.builders import CHUNK_SIZE, FPS, make_rows, make_source
+from support.robot.queue_operations import content
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from builders import CHUNK_SIZE, FPS
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from queue_operations import Operation, assert_equal_after_each, content, operations
 from real_lerobot import LatencyTracker, RealQueue, lerobot
 from request_loops import Cycle, LeRobotLoop, OurLoop
 
 from remote_inference.core.robot.queue.latency import WINDOW, LatencyWindow
+from support.builders import CHUNK_SIZE, FPS
+from support.robot.queue_operations import Operation, assert_equal_after_each, content, operations
 
 reproducible = settings(deadline=None, database=None, print_blob=True)
 

@@ -15,14 +15,14 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse
 from typing import Any
 
 import pytest
-from free_ports import free_port
 from typing_extensions import Self
-from waiting import wait_until
 
 from remote_inference.monitoring import health
 from remote_inference.monitoring.health import HealthServer
 from remote_inference.monitoring.metrics import ServerMetrics
 from remote_inference.monitoring.snapshot import EXECUTOR_DEADLINE_S, ServerSnapshot
+from support.free_ports import free_port
+from support.waiting import wait_until
 
 DEADLINE_S = 30.0
 PATHS = ("/", "/healthz", "/readyz", "/metrics", "/status.json")

@@ -8,7 +8,6 @@ import json
 from typing import Any
 
 import pytest
-from builders import make_offer, ns
 
 from remote_inference.core.server.requests.request_record import RequestRecord
 from remote_inference.core.server.sessions.session import Session
@@ -19,6 +18,7 @@ from remote_inference.monitoring.snapshot import (
     Journal,
     ServerSnapshot,
 )
+from support.builders import make_offer, ns
 
 LATE_S = EXECUTOR_DEADLINE_S + 1.0
 

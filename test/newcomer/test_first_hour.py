@@ -18,7 +18,8 @@ from typing import Any
 
 import pytest
 from PIL import Image
-from waiting import wait_until
+
+from support.waiting import wait_until
 
 HERE = Path(__file__).parent
 CONTRACT, MANIFEST = HERE / "arm.contract.yaml", HERE / "wave.manifest.yaml"

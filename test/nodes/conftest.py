@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from free_ports import free_port
-from log_folder import LOG_FOLDER
-from rig import Rig
+
+from support.free_ports import free_port
+from support.log_folder import LOG_FOLDER
+from support.nodes.rig import Rig
 
 
 @pytest.fixture

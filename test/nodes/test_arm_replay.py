@@ -17,15 +17,15 @@ from typing import Any
 import numpy as np
 import pytest
 from rclpy.serialization import serialize_message
-from rig import CONTRACT, DEADLINE_S, JOINTS, Rig
 from std_msgs.msg import Float64MultiArray
-from stillness import count_when_still
 from trajectory_msgs.msg import JointTrajectory
 
 from remote_inference.msg import ExecutedAction
 from remote_inference.recording.bags.bag_records import BagTopic
 from remote_inference.recording.bags.bag_writer import BagWriter
 from remote_inference.wire.qos import COMMAND_QOS
+from support.nodes.rig import CONTRACT, DEADLINE_S, JOINTS, Rig
+from support.nodes.stillness import count_when_still
 
 ROWS = 120
 # A busy machine may keep the control thread waiting; its watchdog is not what is tested here.

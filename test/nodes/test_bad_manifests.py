@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 import yaml
-from entry_point_files import install
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState, GetState
-from rig import Rig, write_manifest
 
 from remote_inference.paths import share_path
 from remote_inference.srv import GetStatus
+from support.entry_point_files import install
+from support.nodes.rig import Rig, write_manifest
 
 SERVER = "/policy_server"
 
@@ -51,7 +51,7 @@ def write_lerobot(folder: Path) -> dict[str, Any]:
 
 def write_onnx(folder: Path, **options: Any) -> dict[str, Any]:
     pytest.importorskip("onnxruntime", reason="found no onnxruntime, which requirements/server.txt lists")
-    from onnx_models import save_model
+    from support.policies.onnx_models import save_model
 
     save_model(folder, **options)
     return {"backend": "onnx", "path": str(folder)}
@@ -63,7 +63,7 @@ def rename_input(model: Any) -> None:
 
 
 def move_outside(model: Any) -> None:
-    from onnx_models import move_weights_out
+    from support.policies.onnx_models import move_weights_out
 
     move_weights_out(model, "../weights.data")
 

@@ -24,10 +24,8 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.publisher import Publisher
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
-from rig import write_contract
 from rosbags.interfaces import QosDurability, QosReliability
 from sensor_msgs.msg import JointState
-from waiting import wait_until
 
 from remote_inference import __version__
 from remote_inference.msg import ClientState, ExecutedAction, ServerStatus
@@ -39,6 +37,8 @@ from remote_inference.recording.bags.bag_records import END, LOSSES, NODE, POLIC
 from remote_inference.recording.bags.mcap_scan import Messages, scan_file
 from remote_inference.recording.checks.repair import repair
 from remote_inference.recording.checks.verification import verify
+from support.nodes.rig import write_contract
+from support.waiting import wait_until
 
 DEADLINE_S = 30.0
 

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
-from rig import DEADLINE_S, Rig, write_contract, write_manifest
 
 from remote_inference.recording.bags.bag import open_bag
 from remote_inference.wire.qos import EXECUTED_TOPIC
+from support.nodes.rig import DEADLINE_S, Rig, write_contract, write_manifest
 
 # A busy machine may keep the control thread waiting; its watchdog is not what is tested here.
 PARAMETERS = "/**:\n  ros__parameters: {autostart: true, watchdog_timeout_s: 10.0}\n"

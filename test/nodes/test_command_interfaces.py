@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rig import CONTRACT, DEADLINE_S, JOINTS, Rig, write_contract, write_manifest
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
 from remote_inference.msg import ExecutedAction
 from remote_inference.wire.qos import COMMAND_QOS
+from support.nodes.rig import CONTRACT, DEADLINE_S, JOINTS, Rig, write_contract, write_manifest
 
 HORIZON = 150  # rows of a chunk: five seconds, longer than a busy machine lets a process wait
 PERIOD_S = 1.0 / CONTRACT["fps"]

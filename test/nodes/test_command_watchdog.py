@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import rclpy
-from rig import CONTRACT, write_contract
 
 from remote_inference.core.contract.controller_stop import STOPS, longest_stopping_s
 from remote_inference.core.watchdog import Phase
@@ -18,6 +17,7 @@ from remote_inference.msg import Heartbeat
 from remote_inference.nodes.watchdog import command_watchdog
 from remote_inference.nodes.watchdog.command_watchdog import CHECK_PERIOD_S, CommandWatchdog
 from remote_inference.wire.qos import WATCHDOG_TOPIC
+from support.nodes.rig import CONTRACT, write_contract
 
 DEADLINE_S = 0.25
 COMMANDS = CONTRACT["commands"][0]["topic"]

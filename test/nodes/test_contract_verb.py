@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import yaml
-from rig import Rig
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, String
 
@@ -21,6 +20,7 @@ from remote_inference.deployment import bringup
 from remote_inference.environments.belt_arm.scene import JOINT_NAMES
 from remote_inference.paths import share_path
 from remote_inference.wire.qos import COMMAND_QOS, LATCHED_QOS, SENSOR_QOS
+from support.nodes.rig import Rig
 
 TIMEOUT = ("--timeout", "60")
 URDF = """<robot name="rigged">

@@ -12,11 +12,11 @@ import rclpy
 from rclpy.node import Node
 from rclpy.subscription import Subscription
 from std_msgs.msg import Float64MultiArray
-from waiting import wait_until
 
 from remote_inference.core.contract.sections import CommandSink
 from remote_inference.nodes.robot.controller_watch import ControllerWatch
 from remote_inference.wire.qos import COMMAND_QOS
+from support.waiting import wait_until
 
 TOPIC = "commands"
 

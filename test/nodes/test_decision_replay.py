@@ -8,14 +8,14 @@ import random
 from pathlib import Path
 
 import pytest
-from decision_tape import DecisionTape
 from rcl_interfaces.srv import GetParameters
 from rclpy.task import Future
-from rig import Rig, write_contract, write_manifest
 from std_srvs.srv import Trigger
 
 from remote_inference.recording.decisions.report import DIFFERS
 from remote_inference.wire.qos import CHUNK_TOPIC, DECISIONS_TOPIC
+from support.nodes.decision_tape import DecisionTape
+from support.nodes.rig import Rig, write_contract, write_manifest
 
 
 def start(rig: Rig, folder: Path, latency_ms: float = 0.0) -> DecisionTape:

@@ -9,9 +9,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from waiting import wait_until
-
 from remote_inference.nodes.server.delay_line import DelayLine
+from support.waiting import wait_until
 
 DEADLINE_S = 10.0
 

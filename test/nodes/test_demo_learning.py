@@ -12,7 +12,6 @@ from pathlib import Path
 
 import torch
 from PIL import Image
-from waiting import wait_until
 
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.demo.learn import Attempt
@@ -24,6 +23,7 @@ from remote_inference.environments.belt_arm.evaluate import SHIPPED_BEGINNER
 from remote_inference.policies.networks.torch_chunk import TorchChunkPolicy
 from remote_inference.weights.live import LiveWeights
 from remote_inference.weights.transports.shared_memory import SharedMemoryListener
+from support.waiting import wait_until
 
 DEADLINE_S = 180.0
 OPTIONS = DemoOptions(0, 600.0, "trained", 0, "belt_arm_beginner")

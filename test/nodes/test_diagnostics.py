@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
-from rig import Rig, write_contract, write_manifest
 
 from remote_inference.monitoring.diagnostics import robot_diagnostic, server_diagnostic
 from remote_inference.monitoring.snapshot import ServerSnapshot, SessionView
 from remote_inference.msg import ClientState
 from remote_inference.wire.qos import DIAGNOSTICS_QOS, DIAGNOSTICS_TOPIC
+from support.nodes.rig import Rig, write_contract, write_manifest
 
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
 ROBOT, SERVER = "rig/remote_inference: policy control", "policy_server: policy serving"

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rig import Rig, write_contract, write_manifest
 from std_msgs.msg import Float64MultiArray
 
 from remote_inference import cli
 from remote_inference.deployment import bringup
 from remote_inference.wire.qos import COMMAND_QOS
+from support.nodes.rig import Rig, write_contract, write_manifest
 
 MACHINE = "middleware"  # the finding about it depends on what is installed
 TRIES = 4  # a busy machine may starve a sensor or a robot for the seconds of one look

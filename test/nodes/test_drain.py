@@ -8,15 +8,15 @@ import signal
 from pathlib import Path
 
 import pytest
-from faulty_server import PolicyFault
-from fleet import SERVER, FleetRobot
-from rig import DEADLINE_S, Rig, write_manifest
 
 from remote_inference.deployment.process_group import STOP_TIMEOUT_S
 from remote_inference.msg import ActionChunk
 from remote_inference.nodes.server import delay_line, policy_server, serving
 from remote_inference.recording.requests import captures, request_log
 from remote_inference.srv import GetStatus
+from support.nodes.faulty_server import PolicyFault
+from support.nodes.fleet import SERVER, FleetRobot
+from support.nodes.rig import DEADLINE_S, Rig, write_manifest
 
 ROBOTS = 6
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from rig import Rig, write_contract, write_manifest
 
 from remote_inference.srv import InjectFault
+from support.nodes.rig import Rig, write_contract, write_manifest
 
 SERVICE = "remote_inference/inject_fault"
 WARNING = "inject_fault disturbs this robot"  # of each node that has the service

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import os
 from array import array
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,7 +14,6 @@ import pytest
 import yaml
 from rclpy.duration import Duration
 from rclpy.time import Time
-from rig import DEADLINE_S, Rig
 from sensor_msgs.msg import CompressedImage, Image, JointState
 from std_msgs.msg import Float64MultiArray
 
@@ -25,9 +23,11 @@ from remote_inference.msg import ClientState
 from remote_inference.srv import GetOutcome, ResetEnvironment, StartEpisode
 from remote_inference.wire import image_from_message
 from remote_inference.wire.qos import COMMAND_QOS, LATCHED_QOS, SENSOR_QOS, STATE_TOPIC
+from support.importable import python_path
+from support.nodes.rig import DEADLINE_S, Rig
 
 ROBOT = "/drawer_1"
-DRAWER = "drawer:Drawer"
+DRAWER = "support.environments.drawer:Drawer"
 LIMIT = {"min": -1.0, "max": 1.0, "max_velocity": 5.0, "max_following_error": 2.0}
 CONTRACT: dict[str, Any] = {
     "robot_type": "drawer",
@@ -99,9 +99,7 @@ def read_log(folder: Path) -> str:
 
 def with_test_environments(process: Any) -> Any:
     """Let a process import the environments of the tests."""
-    folders = [str(Path(__file__).parents[1] / "environments"), os.environ.get("PYTHONPATH", "")]
-    variables = {**process.environment, "PYTHONPATH": os.pathsep.join(filter(None, folders))}
-    return replace(process, environment=variables)
+    return replace(process, environment={**process.environment, "PYTHONPATH": python_path()})
 
 
 def test_a_contract_s_sensors_are_published(rig: Rig, tmp_path: Path) -> None:
@@ -192,7 +190,9 @@ def test_a_contract_that_reads_what_is_not_shown_is_refused(rig: Rig, tmp_path: 
 def test_a_policy_opens_the_drawer_through_the_robot_s_node(rig: Rig, tmp_path: Path) -> None:
     drawer = Drawer(rig, tmp_path)
     manifest = tmp_path / "drawer.manifest.yaml"
-    manifest.write_text(yaml.safe_dump({"model": {"backend": "drawer_policy:load", "path": "."}}))
+    manifest.write_text(
+        yaml.safe_dump({"model": {"backend": "support.environments.drawer_policy:load", "path": "."}})
+    )
     rig.group.start(with_test_environments(server(manifest)))
     rig.group.start(robot(drawer.contract, namespace=ROBOT, parameters={"autostart": True}))
     states: list[ClientState] = []

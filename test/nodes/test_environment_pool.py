@@ -16,9 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from drawer import PullPolicy
-from rig import RigProcesses
-from waiting import read_line, wait_until
 
 from remote_inference.core.environment import EnvError
 from remote_inference.core.leases import LeaseError
@@ -26,6 +23,10 @@ from remote_inference.deployment.bringup import Process
 from remote_inference.deployment.simulation import simulator_pool
 from remote_inference.nodes.clients.pool_client import connect_to_pool
 from remote_inference.rollouts import BlockingRolloutPool, Group, LocalPolicy, LocalTransport, Transport
+from support.environments.drawer import PullPolicy
+from support.importable import python_path
+from support.nodes.rig import RigProcesses
+from support.waiting import read_line, wait_until
 
 NODE = "/environment_pool"
 WAIT_S = 120.0  # for processes to start on a busy machine
@@ -66,8 +67,7 @@ class Pool:
 
 @pytest.fixture
 def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
-    paths = [str(Path(__file__).parents[1] / "environments"), os.environ.get("PYTHONPATH", "")]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
+    monkeypatch.setenv("PYTHONPATH", python_path())
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def plan(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def drawers(tmp_path: Path, plan: Path, _importable: None) -> Iterator[Pool]:
-    pool = Pool(tmp_path, "flaky_drawer:Flaky", plan=str(plan), step_s=0.01)
+    pool = Pool(tmp_path, "support.environments.flaky_drawer:Flaky", plan=str(plan), step_s=0.01)
     yield pool
     pool.group.stop()
 
@@ -102,7 +102,7 @@ def is_running(process_id: int) -> bool:
 
 
 def test_a_group_through_the_node_is_the_local_one_bit_for_bit(drawers: Pool, plan: Path) -> None:
-    local = play(LocalTransport.of("drawer:Drawer", {}, 2), keep_observations=True)
+    local = play(LocalTransport.of("support.environments.drawer:Drawer", {}, 2), keep_observations=True)
     remote = play(connect_to_pool(NODE), keep_observations=True)
     assert [one.digest() for one in remote.trajectories] == [one.digest() for one in local.trajectories]
     assert remote.environment == local.environment
@@ -125,7 +125,7 @@ def test_failures_while_slots_connect_leak_none_and_the_first_is_told(drawers: P
     """A failed slot is made anew by the next lease; so each place and kind has its turn."""
     said = {
         "reset raise": "reset: RuntimeError: planned in reset",
-        "make raise": "environment flaky_drawer:Flaky: RuntimeError: planned in make",
+        "make raise": "environment support.environments.flaky_drawer:Flaky: RuntimeError: planned in make",
         "reset exit": r"reset: its process has ended \(code 7\)",
         "make exit": r"make: its process has ended \(code 7\)",
     }
@@ -188,12 +188,15 @@ def test_the_end_of_a_node_ends_leases_and_simulators(drawers: Pool) -> None:
     ("parameters", "said"),
     [
         ({"environment": "nowhere"}, "cannot start: slot 0: environment nowhere: .*expected 'belt_arm'"),
-        ({"environment": "drawer:Drawer", "options": '{"weight": 3}'}, "slot 0: .*weight"),
         (
-            {"environment": "drawer:Drawer", "options": "weight"},
+            {"environment": "support.environments.drawer:Drawer", "options": '{"weight": 3}'},
+            "slot 0: .*weight",
+        ),
+        (
+            {"environment": "support.environments.drawer:Drawer", "options": "weight"},
             "parameter options: found 'weight', expected JSON",
         ),
-        ({"environment": "drawer:Drawer", "slots": 0}, "slots: .*0"),
+        ({"environment": "support.environments.drawer:Drawer", "slots": 0}, "slots: .*0"),
         ({}, "environment"),
     ],
 )

@@ -10,18 +10,19 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from drawer_evaluation import play, write_evaluation
-from rig import Rig
 
 from remote_inference.cli import main
 from remote_inference.core.environment import EnvError
 from remote_inference.deployment import evaluated_robot
 from remote_inference.evaluation import EpisodeKey, EpisodeResult
 from remote_inference.evaluation.real_time import LOGS
+from support.evaluation.drawer_evaluation import play, write_evaluation
+from support.importable import python_path
+from support.nodes.rig import Rig
 
-POLICY = "drawer_policy:load"
+POLICY = "support.environments.drawer_policy:load"
 DRAWERS = {
-    "environment": {"name": "drawer:Drawer"},
+    "environment": {"name": "support.environments.drawer:Drawer"},
     "robot": {"buffer_time_s": 0.1},  # a chunk lasts half a second: the next one is planned from near its end
     "first_seed": 60,  # the drawer begins 0.6 of the way open: the policy is slow where a chunk is late
 }
@@ -35,9 +36,7 @@ REAL_TIME = {
 
 @pytest.fixture(autouse=True)
 def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
-    tests = Path(__file__).parents[1]
-    paths = [str(tests / folder) for folder in ("nodes", "environments", "evaluation")]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([*paths, os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setenv("PYTHONPATH", python_path())
 
 
 def children_that_run(executable: str) -> list[int]:
@@ -111,7 +110,7 @@ def test_a_policy_that_does_not_fit_ends_the_run_with_its_name(rig: Rig, tmp_pat
 def test_a_server_that_does_not_come_up_is_tried_three_times_for_all_episodes(
     rig: Rig, tmp_path: Path
 ) -> None:
-    path = write_evaluation(tmp_path, "drawer_policy:Nothing", **REAL_TIME)
+    path = write_evaluation(tmp_path, "support.environments.drawer_policy:Nothing", **REAL_TIME)
     tally, results = play(path, tmp_path / "out")
     assert (results, tally.troubles) == ([], {"robot": 3})
     assert [key.seed for key in tally.unplayed] == [60, 61]

@@ -16,11 +16,6 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from drawer import FRONT, Drawer
-from drawer_evaluation import play, write_evaluation
-from fleet import FleetRobot
-from remembering_drawer_policy import NAMES
-from rig import DEADLINE_S, Rig
 
 from remote_inference.core.policy import PolicyError, PolicyObservation
 from remote_inference.evaluation import EpisodeKey, EpisodeResult, ResultsError, ServerLostError
@@ -29,19 +24,23 @@ from remote_inference.nodes.clients import evaluated_server
 from remote_inference.nodes.clients.evaluated_server import Patience, ServerPolicy
 from remote_inference.nodes.clients.evaluated_status import read_spec
 from remote_inference.srv import GetStatus
+from support.environments.drawer import FRONT, Drawer
+from support.evaluation.drawer_evaluation import play, write_evaluation
+from support.importable import python_path
+from support.nodes.fleet import FleetRobot
+from support.nodes.remembering_drawer_policy import NAMES
+from support.nodes.rig import DEADLINE_S, Rig
 
 SERVER = "/policy_server"
 KILLS = int(os.environ.get("EVALUATION_KILLS", "3"))
 LIVE = {"live": {"kind": "server", "server": SERVER}}
 HERE = {"here": {"path": "remembering.manifest.yaml"}}
-SLOW = {"environment": {"name": "trying_drawer:TryingDrawer", "options": {"step_s": 0.02}}}
+SLOW = {"environment": {"name": "support.evaluation.trying_drawer:TryingDrawer", "options": {"step_s": 0.02}}}
 
 
 @pytest.fixture(autouse=True)
 def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
-    tests = Path(__file__).parents[1]
-    paths = [str(tests / folder) for folder in ("nodes", "environments", "evaluation")]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([*paths, os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setenv("PYTHONPATH", python_path())
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +54,11 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> Patience:
 def write_manifest(
     folder: Path, max_sessions: int = 2, weights: dict[str, Any] | None = None, **options: str | int
 ) -> Path:
-    model = {"backend": "remembering_drawer_policy:RememberingPolicy", "path": ".", "options": options}
+    model = {
+        "backend": "support.nodes.remembering_drawer_policy:RememberingPolicy",
+        "path": ".",
+        "options": options,
+    }
     content = {"model": model, "max_sessions": max_sessions, "weights": weights or {}}
     path = folder / "remembering.manifest.yaml"
     path.write_text(yaml.safe_dump(content))

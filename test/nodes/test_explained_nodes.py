@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from decision_tape import DecisionTape
-from rig import Rig, write_contract, write_manifest
 
 from remote_inference.recording.bags.bag import open_bag
 from remote_inference.recording.decisions.replay import replay_decisions
@@ -21,6 +19,8 @@ from remote_inference.recording.provenance.motion import Motion
 from remote_inference.recording.provenance.page.page import write_page
 from remote_inference.recording.provenance.walk import explain_motion
 from remote_inference.recording.timeline.answers import stamped_ns
+from support.nodes.decision_tape import DecisionTape
+from support.nodes.rig import Rig, write_contract, write_manifest
 
 LATENCY_MS = 300.0
 DEADLINE_S = 240.0

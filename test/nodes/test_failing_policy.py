@@ -8,16 +8,16 @@ import re
 from pathlib import Path
 
 import pytest
-from faulty_server import PolicyFault
-from fleet import SERVER, FleetRobot
-from health_port import answers
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
-from rig import DEADLINE_S, RETRY_S, Rig, write_manifest
 
 from remote_inference.msg import ActionChunk, ServerStatus
 from remote_inference.srv import GetStatus, OpenSession
 from remote_inference.wire.qos import LATCHED_QOS
+from support.nodes.faulty_server import PolicyFault
+from support.nodes.fleet import SERVER, FleetRobot
+from support.nodes.health_port import answers
+from support.nodes.rig import DEADLINE_S, RETRY_S, Rig, write_manifest
 
 
 def is_accepting(rig: Rig) -> bool:

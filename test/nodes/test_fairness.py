@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fleet import SERVER, FleetRobot
-from rig import Rig, write_manifest
 
 from remote_inference.msg import ActionChunk
 from remote_inference.srv import GetStatus
+from support.nodes.fleet import SERVER, FleetRobot
+from support.nodes.rig import Rig, write_manifest
 
 ROBOTS = 16
 ANSWERS = 30  # number that the slowest robot gets

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fleet import FleetRobot
 from rclpy.serialization import serialize_message
-from rig import JOINTS, POLICY, Rig, write_manifest
 from sensor_msgs.msg import CompressedImage
 
 from remote_inference.msg import Observation
+from support.nodes.fleet import FleetRobot
+from support.nodes.rig import JOINTS, POLICY, Rig, write_manifest
 
 ANSWERS = 60  # number that each robot waits for
 

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import json
-import os
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,12 +12,13 @@ from statistics import median
 
 import pytest
 import yaml
-from history_policy import OBSERVATION_STEPS, SEEN
-from rig import JOINTS, Rig, write_contract
 from sensor_msgs.msg import Image, JointState
 
 from remote_inference import cli
 from remote_inference.srv import GetStatus
+from support.importable import python_path
+from support.nodes.history_policy import OBSERVATION_STEPS, SEEN
+from support.nodes.rig import JOINTS, Rig, write_contract
 
 SERVER = "/policy_server"
 TASK = "hold still"  # of the robot; the server's own rehearsals have another
@@ -60,8 +60,7 @@ class CountingRig(Rig):
 
 @pytest.fixture
 def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CountingRig]:
-    paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
+    monkeypatch.setenv("PYTHONPATH", python_path())
     made = CountingRig(tmp_path)
     yield made
     made.close()
@@ -72,7 +71,7 @@ def manifest(rig: CountingRig) -> Path:
     """Write the manifest of the policy, and start its server."""
     (rig.folder / "model").mkdir()
     path = rig.folder / "manifest.yaml"
-    model = {"backend": "history_policy:HistoryPolicy", "path": "model"}
+    model = {"backend": "support.nodes.history_policy:HistoryPolicy", "path": "model"}
     content = {"model": model, "default_task": "rehearse", "capture_dir": "captures", "capture_max": 3}
     path.write_text(yaml.safe_dump(content))
     rig.start_server(path)

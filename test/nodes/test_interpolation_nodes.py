@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import json
-import os
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,10 +12,6 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from bag_tape import BagTape
-from decision_tape import DecisionTape
-from rig import CONTRACT, DEEP_QOS, JOINTS, Rig, write_contract
-from sine_policy import CHUNK_SIZE
 
 from remote_inference import cli
 from remote_inference.core.robot.command import CommandSource
@@ -24,6 +19,11 @@ from remote_inference.msg import ActionChunk, ExecutedAction
 from remote_inference.recording.provenance.text import motion_lines
 from remote_inference.recording.provenance.walk import explain_motion
 from remote_inference.wire.qos import CHUNK_TOPIC
+from support.importable import python_path
+from support.nodes.bag_tape import BagTape
+from support.nodes.decision_tape import DecisionTape
+from support.nodes.rig import CONTRACT, DEEP_QOS, JOINTS, Rig, write_contract
+from support.nodes.sine_policy import CHUNK_SIZE
 
 TICKS = 10  # of control that a row lasts
 ROWS = 2 * CHUNK_SIZE
@@ -31,10 +31,11 @@ ROWS = 2 * CHUNK_SIZE
 
 def start(rig: Rig, monkeypatch: pytest.MonkeyPatch, interpolation: str) -> Path:
     """Start server and robot, whose arm does not follow; return the contract."""
-    paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
+    monkeypatch.setenv("PYTHONPATH", python_path())
     manifest = rig.folder / "manifest.yaml"
-    manifest.write_text(yaml.safe_dump({"model": {"backend": "sine_policy:WavePolicy", "path": "."}}))
+    manifest.write_text(
+        yaml.safe_dump({"model": {"backend": "support.nodes.sine_policy:WavePolicy", "path": "."}})
+    )
     limit = {"min": -2.0, "max": 2.0, "max_velocity": 3.0, "max_following_error": 3.0}
     contract = write_contract(
         rig.folder,

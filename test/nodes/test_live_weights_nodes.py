@@ -4,21 +4,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
-from fleet import SERVER, FleetRobot
-from health_port import ask
 from prometheus_client.parser import text_string_to_metric_families
-from rig import Rig, write_manifest
 from safetensors.numpy import save_file
 from std_srvs.srv import Trigger
-from version_policy import CHUNK_SIZE, LIMIT, WEIGHTS
-from waiting import wait_until
 
 from remote_inference import cli
 from remote_inference.msg import ActionChunk
@@ -28,6 +22,12 @@ from remote_inference.weights import SenderConfig, WeightSender
 from remote_inference.weights.reasons import Reason, WeightsError
 from remote_inference.weights.transports import shared_memory
 from remote_inference.weights.transports.transport import Link
+from support.importable import python_path
+from support.nodes.fleet import SERVER, FleetRobot
+from support.nodes.health_port import ask
+from support.nodes.rig import Rig, write_manifest
+from support.nodes.version_policy import CHUNK_SIZE, LIMIT, WEIGHTS
+from support.waiting import wait_until
 
 DEADLINE_S = 60.0
 ROBOTS, UPDATES = 8, 30
@@ -52,10 +52,9 @@ class Trainer:
 
 
 def start_server(rig: Rig, folder: Path, monkeypatch: pytest.MonkeyPatch, **sections: object) -> None:
-    paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
+    monkeypatch.setenv("PYTHONPATH", python_path())
     content = {
-        "model": {"backend": "version_policy:VersionPolicy", "path": "."},
+        "model": {"backend": "support.nodes.version_policy:VersionPolicy", "path": "."},
         "max_sessions": ROBOTS,
         **sections,
     }

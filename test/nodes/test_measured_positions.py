@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 from rclpy.serialization import serialize_message
-from rig import CONTRACT, JOINTS, write_contract
 from sensor_msgs.msg import JointState
 
 from remote_inference.core.contract.contract import load_contract
 from remote_inference.nodes.watchdog import measured_positions
 from remote_inference.nodes.watchdog.measured_positions import MeasuredPositions
+from support.nodes.rig import CONTRACT, JOINTS, write_contract
 
 SINK = {**CONTRACT["commands"][0], "type": "trajectory_msgs/msg/JointTrajectory"}
 

@@ -8,11 +8,10 @@ import signal
 import subprocess
 from pathlib import Path
 
-from fleet import SERVER
-from rig import Rig, write_manifest
-
 from remote_inference.deployment import bringup
 from remote_inference.srv import GetStatus
+from support.nodes.fleet import SERVER
+from support.nodes.rig import Rig, write_manifest
 
 DEADLINE_S = 60.0
 SEARCH_S = 15.0  # for a start and its search on a busy machine

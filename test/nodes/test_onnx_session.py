@@ -16,8 +16,6 @@ import yaml
 
 pytest.importorskip("onnxscript", reason="found no onnxscript, which requirements/dev.txt lists")
 
-from rig import Rig
-
 from remote_inference import cli
 from remote_inference.core.policy import Continuation
 from remote_inference.core.server.manifest.manifest import load_manifest
@@ -26,6 +24,7 @@ from remote_inference.paths import share_path
 from remote_inference.policies import load_policy
 from remote_inference.recording.requests.captures import load_capture
 from remote_inference.wire.request_decoder import RequestDecoder
+from support.nodes.rig import Rig
 
 CAPTURES = 5
 TOLERANCE = 1e-4

@@ -5,20 +5,20 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 import yaml
-from bag_tape import BagTape
-from rig import CONTRACT, Rig, write_contract
 
 from remote_inference import cli
 from remote_inference.wire.qos import CHUNK_TOPIC
+from support.importable import python_path
+from support.nodes.bag_tape import BagTape
+from support.nodes.rig import CONTRACT, Rig, write_contract
 
 
 def write_telling_manifest(folder: Path, name: str = "telling", **options: str) -> Path:
-    model = {"backend": "telling_policy:TellingPolicy", "path": ".", "options": options}
+    model = {"backend": "support.nodes.telling_policy:TellingPolicy", "path": ".", "options": options}
     path = folder / f"{name}.manifest.yaml"
     path.write_text(yaml.safe_dump({"model": model, "max_sessions": 2}))
     return path
@@ -26,8 +26,7 @@ def write_telling_manifest(folder: Path, name: str = "telling", **options: str) 
 
 @pytest.fixture
 def manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
+    monkeypatch.setenv("PYTHONPATH", python_path())
     return write_telling_manifest(tmp_path)
 
 

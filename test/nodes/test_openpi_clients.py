@@ -13,19 +13,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faulty_server import PolicyFault
-from fleet import SERVER, FleetRobot
-from free_ports import free_port
-from health_port import ask
-from rig import DEADLINE_S, FEATURE, Rig, write_manifest
-from waiting import read_line
 
 from remote_inference.msg import ActionChunk
 from remote_inference.srv import GetStatus
+from support.free_ports import free_port
+from support.importable import TESTS
+from support.nodes.faulty_server import PolicyFault
+from support.nodes.fleet import SERVER, FleetRobot
+from support.nodes.health_port import ask
+from support.nodes.rig import DEADLINE_S, FEATURE, Rig, write_manifest
+from support.waiting import read_line
 
 PEERS = Path(__file__).parents[2] / ".venv" / "peers"
 PYTHON, INSTALLED = PEERS / "bin" / "python", PEERS / ".packages"
-PROGRAM = Path(__file__).with_name("openpi_robot.py")
+PROGRAM = TESTS / "support" / "nodes" / "openpi_robot.py"
 KEYS: dict[str, Any] = {"state": ["state"], "images": {FEATURE: "image"}}
 ANSWERS = 40
 PING_S = 1.5

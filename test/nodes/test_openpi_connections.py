@@ -16,8 +16,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from health_port import ask
-from rig import DEADLINE_S, FEATURE, Rig
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
@@ -31,6 +29,8 @@ from remote_inference.nodes.server.serving import Serving
 from remote_inference.nodes.server.session_services import SessionServices
 from remote_inference.recording.requests.replay import replay
 from remote_inference.wire.frameworks.openpi import pack, unpack
+from support.nodes.health_port import ask
+from support.nodes.rig import DEADLINE_S, FEATURE, Rig
 
 PING_S = 1.5
 IMAGE = np.zeros((48, 64, 3), np.uint8)
@@ -49,7 +49,7 @@ class LocalServer:
             "images": {FEATURE: "image"},
             **changes.pop("openpi", {}),
         }
-        model = {"backend": "gated_policy:GatedPolicy", "path": "."}
+        model = {"backend": "support.nodes.gated_policy:GatedPolicy", "path": "."}
         path = folder / "manifest.yaml"
         path.write_text(repr({"model": model, "max_sessions": 2, "openpi": section, **changes}))
         self.records: list[RequestRecord] = []

@@ -14,13 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fleet import SERVER, FleetRobot
-from health_port import answers, ask
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
 from prometheus_client.parser import text_string_to_metric_families
 from rclpy.impl.logging_severity import LoggingSeverity
-from rig import Rig, write_manifest
 
 from remote_inference.core.server.manifest.manifest import load_manifest
 from remote_inference.core.server.requests.request_record import RequestRecord
@@ -30,6 +27,9 @@ from remote_inference.nodes.schedule import Schedule
 from remote_inference.nodes.server.operations import Operations
 from remote_inference.nodes.server.serving import Serving
 from remote_inference.recording.requests.request_log import DESCRIPTIONS
+from support.nodes.fleet import SERVER, FleetRobot
+from support.nodes.health_port import answers, ask
+from support.nodes.rig import Rig, write_manifest
 
 
 def change_state(rig: Rig, transition: int) -> bool:

@@ -15,7 +15,6 @@ import rclpy
 from rcl_interfaces.srv import GetParameters
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
-from rig import DEEP_QOS
 from std_srvs.srv import Trigger
 
 from remote_inference.msg import ServerStatus
@@ -27,6 +26,7 @@ from remote_inference.nodes.clients.operator_client import (
     deferred_signals,
 )
 from remote_inference.wire.qos import LATCHED_QOS
+from support.nodes.rig import DEEP_QOS
 
 TIMEOUT_S = 30.0
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from rig import JOINTS, Rig, write_contract, write_manifest
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 
 from remote_inference import cli
 from remote_inference.msg import ExecutedAction
 from remote_inference.wire.qos import LATCHED_QOS, SENSOR_QOS
+from support.nodes.rig import JOINTS, Rig, write_contract, write_manifest
 
 TIMEOUT = ("--timeout", "30")
 BUTTON = {"topic": "estop", "type": "std_msgs/msg/Bool", "stop_when": True}

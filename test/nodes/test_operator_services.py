@@ -10,7 +10,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from rig import write_contract
 from std_srvs.srv import Trigger
 
 from remote_inference.core.contract.contract import load_contract
@@ -21,6 +20,7 @@ from remote_inference.core.robot.safety.state_machine import Event
 from remote_inference.nodes.robot.operator_services import OperatorServices
 from remote_inference.nodes.schedule import Schedule
 from remote_inference.srv import StartEpisode
+from support.nodes.rig import write_contract
 
 
 class Services:

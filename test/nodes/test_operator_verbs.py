@@ -21,10 +21,10 @@ import rclpy
 from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
-from rig import DEADLINE_S, Rig, write_contract, write_manifest
 from std_srvs.srv import Trigger
 
 from remote_inference import cli
+from support.nodes.rig import DEADLINE_S, Rig, write_contract, write_manifest
 
 TIMEOUT = ("--timeout", "30")
 OTHER = "/other_robot"

@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from rig import JOINTS, Rig, write_contract, write_manifest
 
 from remote_inference.deployment.serving.back_ends import list_back_ends
+from support.nodes.rig import JOINTS, Rig, write_contract, write_manifest
 
 pytest.importorskip("pip", reason="found no pip in this environment, which `make setup` installs with it")
 PACKAGE = Path(__file__).parents[2] / "docs" / "tutorials" / "reach_package"

@@ -12,11 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fleet import answer_to
-from health_port import ask
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState, GetState
-from rig import FEATURE, Rig, write_manifest
 from sensor_msgs.msg import CompressedImage
 
 from remote_inference.deployment import bringup
@@ -24,6 +21,9 @@ from remote_inference.msg import ActionChunk, Observation
 from remote_inference.srv import CloseSession, GetStatus, OpenSession, ResetSession
 from remote_inference.wire import encode_jpeg
 from remote_inference.wire.qos import CHUNK_TOPIC, EXCHANGE_QOS, OBSERVATION_TOPIC
+from support.nodes.fleet import answer_to
+from support.nodes.health_port import ask
+from support.nodes.rig import FEATURE, Rig, write_manifest
 
 SERVER = "/policy_server"
 

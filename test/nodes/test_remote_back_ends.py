@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rig import Rig, write_contract, write_manifest
+
+from support.nodes.rig import Rig, write_contract, write_manifest
 
 pytest.importorskip("zmq", reason="found no pyzmq, which requirements/server.txt lists")
 pytest.importorskip("websockets", reason="found no websockets, which requirements/server.txt lists")
 
-from remote_models import model_of
-from remote_peers import PeerProcess
+from support.policies.remote_models import model_of
+from support.policies.remote_peers import PeerProcess
 
 
 @pytest.fixture(params=["gr00t", "openpi"])

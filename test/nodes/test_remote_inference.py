@@ -10,14 +10,14 @@ import threading
 from pathlib import Path
 
 import pytest
-from rig import CONTRACT, DEADLINE_S, FEATURE, JOINTS, Rig, write_contract, write_manifest
 from sensor_msgs.msg import Image
-from stillness import count_when_still
 
 from remote_inference.deployment import bringup
 from remote_inference.msg import ActionChunk, ExecutedAction, Observation
 from remote_inference.srv import StartEpisode
 from remote_inference.wire.qos import CHUNK_TOPIC, EXCHANGE_QOS, OBSERVATION_TOPIC, SENSOR_QOS
+from support.nodes.rig import CONTRACT, DEADLINE_S, FEATURE, JOINTS, Rig, write_contract, write_manifest
+from support.nodes.stillness import count_when_still
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from rig import Rig, write_contract, write_manifest
 
 from remote_inference import cli
+from support.nodes.rig import Rig, write_contract, write_manifest
 
 
 def test_captured_requests_can_be_served_again(

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 import pytest
 import rclpy
-from builders import make_offer
 from rclpy.node import Node
-from waiting import wait_until
 
 from remote_inference.msg import Observation
 from remote_inference.nodes.server.ros_link import RosLink, find_robot_gids
 from remote_inference.wire.qos import EXCHANGE_QOS, OBSERVATION_TOPIC
+from support.builders import make_offer
+from support.waiting import wait_until
 
 OFFER = make_offer()
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -17,9 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 from rclpy.node import Node
-from ros_weights import DEADLINE_S, Tensors, change, make_tensors
 from typing_extensions import Self
-from waiting import read_line, wait_until
 
 from remote_inference.msg import WeightsFragment
 from remote_inference.nodes.clients.weights_link import connect
@@ -31,8 +30,10 @@ from remote_inference.srv import OpenWeightsLink
 from remote_inference.weights import LinkClosedError, Reason, SenderConfig, WeightSender, WeightsError
 from remote_inference.weights.transports.fragment_link import LEASE_S, PING_S
 from remote_inference.wire.qos import WEIGHTS_QOS, WEIGHTS_TOPIC
+from support.importable import python_path
+from support.nodes.ros_weights import DEADLINE_S, Tensors, change, make_tensors
+from support.waiting import read_line, wait_until
 
-HERE = Path(__file__).parent
 SERVER = "/receiver"
 SHARES = (0.001, 0.02, 0.0, 1.0, 0.2)
 
@@ -47,7 +48,7 @@ class Receiver:
 
     def start(self) -> None:
         with (self._folder / "receiver.log").open("ab") as log:
-            self._process = run("weights_receiver.py", stdout=log, stderr=subprocess.STDOUT)
+            self._process = run("weights_receiver", stdout=log, stderr=subprocess.STDOUT)
 
     def kill(self) -> None:
         self._process.kill()
@@ -59,8 +60,9 @@ class Receiver:
             assert self._process.wait(DEADLINE_S) == 0, (self._folder / "receiver.log").read_text()
 
 
-def run(script: str, *arguments: str, **streams: Any) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, str(HERE / script), *arguments], **streams)
+def run(module: str, *arguments: str, **streams: Any) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", f"support.nodes.{module}", *arguments]
+    return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": python_path()}, **streams)
 
 
 @pytest.fixture
@@ -138,7 +140,7 @@ def test_a_server_that_was_killed_gets_everything_when_it_is_back(receiver: Rece
 
 
 def test_a_trainer_that_is_killed_in_the_middle_frees_its_place_and_changes_nothing(receiver: Receiver):
-    dying = run("weights_trainer.py", SERVER, stdout=subprocess.PIPE)
+    dying = run("weights_trainer", SERVER, stdout=subprocess.PIPE)
     assert read_line(dying, DEADLINE_S) == b"in the middle\n"
     other = Trainer()
     error = other.begin()

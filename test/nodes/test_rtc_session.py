@@ -10,8 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from decision_tape import DecisionTape
-from rig import DEEP_QOS, JOINTS, POLICY, Rig, write_contract, write_manifest
 
 from remote_inference.core.admission import make_offer
 from remote_inference.core.contract.contract import load_contract
@@ -22,6 +20,8 @@ from remote_inference.policies.networks.chunk_config import FlowConfig
 from remote_inference.policies.networks.torch_chunk import TorchChunkPolicy, save_policy
 from remote_inference.wire.qos import CHUNK_TOPIC, OBSERVATION_TOPIC
 from remote_inference.wire.request_decoder import RequestDecoder
+from support.nodes.decision_tape import DecisionTape
+from support.nodes.rig import DEEP_QOS, JOINTS, POLICY, Rig, write_contract, write_manifest
 
 
 def save_flow_policy(folder: Path) -> TorchChunkPolicy:

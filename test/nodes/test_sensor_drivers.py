@@ -7,8 +7,9 @@ from __future__ import annotations
 from itertools import cycle
 from pathlib import Path
 
-from rig import JOINTS, Rig, write_contract, write_manifest
 from sensor_msgs.msg import JointState
+
+from support.nodes.rig import JOINTS, Rig, write_contract, write_manifest
 
 
 def test_a_robot_stops_when_one_of_its_two_drivers_falls_silent(rig: Rig, tmp_path: Path) -> None:

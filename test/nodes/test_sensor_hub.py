@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from geometry_msgs.msg import WrenchStamped
 from rclpy.node import Node
-from rig import CONTRACT, JOINTS, write_contract
 from sensor_msgs.msg import CompressedImage, Image, JointState
 from std_msgs.msg import Float32MultiArray
 
 from remote_inference.core.contract.contract import load_contract
 from remote_inference.nodes.robot.sensor_hub import SensorHub, Snapshot
 from remote_inference.wire import SensorError, decode_jpeg
+from support.nodes.rig import CONTRACT, JOINTS, write_contract
 
 IMAGE_TYPE = "sensor_msgs/msg/Image"
 FRONT, TOP, WRIST = "images.front", "images.top", "images.wrist"

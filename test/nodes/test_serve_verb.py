@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 import yaml
-from rig import DEADLINE_S, POLICY, Rig
-from serve_verb import ServeVerb
 
 from remote_inference.deployment import bringup
 from remote_inference.paths import share_path
+from support.nodes.rig import DEADLINE_S, POLICY, Rig
+from support.nodes.serve_verb import ServeVerb
 
 Serve = Callable[..., ServeVerb]
 
@@ -90,7 +90,7 @@ def test_the_manifest_that_was_written_is_used_again(serve: Serve, tmp_path: Pat
 
 def test_an_onnx_file_is_served(rig: Rig, serve: Serve, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime", reason="found no onnxruntime, which requirements/server.txt lists")
-    from onnx_models import CAMERA, JOINTS, save_model
+    from support.policies.onnx_models import CAMERA, JOINTS, save_model
 
     verb = serve(save_model(tmp_path))
     assert verb.wait_until_active().policy_name == "tiny"

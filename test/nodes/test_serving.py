@@ -14,8 +14,6 @@ from typing import Any
 import pytest
 from builtin_interfaces.msg import Time
 from rclpy.serialization import serialize_message
-from rig import DEADLINE_S, JOINTS, write_manifest
-from waiting import wait_until
 
 from remote_inference.core.admission import ServerTerms, judge
 from remote_inference.core.exchange import Chunk, Request, SessionOffer
@@ -36,6 +34,8 @@ from remote_inference.policies.hold import HoldPolicy
 from remote_inference.recording.requests import captures
 from remote_inference.wire import observation_to_message
 from remote_inference.wire.request_decoder import RequestDecoder, sample_request
+from support.nodes.rig import DEADLINE_S, JOINTS, write_manifest
+from support.waiting import wait_until
 
 OFFER = SessionOffer(
     client="/rig/test",

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bare_endpoints import growth_of_bare_endpoints, resident_bytes
-from fleet import FleetRobot, close_session
-from rig import DEEP_LATCHED_QOS, Rig, write_contract, write_manifest
 
 from remote_inference.msg import Observation, ServerStatus
 from remote_inference.wire.qos import CHUNK_TOPIC, EXCHANGE_QOS, OBSERVATION_TOPIC
+from support.nodes.bare_endpoints import growth_of_bare_endpoints, resident_bytes
+from support.nodes.fleet import FleetRobot, close_session
+from support.nodes.rig import DEEP_LATCHED_QOS, Rig, write_contract, write_manifest
 
 SERVER = "/policy_server"
 WARM_UP, CYCLES = 100, 300

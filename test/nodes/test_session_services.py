@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rig import Rig, write_manifest
 
 from remote_inference.core.server.manifest.manifest import load_manifest
 from remote_inference.core.server.sessions.session import SessionRegistry
@@ -17,6 +16,7 @@ from remote_inference.nodes.server.serving import Serving
 from remote_inference.nodes.server.session_services import SessionServices
 from remote_inference.srv import OpenSession
 from remote_inference.wire.qos import CHUNK_TOPIC
+from support.nodes.rig import Rig, write_manifest
 
 
 class LocalServer:

@@ -13,14 +13,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from faulty_server import PolicyFault
-from health_port import answers
-from rig import Rig, write_contract, write_manifest
-from waiting import wait_until
 
 from remote_inference.nodes.start import MODULES
 from remote_inference.paths import share_path
 from remote_inference.stop_signals import SUSPENDING, ending_signals
+from support.nodes.faulty_server import PolicyFault
+from support.nodes.health_port import answers
+from support.nodes.rig import Rig, write_contract, write_manifest
+from support.waiting import wait_until
 
 DEADLINE_S = 30.0
 MOMENTS_S = (0.3, 0.6, 1.0, 1.5, 2.0, 3.0)  # after the start: imports, construction, work

@@ -7,8 +7,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from builtin_interfaces.msg import Time
-from rig import Rig, write_contract, write_manifest
 from rosgraph_msgs.msg import Clock
+
+from support.nodes.rig import Rig, write_contract, write_manifest
 
 SIMULATED_S = 1000  # the simulation stands still: nothing of the robot's may depend on its progress
 

@@ -13,13 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from free_ports import free_port
+
+from support.free_ports import free_port
 
 pytest.importorskip("selenium", reason="no selenium: pip install selenium, and run tools/ensure_chromium.sh")
 
-from browser import CONTRAST, chromium, complaints, needs_browser, overflow, prefer, resize
-from fleet import FleetRobot
-from rig import DEADLINE_S, Rig, write_manifest
 from selenium.webdriver.chrome.webdriver import WebDriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
@@ -27,6 +25,9 @@ from selenium.webdriver.support.ui import WebDriverWait
 from remote_inference.monitoring.health import PAGE, HealthServer
 from remote_inference.monitoring.metrics import ServerMetrics
 from remote_inference.monitoring.snapshot import ServerSnapshot, SessionView
+from support.nodes.browser import CONTRAST, chromium, complaints, needs_browser, overflow, prefer, resize
+from support.nodes.fleet import FleetRobot
+from support.nodes.rig import DEADLINE_S, Rig, write_manifest
 
 pytestmark = needs_browser
 

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from free_ports import free_port
-from health_port import ask
 from prometheus_client.parser import text_string_to_metric_families
-from rig import Rig, write_contract, write_manifest
+
+from support.free_ports import free_port
+from support.nodes.health_port import ask
+from support.nodes.rig import Rig, write_contract, write_manifest
 
 TAGS = {"site": "lab 2", "run": "7"}
 

@@ -17,10 +17,8 @@ from rclpy.qos import (
     ReliabilityPolicy,
     qos_check_compatible,
 )
-from rig import Rig, write_contract, write_manifest
 from sensor_msgs.msg import Image, JointState
 from std_msgs.msg import Bool, Float64MultiArray
-from waiting import wait_until
 
 from remote_inference.core.contract.contract import load_contract
 from remote_inference.core.contract.operator_inputs import StopInput
@@ -28,6 +26,8 @@ from remote_inference.nodes.robot import topic_watch
 from remote_inference.nodes.robot.operator_topics import input_qos
 from remote_inference.srv import GetStatus
 from remote_inference.wire.qos import COMMAND_QOS, SENSOR_QOS, STOP_QOS
+from support.nodes.rig import Rig, write_contract, write_manifest
+from support.waiting import wait_until
 
 CAMERA = {"type": "sensor_msgs/msg/Image"}
 

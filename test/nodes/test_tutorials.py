@@ -16,12 +16,13 @@ from pathlib import Path
 
 import pytest
 import rclpy
-from free_ports import free_port
 from PIL import Image
 from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
 from sensor_msgs.msg import JointState
-from waiting import wait_until
+
+from support.free_ports import free_port
+from support.waiting import wait_until
 
 DEADLINE_S = 60.0
 TUTORIALS = Path(__file__).parents[2] / "docs" / "tutorials"

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fleet import SERVER
-from rig import DEADLINE_S, DEEP_QOS, Rig, RigProcesses, write_contract, write_manifest
 
 from remote_inference.deployment import bringup
 from remote_inference.msg import Heartbeat
 from remote_inference.srv import GetStatus
 from remote_inference.wire.qos import HEARTBEAT_TOPIC
+from support.nodes.fleet import SERVER
+from support.nodes.rig import DEADLINE_S, DEEP_QOS, Rig, RigProcesses, write_contract, write_manifest
 
 BEATS = 60  # two seconds
 

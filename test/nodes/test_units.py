@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,14 +14,15 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from bag_tape import BagTape
-from decision_tape import DecisionTape
-from rig import CONTRACT, DEEP_QOS, JOINTS, Rig, write_contract
 
 from remote_inference import cli
 from remote_inference.deployment import bringup
 from remote_inference.msg import ActionChunk, ExecutedAction, Observation
 from remote_inference.wire.qos import CHUNK_TOPIC, OBSERVATION_TOPIC
+from support.importable import python_path
+from support.nodes.bag_tape import BagTape
+from support.nodes.decision_tape import DecisionTape
+from support.nodes.rig import CONTRACT, DEEP_QOS, JOINTS, Rig, write_contract
 
 SCALE = [
     {"unit": "degrees", "names": [JOINTS[0]]},
@@ -40,7 +40,11 @@ def other_rig(tmp_path: Path) -> Iterator[Rig]:
 
 
 def write_mirror(folder: Path, speaks: str) -> Path:
-    model = {"backend": "mirror_policy:MirrorPolicy", "path": ".", "options": {"speaks": speaks}}
+    model = {
+        "backend": "support.nodes.mirror_policy:MirrorPolicy",
+        "path": ".",
+        "options": {"speaks": speaks},
+    }
     path = folder / f"{speaks}.manifest.yaml"
     path.write_text(yaml.safe_dump({"model": model, "max_sessions": 2}))
     return path
@@ -74,8 +78,7 @@ def test_a_robot_in_degrees_and_one_in_radians_move_alike(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ):
-    paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
+    monkeypatch.setenv("PYTHONPATH", python_path())
     requests: list[Observation] = []
     chunks: list[ActionChunk] = []
     rig.subscribe(Observation, OBSERVATION_TOPIC, requests.append, DEEP_QOS)

@@ -19,19 +19,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import (
-    JOINTS,
-    PERIOD_NS,
-    ShiftProcessors,
-    contract_document,
-    make_contract,
-    make_offer,
-    make_source,
-    make_spec,
-)
 from builtin_interfaces.msg import Time
-from entry_point_files import install
-from waiting import wait_until
 
 from remote_inference.core.contract.command_interfaces import COMMAND_INTERFACES
 from remote_inference.core.contract.contract import Contract
@@ -74,6 +62,18 @@ from remote_inference.wire import (
 from remote_inference.wire.commands import READERS, WRITERS
 from remote_inference.wire.images.image_decoding import EncodedImage, announced_pixels, decode_images
 from remote_inference.wire.sensors.state_readers import make_state_readers
+from support.builders import (
+    JOINTS,
+    PERIOD_NS,
+    ShiftProcessors,
+    contract_document,
+    make_contract,
+    make_offer,
+    make_source,
+    make_spec,
+)
+from support.entry_point_files import install
+from support.waiting import wait_until
 
 REGISTRIES: tuple[Registry[Any], ...] = (
     BACK_ENDS,
@@ -130,7 +130,7 @@ def test_a_policy_back_end_is_added(add: Add, tmp_path: Path):
         BACK_ENDS,
         "StillPolicy",
         """
-        from builders import SteadyPolicy
+        from support.builders import SteadyPolicy
 
         class StillPolicy(SteadyPolicy):
             def __init__(self, source):

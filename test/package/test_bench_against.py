@@ -24,10 +24,10 @@ import request_cycle
 from bench_against import BENCHMARKS, Benchmark, Side
 from bench_figures import Block, Comparison, Figures
 from rich.console import Console
-from waiting import process_state, wait_until
 
 from remote_inference.errors import UserError
 from remote_inference.monitoring.tables import Table
+from support.waiting import process_state, wait_until
 
 CYCLES = """\
 Request cycle: the robot's own measure, from stamping the request to merging the

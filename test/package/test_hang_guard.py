@@ -21,7 +21,7 @@ def test_good():
     pass
 """
 CONFTEST = """\
-from hang_guard import HangGuard
+from support.hang_guard import HangGuard
 
 def pytest_configure(config):
     config.pluginmanager.register(HangGuard(config, 2.0))

@@ -265,6 +265,52 @@ def test_no_two_test_modules_share_a_name():
     assert [name for name, count in names.items() if count > 1] == []
 
 
+IMPORT = re.compile(r"^\s*(?:from (\w+)[\w.]* import|import (\w+))\b", re.MULTILINE)  # in strings, too
+PROGRAMS = ("tools", "benchmarks")  # tests import them by their bare names
+
+
+def find_borrowed_helpers(root: Path) -> list[str]:
+    """Return who imports, by its bare name, a helper that stands beside another folder's tests."""
+    programs = {path.stem for folder in PROGRAMS for path in (root / folder).glob("*.py")}
+    beside: dict[str, set[Path]] = {}
+    for path in (root / "test").rglob("*.py"):
+        beside.setdefault(path.stem, set()).add(path.parent)
+    names = beside.keys() - programs - {"conftest", "__init__"}
+    found = []
+    for path in (path for folder in ("test", *PROGRAMS) for path in (root / folder).rglob("*.py")):
+        own = set() if root / "test" / "support" in path.parents else {path.parent}
+        imported = {first or second for first, second in IMPORT.findall(path.read_text())}
+        borrowed = (name for name in imported & names if not own & beside[name])
+        found += [f"{path.relative_to(root)} imports {name}" for name in borrowed]
+    return sorted(found)
+
+
+def test_helpers_of_other_folders_are_imported_by_their_full_name():
+    assert find_borrowed_helpers(ROOT) == []
+    assert 'pythonpath = ["test", "tools", "benchmarks"]\n' in (ROOT / "pyproject.toml").read_text()
+    assert not [path for path in (ROOT / "test").rglob("conftest.py") if "sys.path" in path.read_text()]
+
+
+def test_a_helper_that_is_imported_by_its_bare_name_is_found(tmp_path: Path):
+    files = {
+        "test/support/rigs/rig.py": "from waiting import wait",
+        "test/support/waiting.py": "",
+        "test/nodes/still_arm.py": "",
+        "test/nodes/test_arm.py": "import still_arm\nfrom support.rigs.rig import Rig\nimport make_docs",
+        "test/faults/test_arm_faults.py": 'CODE = """\nfrom still_arm import wait\n"""',
+        "tools/make_docs.py": "import rig  # noqa",
+        "benchmarks/cycle.py": "from support.rigs import rig",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert find_borrowed_helpers(tmp_path) == [
+        "test/faults/test_arm_faults.py imports still_arm",
+        "test/support/rigs/rig.py imports waiting",
+        "tools/make_docs.py imports rig",
+    ]
+
+
 def test_every_folder_is_known():
     assert {module.split(".")[1] for module in MODULE_FILES if "." in module} == set(FOLDERS)
 

@@ -9,7 +9,8 @@ import subprocess
 import hunt_flakes
 import pytest
 from hunt_flakes import Records, add, end_all, find_flaky, to_page
-from waiting import read_line
+
+from support.waiting import read_line
 
 REPORT = """<testsuites><testsuite>
 <testcase classname="test.nodes.test_arm" name="test_streams" time="{time}">{outcome}</testcase>

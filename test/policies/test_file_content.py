@@ -53,7 +53,7 @@ def test_the_first_bytes_tell_what_a_file_is(content: bytes, found: Content | No
 
 def test_an_onnx_file_is_recognised() -> None:
     pytest.importorskip("onnx", reason="found no onnx, which requirements/server.txt lists")
-    from onnx_models import make_model
+    from support.policies.onnx_models import make_model
 
     assert recognise(make_model().SerializeToString()) is Content.ONNX
 

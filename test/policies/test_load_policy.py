@@ -9,12 +9,12 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from entry_point_files import install
 
 from remote_inference.core.documents.document import DocumentError
 from remote_inference.core.policy import DeviceError, PolicyError
 from remote_inference.core.server.manifest.manifest import ModelSource, load_manifest
 from remote_inference.policies import load_on_first_device, load_policy
+from support.entry_point_files import install
 
 HOLD = json.dumps(
     {

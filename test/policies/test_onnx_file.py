@@ -17,12 +17,12 @@ pytest.importorskip("onnx", reason="found no onnx, which requirements/server.txt
 
 import onnx
 from onnx import TensorProto, helper
-from onnx_models import CAMERA, DESCRIPTION, make_model, move_weights_out, save_model
 
 from remote_inference.core.documents.document import DocumentError
 from remote_inference.core.policy import PolicyError
 from remote_inference.policies.file_content import Content
 from remote_inference.policies.onnx.file import read_onnx
+from support.policies.onnx_models import CAMERA, DESCRIPTION, make_model, move_weights_out, save_model
 
 Edit = Callable[[onnx.ModelProto], Any]
 LFS_POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0123\nsize 98765\n"

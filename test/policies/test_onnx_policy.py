@@ -20,17 +20,6 @@ pytest.importorskip("onnxruntime", reason="found no onnxruntime, which requireme
 import onnx
 import onnxruntime
 from onnx import TensorProto
-from onnx_models import (
-    CAMERA,
-    DESCRIPTION,
-    JOINTS,
-    ROWS,
-    TASKS,
-    WEIGHTS,
-    make_weights,
-    move_weights_out,
-    save_model,
-)
 
 from remote_inference.core.documents.document import DocumentError
 from remote_inference.core.policy import (
@@ -46,6 +35,17 @@ from remote_inference.core.server.manifest.manifest import ModelSource
 from remote_inference.core.server.probe import find_serving_mode
 from remote_inference.policies import load_policy
 from remote_inference.policies.onnx.policy import OnnxPolicy
+from support.policies.onnx_models import (
+    CAMERA,
+    DESCRIPTION,
+    JOINTS,
+    ROWS,
+    TASKS,
+    WEIGHTS,
+    make_weights,
+    move_weights_out,
+    save_model,
+)
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "onnx.md"
 

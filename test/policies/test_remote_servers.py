@@ -13,19 +13,19 @@ from typing import Any
 import msgpack
 import numpy as np
 import pytest
-from waiting import read_line, wait_until
+
+from support.waiting import read_line, wait_until
 
 pytest.importorskip("zmq", reason="found no pyzmq, which requirements/server.txt lists")
 pytest.importorskip("websockets", reason="found no websockets, which requirements/server.txt lists")
-
-from remote_models import FEATURE, NAMES, entries, model_of
-from remote_peers import CHUNK_SIZE, GR00T_MODALITIES, PeerProcess, openpi_unpack
 
 from remote_inference.core.documents.document import DocumentError, parse_document
 from remote_inference.core.policy import Policy, PolicyError, PolicyObservation, ServingMode
 from remote_inference.core.server.manifest.manifest import ModelSource
 from remote_inference.core.server.probe import find_serving_mode
 from remote_inference.policies import load_policy
+from support.policies.remote_models import FEATURE, NAMES, entries, model_of
+from support.policies.remote_peers import CHUNK_SIZE, GR00T_MODALITIES, PeerProcess, openpi_unpack
 
 PEERS = Path(__file__).parents[2] / ".venv" / "peers"
 PROGRAM = Path(__file__).parents[2] / "benchmarks" / "openpi_peer.py"

@@ -9,14 +9,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from builders import CAMERA
 from lerobot.configs.types import FeatureType
 from lerobot.datasets.lerobot_dataset import LeRobotDataset
 from lerobot.policies.act.configuration_act import ACTConfig
 from lerobot.policies.act.modeling_act import ACTPolicy
 from lerobot.policies.factory import make_pre_post_processors
 from lerobot.utils.feature_utils import dataset_to_policy_features
-from picked_run import (
+from torch.utils.data import DataLoader
+
+from remote_inference.cli import main
+from remote_inference.recording.export.control_tick import Phase
+from support.builders import CAMERA
+from support.recording.picked_run import (
     COMMANDED_FROM,
     FPS,
     HUMAN,
@@ -27,10 +31,6 @@ from picked_run import (
     picture_seen,
     write_picked_run,
 )
-from torch.utils.data import DataLoader
-
-from remote_inference.cli import main
-from remote_inference.recording.export.control_tick import Phase
 
 FRAMES = TICKS - COMMANDED_FROM  # of an episode
 CHUNK_SIZE = 4

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import functools
 import os
-import sys
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -20,14 +19,11 @@ from sensor_msgs.msg import Image, JointState
 from std_msgs.msg import Float64MultiArray
 from tiny_policies import BUILDERS, CAMERA, JOINTS, VARIANTS, Built, size_of
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "nodes"))
-
-from rig import Rig, write_contract
-
 from remote_inference.core.policy import PolicyObservation
 from remote_inference.core.server.manifest.manifest import load_manifest
 from remote_inference.recording.requests.captures import Capture, load_capture
 from remote_inference.wire.request_decoder import RequestDecoder
+from support.nodes.rig import Rig, write_contract
 
 START_S = 600.0  # importing LeRobot takes seconds, minutes on a busy machine
 FPS = {"/left": 20.0, "/right": 10.0}  # equal latencies are different delays in control ticks

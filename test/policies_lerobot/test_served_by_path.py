@@ -5,17 +5,14 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tiny_policies import CAMERA, JOINTS, Built
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "nodes"))
-
-from rig import Rig
-from serve_verb import ServeVerb
+from support.nodes.rig import Rig
+from support.nodes.serve_verb import ServeVerb
 
 START_S = 600.0  # importing LeRobot takes seconds, minutes on a busy machine
 FEATURES = {feature: {"names": list(JOINTS)} for feature in ("observation.state", "action")}

@@ -4,9 +4,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,12 +12,9 @@ import torch
 from direct import ask, observe
 from tiny_policies import BUILDERS, Built, size_of
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "weights"))
-
-from weight_models import Served
-
 from remote_inference.core.policy import Policy, UpdatablePolicy
 from remote_inference.weights import WeightSender
+from support.weights.weight_models import Served
 
 DEADLINE_S = 120.0
 

@@ -8,9 +8,9 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from waiting import wait_until
 
 from remote_inference.recording.requests.background_writer import BackgroundWriter
+from support.waiting import wait_until
 
 DEADLINE_S = 30.0
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from waiting import wait_until
 
 from remote_inference.core.documents.document import DocumentError
 from remote_inference.core.exchange import Chunk, SessionOffer
 from remote_inference.recording.requests.captures import CaptureWriter, load_capture
+from support.waiting import wait_until
 
 ROWS = np.zeros((3, 2), np.float32)
 OFFER = SessionOffer(("a", "b"), ("a", "b"), (), 30.0, "", False, robot_namespace="/r", client="/r/n")

@@ -9,10 +9,10 @@ from pathlib import Path
 import msgpack
 import numpy as np
 import pytest
-from builders import make_offer, make_rows
 
 from remote_inference.core.exchange import SessionKind
 from remote_inference.recording.requests.captures import Capture, CaptureError, CaptureRing, load_capture
+from support.builders import make_offer, make_rows
 
 
 def make_capture(seq_id: int = 1) -> Capture:

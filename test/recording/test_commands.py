@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from asked_run import NS, contract_text, write_asked_run
-from builders import FPS
 
 from remote_inference.core.contract.contract import load_contract, parse_contract
 from remote_inference.deployment.arm_replay import ArmReplayError, write_files
 from remote_inference.recording.bags.bag import open_bag
 from remote_inference.recording.bags.bag_error import BagError
 from remote_inference.recording.timeline.commands import RecordedRows, read_commands
+from support.builders import FPS
+from support.recording.asked_run import NS, contract_text, write_asked_run
 
 TICKS = 147  # of the bag
 

@@ -11,16 +11,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from builders import make_config
-from decision_bag import messages_of, write
-from picked_run import NS, write_picked_run
-from simulation import World, streaming
 
 from remote_inference.cli import main
 from remote_inference.errors import UserError
 from remote_inference.recording.bags.bag import open_bag
 from remote_inference.recording.export.export import find_contract
 from remote_inference.recording.timeline.commands import read_commands
+from support.builders import make_config
+from support.recording.decision_bag import messages_of, write
+from support.recording.picked_run import NS, write_picked_run
+from support.robot.simulation import World, streaming
 
 CUTS = 4  # random places of each kind
 

@@ -10,11 +10,6 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from builders import make_config
-from decision_bag import NS, OWN, Message, SimulatedRecorder, messages_of, write
-from random_world import play_world
-from replayed import exact
-from simulation import World, streaming
 
 from remote_inference.cli.program import main
 from remote_inference.core.documents.document import DocumentError
@@ -23,6 +18,11 @@ from remote_inference.recording.decisions.replay import parse_change, replay_dec
 from remote_inference.recording.decisions.report import DIFFERS, EQUAL, UNJUDGED, Report
 from remote_inference.wire import WireError
 from remote_inference.wire.decisions import DecisionDecoder, DecisionEncoder
+from support.builders import make_config
+from support.recording.decision_bag import NS, OWN, Message, SimulatedRecorder, messages_of, write
+from support.robot.random_world import play_world
+from support.robot.replayed import exact
+from support.robot.simulation import World, streaming
 
 Change = Callable[[str, int, bytes], "bytes | None"]
 

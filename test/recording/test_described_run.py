@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from synthetic_run import NS, Recording
 
 from remote_inference.msg import ClientState, ExecutedAction
 from remote_inference.recording.report.summary import describe, summarise
 from remote_inference.recording.timeline.timeline_reader import load_timeline
+from support.recording.synthetic_run import NS, Recording
 
 TICK_MS = 33.0
 

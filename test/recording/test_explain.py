@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from synthetic_run import whole_run
 
 from remote_inference.cli import main
+from support.recording.synthetic_run import whole_run
 
 
 @pytest.fixture(scope="module")

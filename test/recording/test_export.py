@@ -14,8 +14,13 @@ import av
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from builders import CAMERA, JOINTS
-from picked_run import (
+
+from remote_inference.cli import main
+from remote_inference.core.drafts.lerobot import from_lerobot, read_info
+from remote_inference.recording.export.control_tick import Phase
+from remote_inference.recording.export.statistics import ImageStatistics
+from support.builders import CAMERA, JOINTS
+from support.recording.picked_run import (
     COMMANDED_FROM,
     FPS,
     GUARDED,
@@ -32,12 +37,7 @@ from picked_run import (
     picture_seen,
     write_picked_run,
 )
-from synthetic_run import START_NS
-
-from remote_inference.cli import main
-from remote_inference.core.drafts.lerobot import from_lerobot, read_info
-from remote_inference.recording.export.control_tick import Phase
-from remote_inference.recording.export.statistics import ImageStatistics
+from support.recording.synthetic_run import START_NS
 
 FRAMES = TICKS - COMMANDED_FROM  # of an episode in a data set
 KEYS = {"front": CAMERA, "wrist": "observation.images.wrist"}

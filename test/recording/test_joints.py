@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from synthetic_run import JOINTS, NS, TOPICS, Recording
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from remote_inference.core.contract.contract import parse_contract
@@ -17,6 +16,7 @@ from remote_inference.msg import ExecutedAction
 from remote_inference.recording.bags.bag_error import BagError
 from remote_inference.recording.timeline.timeline import Timeline
 from remote_inference.recording.timeline.timeline_reader import load_timeline
+from support.recording.synthetic_run import JOINTS, NS, TOPICS, Recording
 
 STATE = "sensor_msgs/msg/JointState"
 OWN = {topic: kind for topic, kind in TOPICS.items() if "/remote_inference/" in topic}

@@ -10,16 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from asked_run import (
-    DELAY,
-    EXECUTED_OFF,
-    REQUESTS,
-    TICKS_APART,
-    contract_text,
-    write_asked_run,
-    write_policy,
-)
-from builders import CHUNK_SIZE, JOINTS, contract_document
 from PIL import Image
 from rosbags.rosbag2 import StoragePlugin, Writer
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
@@ -33,6 +23,16 @@ from remote_inference.recording.bags.message_decoder import message_definition
 from remote_inference.recording.open_loop.alignment import Alignment
 from remote_inference.recording.open_loop.errors import ErrorSums
 from remote_inference.wire.arrays import float32_field
+from support.builders import CHUNK_SIZE, JOINTS, contract_document
+from support.recording.asked_run import (
+    DELAY,
+    EXECUTED_OFF,
+    REQUESTS,
+    TICKS_APART,
+    contract_text,
+    write_asked_run,
+    write_policy,
+)
 
 WITHIN, EXCEEDED, UNJUDGED = range(3)
 Capture = pytest.CaptureFixture[str]

@@ -13,7 +13,6 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
-from synthetic_run import NS, Recording, whole_run
 
 from remote_inference.core.contract.sections import JointLimit
 from remote_inference.msg import ClientState, ExecutedAction
@@ -24,6 +23,7 @@ from remote_inference.recording.timeline.episodes import find_episodes
 from remote_inference.recording.timeline.frames import FramesError, draw_film_strip
 from remote_inference.recording.timeline.timeline import Timeline
 from remote_inference.recording.timeline.timeline_reader import load_timeline
+from support.recording.synthetic_run import NS, Recording, whole_run
 
 
 @pytest.fixture(scope="module")

@@ -14,29 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import JOINTS, contract_document, make_config
-from decision_bag import NS as SIMULATED
-from decision_bag import Message, messages_of, write
-from explained_run import (
-    BEGIN_MS,
-    BEGIN_TICK,
-    CAME_MS,
-    CAPTURED_MS,
-    CLAMPED_TICK,
-    FIRST_ROW,
-    HORIZON,
-    INFERENCE_MS,
-    OWN,
-    SENT_MS,
-    VERSION,
-    WAIT_MS,
-    command,
-    digest,
-    write_explained_run,
-)
 from rclpy.serialization import serialize_message
-from simulation import World, streaming
-from synthetic_run import START_NS, TOPICS, Recording, jpeg
 
 from remote_inference.cli import main
 from remote_inference.core.contract.contract import Contract
@@ -65,6 +43,28 @@ from remote_inference.recording.provenance.run_reader import Run
 from remote_inference.recording.provenance.text import WIDTH
 from remote_inference.recording.provenance.walk import explain_motion, find_latency
 from remote_inference.recording.timeline.answers import Answer
+from support.builders import JOINTS, contract_document, make_config
+from support.recording.decision_bag import NS as SIMULATED
+from support.recording.decision_bag import Message, messages_of, write
+from support.recording.explained_run import (
+    BEGIN_MS,
+    BEGIN_TICK,
+    CAME_MS,
+    CAPTURED_MS,
+    CLAMPED_TICK,
+    FIRST_ROW,
+    HORIZON,
+    INFERENCE_MS,
+    OWN,
+    SENT_MS,
+    VERSION,
+    WAIT_MS,
+    command,
+    digest,
+    write_explained_run,
+)
+from support.recording.synthetic_run import START_NS, TOPICS, Recording, jpeg
+from support.robot.simulation import World, streaming
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,15 @@ import pytest
 
 pytest.importorskip("selenium", reason="no selenium: pip install selenium, and run tools/ensure_chromium.sh")
 
-from browser import CONTRAST, chromium, complaints, needs_browser, overflow, prefer, resize
-from explained_run import (
+from selenium.webdriver.chrome.webdriver import WebDriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from remote_inference.cli import main
+from remote_inference.msg import ClientState
+from remote_inference.recording.provenance.page.page import write_page
+from support.nodes.browser import CONTRAST, chromium, complaints, needs_browser, overflow, prefer, resize
+from support.recording.explained_run import (
     BEGIN_TICK,
     CLAMPED_TICK,
     FIRST_ROW,
@@ -24,14 +31,7 @@ from explained_run import (
     write_long_run,
     write_takeover_run,
 )
-from selenium.webdriver.chrome.webdriver import WebDriver
-from selenium.webdriver.common.by import By
-from selenium.webdriver.common.keys import Keys
-from synthetic_run import Recording
-
-from remote_inference.cli import main
-from remote_inference.msg import ClientState
-from remote_inference.recording.provenance.page.page import write_page
+from support.recording.synthetic_run import Recording
 
 pytestmark = needs_browser
 

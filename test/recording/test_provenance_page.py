@@ -13,17 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import JOINTS
-from explained_run import (
-    BEGIN_TICK,
-    CLAMPED_TICK,
-    PERSON_TICKS,
-    PICTURE_MS,
-    picture_red,
-    write_explained_run,
-    write_long_run,
-    write_takeover_run,
-)
 from PIL import Image
 from sensor_msgs.msg import CompressedImage
 from sensor_msgs.msg import Image as RawImage
@@ -38,6 +27,17 @@ from remote_inference.recording.provenance.page.thinned import Thinned
 from remote_inference.recording.provenance.walk import explain_motion
 from remote_inference.wire.images.encodings.png import encode_png
 from remote_inference.wire.images.images import image_to_message
+from support.builders import JOINTS
+from support.recording.explained_run import (
+    BEGIN_TICK,
+    CLAMPED_TICK,
+    PERSON_TICKS,
+    PICTURE_MS,
+    picture_red,
+    write_explained_run,
+    write_long_run,
+    write_takeover_run,
+)
 
 
 @pytest.fixture(scope="module")

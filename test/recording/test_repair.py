@@ -12,11 +12,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import kill_writers
 import pytest
 from rclpy.serialization import serialize_message
 from std_msgs.msg import UInt64
-from synthetic_run import whole_run
 
 from remote_inference.cli.program import main
 from remote_inference.recording.bags.bag import open_bag
@@ -27,6 +25,8 @@ from remote_inference.recording.bags.disk_budget import BagLimits
 from remote_inference.recording.checks import Level
 from remote_inference.recording.checks.repair import repair
 from remote_inference.recording.checks.verification import verify
+from support.recording import kill_writers
+from support.recording.synthetic_run import whole_run
 
 KILLS = 50
 

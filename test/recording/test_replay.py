@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from builders import CHUNK_SIZE, JOINTS, make_offer, make_request
 from builtin_interfaces.msg import Time
 from rclpy.serialization import serialize_message
 
@@ -21,6 +20,7 @@ from remote_inference.core.server.manifest.manifest import ModelSource
 from remote_inference.policies import load_policy
 from remote_inference.recording.requests.captures import Capture, CaptureRing
 from remote_inference.wire import observation_to_message
+from support.builders import CHUNK_SIZE, JOINTS, make_offer, make_request
 
 STATE = np.array([0.25, -0.5], np.float32)
 

@@ -19,11 +19,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from waiting import wait_until
 
 from remote_inference.core.server.requests.request_record import RequestRecord
 from remote_inference.recording.requests import request_log
 from remote_inference.recording.requests.request_log import DESCRIPTIONS, RequestLog
+from support.waiting import wait_until
 
 RECORD = RequestRecord(
     session_id="s1",

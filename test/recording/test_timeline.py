@@ -10,13 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from synthetic_run import JOINTS, NS, START_NS, Recording, whole_run
 
 from remote_inference.msg import ClientState, ExecutedAction
 from remote_inference.recording.bags.bag_error import BagError
 from remote_inference.recording.report.summary import summarise
 from remote_inference.recording.timeline.timeline import Timeline
 from remote_inference.recording.timeline.timeline_reader import load_timeline
+from support.recording.synthetic_run import JOINTS, NS, START_NS, Recording, whole_run
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from drawer import Drawer
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from remote_inference.core.environment import Metrics
 from remote_inference.rollouts import Curriculum, Group, Sampling, Trajectory, find_advantages
 from remote_inference.rollouts.curriculum import CurriculumError
 from remote_inference.rollouts.group import ChunkUse
+from support.environments.drawer import Drawer
 
 REWARDS = st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=16)
 

@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawer import CHUNK, STATE, PullPolicy
-from drawer_pool import Drawers
 
 from remote_inference.core.environment import EnvError
 from remote_inference.core.leases import LeaseError, SlotState
@@ -30,6 +28,8 @@ from remote_inference.rollouts import (
     blocking_pool,
 )
 from remote_inference.rollouts import pool as pool_module
+from support.environments.drawer import CHUNK, STATE, PullPolicy
+from support.environments.drawer_pool import Drawers
 
 WAIT_S = 60.0
 

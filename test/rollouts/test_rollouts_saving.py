@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,6 @@ import av
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from drawer import FRONT, PullPolicy
-from drawer_pool import Drawers
 from PIL import Image
 
 from remote_inference.cli import main
@@ -24,9 +21,12 @@ from remote_inference.rollouts import Group, LocalPolicy, RolloutPool
 from remote_inference.rollouts.film_strip import draw_film_strip, find_camera
 from remote_inference.rollouts.isolation import Isolation, prove_isolation
 from remote_inference.rollouts.saving import SavingError, save_lerobot, save_parquet
+from support.environments.drawer import FRONT, PullPolicy
+from support.environments.drawer_pool import Drawers
+from support.importable import python_path
 
 MANIFEST = """
-model: {backend: "drawer_policy:load", path: .}
+model: {backend: "support.environments.drawer_policy:load", path: .}
 """
 
 
@@ -156,12 +156,19 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Pat
     """Return what the verb printed for programs and wrote, and what it printed for people."""
     folder = tmp_path_factory.mktemp("rollouts")
     (folder / "pull.manifest.yaml").write_text(MANIFEST)
-    command = ["rollouts", "--group", "3", "--environment", "drawer:Drawer", "--seed", "10"]
+    command = [
+        "rollouts",
+        "--group",
+        "3",
+        "--environment",
+        "support.environments.drawer:Drawer",
+        "--seed",
+        "10",
+    ]
     command += ["--policy", str(folder / "pull.manifest.yaml")]
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        here = str(Path(__file__).parents[1] / "environments")
-        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH", "")])))
+        patch.setenv("PYTHONPATH", python_path())
         printed: list[str] = []
         for extra in (["--json", "--parquet", "group.parquet"], ["--max-steps", "5"]):
             with (folder / "out.txt").open("w") as out:
@@ -201,7 +208,7 @@ def test_the_verb_tells_people_what_came_of_each_rollout(shown: tuple[dict[str, 
 def test_arguments_that_do_not_fit_are_named(
     arguments: list[str], problem: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["rollouts", "--environment", "drawer:Drawer", *arguments]) == 2
+    assert main(["rollouts", "--environment", "support.environments.drawer:Drawer", *arguments]) == 2
     assert problem in capsys.readouterr().err
 
 

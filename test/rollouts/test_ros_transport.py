@@ -15,9 +15,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pytest
-from drawer import STATE, PullPolicy
-from drawer_pool import Drawers
-from fragile_drawer import Fragile, Injector
 from lossy_pool import LossyPool
 
 from remote_inference.core.environment import EnvError
@@ -33,6 +30,9 @@ from remote_inference.rollouts import (
 )
 from remote_inference.rollouts.ros_transport import Patience, RosTransport
 from remote_inference.srv import LeaseEnvironments, TouchSlot
+from support.environments.drawer import STATE, PullPolicy
+from support.environments.drawer_pool import Drawers
+from support.environments.fragile_drawer import Fragile, Injector
 
 WAIT_S = 60.0
 PATIENT = Patience(repeat_s=0.05, silent_s=30.0)

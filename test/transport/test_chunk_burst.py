@@ -4,9 +4,8 @@
 
 from __future__ import annotations
 
-from chunk_burst import burst
-
 from remote_inference.deployment import bringup, zenoh_config
+from support.transport.chunk_burst import burst
 
 
 def test_chunks_for_fifteen_robots_arrive_over_one_link(no_zenoh_settings: None) -> None:

@@ -13,11 +13,11 @@ from typing import Any
 import json5
 import pytest
 import zenoh
-import zenoh_router
-from engine import CONFIG, configuration, opened
-from free_ports import free_port
 
 from remote_inference.deployment import bringup, zenoh_config
+from support import zenoh_router
+from support.free_ports import free_port
+from support.transport.engine import CONFIG, configuration, opened
 
 FILES = ("session", "router")
 # Key paths and values of rmw_zenoh_cpp 0.6.7's two default files.

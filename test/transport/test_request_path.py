@@ -7,8 +7,9 @@ from __future__ import annotations
 import time
 
 import pytest
-from request_path import RequestPath, observation, request_path
-from waiting import wait_until
+
+from support.transport.request_path import RequestPath, observation, request_path
+from support.waiting import wait_until
 
 DELAY_S, BANDWIDTH_BPS = 0.025, 10e6
 RETRY_S = 1.0

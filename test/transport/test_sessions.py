@@ -12,7 +12,13 @@ from typing import Any
 
 import pytest
 import zenoh
-from engine import (
+from zenoh import CongestionControl, Priority
+
+from remote_inference.deployment import zenoh_config
+from remote_inference.paths import share_path
+from remote_inference.wire.qos import CHUNK_TOPIC, EXECUTED_TOPIC, OBSERVATION_TOPIC
+from support.free_ports import free_port
+from support.transport.engine import (
     ROUTER,
     SESSION,
     client,
@@ -24,13 +30,7 @@ from engine import (
     put_until,
     router,
 )
-from free_ports import free_port
-from waiting import wait_until
-from zenoh import CongestionControl, Priority
-
-from remote_inference.deployment import zenoh_config
-from remote_inference.paths import share_path
-from remote_inference.wire.qos import CHUNK_TOPIC, EXECUTED_TOPIC, OBSERVATION_TOPIC
+from support.waiting import wait_until
 
 LEASE_DEADLINE_S = 20.0  # a lease of 2 s ends well before, rmw_zenoh's of 60 s well after
 SILENCE_DEADLINE_S = 20.0  # the same of open_timeout, 5 s against 60 s

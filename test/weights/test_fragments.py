@@ -12,8 +12,6 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from waiting import wait_until
-from weight_models import Served, bits_of, change, copy_of, make_model, updates
 
 from remote_inference.weights import LinkClosedError, SenderConfig, WeightSyncer
 from remote_inference.weights.frames import MAX_FRAME_BYTES
@@ -27,6 +25,8 @@ from remote_inference.weights.transports.fragments import (
     FragmentKind,
 )
 from remote_inference.weights.transports.link_table import MAX_LINKS, LinkTable
+from support.waiting import wait_until
+from support.weights.weight_models import Served, bits_of, change, copy_of, make_model, updates
 
 DEADLINE_S = 30.0
 LINK = "0123456789abcdef"

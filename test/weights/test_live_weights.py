@@ -14,7 +14,6 @@ from textwrap import dedent
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
-from waiting import wait_until
 
 from remote_inference.cli.parser import make_parser
 from remote_inference.errors import UserError
@@ -24,6 +23,7 @@ from remote_inference.weights.live import LiveWeights
 from remote_inference.weights.reasons import Reason, WeightsError
 from remote_inference.weights.transports.shared_memory import SharedMemoryListener, connect
 from remote_inference.weights.transports.transport import LinkClosedError
+from support.waiting import wait_until
 
 DEADLINE_S = 60.0
 

@@ -13,7 +13,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from weight_models import TRAINER, Pair, bits_of, change, frames_of, make_model
 
 from remote_inference.weights import Reason, ReceiverLimits, SenderConfig, Turn, WeightReceiver, WeightsError
 from remote_inference.weights.changes import patch as patch_module
@@ -21,6 +20,7 @@ from remote_inference.weights.changes.compression import COMPRESSIONS, make_comp
 from remote_inference.weights.frames import SCHEMA, Kind, pack_frame, pack_map, pack_part, read_frame
 from remote_inference.weights.header import Applied, Header, Refused, pack_header, read_header, read_refused
 from remote_inference.weights.ledger import Ledger
+from support.weights.weight_models import TRAINER, Pair, bits_of, change, frames_of, make_model
 
 KINDS = (("bfloat16", (60, 70)), ("float32", (500,)), ("bool", (40, 30)), ("int64", ()))
 OTHER = b"trainer2"

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -12,8 +13,6 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from waiting import DEADLINE_S, wait_until
-from weight_models import Served, bits_of, change, make_model
 
 from remote_inference.weights import (
     TRANSPORTS,
@@ -27,6 +26,9 @@ from remote_inference.weights import (
     WeightSyncer,
 )
 from remote_inference.weights.transports.shared_memory import SLOT_BYTES, SharedMemoryListener, connect
+from support.importable import python_path
+from support.waiting import DEADLINE_S, wait_until
+from support.weights.weight_models import Served, bits_of, change, make_model
 
 KINDS = (("bfloat16", (60, 70)), ("float32", (500,)), ("bool", (40, 30)))
 CONFIG = SenderConfig(bucket_size=1024, answer_s=DEADLINE_S)
@@ -323,7 +325,7 @@ TRAINER_PROCESS = dedent(
     """
     import sys, time
     from pathlib import Path
-    from weight_models import change, make_model
+    from support.weights.weight_models import change, make_model
     from remote_inference.weights import SenderConfig, WeightSender
     from remote_inference.weights.transports.shared_memory import connect
     model = make_model((("bfloat16", (300, 400)), ("float32", (500,))))
@@ -339,10 +341,9 @@ TRAINER_PROCESS = dedent(
 
 
 def run_trainer(path: Path, versions: int) -> subprocess.Popen[str]:
-    here = Path(__file__).parent
-    code = f"import sys; sys.path.insert(0, {str(here)!r})\n{TRAINER_PROCESS}"
-    command = [sys.executable, "-c", code, str(path), str(versions)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-c", TRAINER_PROCESS, str(path), str(versions)]
+    environment = {**os.environ, "PYTHONPATH": python_path()}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
 
 
 @pytest.fixture

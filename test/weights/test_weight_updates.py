@@ -12,7 +12,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from weight_models import (
+
+from remote_inference.weights import COMPRESSIONS, TRANSPORTS, SenderConfig, WeightSyncer, state_digest
+from remote_inference.weights.header import Applied
+from remote_inference.weights.ledger import Ledger
+from remote_inference.weights.reasons import WeightsError
+from remote_inference.weights.tensors.tensors import describe
+from support.weights.weight_models import (
     ALL_VALUES,
     MEMORIES,
     Pair,
@@ -27,12 +33,6 @@ from weight_models import (
     updates,
     view,
 )
-
-from remote_inference.weights import COMPRESSIONS, TRANSPORTS, SenderConfig, WeightSyncer, state_digest
-from remote_inference.weights.header import Applied
-from remote_inference.weights.ledger import Ledger
-from remote_inference.weights.reasons import WeightsError
-from remote_inference.weights.tensors.tensors import describe
 
 WORKING = [name for name in COMPRESSIONS.names if name != "nvcomp_lz4"]
 configs = st.builds(

@@ -9,7 +9,6 @@ import pytest
 import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
-from weight_models import handled_as_in, view
 
 from remote_inference.weights import WeightReceiver
 from remote_inference.weights.reasons import Reason, WeightsError
@@ -23,6 +22,7 @@ from remote_inference.weights.tensors.tensors import (
     table_from_list,
     table_to_list,
 )
+from support.weights.weight_models import handled_as_in, view
 
 FLOATS = [name for name, dtype in DTYPES.items() if dtype.is_floating]
 

@@ -8,13 +8,13 @@ from array import array
 
 import numpy as np
 import pytest
-from builders import contract_document, make_contract
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
 from remote_inference.core.contract.operator_inputs import TakeoverInput
 from remote_inference.core.contract.sections import JOINT_STATE
 from remote_inference.wire import CommandReader, SensorError, make_command_reader
+from support.builders import contract_document, make_contract
 
 ARRAY = "std_msgs/msg/Float64MultiArray"
 

@@ -9,13 +9,13 @@ from array import array
 import numpy as np
 import pytest
 from arm_writer import ACTION_NAMES, ALL_TYPES, PERIOD_NS, STAMP, writer
-from builders import FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY
 from builtin_interfaces.msg import Time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remote_inference.core.contract.sections import JOINT_STATE
 from remote_inference.wire import WireError
+from support.builders import FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY
 
 
 @settings(deadline=None)

@@ -10,7 +10,6 @@ import msgpack
 import numpy as np
 import pytest
 from arm_writer import ACTION_NAMES, STAMP, writer
-from builders import FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY
 from builtin_interfaces.msg import Time
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -34,6 +33,7 @@ from remote_inference.wire import (
     pack_extras,
     unpack_extras,
 )
+from support.builders import FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY
 
 json_like = st.recursive(
     st.none()

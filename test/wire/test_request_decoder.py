@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from builders import ShiftProcessors, SteadyPolicy, make_spec
 
 from remote_inference.core.policy import Continuation, PolicyError, PolicyObservation, PolicySpec
 from remote_inference.core.server.manifest.manifest import Manifest, ModelSource
@@ -21,6 +20,7 @@ from remote_inference.wire.request_decoder import (
     sample_request,
     sample_requests,
 )
+from support.builders import ShiftProcessors, SteadyPolicy, make_spec
 
 SPEC = make_spec(image_shapes={"rgb": (48, 64, 3), "depth": (32, 24, 1)})
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import make_spec
 from rclpy.serialization import deserialize_message, serialize_message
 
 from remote_inference.core.exchange import SessionOffer
@@ -18,6 +17,7 @@ from remote_inference.msg import Observation
 from remote_inference.wire import WireError, bytes_field, image_to_message
 from remote_inference.wire.images import image_decoding
 from remote_inference.wire.request_decoder import RequestDecoder, sample_request, sample_requests
+from support.builders import make_spec
 
 SPEC = make_spec(image_shapes={"rgb": (48, 64, 3), "depth": (32, 24, 1)})
 PIXELS = 48 * 64 + 32 * 24

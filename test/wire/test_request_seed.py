@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from builders import make_spec
 from builtin_interfaces.msg import Time
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import CompressedImage
@@ -19,6 +18,7 @@ from remote_inference.core.server.manifest.manifest import Manifest, ModelSource
 from remote_inference.msg import Observation
 from remote_inference.wire.request_decoder import RequestDecoder, sample_request
 from remote_inference.wire.serialized import read_message
+from support.builders import make_spec
 
 SPEC = make_spec(image_shapes={"rgb": (48, 64, 3)}, continuation=Continuation.GUIDANCE, observation_steps=2)
 

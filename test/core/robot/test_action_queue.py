@@ -10,13 +10,13 @@ from concurrent.futures import ThreadPoolExecutor, wait
 
 import numpy as np
 import pytest
-from builders import make_rows, make_source
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from remote_inference.core.robot.queue.action_queue import ActionQueue, DelayPolicy, MergeMode, QueuedAction
 from remote_inference.core.robot.turn import Turn
+from support.builders import make_rows, make_source
 
 A_THOUSAND = 1000  # executed rows that a queue remembers
 

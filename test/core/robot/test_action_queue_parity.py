@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 from hypothesis import given
-from queue_operations import Operation, assert_equal_after_each, operations
+
+from support.robot.queue_operations import Operation, assert_equal_after_each, operations
 
 
 class LeRobotQueue:

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import MAX_STEP, make_config, ns
-from simulation import World, streaming
 
 from remote_inference.core.robot.motion.blend_in import BlendIn
 from remote_inference.core.robot.safety.state_machine import State
+from support.builders import MAX_STEP, make_config, ns
+from support.robot.simulation import World, streaming
 
 
 def test_the_ramp_rises_from_the_first_action_on():

@@ -7,11 +7,11 @@ from __future__ import annotations
 import random
 
 import pytest
-from builders import ns
 from hypothesis import given
 from hypothesis import strategies as st
 
 from remote_inference.core.robot.queue.content_time import CAUGHT_UP_NS, ContentClock
+from support.builders import ns
 
 HOUR_NS = ns(3600)
 STAMP_NS = ns(1_700_000_000)  # wall clock when the robot's monotonic clock shows 0

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import MAX_STEP, PERIOD_NS, TOPICS, make_config, make_contract, make_source, ns
-from interruption import interrupt
 
 from remote_inference.core.robot.engine import Engine
 from remote_inference.core.robot.motion.control_word import ControlPanel, ControlWord
 from remote_inference.core.robot.queue.action_queue import MergeMode
 from remote_inference.core.robot.tick import Tick
+from support.builders import MAX_STEP, PERIOD_NS, TOPICS, make_config, make_contract, make_source, ns
+from support.robot.interruption import interrupt
 
 START_NS = ns(100)
 CONTRACT = make_contract()

@@ -8,9 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from builders import CHUNK_SIZE, JOINTS, PERIOD_NS, TOPICS, make_config, make_contract, ns
-from simulated_server import SimulatedServer
-from simulation import SENSOR_NS, World, streaming
 
 from remote_inference.core.policy import Continuation
 from remote_inference.core.robot.command import CommandSource
@@ -22,6 +19,9 @@ from remote_inference.core.robot.safety.effects import (
     SendRequest,
 )
 from remote_inference.core.robot.safety.state_machine import State
+from support.builders import CHUNK_SIZE, JOINTS, PERIOD_NS, TOPICS, make_config, make_contract, ns
+from support.robot.simulated_server import SimulatedServer
+from support.robot.simulation import SENSOR_NS, World, streaming
 
 
 def first_steps(world: World) -> dict[int, int]:

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import CHUNK_SIZE, TOPICS, answer, make_config, make_rows, ns
-from simulation import World, stopped, streaming
 
 from remote_inference.core.exchange import Chunk, ChunkStatus, StatusReply
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.safety.effects import CloseSession, GetStatus, Report, SendRequest
 from remote_inference.core.robot.safety.state_machine import State
+from support.builders import CHUNK_SIZE, TOPICS, answer, make_config, make_rows, ns
+from support.robot.simulation import World, stopped, streaming
 
 
 def lose_chunks(chunk: Chunk) -> list[tuple[int, Chunk]]:

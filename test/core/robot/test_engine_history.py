@@ -11,12 +11,12 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from builders import PERIOD_NS, make_spec
-from simulated_server import SimulatedServer
-from simulation import World, streaming
 
 from remote_inference.core.robot.safety.effects import SendRequest
 from remote_inference.core.robot.safety.state_machine import State
+from support.builders import PERIOD_NS, make_spec
+from support.robot.simulated_server import SimulatedServer
+from support.robot.simulation import World, streaming
 
 
 def make_world(steps: int = 3) -> World:

@@ -5,12 +5,12 @@
 from __future__ import annotations
 
 import numpy as np
-from builders import TOPICS, make_config, ns
-from simulation import World, streaming
 
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.safety.effects import ResetEnded, ResetSession
 from remote_inference.core.robot.safety.state_machine import Event, State
+from support.builders import TOPICS, make_config, ns
+from support.robot.simulation import World, streaming
 
 
 def test_it_starts_paused_without_autostart():

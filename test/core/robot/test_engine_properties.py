@@ -13,13 +13,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from builders import TOPICS, make_config, ns
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simulation import World, stopped
 
 from remote_inference.core.exchange import Chunk, ChunkStatus
 from remote_inference.core.robot.safety.state_machine import State
+from support.builders import TOPICS, make_config, ns
+from support.robot.simulation import World, stopped
 
 TWO = ("/server_a", "/server_b")
 

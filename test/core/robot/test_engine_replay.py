@@ -12,11 +12,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from builders import make_config, make_contract, ns
-from random_world import play_world
-from replayed import divergences_of, effects_of, exact, replay, ticks_of
-from simulation import World, streaming
-from waiting import wait_until
 
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.engine import Engine
@@ -24,6 +19,11 @@ from remote_inference.core.robot.journal import CALLS, INPUTS, PLAY, Entry
 from remote_inference.core.robot.replay import JournalError
 from remote_inference.core.robot.tick import Tick
 from remote_inference.core.robot.turn import Turn
+from support.builders import make_config, make_contract, ns
+from support.robot.random_world import play_world
+from support.robot.replayed import divergences_of, effects_of, exact, replay, ticks_of
+from support.robot.simulation import World, streaming
+from support.waiting import wait_until
 
 TICKS_PER_STEP = 100  # of the control thread, in each of the worker's
 UNJOURNALLED = {"awaits_observation", "has_ended"}  # reads, and properties

@@ -10,9 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import contract_document, make_config, make_spec, ns
-from simulated_server import SimulatedServer
-from simulation import World, stopped, streaming
 
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.documents.document import parse_document
@@ -20,6 +17,9 @@ from remote_inference.core.exchange import ChunkStatus, SessionReply, StatusRepl
 from remote_inference.core.robot.requests.handshake import Phase
 from remote_inference.core.robot.safety.effects import CloseSession, GetStatus, OpenSession, Stop
 from remote_inference.core.robot.safety.state_machine import State
+from support.builders import contract_document, make_config, make_spec, ns
+from support.robot.simulated_server import SimulatedServer
+from support.robot.simulation import World, stopped, streaming
 
 EMPTY = np.empty((0, 0), np.float32)
 TWO = ("/server_a", "/server_b")

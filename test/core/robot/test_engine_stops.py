@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import JOINT_TRAJECTORY, PERIOD_NS, contract_document, make_config, ns
-from interruption import interrupt
-from simulation import World, streaming
 
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.documents.document import parse_document
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.safety.effects import StopLatched
 from remote_inference.core.robot.safety.state_machine import Event, State
+from support.builders import JOINT_TRAJECTORY, PERIOD_NS, contract_document, make_config, ns
+from support.robot.interruption import interrupt
+from support.robot.simulation import World, streaming
 
 BUTTON = {"topic": "estop", "type": "std_msgs/msg/Bool", "stop_when": True}
 BEAT = {"topic": "beat", "type": "std_msgs/msg/Header", "stop_when": "silent", "silent_s": 0.5}

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import JOINT_TRAJECTORY, LIMIT, MAX_STEP, contract_document, make_config, make_contract, ns
-from simulation import World, streaming
 
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.documents.document import parse_document
@@ -17,6 +15,16 @@ from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.safety.guard import SENSOR_AGE
 from remote_inference.core.robot.safety.state_machine import Event, State
 from remote_inference.core.robot.tick import Tick
+from support.builders import (
+    JOINT_TRAJECTORY,
+    LIMIT,
+    MAX_STEP,
+    contract_document,
+    make_config,
+    make_contract,
+    ns,
+)
+from support.robot.simulation import World, streaming
 
 
 class Person:

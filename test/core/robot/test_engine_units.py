@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import JOINT_TRAJECTORY, contract_document, make_config
-from simulated_server import SimulatedServer
-from simulation import World, streaming
 
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.contract.policy_units import UnitMap
 from remote_inference.core.documents.document import parse_document
 from remote_inference.core.exchange import Request
 from remote_inference.core.policy import Float32Array
+from support.builders import JOINT_TRAJECTORY, contract_document, make_config
+from support.robot.simulated_server import SimulatedServer
+from support.robot.simulation import World, streaming
 
 SCALE = [
     {"unit": "degrees", "names": ["shoulder"]},

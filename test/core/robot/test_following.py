@@ -8,7 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import (
+
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.documents.document import DocumentError, parse_document, parse_yaml
+from remote_inference.core.robot.command import CommandSource
+from remote_inference.core.robot.motion.following import LAG_S, RETRY_NS, FollowingWatch
+from remote_inference.core.robot.safety.guard import FOLLOWING_ERROR
+from remote_inference.core.robot.safety.state_machine import State
+from support.builders import (
     FLOAT64_MULTI_ARRAY,
     JOINT_TRAJECTORY,
     JOINTS,
@@ -18,15 +25,8 @@ from builders import (
     make_config,
     ns,
 )
-from simulated_server import SimulatedServer
-from simulation import World, streaming
-
-from remote_inference.core.contract.contract import Contract
-from remote_inference.core.documents.document import DocumentError, parse_document, parse_yaml
-from remote_inference.core.robot.command import CommandSource
-from remote_inference.core.robot.motion.following import LAG_S, RETRY_NS, FollowingWatch
-from remote_inference.core.robot.safety.guard import FOLLOWING_ERROR
-from remote_inference.core.robot.safety.state_machine import State
+from support.robot.simulated_server import SimulatedServer
+from support.robot.simulation import World, streaming
 
 BOUND = 0.3
 BOTH = np.ones(2, bool)

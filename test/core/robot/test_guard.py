@@ -8,7 +8,6 @@ import re
 
 import numpy as np
 import pytest
-from builders import JOINTS, LIMIT, MAX_STEP, PERIOD_NS, make_contract
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,6 +24,7 @@ from remote_inference.core.robot.safety.guard import (
     Foreseen,
     Guard,
 )
+from support.builders import JOINTS, LIMIT, MAX_STEP, PERIOD_NS, make_contract
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 finite_action = st.tuples(finite, finite).map(np.array)

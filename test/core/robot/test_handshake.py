@@ -7,7 +7,6 @@ from __future__ import annotations
 import random
 
 import pytest
-from builders import CAMERA, JOINTS, make_config, make_contract, ns
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ from remote_inference.core.exchange import SessionReply, StatusReply
 from remote_inference.core.robot.requests.handshake import DISCOVERY_NS, MISSED, Handshake, Phase
 from remote_inference.core.robot.requests.server_list import JITTER, ServerList
 from remote_inference.core.robot.safety.effects import GetStatus, Warn
+from support.builders import CAMERA, JOINTS, make_config, make_contract, ns
 
 INITIAL_S, MAXIMUM_S = 0.5, 10.0
 TIMEOUT_S = 2.0

@@ -5,12 +5,12 @@
 from __future__ import annotations
 
 import pytest
-from builders import make_config, make_contract, ns
-from simulation import World, streaming
 
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.safety.heartbeat import MAX_WATCHDOGS, Heartbeat
 from remote_inference.core.watchdog import Phase, WatchdogState
+from support.builders import make_config, make_contract, ns
+from support.robot.simulation import World, streaming
 
 PERIOD_S, TIMEOUT_S = 1 / 30, 0.2
 MS = 1_000_000

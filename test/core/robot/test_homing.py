@@ -8,7 +8,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import (
+from hypothesis import given
+from hypothesis import strategies as st
+
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.contract.controller_stop import STOPS, longest_stopping_s
+from remote_inference.core.contract.sections import Home
+from remote_inference.core.documents.document import parse_document
+from remote_inference.core.robot.command import CommandSource
+from remote_inference.core.robot.motion.homing import Homing
+from remote_inference.core.robot.motion.playback import END_MARGIN_S
+from remote_inference.core.robot.safety.guard import FOLLOWING_ERROR, SENSOR_AGE
+from remote_inference.core.robot.safety.state_machine import State
+from support.builders import (
     FLOAT64_MULTI_ARRAY,
     JOINT_TRAJECTORY,
     JOINTS,
@@ -20,19 +32,7 @@ from builders import (
     make_spec,
     ns,
 )
-from hypothesis import given
-from hypothesis import strategies as st
-from simulation import World, stopped, streaming
-
-from remote_inference.core.contract.contract import Contract
-from remote_inference.core.contract.controller_stop import STOPS, longest_stopping_s
-from remote_inference.core.contract.sections import Home
-from remote_inference.core.documents.document import parse_document
-from remote_inference.core.robot.command import CommandSource
-from remote_inference.core.robot.motion.homing import Homing
-from remote_inference.core.robot.motion.playback import END_MARGIN_S
-from remote_inference.core.robot.safety.guard import FOLLOWING_ERROR, SENSOR_AGE
-from remote_inference.core.robot.safety.state_machine import State
+from support.robot.simulation import World, stopped, streaming
 
 HOME = (0.5, -0.25)
 FAR = (0.9, -0.9)  # farther than an arm may be from its command

@@ -6,12 +6,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from builders import FPS, JOINT_TRAJECTORY, contract_document, make_config, make_contract, make_rows, ns
 from hypothesis import given
 from hypothesis import strategies as st
-from replayed import exact, replay, ticks_of
-from simulated_server import SimulatedServer
-from simulation import World, streaming
 from test_playback import MAX_AGE_NS, feed
 
 from remote_inference.core.contract.contract import Contract
@@ -24,6 +20,18 @@ from remote_inference.core.robot.queue.action_queue import ActionQueue, MergeMod
 from remote_inference.core.robot.queue.interpolation import MOST_AHEAD, Interpolation
 from remote_inference.core.robot.safety.guard import AGE, VELOCITY_LIMIT, Guard
 from remote_inference.core.robot.tick import Tick
+from support.builders import (
+    FPS,
+    JOINT_TRAJECTORY,
+    contract_document,
+    make_config,
+    make_contract,
+    make_rows,
+    ns,
+)
+from support.robot.replayed import exact, replay, ticks_of
+from support.robot.simulated_server import SimulatedServer
+from support.robot.simulation import World, streaming
 
 TICKS = 5  # of control that a row lasts
 

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from builders import make_config
-from simulation import World, streaming
 
 from remote_inference.core.documents.document import DocumentError, parse_document
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.safety.effects import StopLatched
 from remote_inference.core.robot.safety.guard import JOINT_LIMIT, VELOCITY_LIMIT, InterventionLatch
+from support.builders import make_config
+from support.robot.simulation import World, streaming
 
 
 def feed(latch: InterventionLatch, *commands: tuple[str, ...]) -> list[str]:

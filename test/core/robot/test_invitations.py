@@ -7,13 +7,13 @@ from __future__ import annotations
 import random
 
 import pytest
-from builders import make_config, ns
-from simulation import World, streaming
 
 from remote_inference.core.robot.requests.handshake import INVITATION_JITTER_S
 from remote_inference.core.robot.requests.server_list import SILENCE_NS, Invitations
 from remote_inference.core.robot.safety.effects import GetStatus
 from remote_inference.core.robot.safety.state_machine import State
+from support.builders import make_config, ns
+from support.robot.simulation import World, streaming
 
 TWO = ("/server_a", "/server_b")
 STATUS_S = 1.0  # a server's status comes once a second

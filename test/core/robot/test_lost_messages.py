@@ -8,12 +8,12 @@ import random
 from typing import Any
 
 import pytest
-from builders import make_config, ns
-from simulation import World, idle_ticks, streaming
 
 from remote_inference.core.exchange import Chunk
 from remote_inference.core.robot.queue.latency import PATIENCE, SHORTEST_WAIT_S, patience_s
 from remote_inference.core.robot.safety.state_machine import State
+from support.builders import make_config, ns
+from support.robot.simulation import World, idle_ticks, streaming
 
 
 def lose_every(count: int) -> Any:

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from collections import deque
 
-from builders import TOPICS
 from hypothesis import given
 from hypothesis import strategies as st
 
 from remote_inference.core.robot.queue.observation_history import ObservationHistory, TickSample
+from support.builders import TOPICS
 
 
 def sample(tick: int, **arrivals: int) -> TickSample:

@@ -10,17 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import (
-    JOINTS,
-    MAX_STEP,
-    PERIOD_NS,
-    contract_document,
-    make_config,
-    make_contract,
-    make_rows,
-    make_source,
-    ns,
-)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -45,6 +34,17 @@ from remote_inference.core.robot.safety.guard import (
 )
 from remote_inference.core.robot.safety.stop_inputs import StopInputs
 from remote_inference.core.robot.turn import Turn
+from support.builders import (
+    JOINTS,
+    MAX_STEP,
+    PERIOD_NS,
+    contract_document,
+    make_config,
+    make_contract,
+    make_rows,
+    make_source,
+    ns,
+)
 
 MAX_AGE_NS = ns(3.0)
 AGES = {"max_action_age_ns": MAX_AGE_NS, "max_sensor_age_ns": ns(0.5), "given_up_after_ns": MAX_AGE_NS}

@@ -9,7 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import (
+
+from remote_inference.core.exchange import ChunkStatus, Request, SessionReply
+from remote_inference.core.robot.queue.action_queue import ActionQueue, DelayPolicy, MergeMode
+from remote_inference.core.robot.queue.observation_history import TickSample
+from remote_inference.core.robot.requests.request_cycle import Rejection, RequestCycle
+from remote_inference.core.robot.safety.guard import AGE, SENSOR_AGE, Guard
+from support.builders import (
     CAMERA,
     CHUNK_SIZE,
     PERIOD_NS,
@@ -21,12 +27,6 @@ from builders import (
     make_source,
     ns,
 )
-
-from remote_inference.core.exchange import ChunkStatus, Request, SessionReply
-from remote_inference.core.robot.queue.action_queue import ActionQueue, DelayPolicy, MergeMode
-from remote_inference.core.robot.queue.observation_history import TickSample
-from remote_inference.core.robot.requests.request_cycle import Rejection, RequestCycle
-from remote_inference.core.robot.safety.guard import AGE, SENSOR_AGE, Guard
 
 BEGIN_NS = ns(100)
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import make_config, make_contract, make_rows, make_source, make_spec, ns
-from simulated_server import SimulatedServer
-from simulation import World, idle_ticks, streaming
 
 from remote_inference.core.robot.queue.action_queue import ActionQueue, MergeMode
 from remote_inference.core.robot.safety.state_machine import State
+from support.builders import make_config, make_contract, make_rows, make_source, make_spec, ns
+from support.robot.simulated_server import SimulatedServer
+from support.robot.simulation import World, idle_ticks, streaming
 
 PERIOD_NS = ns(0.1)
 MAX_AGE_NS = ns(3.0)

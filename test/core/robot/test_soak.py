@@ -9,10 +9,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-import random_watched_world
-import random_world
 import soak
-from simulation import World
 
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.fallbacks.zero import Zero
@@ -22,6 +19,8 @@ from remote_inference.core.robot.safety.guard import Guard, Guarded
 from remote_inference.core.robot.safety.stop_inputs import StopInputs
 from remote_inference.core.robot.tick import Tick
 from remote_inference.core.watchdog import Watchdog
+from support.robot import random_watched_world, random_world
+from support.robot.simulation import World
 
 
 def follow_always(_: FollowingWatch, command: np.ndarray, *__: object, **___: object) -> tuple:

@@ -8,11 +8,11 @@ import threading
 from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
-from builders import ns
 
 from remote_inference.core.contract.operator_inputs import BOOL, StopInput
 from remote_inference.core.robot.safety.stop_inputs import StopInputs
 from remote_inference.core.robot.turn import Turn
+from support.builders import ns
 
 BUTTON = StopInput(topic="estop", type=BOOL, stop_when=True)
 ENABLED = StopInput(topic="enabled", type=BOOL, stop_when=False, silent_s=0.5)

@@ -7,12 +7,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import make_config, make_contract, make_spec, ns
-from simulated_server import SimulatedServer
-from simulation import World, idle_ticks, stopped
 
 from remote_inference.core.robot.requests.timing import Timing, find_timing_problem, find_timing_warnings
 from remote_inference.core.robot.safety.state_machine import State
+from support.builders import make_config, make_contract, make_spec, ns
+from support.robot.simulated_server import SimulatedServer
+from support.robot.simulation import World, idle_ticks, stopped
 
 
 def timing(

@@ -6,19 +6,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from builders import (
-    FLOAT64_MULTI_ARRAY,
-    FPS,
-    JOINT_TRAJECTORY,
-    JOINTS,
-    LIMIT,
-    MAX_STEP,
-    PERIOD_NS,
-    contract_document,
-    make_rows,
-    make_source,
-    ns,
-)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,6 +24,19 @@ from remote_inference.core.robot.safety.guard import (
     Guard,
 )
 from remote_inference.core.robot.tick import Tick
+from support.builders import (
+    FLOAT64_MULTI_ARRAY,
+    FPS,
+    JOINT_TRAJECTORY,
+    JOINTS,
+    LIMIT,
+    MAX_STEP,
+    PERIOD_NS,
+    contract_document,
+    make_rows,
+    make_source,
+    ns,
+)
 
 MAX_AGE_NS = ns(3.0)
 GIVEN_UP_AFTER_NS = ns(0.25)

@@ -6,16 +6,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from builders import CAMERA, contract_document, make_config, make_spec, ns
-from simulated_server import SimulatedServer
-from simulation import World, stopped, streaming
-
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.documents.document import parse_document
 from remote_inference.core.exchange import SessionReply, StatusReply
 from remote_inference.core.robot.requests.handshake import Phase
 from remote_inference.core.robot.safety.effects import Inform, OpenSession
 from remote_inference.core.robot.safety.state_machine import State
+from support.builders import CAMERA, contract_document, make_config, make_spec, ns
+from support.robot.simulated_server import SimulatedServer
+from support.robot.simulation import World, stopped, streaming
 
 FRONT, TOP = "front/image_raw", "top/image_raw"
 TOP_FEATURE = "images.top"

@@ -5,14 +5,14 @@
 from __future__ import annotations
 
 import pytest
-from builders import JOINT_TRAJECTORY, JOINTS, contract_document, make_config, make_spec
-from simulated_server import SimulatedServer
-from simulation import streaming
-from watched_world import WatchedWorld
 
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.documents.document import parse_document
 from remote_inference.core.robot.command import CommandSource
+from support.builders import JOINT_TRAJECTORY, JOINTS, contract_document, make_config, make_spec
+from support.robot.simulated_server import SimulatedServer
+from support.robot.simulation import streaming
+from support.robot.watched_world import WatchedWorld
 
 
 @pytest.mark.parametrize("stuck_s", [0.06, 0.08, 0.11, 0.15, 0.2])

@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from builders import CAMERA, ShiftProcessors, make_offer, make_spec, make_terms
 
 from remote_inference.core.admission import FATAL_REJECTIONS, FatalMismatch, check_reply, judge
 from remote_inference.core.exchange import ImageFeature, SessionReply
 from remote_inference.core.limits import MAX_OBSERVATION_STEPS, RequestLimits
 from remote_inference.core.policy import Continuation, ServingMode
 from remote_inference.core.server.sessions.session import Session, SessionRegistry
+from support.builders import CAMERA, ShiftProcessors, make_offer, make_spec, make_terms
 
 DEPTH = ImageFeature("observation.images.depth", "png")
 # One violation per row of the table: (rejection, offer, terms, policy, words of the reason).

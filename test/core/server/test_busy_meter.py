@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from bench import MS, AllAtOnce, Bench
-from builders import SteadyPolicy
 
 from remote_inference.core.server.policy_watch import LOAD_WINDOW_NS, BusyMeter
+from support.builders import SteadyPolicy
+from support.server.bench import MS, AllAtOnce, Bench
 
 
 def test_load_is_the_busy_fraction_of_the_window():

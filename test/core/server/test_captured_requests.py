@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from bench import AllAtOnce, Bench
+from support.server.bench import AllAtOnce, Bench
 
 
 def test_a_capture_holds_the_size_of_its_batch():

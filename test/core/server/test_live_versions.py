@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bench import AllAtOnce, Bench
-from builders import CHUNK_SIZE, SteadyPolicy
 
 from remote_inference.core.exchange import Chunk, ChunkStatus
 from remote_inference.core.policy import Float32Array, fingerprint_of, show_policy_version
 from remote_inference.weights import SenderConfig, WeightReceiver, WeightSyncer
 from remote_inference.weights.pump import ReceiverPump
 from remote_inference.weights.transports.in_process import make_pair
+from support.builders import CHUNK_SIZE, SteadyPolicy
+from support.server.bench import AllAtOnce, Bench
 
 DEADLINE_S = 60.0
 UPDATES = 100

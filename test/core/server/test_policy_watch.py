@@ -6,10 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from builders import ns
-
 from remote_inference.core.policy import DeviceLostError, PolicyError
 from remote_inference.core.server.policy_watch import CHECK_PERIOD_NS, PolicyWatch
+from support.builders import ns
 
 
 class Policy:

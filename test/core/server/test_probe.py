@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import CAMERA, CHUNK_SIZE, ShiftProcessors, SteadyPolicy, make_spec
 
 from remote_inference.core.policy import PolicyError, PolicyObservation, ServingMode
 from remote_inference.core.server.manifest.manifest import Manifest, ModelSource
@@ -22,6 +21,7 @@ from remote_inference.core.server.probe import (
     find_serving_mode,
     require_batches_to_agree,
 )
+from support.builders import CAMERA, CHUNK_SIZE, ShiftProcessors, SteadyPolicy, make_spec
 
 
 def make_manifest(**changes: Any) -> Manifest:

@@ -8,7 +8,6 @@ import itertools
 from collections import Counter
 
 import pytest
-from builders import ShiftProcessors, make_offer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +17,7 @@ from remote_inference.core.server.schedulers.micro_batch import MicroBatch
 from remote_inference.core.server.schedulers.round_robin import RoundRobin
 from remote_inference.core.server.schedulers.scheduler import Scheduler
 from remote_inference.core.server.sessions.session import Session
+from support.builders import ShiftProcessors, make_offer
 
 MAX_BATCH = 4
 WINDOW_NS = 5_000_000

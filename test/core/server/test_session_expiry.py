@@ -4,10 +4,9 @@
 
 from __future__ import annotations
 
-from builders import ShiftProcessors, make_offer, ns
-
 from remote_inference.core.server.sessions.session import Session
 from remote_inference.core.server.sessions.session_expiry import SessionExpiry
+from support.builders import ShiftProcessors, make_offer, ns
 
 GRACE_S = 10.0
 IDLE_S = 300.0

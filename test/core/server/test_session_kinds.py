@@ -7,8 +7,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from bench import MS, AllAtOnce, Bench
-from builders import SteadyPolicy, make_offer, make_spec, make_terms
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +15,8 @@ from remote_inference.core.exchange import SessionKind
 from remote_inference.core.policy import ServingMode
 from remote_inference.core.server.schedulers.micro_batch import MicroBatch
 from remote_inference.core.server.sessions.session import Session, SessionRegistry
+from support.builders import SteadyPolicy, make_offer, make_spec, make_terms
+from support.server.bench import MS, AllAtOnce, Bench
 
 EVALUATION = make_offer(kind=SessionKind.EVALUATION)
 CALL_NS = 10 * MS

@@ -5,10 +5,10 @@
 from __future__ import annotations
 
 import pytest
-from bench import Bench
-from builders import ShiftProcessors, make_offer, make_spec, make_terms
 
 from remote_inference.core.server.sessions.session import Session, SessionRegistry
+from support.builders import ShiftProcessors, make_offer, make_spec, make_terms
+from support.server.bench import Bench
 
 
 def make_registry(**session: str) -> SessionRegistry:

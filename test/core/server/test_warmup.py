@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bench import JsonDecoder, serialize
-from builders import CHUNK_SIZE, SteadyPolicy, make_offer, make_request, make_spec
 
 from remote_inference.core.policy import PolicyError, ServingMode
 from remote_inference.core.server.batching import largest_batch
@@ -25,6 +23,8 @@ from remote_inference.core.server.warmup import (
     make_ready,
     warm_up,
 )
+from support.builders import CHUNK_SIZE, SteadyPolicy, make_offer, make_request, make_spec
+from support.server.bench import JsonDecoder, serialize
 
 
 def frozen_clock() -> int:

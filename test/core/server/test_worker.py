@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bench import MS, AllAtOnce, Bench
-from builders import CHUNK_SIZE, ShiftProcessors, SteadyPolicy
 
 from remote_inference.core.exchange import Chunk, ChunkStatus, SessionOffer
 from remote_inference.core.policy import PolicyError, PolicyObservation, ServingMode
@@ -23,6 +21,8 @@ from remote_inference.core.server.requests.request_record import RequestRecord
 from remote_inference.core.server.requests.worker import ALONE_NS
 from remote_inference.core.server.schedulers.scheduler import Selection
 from remote_inference.core.server.sessions.session import Session
+from support.builders import CHUNK_SIZE, ShiftProcessors, SteadyPolicy
+from support.server.bench import MS, AllAtOnce, Bench
 
 
 def test_without_requests_a_step_does_nothing():

@@ -12,15 +12,15 @@ from functools import partial
 from typing import Any
 
 import pytest
-from bench import Bench, serialize
-from builders import ShiftProcessors, SteadyPolicy, make_request
-from waiting import wait_until
 
 from remote_inference.core.exchange import Chunk, ChunkStatus, SessionKind
 from remote_inference.core.policy import PolicyObservation, ServingMode
 from remote_inference.core.server.schedulers.micro_batch import MicroBatch
 from remote_inference.core.server.schedulers.round_robin import RoundRobin
 from remote_inference.core.server.schedulers.scheduler import Scheduler
+from support.builders import ShiftProcessors, SteadyPolicy, make_request
+from support.server.bench import Bench, serialize
+from support.waiting import wait_until
 
 DEADLINE_S = 20.0
 POOL = "pool"

@@ -1,0 +1,45 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Drawers in slots of this process, for pools of rollouts."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from remote_inference.environments.slot_pool import SlotPool
+from remote_inference.rollouts import LocalTransport
+from support.environments.drawer import Drawer
+
+
+class SlotDrawer(Drawer):
+    """A drawer without a process. broken_start: why it cannot be started."""
+
+    process_id = None
+
+    def __init__(self, broken_start: Exception | None = None, **options: Any) -> None:
+        super().__init__(**options)
+        self._broken_start = broken_start
+
+    def start(self) -> None:
+        if self._broken_start is not None:
+            raise self._broken_start
+
+    def abort(self) -> None:
+        pass
+
+
+class Drawers:
+    """Makes a drawer for each slot; `options` for the next ones may be changed."""
+
+    def __init__(self, slots: int = 4, lease_s: float = 10.0, **options: Any) -> None:
+        self.options = options
+        self.made = 0
+        self._lock = threading.Lock()
+        self.pool = SlotPool(self._make, slots, lease_s=lease_s)
+        self.transport = LocalTransport(self.pool)
+
+    def _make(self) -> SlotDrawer:
+        with self._lock:
+            self.made += 1
+        return SlotDrawer(**self.options)

@@ -1,0 +1,149 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The judge of a watched world: each command by where the arm is, each silence by what stays in force."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from remote_inference.core.robot.command import CommandSource
+from remote_inference.core.robot.engine import LATE_PERIODS
+from remote_inference.core.robot.motion.following import LAG_S
+from remote_inference.core.robot.motion.horizon import EARLY_TICK
+from remote_inference.core.robot.safety.guard import SENSOR_AGE
+from remote_inference.core.robot.tick import Tick
+from remote_inference.core.watchdog import Watchdog
+from support.builders import LIMIT, ns
+from support.robot.controllers import Controlled, Forward
+from support.robot.simulation import SENSOR_NS, TIMER_NS
+
+if TYPE_CHECKING:
+    from support.robot.watched_world import WatchedWorld
+
+MOVES = {CommandSource.CHUNK, CommandSource.HUMAN, CommandSource.HOMING, CommandSource.REPEAT_LAST}
+HAND_OFF_NS = ns(1.0)  # after the hand was taken off, the first step may begin where the arm was measured
+FRESH_NS = 2 * SENSOR_NS + TIMER_NS
+WATCHDOG_NS = ns(0.03)  # three looks at the clock
+BEAT_NS = ns(0.01)  # beats come no faster
+ROUNDING = 1e-6
+
+
+def judge_source(world: WatchedWorld, tick: Tick, *, paused: bool, taken_over: bool, dead: bool) -> None:
+    """Whoever may not move the robot does not. paused, taken_over, dead: before the tick."""
+    if paused:
+        assert tick.source not in MOVES, "a paused or stopped robot is not moved"
+    assert not taken_over or tick.source is not CommandSource.CHUNK, "a person commands"
+    assert not dead or tick.source not in MOVES - {CommandSource.HOMING}, "nothing but the way home"
+    assert dead or tick.source is not CommandSource.HOMING
+    if tick.source is CommandSource.CHUNK:
+        assert tick.queued is not None
+        assert world.now_ns - tick.queued.source.capture_ns <= ns(world.config.max_action_age_s)
+
+
+def judge_command(
+    world: WatchedWorld, tick: Tick, arm: Controlled, rows: np.ndarray, astray: np.ndarray
+) -> None:
+    """Each point `[rows, joints]` is a step from the one before, the first from where its joints are.
+
+    astray: joints that did not follow before the tick.
+    """
+    assert np.isfinite(rows).all()
+    if arm.kind == "velocity":
+        bound = np.minimum(world.max_velocity[arm.joints], LIMIT)
+        assert (np.abs(rows) <= bound + ROUNDING).all()
+        return
+    step = world.max_step[arm.joints] + ROUNDING
+    assert (np.abs(np.diff(rows, axis=0)) <= step).all(), "a jump within a trajectory"
+    judge = _judge_effort if arm.kind == "effort" else _judge_position
+    off = judge(world, tick, arm, rows[0], step, astray[arm.joints])
+    assert not off.any(), f"{tick.source.name} is {off.max():.3f} off: {arm.sink.type}"
+
+
+def judge_what_stays(world: WatchedWorld, tick: Tick) -> None:
+    """A tick without a command leaves no motion in force, unless it waits for a measurement to end it.
+
+    The first tick after some that were missed may wait, too, for what is to be heard.
+    """
+    late = world.now_ns - world.ticked[-1] > LATE_PERIODS * world.period_ns
+    if tick.in_force and late:
+        return
+    for arm in world.arms:
+        silent = tick.horizon is None or not tick.reaches(arm.kind, takes_horizon=arm.is_trajectory)
+        waits = arm.is_trajectory and SENSOR_AGE in tick.interventions
+        if arm.is_heard and silent and not waits:
+            assert not arm.controller.is_moving(world.now_ns), f"{arm.sink.topic} goes on in silence"
+
+
+def judge_silence(world: WatchedWorld, watchdog: Watchdog) -> None:
+    """A control thread that fell silent while it commanded leaves nothing in force longer than promised."""
+    patience_ns = ns(world.beats.deadline_s) + WATCHDOG_NS + world.period_ns
+    if world.now_ns - world.ticked[-1] <= patience_ns or world.beaten_ns < world.ticked[-1] - BEAT_NS:
+        return
+    failed = {topic for topic, stop in world.stops.items() if stop.failed}
+    for arm in world.arms:
+        if arm.is_heard and arm.sink.topic not in failed:
+            assert not arm.controller.is_moving(world.now_ns), f"{arm.sink.topic} goes on: {watchdog.state}"
+
+
+def is_exempt(world: WatchedWorld) -> bool:
+    """Return whether nobody can bound how far drives that are off lag behind."""
+    unmeasured = world.now_ns - world.measured[1] > ns(world.config.max_sensor_age_s)
+    unwatched = world.watchdog is None or world.beats_are_lost
+    return unmeasured or (unwatched and world.stuck)
+
+
+def lag_bound(world: WatchedWorld) -> np.ndarray:
+    """Return how far from their command joints may be that could not follow it."""
+    age_ns = world.now_ns - world.measured[1] + FRESH_NS + 2 * world.period_ns
+    return (LAG_S + age_ns / 1e9) * world.max_velocity + world.max_step
+
+
+def _judge_effort(
+    world: WatchedWorld, tick: Tick, arm: Controlled, first: np.ndarray, step: np.ndarray, _: np.ndarray
+) -> np.ndarray:
+    """Return by how much each effort changes too fast: from zero, or from what is in force."""
+    assert isinstance(arm.controller, Forward)
+    target = arm.controller.target
+    off = np.zeros_like(first) if target is None else np.abs(first - target)
+    near = (np.abs(first) <= step) | ((off <= step) if target is not None else False)
+    if world.beats_are_lost:  # the watchdog sends its stops in between
+        near |= np.abs(first - world.commanded[arm.joints]) <= step
+    return np.where(near, 0.0, np.maximum(off, np.abs(first)))
+
+
+def _judge_position(
+    world: WatchedWorld, tick: Tick, arm: Controlled, first: np.ndarray, step: np.ndarray, astray: np.ndarray
+) -> np.ndarray:
+    """Return how far each joint's command is off where it may be: zero for one that is a step from it."""
+    position, last = world.position[arm.joints], world.commanded[arm.joints]
+    off = np.abs(first - position)
+    early = 1.0 + EARLY_TICK * arm.is_trajectory
+    near = off <= early * step
+    if any(world.now_ns - at_ns < world.period_ns for at_ns in world.ticked):
+        near |= (
+            np.abs(first - last) <= step
+        )  # the limit holds for each tick, and this one followed a late one
+    measured, measured_ns = world.measured
+    from_measured = np.abs(first - measured[arm.joints]) <= step
+    age_ns = world.now_ns - measured_ns
+    if world.now_ns - world.handed_off_ns < HAND_OFF_NS and age_ns <= FRESH_NS:
+        near |= from_measured
+    near |= astray & from_measured
+    commanded = last
+    if arm.is_trajectory and arm.is_heard:  # it goes on by itself, also with drives that are off
+        last = arm.controller.lead(last, world.now_ns, world.now_ns)
+    led = np.abs(last - position) <= lag_bound(world)[arm.joints]
+    if is_exempt(world):
+        led |= tick.source is CommandSource.CHUNK  # until its age bound a policy may move the arm blind
+    steps = np.abs(first - last) <= early * step
+    if age_ns <= ns(world.config.max_sensor_age_s):
+        steps |= from_measured
+    if world.resumed and world.beats_are_lost:  # the watchdog's stops come in between
+        steps |= np.abs(first - commanded) <= step
+    near |= world.lags[arm.joints] & led & steps
+    # The drives were back before the node could see that they had been off.
+    if arm.is_trajectory and world.driven_ns >= world.ticked[-3]:
+        near |= world.lags[arm.joints] & (off <= lag_bound(world)[arm.joints] + step)
+    return np.where(near, 0.0, off)

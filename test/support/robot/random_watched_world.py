@@ -1,0 +1,313 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""One random world for each seed: controllers of every kind, a watchdog, a person, threads that stand still.
+
+Where `random_world` disturbs servers and network, this one disturbs the robot. What happens may overlap.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.contract.sections import JOINT_STATE
+from remote_inference.core.documents.document import parse_document
+from remote_inference.core.exchange import Request
+from remote_inference.core.policy import Float32Array
+from remote_inference.core.robot.safety.fault_injection import Fault, Kind, Target
+from remote_inference.core.robot.safety.state_machine import State
+from support.builders import (
+    FLOAT64_MULTI_ARRAY,
+    JOINT_TRAJECTORY,
+    JOINTS,
+    contract_document,
+    make_config,
+    make_spec,
+    ns,
+)
+from support.robot.random_world import CURED, RECOVERY_S, Outcome, outcome_of
+from support.robot.simulated_server import SimulatedServer
+from support.robot.watched_world import WatchedWorld
+
+SPEED = 2.0  # bound on the change of a command [unit/s]
+KINDS = (  # of the two joints' actions
+    *4 * [("position", "position")],
+    *2 * [("position", "velocity")],
+    *[("velocity", "position"), ("position", "effort"), ("velocity", "effort")],
+    *[("velocity", "velocity"), ("effort", "effort")],
+)
+STALLS_S = (0.05, 0.1, 0.2, 0.3, 1.0, 3.5)
+COMMANDS = (  # types of the two joints' controllers; None: the first takes both
+    (JOINT_TRAJECTORY, JOINT_TRAJECTORY),
+    (JOINT_TRAJECTORY, None),
+    (JOINT_TRAJECTORY, FLOAT64_MULTI_ARRAY),
+    (FLOAT64_MULTI_ARRAY, JOINT_STATE),
+)
+
+
+def play(seed: int) -> Outcome:
+    """Play the world of a seed. Raises AssertionError for a command or silence that must not be."""
+    rng = random.Random(f"watched {seed}")
+    world = make_world(rng, seed)
+    for _ in range(rng.randint(3, 12)):
+        world.run(rng.random() * 1.2)
+        rng.choice(EVENTS)(world, rng)
+        if rng.random() < 0.5:
+            resume(world)
+    finish(world, rng)
+    return outcome_of(world)
+
+
+def make_world(rng: random.Random, seed: int) -> WatchedWorld:
+    """Return a robot with random controllers and parameters."""
+    fps = rng.choice([5.0, 8.0, 20.0, 20.0, 50.0])
+    kinds = rng.choice(KINDS)
+    fallbacks = ["hold", "repeat_last"] if "position" in kinds else ["zero"]
+    server = Wandering("/server_a", make_spec(chunk_size=rng.choice([20, 60]), trained_fps=fps), rng)
+    world = WatchedWorld(
+        make_config(
+            fallback=rng.choice(fallbacks),
+            merge_mode=rng.choice(["auto", "replace", "append"]),
+            max_action_age_s=rng.choice([1.0, 3.0]),
+            max_sensor_age_s=rng.choice([0.2, 0.5]),
+            max_offline_s=rng.choice([2.0, 60.0]),
+            resume_ramp_s=rng.choice([0.0, 1.0]),
+            watchdog_timeout_s=rng.choice([0.1, 0.2, 0.2, 0.5]),
+        ),
+        [server],
+        seed=seed,
+        contract=make_contract(rng, kinds, fps),
+        watched=rng.random() < 0.7,
+    )
+    world.inference_ns = ns(rng.choice([0.01, 0.06, 0.3]))
+    world.engine.hear_stop("button", False, world.now_ns)
+    return world
+
+
+def make_contract(rng: random.Random, kinds: tuple[str, str], fps: float) -> Contract:
+    ticks_per_row = rng.choice([1, 1, 2]) if fps < 50.0 else 1
+    document = contract_document(kinds[0], fps=fps, ticks_per_row=ticks_per_row)
+    for name, kind in zip(JOINTS, kinds, strict=True):
+        document["actions"]["limits"][name] |= {"max_velocity": SPEED, "kind": kind}
+    first, second = FLOAT64_MULTI_ARRAY, None
+    if kinds == ("position", "position"):
+        first, second = rng.choice(COMMANDS)
+    elif kinds[0] != kinds[1]:
+        simple = [FLOAT64_MULTI_ARRAY, JOINT_STATE]
+        types = [rng.choice([*simple, JOINT_TRAJECTORY] if kind == "position" else simple) for kind in kinds]
+        first, second = types
+    sinks = [(first, JOINTS)] if second is None else [(first, JOINTS[:1]), (second, JOINTS[1:])]
+    document["commands"] = [
+        {"topic": f"controller_{index}", "type": of, "names": list(names)}
+        for index, (of, names) in enumerate(sinks)
+    ]
+    document["stops"] = {"button": {"topic": "estop", "type": "std_msgs/msg/Bool", "stop_when": True}}
+    document["takeover"] = {"topic": "teleop", "type": JOINT_STATE, "silent_s": 0.5}
+    if "position" in kinds and rng.random() < 0.4:
+        home = [rng.uniform(-0.9, 0.9) for kind in kinds if kind == "position"]
+        document["home"] = {"positions": home, "duration_s": 1.0}
+    return parse_document(document, Contract, "random.contract.yaml")
+
+
+class Wandering(SimulatedServer):
+    """Its policy goes on along a wave at changing speed, and now and then elsewhere."""
+
+    def __init__(self, name: str, spec: Any, rng: random.Random) -> None:
+        super().__init__(name, spec)
+        self._rng = rng
+        self._phase = 0.0
+
+    def rows(self, request: Request) -> Float32Array:
+        rng, count = self._rng, self.spec.chunk_size
+        phase = self._phase + np.arange(count) * rng.choice([0.2, 0.5, 1.0, 4.0]) / self.spec.trained_fps
+        self._phase += rng.uniform(0.0, 3.0)
+        return (0.9 * np.stack([np.sin(phase), np.cos(phase)], axis=1)).astype(np.float32)
+
+
+def resume(world: WatchedWorld) -> None:
+    if not (world.engine.dead or world.hung or world.pressed):
+        world.resume()
+
+
+def finish(world: WatchedWorld, rng: random.Random) -> None:
+    """Let a dead robot end in time, and some of the others recover."""
+    if not world.engine.dead and rng.random() < CURED:
+        cure(world)
+        world.run_until(lambda: world.engine.dead or world.state is State.STREAMING, limit_s=RECOVERY_S)
+    if world.engine.dead:
+        limit_s = world.engine.playback.longest_end_s + 2 * max(STALLS_S)
+        world.run_until(lambda: world.engine.has_ended(world.now_ns), limit_s=limit_s)
+
+
+def cure(world: WatchedWorld) -> None:
+    """End every fault and resume the robot."""
+    world.run(max(STALLS_S))  # longer than any thread stands still
+    world.presence, world.beats_are_lost, world.target = True, False, None
+    world.sensors = dict.fromkeys(world.sensors, True)
+    for arm in world.arms:
+        arm.is_heard = True
+    if not world.driven:
+        world.drive_on(held=True)
+    world.server.restart()
+    world.run(1.0)
+    if world.engine.dead:
+        return
+    world.engine.hear_stop("button", False, world.now_ns)
+    world.clear_stop()
+    world.pressed = False
+    if world.engine.taken_over:
+        world.release()
+    world.resume()
+
+
+def _stick(world: WatchedWorld, rng: random.Random) -> None:
+    world.stand_still(rng.choice(STALLS_S), "stuck")
+
+
+def _hang(world: WatchedWorld, rng: random.Random) -> None:
+    world.stand_still(rng.choice(STALLS_S), "hung")
+
+
+def _freeze(world: WatchedWorld, rng: random.Random) -> None:
+    world.stand_still(rng.choice(STALLS_S), "stuck", "hung", "deaf")
+
+
+def _lose_beats(world: WatchedWorld, rng: random.Random) -> None:
+    world.beats_are_lost = True
+    world.after(ns(rng.choice(STALLS_S)), lambda: setattr(world, "beats_are_lost", False))
+
+
+def _take_over(world: WatchedWorld, rng: random.Random) -> None:
+    if world.hung or world.engine.dead:
+        return
+    world.take_over()
+    for _ in range(rng.randint(0, 4)):
+        world.target = np.array([rng.uniform(-1.2, 1.2) for _ in JOINTS])
+        world.run(rng.random() * 0.5)
+    if rng.random() < 0.7:
+        world.target = None
+
+
+def _release(world: WatchedWorld, _: random.Random) -> None:
+    if not (world.hung or world.engine.dead):
+        world.release()
+
+
+def _press(world: WatchedWorld, rng: random.Random) -> None:
+    def hear(*, stops: bool) -> None:
+        world.engine.hear_stop("button", stops, world.now_ns)
+        world.pressed |= stops
+
+    world.by_executor(lambda: hear(stops=True))
+    world.run(rng.random())
+    world.by_executor(lambda: hear(stops=False))
+    world.run(rng.random() * 0.3)
+    if not (world.hung or world.deaf or world.engine.dead) and not world.clear_stop():
+        world.pressed = False
+
+
+def _pause(world: WatchedWorld, rng: random.Random) -> None:
+    world.engine.pause_at_once()
+    world._by_worker(world.pause)
+    world.run(rng.random() * 2.0)
+
+
+def _switch_drives(world: WatchedWorld, rng: random.Random) -> None:
+    if not world.driven:
+        return
+    world.drive_off()
+    held = rng.random() < 0.5
+    world.after(ns(rng.random() * 3.0), lambda: world.drive_on(held=held))
+
+
+def _take_a_controller_away(world: WatchedWorld, rng: random.Random) -> None:
+    arms = world.arms if rng.random() < 0.5 else [rng.choice(world.arms)]
+    for arm in arms:
+        world.take_away(arm)
+        # At least a control period: nobody notices less.
+        world.after(
+            world.period_ns + ns(rng.choice([0.01, 0.3, 1.5, 4.0])),
+            lambda back=arm: setattr(back, "is_heard", True),
+        )
+
+
+def _lose_the_way(world: WatchedWorld, _: random.Random) -> None:
+    world.presence = not world.presence
+
+
+def _kill(world: WatchedWorld, rng: random.Random) -> None:
+    world.server.up = False
+    if rng.random() < 0.6:
+        world.after(ns(rng.random() * 3.0), world.server.restart)
+
+
+def _give_up(world: WatchedWorld, rng: random.Random) -> None:
+    """Let another policy come: the robot goes home and ends, while more may happen."""
+    if rng.random() < 0.5:
+        world.server.spec = replace(world.server.spec, fingerprint="another")
+        world.server.restart()
+
+
+def _silence(world: WatchedWorld, rng: random.Random) -> None:
+    topic = rng.choice(list(world.sensors))
+    world.sensors[topic] = not world.sensors[topic]
+
+
+def _move_by_hand(world: WatchedWorld, rng: random.Random) -> None:
+    if world.engine.paused and not world.stuck:
+        world.run(0.6)
+        world.shove(np.array([rng.uniform(-1.0, 1.0) for _ in JOINTS]))
+        world.run(0.1)
+
+
+def _reset(world: WatchedWorld, _: random.Random) -> None:
+    if not (world.hung or world.engine.dead):
+        world.reset()
+
+
+def _drill(world: WatchedWorld, rng: random.Random) -> None:
+    duration_s = rng.choice([0.3, 1.0, 3.0])
+    fault = rng.choice(
+        [
+            Fault(rng.choice([Target.CHUNKS, Target.SENSORS]), Kind.FREEZE, duration_s),
+            Fault(rng.choice([Target.CHUNKS, Target.SENSORS]), Kind.DELAY, duration_s, delay_s=0.2),
+            Fault(rng.choice([Target.CHUNKS, Target.SENSORS]), Kind.DROP, duration_s, probability=0.5),
+        ]
+    )
+    world._by_worker(lambda: world.injection.begin(fault, world.now_ns))
+
+
+def _wait(world: WatchedWorld, rng: random.Random) -> None:
+    world.run(rng.random() * 3.0)
+
+
+Occurrence = Callable[[WatchedWorld, random.Random], None]
+EVENTS: tuple[Occurrence, ...] = (
+    _stick,
+    _stick,
+    _hang,
+    _freeze,
+    _freeze,
+    _lose_beats,
+    _take_over,
+    _take_over,
+    _release,
+    _press,
+    _pause,
+    _switch_drives,
+    _switch_drives,
+    _take_a_controller_away,
+    _lose_the_way,
+    _kill,
+    _give_up,
+    _silence,
+    _move_by_hand,
+    _reset,
+    _drill,
+    _wait,
+)

@@ -1,0 +1,287 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A robot with controllers of every kind, the command watchdog and a person; its threads may stand still.
+
+The arm moves as its controllers lead it, also while nobody commands. `command_judge` looks at each command.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from remote_inference.core.contract.controller_stop import ControllerStop, stop_controller
+from remote_inference.core.exchange import Chunk
+from remote_inference.core.robot.safety.fault_injection import FaultInjection, Target
+from remote_inference.core.robot.safety.heartbeat import Heartbeat
+from remote_inference.core.robot.tick import Tick
+from remote_inference.core.watchdog import Watchdog
+from support.builders import ns
+from support.robot.command_judge import (
+    is_exempt,
+    judge_command,
+    judge_silence,
+    judge_source,
+    judge_what_stays,
+    lag_bound,
+)
+from support.robot.controllers import Controlled
+from support.robot.simulation import World
+
+LOOK_NS = ns(0.01)  # between two looks of the watchdog
+PERSON_NS = ns(0.02)
+INSTANCE = 7  # of the robot's node
+WATCHDOG = 8  # its instance
+
+
+class WatchedWorld(World):
+    """Adds the robot's own threads, controllers and watchdog to the servers and the network."""
+
+    def __init__(self, *arguments: Any, watched: bool = True, **named: Any) -> None:
+        self._ready = False
+        super().__init__(*arguments, **named)
+        actions = self.contract.actions
+        kind_of = self.contract.kind_of
+        self.arms = [Controlled(sink, kind_of(sink), actions.names) for sink in self.contract.commands]
+        self.is_position = np.array([kind == "position" for kind in actions.kinds])
+        self.max_velocity = np.array([actions.limits[name].max_velocity for name in actions.names])
+        self.watchdog = Watchdog() if watched else None
+        self.beats = Heartbeat(self.contract.period_s, self.config.watchdog_timeout_s)
+        self.beats_are_lost = False
+        self.deaf = False  # true: the executor's thread stands still
+        self.target: np.ndarray | None = None  # of the person
+        self.injection = FaultInjection()
+        self.pressed = False  # a stop that the node has heard, and nobody has cleared
+        self._waiting: deque[Callable[[], None]] = deque()  # for the executor
+        self._owes_tick = False
+        self._moved_ns = self.now_ns
+        self.resumed = False  # since the watchdog tripped
+        self.driven_ns = 0  # when the drives came back
+        self.ticked = deque(3 * [-ns(10)], maxlen=5)  # times of the last control ticks
+        self.handed_off_ns = -ns(10)
+        self.beaten_ns = -ns(10)  # when the watchdog heard the robot's node last
+        self.measured = (self.position, -ns(10))  # what the engine knows of the joints
+        self.commanded = np.full(len(actions.names), np.nan)  # what each joint was commanded last
+        self.lags = np.zeros(len(actions.names), bool)  # joints that could not follow their last command
+        self.led_blind = False  # the last command came when nobody could bound how far joints lag behind
+        self.stops: dict[str, ControllerStop] = {}
+        self._until = dict.fromkeys(("stuck", "hung", "deaf"), 0)
+        self._ready = True
+        self._every(LOOK_NS, self._watch)
+        self._every(PERSON_NS, self._wave)
+
+    # -- threads -------------------------------------------------------------------------------------------
+
+    def stand_still(self, duration_s: float, *threads: str) -> None:
+        """Let threads ("stuck", "hung", "deaf") stand still for a time."""
+        for thread in threads:
+            setattr(self, thread, True)
+            self._until[thread] = max(self._until[thread], self.now_ns + ns(duration_s))
+        self.after(ns(duration_s), lambda: self._go_on(threads))
+
+    def _go_on(self, threads: tuple[str, ...]) -> None:
+        for thread in threads:
+            if self.now_ns >= self._until[thread]:
+                setattr(self, thread, False)
+        if not self.stuck and self._owes_tick:  # a control thread that is late ticks at once
+            self._tick()
+        if not self.deaf:
+            while self._waiting:
+                self._waiting.popleft()()
+
+    def by_executor(self, action: Callable[[], None]) -> None:
+        """Let the executor's thread take something, once it lives."""
+        if self.deaf:
+            self._waiting.append(action)
+        else:
+            action()
+
+    def _work(self) -> None:
+        if self._ready and not self.hung:
+            self.injection.end_if_over(self.now_ns)
+            for chunk in self.injection.take_due(Target.CHUNKS, self.now_ns):
+                super().deliver(chunk)
+        super()._work()
+
+    def deliver(self, chunk: Chunk) -> None:
+        for passed in self.injection.pass_on(Target.CHUNKS, chunk, self.now_ns):
+            super().deliver(passed)
+
+    def _sense(self) -> None:
+        if not self._ready or not self.deaf:
+            super()._sense()
+
+    def _receive_sensors(self) -> None:
+        if self._ready:
+            self.move()
+        super()._receive_sensors()
+
+    def _look_at_sensors(self) -> None:
+        if not self._ready:
+            return
+        samples, self._samples = self._samples, []
+        seen = dict(self.arrivals), self.seen.copy(), samples
+        for arrivals, position, taken in self.injection.pass_on(Target.SENSORS, seen, self.now_ns):
+            self.told = arrivals
+            self.measured = (
+                position,
+                min((arrivals.get(t, 0) for t in self.contract.measured_topics), default=0),
+            )
+            self.carry_out(self.engine.take_sensors(arrivals, position, self.now_ns, taken))
+
+    def _wave(self) -> None:
+        if self.target is not None:
+            target, now_ns = self.target.copy(), self.now_ns
+            self.by_executor(lambda: self.engine.hear_person(target, now_ns))
+
+    # -- arm and controllers -------------------------------------------------------------------------------
+
+    def move(self) -> None:
+        """Let the controllers lead the arm until now."""
+        before_ns, self._moved_ns = self._moved_ns, self.now_ns
+        if not self.driven:
+            return
+        position = self.position.copy()
+        for arm in self.arms:
+            position[arm.joints] = arm.controller.lead(position[arm.joints], before_ns, self.now_ns)
+        self.position = position
+
+    def drive_off(self) -> None:
+        self.move()
+        self.driven = False
+        self.lags[:] = True
+
+    def drive_on(self, *, held: bool) -> None:
+        """Switch the drives on. held: the controllers begin where the arm is, not at their targets."""
+        self.move()
+        for arm in self.arms:
+            if held and arm.kind == "position":
+                arm.controller.forget()
+        before, self.driven, self.driven_ns = self.position, True, self.now_ns
+        self.move()
+        if not (self.led_blind or is_exempt(self)):
+            jumps = (np.abs(self.position - before) > lag_bound(self)) & self.is_position
+            assert not jumps.any(), "the arm jumps to its targets"
+
+    def take_away(self, arm: Controlled) -> None:
+        """Take a controller away; its joints stay where they are."""
+        self.move()
+        arm.is_heard = False
+        arm.controller.forget()
+        self.lags[arm.joints] = True
+
+    def shove(self, position: np.ndarray) -> None:
+        """Move a paused arm by hand; its controllers give way."""
+        self.move()
+        for arm in self.arms:
+            arm.controller.forget()
+        self.lags[:] = True
+        self.push(position)
+        self.measured = position, self.now_ns
+
+    # -- watchdog ------------------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        self.move()
+        if self.watchdog is None:
+            return
+        trips = self.watchdog.trips
+        must_stop = self.watchdog.check(self.now_ns)
+        if self.watchdog.trips != trips:
+            self.stops.clear()
+            self.resumed = False
+            self.handed_off_ns = self.now_ns
+        if must_stop:
+            self._stop_controllers()
+        state, trips = int(self.watchdog.state), self.watchdog.trips
+        self.by_executor(
+            lambda: self.beats.hear_watchdog(WATCHDOG, state, trips) and self._pause_after_a_stop()
+        )
+        judge_silence(self, self.watchdog)
+
+    def _stop_controllers(self) -> None:
+        fresh = self.now_ns - self.arrivals.get("joint_states", -ns(10)) <= ns(0.5)
+        measured = dict(zip(self.contract.actions.names, self.seen, strict=True)) if fresh else {}
+        for arm in self.arms:
+            stop = self.stops.get(arm.sink.topic)
+            if stop is None or stop.failed:
+                stop = self.stops[arm.sink.topic] = stop_controller(self.contract, arm.sink, measured)
+            if stop.action is not None and arm.is_heard:
+                rows = stop.action[np.newaxis, arm.joints]
+                arm.controller.command(rows, self.period_ns, self.now_ns, self.position[arm.joints])
+                self.lags[arm.joints] |= self.resumed  # two command now: following error bounds it
+
+    def _pause_after_a_stop(self) -> None:
+        self.handed_off_ns = self.now_ns
+        self.engine.take_outside_stop()
+        self._by_worker(self.pause)
+
+    # -- the control thread --------------------------------------------------------------------------------
+
+    def _tick(self) -> None:
+        if not self._ready:
+            return
+        if self.stuck:
+            self._owes_tick = True
+            return
+        self._owes_tick = False
+        if self.now_ns == self.ticked[-1]:
+            return
+        self.move()
+        if self.beats.was_given_up(self.now_ns):
+            self._pause_after_a_stop()
+        if self.now_ns - self.ticked[-1] > ns(self.config.watchdog_timeout_s) + self.period_ns:
+            self.handed_off_ns = self.now_ns
+        paused, taken_over, dead = self.engine.paused, self.engine.taken_over, self.engine.dead
+        astray = np.isin(self.contract.actions.names, self.engine.playback.astray)
+        tick = self.engine.play(self.now_ns, tuple(arm.sink.topic for arm in self.arms if not arm.is_heard))
+        self.ticks.append((self.now_ns, tick))
+        judge_source(self, tick, paused=paused or self.pressed, taken_over=taken_over, dead=dead)
+        commanding = self._publish(tick, astray)
+        judge_what_stays(self, tick)
+        self.ticked.append(self.now_ns)
+        phase = self.beats.beat(self.now_ns, commanding=commanding)
+        if phase is not None and self.watchdog is not None and not self.beats_are_lost:
+            self.beaten_ns = self.now_ns
+            self.watchdog.hear(INSTANCE, int(phase), self.beats.deadline_s, self.now_ns)
+
+    def _publish(self, tick: Tick, astray: np.ndarray) -> bool:
+        if tick.horizon is None:
+            return tick.in_force
+        commanding = False
+        for arm in self.arms:
+            if not tick.reaches(arm.kind, takes_horizon=arm.is_trajectory):
+                continue
+            commanding = True
+            rows = tick.horizon[:, arm.joints] if arm.is_trajectory else tick.horizon[:1, arm.joints]
+            judge_command(self, tick, arm, rows, astray)
+            if arm.is_heard:
+                arm.controller.command(rows, self.period_ns, self.now_ns, self.position[arm.joints])
+                self.move()
+                # A position from before the drives came back may still lead a command astray.
+                self.lags[arm.joints] &= not (self.driven and self.measured[1] >= self.driven_ns)
+            self.commanded[arm.joints] = rows[0]
+            self.led_blind = is_exempt(self)
+        return commanding
+
+    # -- the operator, who lets the next step begin where the arm is measured -----------------------------
+
+    def resume(self) -> str:
+        self.handed_off_ns = self.now_ns
+        self.resumed = True
+        return super().resume()
+
+    def take_over(self) -> str:
+        self.handed_off_ns = self.now_ns
+        return super().take_over()
+
+    def release(self) -> str:
+        self.handed_off_ns = self.now_ns
+        return super().release()
+
+    def reset(self, task: str = "") -> None:
+        self.handed_off_ns = self.now_ns
+        super().reset(task)
