@@ -29,7 +29,8 @@ from remote_inference.keys import description, render, verbs
 from remote_inference.keys.files import write_folder
 from remote_inference.paths import share_path
 from remote_inference.srv import CloseSession, GetStatus, OpenSession
-from support.transport.engine import ROUTER, SESSION, configuration, endpoints, free_port, process
+from support.free_ports import free_port
+from support.transport.engine import ROUTER, SESSION, configuration, endpoints, process
 
 SERVICES = {"get_status": GetStatus, "open_session": OpenSession, "close_session": CloseSession}
 POLL_S = 0.1  # longest wait for a message before a process looks whether it shall end
