@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_playback import MAX_AGE_NS, feed
 
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.documents.document import parse_document
@@ -29,6 +28,7 @@ from support.builders import (
     make_rows,
     ns,
 )
+from support.robot.played_arm import MAX_AGE_NS, feed
 from support.robot.replayed import exact, replay, ticks_of
 from support.robot.simulated_server import SimulatedServer
 from support.robot.simulation import World, streaming

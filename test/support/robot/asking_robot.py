@@ -1,0 +1,81 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A robot of which nothing exists but its request cycle and its queue."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from remote_inference.core.exchange import Request, SessionReply
+from remote_inference.core.robot.queue.action_queue import ActionQueue, DelayPolicy, MergeMode
+from remote_inference.core.robot.requests.request_cycle import Rejection, RequestCycle
+from remote_inference.core.robot.safety.guard import Guard
+from support.builders import (
+    CHUNK_SIZE,
+    PERIOD_NS,
+    TOPICS,
+    answer,
+    make_config,
+    make_contract,
+    make_rows,
+    make_source,
+    ns,
+)
+
+BEGIN_NS = ns(100)
+
+
+class Robot:
+    """A request cycle with its queue. Its sensors deliver when `sense` is called."""
+
+    def __init__(self, delay_policy: DelayPolicy = DelayPolicy.CONSUMED, **config: Any) -> None:
+        contract = make_contract()
+        self.queue = ActionQueue(delay_policy)
+        self.guard = Guard(contract.actions, PERIOD_NS / 1e9)
+        self.cycle = RequestCycle(contract, make_config(**config), self.queue, self.guard)
+        self.session = SessionReply(accepted=True, session_id="session", chunk_size=CHUNK_SIZE, rtc=True)
+        self.now_ns = BEGIN_NS
+        self.sense()
+
+    def sense(self) -> None:
+        self.cycle.see(dict.fromkeys(TOPICS, self.now_ns))
+        self.cycle.look_for_stale_sources(self.now_ns)
+
+    def wait(self, duration_ns: int) -> None:
+        self.now_ns += duration_ns
+        self.sense()
+
+    def ask(self, epoch: int = 1) -> Request:
+        return self.cycle.begin(
+            self.session, self.now_ns, epoch=epoch, episode_id=0, episode_start=False, task="wave"
+        )
+
+    def finish(self, request: Request, rows: np.ndarray | None = None, **changes: Any) -> Rejection | None:
+        chunk = answer(request, rows, **changes)
+        assert self.cycle.is_answered_by(chunk)
+        return self.cycle.finish(chunk, self.session, self.now_ns)
+
+    def cycles(self, latency_ns: int, count: int) -> None:
+        """Let requests be answered after a time, and their rows be executed."""
+        for _ in range(count):
+            request = self.ask()
+            self.wait(latency_ns)
+            assert self.finish(request) is None
+            self.queue.clear()
+            self.wait(1)
+
+    def may_ask(self) -> bool:
+        return self.cycle.awaits_observation(self.now_ns)
+
+    def queue_rows(self, count: int) -> None:
+        rows = make_rows(count)
+        self.queue.merge(
+            make_source(capture_ns=self.now_ns),
+            rows,
+            rows,
+            MergeMode.REPLACE,
+            latency_steps=0,
+            executed_before=0,
+        )

@@ -1,0 +1,90 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A playback whose joints go to trajectory controllers, and one that was stuck for a second."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.documents.document import parse_document
+from remote_inference.core.robot.motion.blend_in import BlendIn
+from remote_inference.core.robot.motion.playback import Playback
+from remote_inference.core.robot.queue.action_queue import ActionQueue, MergeMode
+from remote_inference.core.robot.safety.guard import Guard
+from remote_inference.core.robot.tick import Tick
+from support.builders import (
+    FPS,
+    JOINT_TRAJECTORY,
+    JOINTS,
+    MAX_STEP,
+    PERIOD_NS,
+    contract_document,
+    make_rows,
+    make_source,
+    ns,
+)
+
+MAX_AGE_NS = ns(3.0)
+GIVEN_UP_AFTER_NS = ns(0.25)
+
+
+def make_playback(
+    queue: ActionQueue,
+    *,
+    types: tuple[str, str] = (JOINT_TRAJECTORY, JOINT_TRAJECTORY),
+    fallback: str = "hold",
+    ticks_per_row: int = 1,
+    fps: float = FPS,
+    given_up_after_ns: int = GIVEN_UP_AFTER_NS,
+    late_after_ns: int | None = None,
+    blend_in: BlendIn | None = None,
+) -> Playback:
+    """Return a playback, unpaused at zero, whose two joints go to controllers of these types."""
+    document = contract_document(fps=fps / ticks_per_row, ticks_per_row=ticks_per_row)
+    document["commands"] = [
+        {"topic": f"{name}/commands", "type": kind, "names": [name]}
+        for name, kind in zip(JOINTS, types, strict=True)
+    ]
+    contract = parse_document(document, Contract, "test.contract.yaml")
+    guard = Guard(contract.actions, contract.period_s)
+    playback = Playback(
+        queue,
+        guard,
+        contract,
+        fallback=fallback,
+        max_action_age_ns=MAX_AGE_NS,
+        max_sensor_age_ns=ns(0.5),
+        given_up_after_ns=given_up_after_ns,
+        late_after_ns=late_after_ns,
+        blend_in=blend_in,
+    )
+    playback.control.change(paused=False)
+    playback.control.change(measured=np.zeros(2))
+    return playback
+
+
+def feed(queue: ActionQueue, rows: np.ndarray, capture_ns: int = 0) -> None:
+    source = make_source(capture_ns=capture_ns)
+    queue.merge(source, rows, rows, MergeMode.APPEND, latency_steps=0, executed_before=0)
+
+
+def horizon_of(tick: Tick) -> np.ndarray:
+    assert tick.horizon is not None
+    assert tick.command is not None
+    assert tick.horizon[0] == pytest.approx(tick.command)
+    return tick.horizon
+
+
+def stalled(*, period_ns: int = PERIOD_NS, **options: float) -> Playback:
+    """Return a playback whose control thread was stuck for a second, after a tick at zero.
+
+    The arm was stopped meanwhile, nobody knows where; the last measurement is from before.
+    """
+    queue = ActionQueue()
+    feed(queue, make_rows(round(1.5e9 / period_ns), step=0.4 * MAX_STEP))
+    playback = make_playback(queue, **options)
+    playback.control.change(measured=np.zeros(2), measured_ns=0)
+    playback.tick(0)
+    return playback
