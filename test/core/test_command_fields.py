@@ -7,11 +7,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import JOINTS, contract_document
 
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.contract.sections import CommandSink
 from remote_inference.core.documents.document import DocumentError, parse_document
+from support.builders import JOINTS, contract_document
 
 FIELDS = {"twist.linear.x": JOINTS[0], "twist.angular.z": JOINTS[1]}
 BASE = {"topic": "cmd_vel", "type": "geometry_msgs/msg/TwistStamped", "fields": FIELDS}

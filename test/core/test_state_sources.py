@@ -7,11 +7,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import JOINTS, contract_document
 
 from remote_inference.core.admission import make_offer
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.documents.document import DocumentError, parse_document, parse_json
+from support.builders import JOINTS, contract_document
 
 IMU = {"topic": "imu/data", "type": "sensor_msgs/msg/Imu", "fields": ["orientation.x", "orientation.w"]}
 PAD = {"topic": "pad", "type": "std_msgs/msg/Float32MultiArray", "fields": ["data[2:4]"], "names": ["pad"]}

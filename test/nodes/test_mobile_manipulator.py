@@ -11,13 +11,21 @@ from typing import Any
 
 import pytest
 from geometry_msgs.msg import TwistStamped
-from rig import CONTRACT, DEEP_LATCHED_QOS, DEEP_QOS, JOINTS, Rig, write_contract, write_manifest
 from trajectory_msgs.msg import JointTrajectory
 
 from remote_inference import cli
 from remote_inference.deployment import bringup
 from remote_inference.msg import ExecutedAction, WatchdogState
 from remote_inference.wire.qos import SENSOR_QOS, WATCHDOG_TOPIC
+from support.nodes.rig import (
+    CONTRACT,
+    DEEP_LATCHED_QOS,
+    DEEP_QOS,
+    JOINTS,
+    Rig,
+    write_contract,
+    write_manifest,
+)
 
 ARM, BASE = JOINTS[0], "base_vx"
 SPEED = 0.4  # m/s, by the odometry; the policy answers with what it sees

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import pytest
-from builders import contract_document
 from rclpy.node import Node
 
 from remote_inference.core.contract.contract import Contract
@@ -13,6 +12,7 @@ from remote_inference.core.documents.document import parse_document
 from remote_inference.core.environment import EnvError
 from remote_inference.environments.belt_arm.environment import SPEC
 from remote_inference.nodes.environments.simulated_sensors import SimulatedSensors
+from support.builders import contract_document
 
 
 def test_a_contract_with_other_sensors_than_joints_and_cameras_is_refused(node: Node) -> None:

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bag_tape import BagTape
-from rig import CONTRACT, DEEP_QOS, JOINTS, Rig, write_contract, write_manifest
 from sensor_msgs.msg import Imu
 from std_msgs.msg import Float32MultiArray
 
 from remote_inference import cli
 from remote_inference.msg import Observation
 from remote_inference.wire.qos import OBSERVATION_TOPIC, SENSOR_QOS
+from support.nodes.bag_tape import BagTape
+from support.nodes.rig import CONTRACT, DEEP_QOS, JOINTS, Rig, write_contract, write_manifest
 
 IMU, PAD = "imu/data", "pad"
 STATE = [

@@ -11,11 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import JOINTS, contract_document
 from geometry_msgs.msg import Point, Pose, PoseArray
 from sensor_msgs.msg import BatteryState, Imu
 from std_msgs.msg import Float32MultiArray
-from synthetic_run import NS, Recording
 
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.documents.document import parse_document
@@ -24,6 +22,8 @@ from remote_inference.recording.bags.bag_error import BagError
 from remote_inference.recording.export.control_tick import ControlTick
 from remote_inference.recording.export.tick_reader import TickReader
 from remote_inference.recording.timeline.timeline_reader import load_timeline
+from support.builders import JOINTS, contract_document
+from support.recording.synthetic_run import NS, Recording
 
 OWN = {
     "executed": "ExecutedAction",

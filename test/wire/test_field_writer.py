@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import JOINTS, contract_document
 from builtin_interfaces.msg import Time
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,6 +19,7 @@ from remote_inference.core.documents.document import parse_document
 from remote_inference.wire import SensorError, WireError, make_command_writer, make_sink_reader
 from remote_inference.wire.commands.fields import FLOATS
 from remote_inference.wire.sensors.field_types import find_type, number_paths
+from support.builders import JOINTS, contract_document
 
 STAMP = Time(sec=7, nanosec=8)
 TRAJECTORY = "trajectory_msgs/msg/JointTrajectory"

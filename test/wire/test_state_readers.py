@@ -13,8 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import JOINTS, contract_document
-from entry_point_files import install
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sensor_msgs.msg import Imu, JointState
@@ -25,6 +23,8 @@ from remote_inference.core.documents.document import DocumentError, parse_docume
 from remote_inference.wire import SensorError, WireError
 from remote_inference.wire.sensors.stamps import is_stamped, stamp_reader
 from remote_inference.wire.sensors.state_readers import StateReader, make_state_readers
+from support.builders import JOINTS, contract_document
+from support.entry_point_files import install
 
 IMU = {"topic": "imu", "type": "sensor_msgs/msg/Imu", "fields": ["orientation.w", "angular_velocity.z"]}
 PAD = {"topic": "pad", "type": "std_msgs/msg/Float32MultiArray", "fields": ["data[0:3]"], "names": ["pad"]}

@@ -8,16 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import (
-    FLOAT64_MULTI_ARRAY,
-    JOINT_TRAJECTORY,
-    JOINTS,
-    MAX_STEP,
-    PERIOD_NS,
-    contract_document,
-    make_source,
-    ns,
-)
 
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.contract.controller_stop import stop_controller
@@ -29,6 +19,16 @@ from remote_inference.core.robot.motion.shadow import ShadowComparison
 from remote_inference.core.robot.queue.action_queue import ActionQueue, MergeMode
 from remote_inference.core.robot.safety.guard import JOINT_LIMIT, SENSOR_AGE, VELOCITY_LIMIT, Guard
 from remote_inference.core.robot.tick import Tick
+from support.builders import (
+    FLOAT64_MULTI_ARRAY,
+    JOINT_TRAJECTORY,
+    JOINTS,
+    MAX_STEP,
+    PERIOD_NS,
+    contract_document,
+    make_source,
+    ns,
+)
 
 ARM, BASE = JOINTS
 AGES = {"max_action_age_ns": ns(3.0), "max_sensor_age_ns": ns(0.5), "given_up_after_ns": ns(3.0)}

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from builders import JOINTS, contract_document, make_config, make_spec
-from simulated_server import SimulatedServer
-from simulation import World, streaming
 
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.documents.document import parse_document
 from remote_inference.core.robot.safety.state_machine import State
+from support.builders import JOINTS, contract_document, make_config, make_spec
+from support.robot.simulated_server import SimulatedServer
+from support.robot.simulation import World, streaming
 
 IMU = {"topic": "imu", "type": "sensor_msgs/msg/Imu", "fields": ["orientation.w"]}
 PAD = {"topic": "pad", "type": "std_msgs/msg/Float32MultiArray", "fields": ["data[0:2]"]}
