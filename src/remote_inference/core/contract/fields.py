@@ -43,7 +43,8 @@ def _require_topic_name(name: str) -> str:
 _MESSAGE_TYPE = re.compile(r"[A-Za-z]\w*/msg/[A-Z]\w*", re.ASCII)
 
 
-def _require_message_type(name: str) -> str:
+def require_message_type(name: str) -> str:
+    """Return a name that is one of a message type. Raises ValueError for another."""
     if not _MESSAGE_TYPE.fullmatch(name):
         raise ValueError(f"found {name!r}, expected a message type such as 'std_msgs/msg/Bool'")
     return name
@@ -59,7 +60,7 @@ Names = Annotated[tuple[Name, ...], Field(min_length=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 FieldPathText = Annotated[str, AfterValidator(_require_field_path)]
-MessageType = Annotated[str, AfterValidator(_require_message_type)]
+MessageType = Annotated[str, AfterValidator(require_message_type)]
 NodeName = Annotated[str, AfterValidator(_require_topic_name)]
 Topic = Annotated[
     str, AfterValidator(_require_topic_name), Field(description="topic, relative to the robot's namespace")

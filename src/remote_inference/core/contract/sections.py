@@ -15,12 +15,12 @@ from remote_inference.core.contract.field_path import parse_field_path
 from remote_inference.core.contract.fields import (
     FieldPathText,
     Finite,
-    MessageType,
     Name,
     Names,
     NodeName,
     Positive,
     Topic,
+    require_message_type,
     require_unique,
 )
 from remote_inference.core.contract.image_encodings import BY_COLOUR, IMAGE_ENCODINGS, RAW, Colour
@@ -243,7 +243,7 @@ class CommandSink(Document):
 
     topic: Topic
     type: Annotated[
-        MessageType,
+        Name,
         Field(
             description="what the controller takes: Float64MultiArray, JointState, JointTrajectory for "
             "position actions only, or an entry point of an installed distribution; with `fields` any type "
@@ -290,6 +290,10 @@ class CommandSink(Document):
             except ValueError as error:
                 raise ValueError(f"type: {error}, or `fields`, for any message type") from None
             return self
+        try:
+            require_message_type(self.type)
+        except ValueError as error:
+            raise ValueError(f"type: {error}") from None
         if self.names != tuple(self.fields.values()):
             raise ValueError(
                 f"names: found {', '.join(self.names)} beside fields, expected none: fields name the actions"
