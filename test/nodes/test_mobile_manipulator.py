@@ -29,6 +29,7 @@ from support.nodes.rig import (
 
 ARM, BASE = JOINTS[0], "base_vx"
 SPEED = 0.4  # m/s, by the odometry; the policy answers with what it sees
+PARAMETERS = {"max_action_age_s": 1.0}
 TWIST = "geometry_msgs/msg/TwistStamped"
 LIMIT = {"min": -2.0, "max": 2.0, "max_velocity": 3.0}
 SECTIONS: dict[str, Any] = {
@@ -86,7 +87,7 @@ class MobileArm(Rig):
         policy = {"state_names": [ARM, BASE], "action_names": [ARM, BASE], "image_features": {}}
         self.start_server(write_manifest(self.folder, policy))
         self.group.start(bringup.command_watchdog(contract, namespace=self.namespace))
-        self.start_robot(contract, max_action_age_s=1.0)
+        self.start_robot(contract, **PARAMETERS)
         self.wait_for(lambda: self.guard_state() == "ARMED", "the watchdog armed")
         self.wait_for_motion()
 
@@ -155,25 +156,22 @@ def test_silent_odometry_stops_the_base_once_its_actions_are_too_old(robot: Mobi
     robot.wait_for_state("STREAMING", after=told)
 
 
-def test_a_killed_node_leaves_an_arm_that_holds_and_a_base_that_stands(tmp_path: Path) -> None:
-    robot = MobileArm(tmp_path)
-    try:
-        robot.start()
-        twists, trajectories = len(robot.twists), len(robot.trajectories)
-        robot.robot.kill()
-        robot.wait_for(lambda: robot.guard_state() == "TRIPPED", "the watchdog's stop")
-        robot.wait_for(lambda: robot.speeds(twists)[-1:] == [0.0], "a base that stands")
-        robot.wait_for(
-            lambda: robot.trajectories[trajectories:] and len(robot.trajectories[-1].points) == 1,
-            "an arm that holds",
-        )
-        assert list(robot.trajectories[-1].points[0].positions) == pytest.approx([robot.positions[0]])
-        assert list(robot.watchdog_states[-1].stops) == [
-            "arm: sent a hold of the measured position",
-            "cmd_vel: sent zero velocity",
-        ]
-    finally:
-        robot.close()
+def test_a_killed_node_leaves_an_arm_that_holds_and_a_base_that_stands(robot: MobileArm) -> None:
+    twists, trajectories = len(robot.twists), len(robot.trajectories)
+    robot.robot.kill()
+    robot.wait_for(lambda: robot.guard_state() == "TRIPPED", "the watchdog's stop")
+    robot.wait_for(lambda: robot.speeds(twists)[-1:] == [0.0], "a base that stands")
+    robot.wait_for(
+        lambda: robot.trajectories[trajectories:] and len(robot.trajectories[-1].points) == 1,
+        "an arm that holds",
+    )
+    assert list(robot.trajectories[-1].points[0].positions) == pytest.approx([robot.positions[0]])
+    assert list(robot.watchdog_states[-1].stops) == [
+        "arm: sent a hold of the measured position",
+        "cmd_vel: sent zero velocity",
+    ]
+    robot.start_robot(robot.folder / "contract.yaml", **PARAMETERS)
+    robot.wait_for(lambda: robot.guard_state() == "RETURNED", "a new node, which waits for `resume`")
 
 
 def test_check_explains_the_contract_and_finds_a_misspelt_field(
@@ -186,15 +184,15 @@ def test_check_explains_the_contract_and_finds_a_misspelt_field(
     assert f"commands to cmd_vel ({TWIST}): {BASE}" in said
     base = {**SECTIONS["commands"][1], "fields": {"twist.linear.u": BASE}}
     path = write_contract(tmp_path, **SECTIONS | {"commands": [SECTIONS["commands"][0], base]})
-    assert cli.main(["check", str(path)]) == 1
-    said = " ".join(capsys.readouterr().out.split())
+    assert cli.main(["check", str(path)]) == 2
+    said = " ".join(capsys.readouterr().err.split())
     assert "commands.1.fields: found 'twist.linear.u': no 'u' in geometry_msgs/msg/Vector3" in said
 
 
 def test_a_node_with_a_misspelt_field_does_not_start_and_says_why(tmp_path: Path) -> None:
     base = {**SECTIONS["commands"][1], "fields": {"twist.linear.u": BASE}}
     contract = write_contract(tmp_path, **SECTIONS | {"commands": [SECTIONS["commands"][0], base]})
-    rig = Rig(tmp_path)
+    rig = Rig(tmp_path, namespace="/other")
     try:
         rig.start_robot(contract)
         assert rig.robot.wait(60) == 2
