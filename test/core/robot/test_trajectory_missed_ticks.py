@@ -259,6 +259,20 @@ def test_a_step_from_the_measured_position_waits_for_the_rows_that_a_controller_
     assert tick.command == pytest.approx([0.15, -0.15]), "where the controller is by now"
 
 
+def test_a_step_from_the_measured_position_waits_for_the_rows_that_a_hold_has_ended():
+    """The controller went along them until the hold, and so did the joints after they were measured."""
+    queue = ActionQueue()
+    feed(queue, make_rows(30, step=0.5 * MAX_STEP))
+    playback = make_playback(queue)
+    playback.tick(0)
+    playback.control.change(forget=True, measured=np.full(2, 0.05), measured_ns=2 * PERIOD_NS)
+    assert playback.tick(4 * PERIOD_NS).source is CommandSource.HOLD
+    playback.control.change(measured=np.full(2, 0.1), measured_ns=3 * PERIOD_NS)
+    assert playback.tick(5 * PERIOD_NS).source is CommandSource.HOLD
+    playback.control.change(measured=np.full(2, 0.15), measured_ns=4 * PERIOD_NS)
+    assert playback.tick(6 * PERIOD_NS).source is CommandSource.CHUNK
+
+
 def test_clamps_of_rows_that_a_controller_executes_while_nothing_can_be_commanded_are_counted_once():
     queue = ActionQueue()
     feed(queue, np.full((8, 2), [0.9, 0.0], np.float32))

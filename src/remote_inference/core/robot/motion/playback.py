@@ -197,7 +197,8 @@ class Playback:
         spares_positions = tick.source is CommandSource.ZERO and self._guard.needs_position
         if tick.command is not None and not spares_positions:
             self._commanded_ns = now_ns
-            if tick.source is not CommandSource.CHUNK:
+            if tick.source is not CommandSource.CHUNK:  # until now its controllers went on along the rows
+                self._moved_ns = max(self._moved_ns, min(now_ns, self._horizon.end_ns))
                 self._horizon.end()
         return tick if self._shadow is None else self._compare(tick, self._shadow)
 
