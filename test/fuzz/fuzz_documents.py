@@ -137,7 +137,13 @@ def _robot_parameters() -> dict[str, Any]:
 
 def _contract() -> list[bytes]:
     whole = yaml.safe_load((CONFIG / "belt_arm.contract.yaml").read_text(encoding="utf-8"))
-    return _json(contract_document(), whole)
+    felt = contract_document()
+    felt["state"] += [
+        {"topic": "imu", "type": "sensor_msgs/msg/Imu", "fields": ["orientation.w", "angular_velocity.z"]},
+        {"topic": "pad", "type": "std_msgs/msg/Float32MultiArray", "fields": ["data[0:3]"], "names": ["pad"]},
+        {"topic": "dofs", "type": "control_msgs/msg/MultiDOFStateStamped", "names": ["x.feedback"]},
+    ]
+    return _json(contract_document(), whole, felt)
 
 
 TARGETS = (

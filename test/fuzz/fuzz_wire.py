@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 from fuzz_target import Target
+from geometry_msgs.msg import Pose, PoseArray
 from mutation import spoil_bytes, spoil_message
 from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import CompressedImage, Image, JointState
+from std_msgs.msg import Float32MultiArray
 
 import remote_inference.policies  # noqa: F401  names the back ends
 from remote_inference.core.contract.sections import COMPRESSED_IMAGE, IMAGE, ImageSource
@@ -45,6 +47,7 @@ from remote_inference.wire import (
 from remote_inference.wire.images.encodings.jpeg import jpeg_size
 from remote_inference.wire.images.encodings.png import png_size
 from remote_inference.wire.request_decoder import RequestDecoder
+from remote_inference.wire.sensors.state_readers import make_state_reader
 from support.builders import make_offer, make_spec
 
 GOLDEN = Path(__file__).parents[1] / "wire" / "golden"
@@ -62,6 +65,12 @@ MANIFEST = Manifest(model=ModelSource(backend="hold", path="policy.json"), defau
 JOINTS = StateSource(
     topic="joint_states", type="sensor_msgs/msg/JointState", field="position", names=("shoulder", "elbow")
 )
+MARKS = StateSource(
+    topic="marks",
+    type="geometry_msgs/msg/PoseArray",
+    fields=("poses[1].position.y", "poses[0].orientation.w", "header.stamp.sec"),
+)
+PAD = StateSource(topic="pad", type="std_msgs/msg/Float32MultiArray", fields=("data[1:4]",))
 _CAMERAS = {image.name: (8, 12, 3) for image in OFFER.images}
 _DECODER = RequestDecoder(MANIFEST, make_spec(image_shapes=_CAMERAS))
 _HISTORY_DECODER = RequestDecoder(MANIFEST, make_spec(image_shapes=_CAMERAS, observation_steps=3))
@@ -179,6 +188,14 @@ def _read_status(message: ServerStatus) -> None:
     status_from_response(GetStatus.Response(status=message))
 
 
+def _marks() -> list[bytes]:
+    return [serialize_message(PoseArray(poses=[Pose(), Pose()]))]
+
+
+def _pads() -> list[bytes]:
+    return [serialize_message(Float32MultiArray(data=[0.0, 1.0, 2.0, 3.0]))]
+
+
 TARGETS = (
     Target("observation", _read_observation, _observations, spoil_message(Observation), (WireError,), 3),
     Target("history", _read_history, _histories, spoil_message(Observation), (WireError,), 3),
@@ -212,6 +229,13 @@ TARGETS = (
         (SensorError,),
         4,
         "joint_states: position: ",
+    ),
+    *(
+        Target(name, _of(kind, reader.read), seeds, spoil_message(kind), (SensorError,), 2, f"{name}: ")
+        for name, kind, reader, seeds in (
+            ("marks", PoseArray, make_state_reader(MARKS, "state.0"), _marks),
+            ("pad", Float32MultiArray, make_state_reader(PAD, "state.0"), _pads),
+        )
     ),
     Target(
         "offer",
