@@ -17,6 +17,7 @@ from rclpy.qos import DurabilityPolicy
 from remote_inference.cli.fleet_watch import FleetWatch
 from remote_inference.cli.robot_calls import open_client
 from remote_inference.core.contract.contract import Contract
+from remote_inference.core.contract.operator_inputs import InstructionInput
 from remote_inference.core.exchange import in_namespace
 from remote_inference.deployment import zenoh_config
 from remote_inference.deployment.doctor import doctor
@@ -90,7 +91,11 @@ def _observe_topics(
     arrivals: dict[str, list[float]] = {}
     inputs = contract.operator_inputs.values()
     listened = {source.topic: source.type for source in inputs}
-    may_rest = {in_namespace(namespace, source.topic) for source in inputs if source.silent_s is None}
+    may_rest = {
+        in_namespace(namespace, source.topic)
+        for source in inputs
+        if isinstance(source, InstructionInput) or source.silent_s is None
+    }
     for topic, type_name in (listened | contract.sensor_types).items():
         name = in_namespace(namespace, topic)
         arrivals[name] = []

@@ -12,7 +12,12 @@ from pydantic import Field, model_validator
 
 from remote_inference.core.contract.command_interfaces import Kind
 from remote_inference.core.contract.fields import Name, Positive, require_unique
-from remote_inference.core.contract.operator_inputs import StopInput, TakeoverInput
+from remote_inference.core.contract.operator_inputs import (
+    InstructionInput,
+    OperatorInput,
+    StopInput,
+    TakeoverInput,
+)
 from remote_inference.core.contract.policy_units import UnitMap, scales_by_name
 from remote_inference.core.contract.sections import (
     JOINT_STATE,
@@ -95,6 +100,10 @@ class Contract(Document):
     takeover: Annotated[
         TakeoverInput | None,
         Field(description="a person's commands, executed between `takeover` and `release`"),
+    ] = None
+    instruction: Annotated[
+        InstructionInput | None,
+        Field(description="who says the task while the robot runs; until a text is heard it is `task`"),
     ] = None
 
     @model_validator(mode="after")
@@ -216,12 +225,11 @@ class Contract(Document):
                 )
 
     @property
-    def operator_inputs(self) -> dict[str, StopInput | TakeoverInput]:
-        """The stop inputs and the takeover topic, by their place in the contract."""
-        inputs: dict[str, StopInput | TakeoverInput] = {
-            f"stops.{name}": stop for name, stop in self.stops.items()
-        }
-        return inputs | ({"takeover": self.takeover} if self.takeover else {})
+    def operator_inputs(self) -> dict[str, OperatorInput]:
+        """The stop inputs, the takeover topic and that of instructions, by their place in the contract."""
+        inputs: dict[str, OperatorInput] = {f"stops.{name}": stop for name, stop in self.stops.items()}
+        inputs |= {"takeover": self.takeover} if self.takeover else {}
+        return inputs | ({"instruction": self.instruction} if self.instruction else {})
 
     @property
     def period_s(self) -> float:

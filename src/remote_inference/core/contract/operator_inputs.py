@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The contract's inputs of people and safety devices: what stops the robot, and who may take it over."""
+"""The contract's inputs of people and safety devices: what stops the robot, commands it or instructs it."""
 
 from __future__ import annotations
 
@@ -46,6 +46,13 @@ class StopInput(Document):
         return self
 
 
+class InstructionInput(Document):
+    """A topic whose text is the robot's task from the next request on."""
+
+    topic: Topic
+    type: Annotated[Literal["std_msgs/msg/String"], Field(description="message type of the topic")]
+
+
 class TakeoverInput(Document):
     """A topic on which a person commands the robot after `takeover`."""
 
@@ -58,3 +65,6 @@ class TakeoverInput(Document):
     silent_s: Annotated[Positive, Field(description="a command is not executed for longer than this [s]")] = (
         0.5
     )
+
+
+OperatorInput = StopInput | TakeoverInput | InstructionInput

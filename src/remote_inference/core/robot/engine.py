@@ -26,7 +26,7 @@ from remote_inference.core.robot.queue.observation_history import TickSample
 from remote_inference.core.robot.requests.episodes import Episodes
 from remote_inference.core.robot.requests.handshake import Handshake
 from remote_inference.core.robot.requests.request_cycle import Rejection, RequestCycle
-from remote_inference.core.robot.safety.effects import Effect, SendRequest, Stop, Warn
+from remote_inference.core.robot.safety.effects import Effect, Inform, SendRequest, Stop, Warn
 from remote_inference.core.robot.safety.guard import SHAPE, Guard, InterventionLatch
 from remote_inference.core.robot.safety.state_machine import Event, State
 from remote_inference.core.robot.safety.stop_inputs import StopInputs
@@ -189,6 +189,10 @@ class Engine:
     def take_reset_reply(self, episode_id: int, acknowledged: bool, message: str) -> list[Effect]:
         """Take the server's answer to ResetSession."""
         return self.episode.take_reset_reply(episode_id, acknowledged, message, self.handshake.server)
+
+    def take_instruction(self, task: str) -> list[Effect]:
+        """Take the task of the next request, in the same episode: not empty, at most MAX_TASK_LENGTH long."""
+        return [Inform(f"instruction: {task!r}")] if not self.dead and self.episode.instruct(task) else []
 
     def take_chunk(self, chunk: Chunk, now_ns: int) -> list[Effect]:
         """Take a chunk; only the answer to the outstanding request counts."""

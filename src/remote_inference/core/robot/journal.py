@@ -30,6 +30,7 @@ CALLS = (
     "take_server_status",
     "take_rival",
     "take_reset_reply",
+    "take_instruction",
     "take_chunk",
     "take_back_request",
     "take_dropped_chunks",

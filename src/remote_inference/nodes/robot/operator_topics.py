@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The contract's stop inputs and takeover topic: callbacks deposit, for the control thread's next tick."""
+"""The contract's stop inputs, takeover and instructions: callbacks deposit, for the next tick or request."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from typing import Any
 from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
-from std_msgs.msg import Bool
+from std_msgs.msg import Bool, String
 
 from remote_inference.core.contract.contract import Contract
-from remote_inference.core.contract.operator_inputs import StopInput, TakeoverInput
+from remote_inference.core.contract.operator_inputs import InstructionInput, OperatorInput, StopInput
+from remote_inference.core.limits import MAX_TASK_LENGTH, find_length_problem
 from remote_inference.core.robot.engine import Engine
+from remote_inference.core.robot.safety.effects import Effect
 from remote_inference.nodes.runtime import StartupError
 from remote_inference.wire import SensorError, WireError, make_command_reader, message_class
 from remote_inference.wire.qos import LATCHED_QOS, SENSOR_QOS, STOP_QOS
@@ -24,9 +26,10 @@ from remote_inference.wire.qos import LATCHED_QOS, SENSOR_QOS, STOP_QOS
 WARNING_PERIOD_S = 1.0  # at most one warning of commands that do not fit in this time
 
 
-def input_qos(source: StopInput | TakeoverInput) -> QoSProfile:
-    """Return the QoS with which an input is heard. Only a stop by its value must not miss a message."""
-    return STOP_QOS if isinstance(source, StopInput) and source.by_value else SENSOR_QOS
+def input_qos(source: OperatorInput) -> QoSProfile:
+    """Return the QoS with which an input is heard. A stop by its value and a text must not be missed."""
+    must_come = isinstance(source, InstructionInput) or (isinstance(source, StopInput) and source.by_value)
+    return STOP_QOS if must_come else SENSOR_QOS
 
 
 class OperatorTopics:
@@ -38,10 +41,17 @@ class OperatorTopics:
         contract: Contract,
         engine: Engine,
         notify: Callable[[], None],
+        submit: Callable[[Callable[[], list[Effect]]], None],
     ) -> None:
-        """notify: called on the executor's thread when a stop was heard."""
+        """notify: called on the executor's thread when a stop was heard.
+
+        submit: lets the worker call a function of the engine and carry out the returned effects.
+        """
         self._engine = engine
         self._notify = notify
+        self._submit = submit
+        self._instruction = ""  # the newest, for the worker
+        self._instruction_waits = False
         self._logger = node.get_logger()
         for name, source in contract.stops.items():
             self._listen_to_stop(node, name, source)
@@ -50,6 +60,10 @@ class OperatorTopics:
             node.create_subscription(
                 self._reader.message_type, contract.takeover.topic, self._take_command, SENSOR_QOS
             )
+
+        if contract.instruction is not None:
+            topic, qos = contract.instruction.topic, input_qos(contract.instruction)
+            self._listen(node, String, topic, self._take_instruction, qos)
 
     def _listen_to_stop(self, node: Node, name: str, source: StopInput) -> None:
         try:
@@ -60,13 +74,19 @@ class OperatorTopics:
             beat = partial(self._hear, name, stops=False)
             node.create_subscription(kind, source.topic, lambda _: beat(), input_qos(source), raw=True)
             return
-        # A publisher that keeps its last value tells it to a subscription that asks for it, and no other
-        # publisher is heard by that one. A value that arrives twice changes nothing. One of the two matching
-        # no publisher is no news: TopicWatch tells when neither does.
+        self._listen(node, kind, source.topic, partial(self._take_value, name, source), input_qos(source))
+
+    @staticmethod
+    def _listen(node: Node, kind: Any, topic: str, take: Callable[[Any], None], volatile: QoSProfile) -> None:
+        """Subscribe to a topic whose publishers may keep their last value.
+
+        One that does tells it to a subscription that asks for it, and no other publisher is heard by that
+        one. A value that arrives twice changes nothing. One of the two matching no publisher is no news:
+        TopicWatch tells when neither does.
+        """
         quiet = SubscriptionEventCallbacks(use_default_callbacks=False)
-        take = partial(self._take_value, name, source)
-        for qos in (input_qos(source), LATCHED_QOS):
-            node.create_subscription(kind, source.topic, take, qos, event_callbacks=quiet)
+        for qos in (volatile, LATCHED_QOS):
+            node.create_subscription(kind, topic, take, qos, event_callbacks=quiet)
 
     def _take_value(self, name: str, source: StopInput, message: Bool) -> None:
         self._hear(name, stops=message.data == source.stop_when)
@@ -84,3 +104,20 @@ class OperatorTopics:
             self._logger.warning(problem, throttle_duration_sec=WARNING_PERIOD_S)
             return
         self._engine.hear_person(action, time.monotonic_ns())
+
+    def _take_instruction(self, message: String) -> None:
+        text = message.data.strip()
+        problem = find_length_problem("instruction", text, MAX_TASK_LENGTH) if text else "instruction: empty"
+        if problem:
+            problem = f"{problem}; the task stays"
+            self._logger.warning(problem, throttle_duration_sec=WARNING_PERIOD_S)
+            return
+        self._instruction = text
+        if not self._instruction_waits:  # however many come, one waits for the worker
+            self._instruction_waits = True
+            self._submit(self._pass_instruction)
+
+    def _pass_instruction(self) -> list[Effect]:
+        """Let the engine take the newest instruction. The worker's thread calls it."""
+        self._instruction_waits = False  # before it is read: what comes now is submitted anew
+        return self._engine.take_instruction(self._instruction)

@@ -32,6 +32,11 @@ class Episodes:
         reset = ResetSession(handshake.server, session.session_id, self.id, session.session_token)
         return [*effects, reset]
 
+    def instruct(self, task: str) -> bool:
+        """Take the task of the next request, in the same episode; return whether it is another one."""
+        changed, self.task = task != self.task, task
+        return changed
+
     def take_reset_reply(
         self, episode_id: int, acknowledged: bool, message: str, server: str
     ) -> list[Effect]:
