@@ -89,12 +89,20 @@ def services() -> str:
     return "\n\n".join(_describe(path) for path in sorted(ROOT.glob("srv/*.srv")))
 
 
+def actions() -> str:
+    """Return a section for each action: its goal, its result, what is told meanwhile."""
+    return "\n\n".join(_describe(path) for path in sorted(ROOT.glob("action/*.action")))
+
+
+PARTS = {1: (), 2: ("Request", "Response"), 3: ("Goal", "Result", "Feedback")}
+
+
 def _describe(path: Path) -> str:
     text = path.read_text(encoding="utf-8")
     head = [line.removeprefix("# ") for line in _leading_comments(text)]
     parts = [_table(part) for part in re.split(r"^---$", text, flags=re.MULTILINE)]
-    if len(parts) == 2:
-        parts = [f"{name}:\n\n{part}" for name, part in zip(("Request", "Response"), parts, strict=True)]
+    if names := PARTS[len(parts)]:
+        parts = [f"{name}:\n\n{part}" for name, part in zip(names, parts, strict=True)]
     return "\n\n".join([f"### {path.stem}", " ".join(head), *parts])
 
 

@@ -186,6 +186,7 @@ TABLES = {
     "topics": interface_tables.topics_table,
     "messages": interface_tables.messages,
     "services": interface_tables.services,
+    "actions": interface_tables.actions,
     "verbs": verb_tables.verbs,
     "exit_codes": verb_tables.exit_codes,
     "metrics": metrics_table,

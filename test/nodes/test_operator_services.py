@@ -17,7 +17,7 @@ from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.engine import Engine
 from remote_inference.core.robot.safety.effects import Effect
 from remote_inference.core.robot.safety.state_machine import Event
-from remote_inference.nodes.robot.operator_services import OperatorServices
+from remote_inference.nodes.robot.operator.operator_services import OperatorServices
 from remote_inference.nodes.schedule import Schedule
 from remote_inference.srv import StartEpisode
 from support.nodes.rig import write_contract

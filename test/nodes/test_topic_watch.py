@@ -23,7 +23,7 @@ from std_msgs.msg import Bool, Float64MultiArray
 from remote_inference.core.contract.contract import load_contract
 from remote_inference.core.contract.operator_inputs import StopInput
 from remote_inference.nodes.robot import topic_watch
-from remote_inference.nodes.robot.operator_topics import input_qos
+from remote_inference.nodes.robot.operator.operator_topics import input_qos
 from remote_inference.srv import GetStatus
 from remote_inference.wire.qos import COMMAND_QOS, SENSOR_QOS, STOP_QOS
 from support.nodes.rig import Rig, write_contract, write_manifest

@@ -35,7 +35,7 @@ def install(tmp_path_factory: pytest.TempPathFactory) -> Path:
     workspace = tmp_path_factory.mktemp("workspace")
     package = workspace / "src" / "remote_inference"
     package.mkdir(parents=True)
-    for name in ("msg", "srv", "src", "scripts", "launch", "config", "test", "tools"):
+    for name in ("action", "msg", "srv", "src", "scripts", "launch", "config", "test", "tools"):
         shutil.copytree(ROOT / name, package / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("package.xml", "setup.cfg"):
         shutil.copy(ROOT / name, package)
@@ -52,7 +52,7 @@ def install(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _is_left_out(line: str) -> bool:
     """Return whether a line of CMakeLists.txt names an interface that the build leaves out."""
-    return line.strip().endswith((".msg", ".srv")) and line.strip() not in INTERFACES
+    return line.strip().endswith((".action", ".msg", ".srv")) and line.strip() not in INTERFACES
 
 
 def test_colcon_installs_modules_interfaces_executables_and_data(install: Path) -> None:

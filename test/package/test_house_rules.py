@@ -57,6 +57,7 @@ FOLDERS = (
     "cli",
 )
 SIDES = ("robot", "server")  # in core and nodes: they share what stands beside them, and not each other
+GENERATED = ("remote_inference.msg", "remote_inference.srv", "remote_inference.action")
 CORE_LIBRARIES = {"numpy", "pydantic", "pydantic_core", "yaml"}
 
 
@@ -319,9 +320,7 @@ def test_every_folder_is_known():
 def test_the_core_imports_few_libraries_and_nothing_of_ros_or_torch(path: Path):
     libraries = {name.split(".")[0] for name in imports_of(path)} - sys.stdlib_module_names
     assert libraries <= {"remote_inference", *CORE_LIBRARIES}
-    generated = {
-        name for name in imports_of(path) if name.startswith(("remote_inference.msg", "remote_inference.srv"))
-    }
+    generated = {name for name in imports_of(path) if name.startswith(GENERATED)}
     assert not generated, "messages belong to wire and nodes"
 
 
@@ -342,8 +341,10 @@ def test_periodic_calls_are_made_by_the_schedule() -> None:
 
 
 def test_every_interface_is_built_and_every_field_explained() -> None:
-    listed = set(re.findall(r"(?:msg|srv)/\w+\.(?:msg|srv)", (ROOT / "CMakeLists.txt").read_text()))
-    files = [*ROOT.glob("msg/*.msg"), *ROOT.glob("srv/*.srv")]
+    listed = set(
+        re.findall(r"(?:msg|srv|action)/\w+\.(?:msg|srv|action)", (ROOT / "CMakeLists.txt").read_text())
+    )
+    files = [*ROOT.glob("msg/*.msg"), *ROOT.glob("srv/*.srv"), *ROOT.glob("action/*.action")]
     assert {str(path.relative_to(ROOT)) for path in files} == listed
     for path in files:
         head, *lines = path.read_text().splitlines()

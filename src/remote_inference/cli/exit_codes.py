@@ -46,6 +46,7 @@ OF_VERB: Mapping[str, Mapping[int, str]] = {
     **dict.fromkeys(
         ("resume", "pause", "clear-stop", "takeover", "release", "reset", "start-episode"), _REFUSED
     ),
+    "run-task": {EXIT_OK: "the success topic said true", EXIT_NO: "the run ended otherwise, or was rejected"},
     "doctor": {EXIT_NO: "a finding is an error; warnings alone are none"},
     "check": {EXIT_NO: "a server would refuse a robot", EXIT_USAGE: "a file or a policy has a problem"},
     "verify": {EXIT_NO: "the bag has a problem: it is not whole, or not what was recorded"},

@@ -77,6 +77,7 @@ VERBS = (
         "robots.start_episode",
         has_nodes=True,
     ),
+    Verb("run-task", "let a robot work on one task, and wait for the end", "robots.run_task", has_nodes=True),
     Verb("list", "list the robots and servers that the graph shows", "robots.list", has_nodes=True),
     Verb("top", "watch robots and servers in a live table", "robots.top", has_nodes=True),
     Verb("doctor", "look for what keeps robots from moving", "robots.doctor"),

@@ -16,6 +16,7 @@ from remote_inference.keys.description import Fleet
 
 INGRESS, EGRESS = "ingress", "egress"
 NODE = "remote_inference"  # name of every robot's node, in the robot's namespace
+ACTION = "run_policy"  # of every robot's node
 SESSION_SERVICES = ("open_session", "close_session", "reset_session", "get_status")
 WEIGHTS_SERVICE = "open_weights_link"
 TRAINER_NODE = "weights_trainer"  # begin of the names of a trainer's nodes, in the namespace of its name
@@ -146,6 +147,9 @@ def _robot_topics(robot: str) -> Iterator[Grant]:
     for topic, is_latched in (("observation", False), ("state", True), ("executed", False)):
         yield from _topic(f"*/{robot}/{NODE}/{topic}/**", is_latched)
         yield from _tokens("MP", node, f"{names}%{topic}")
+    for topic, is_latched in (("feedback", False), ("status", True)):
+        yield from _topic(f"*/{robot}/{NODE}/{ACTION}/_action/{topic}/**", is_latched)
+        yield from _tokens("MP", node, f"{names}%{ACTION}%_action%{topic}")
     yield from _tokens("MS", node, f"{names}%chunk")
     yield from _node_token(node)
 

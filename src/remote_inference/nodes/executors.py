@@ -32,7 +32,7 @@ MOST_LEFT = 1000  # messages of one topic that may wait when one cannot be read
 
 
 class _TolerantExecutor(SingleThreadedExecutor):
-    """Skips and logs messages, requests and responses that cannot be deserialized.
+    """Skips and logs messages, requests, goals and responses that cannot be deserialized.
 
     rmw_zenoh reports such a sample as an error, which rclpy raises out of `spin_once` with the callback group
     still locked. Fast DDS drops it by itself.
@@ -46,6 +46,9 @@ class _TolerantExecutor(SingleThreadedExecutor):
 
     def _take_client(self, client: Any) -> Any:
         return self._take_or_skip(super()._take_client, client, client.srv_name)
+
+    def _take_waitable(self, waitable: Any) -> Any:
+        return self._take_or_skip(super()._take_waitable, waitable, "action")
 
     def _take_or_skip(self, take: Callable[[Any], Any], entity: Any, name: str) -> Any:
         try:

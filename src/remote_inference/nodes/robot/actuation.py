@@ -18,6 +18,7 @@ from rclpy.publisher import Publisher
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.contract.sections import CommandSink
 from remote_inference.core.limits import MAX_OBSERVATION_STEPS
+from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.engine import Engine
 from remote_inference.core.robot.queue.observation_history import TickSample
@@ -66,6 +67,7 @@ class Actuation:
         self._sense = sense
         self._samples: deque[TickSample] = deque(maxlen=MAX_OBSERVATION_STEPS * contract.ticks_per_row)
         self._executed = ExecutedBacklog(EXECUTED_BUFFER)
+        self.unfed_ticks = 0  # without an action of the policy, since start-up
         self._executed_publisher = node.create_publisher(ExecutedAction, EXECUTED_TOPIC, EXECUTED_QOS)
         try:
             writers = make_command_writers(contract)
@@ -135,6 +137,7 @@ class Actuation:
         self._unheard = self._controllers.unheard()
         self._heart.look_back(now_ns)
         tick = self._engine.play(now_ns, self._unheard)
+        self.unfed_ticks += tick.source is not CommandSource.CHUNK
         stamp_ns = self._clock_of_stamps.now().nanoseconds  # simulated time where the node uses it
         commanding = self._publish(tick, stamp_ns)
         self._heart.beat(now_ns, index, commanding=commanding)

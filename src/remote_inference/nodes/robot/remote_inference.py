@@ -49,10 +49,11 @@ from remote_inference.nodes.log_lines import RobotNode
 from remote_inference.nodes.parameters import NodeParameters, declare_parameters
 from remote_inference.nodes.robot.actuation import Actuation
 from remote_inference.nodes.robot.decision_log import DecisionLog
-from remote_inference.nodes.robot.drills import Drills
 from remote_inference.nodes.robot.graph_watch import GraphWatch
-from remote_inference.nodes.robot.operator_services import OperatorServices, Work
-from remote_inference.nodes.robot.operator_topics import OperatorTopics
+from remote_inference.nodes.robot.operator.drills import Drills
+from remote_inference.nodes.robot.operator.operator_services import OperatorServices, Work
+from remote_inference.nodes.robot.operator.operator_topics import OperatorTopics
+from remote_inference.nodes.robot.operator.task_action import TaskAction
 from remote_inference.nodes.robot.sensor_hub import SensorHub, Snapshot
 from remote_inference.nodes.robot.server_client import ServerClient
 from remote_inference.nodes.robot.telemetry import state_message
@@ -138,6 +139,10 @@ class RemoteInference(RobotNode):
         self._graph = GraphWatch(self, self._contract, self._engine)
         OperatorTopics(self, self._contract, self._engine, self._wake.set, self._operate)
         self._operator = OperatorServices(self, self.schedule, self._engine, self._operate)
+        actuation = self._actuation
+        self._task = TaskAction(
+            self, self.schedule, self._engine, self._operate, lambda: actuation.unfed_ticks
+        )
         self._injection = FaultInjection()
         allowed = self._config.allow_fault_injection
         self._drills = Drills(self, self._injection, self._submit, self._report_state, allowed=allowed)
@@ -153,8 +158,9 @@ class RemoteInference(RobotNode):
         self._actuation.publish_executed()  # of the last ticks
         self._carry_out(self._engine.close())
         self._decisions.finish()
+        self._task.close()
         deadline_s = time.monotonic() + CLOSE_TIMEOUT_S
-        while self._servers.waiting and time.monotonic() < deadline_s:
+        while (self._servers.waiting or self._task.waiting) and time.monotonic() < deadline_s:
             spin_once(self, 0.05)
         self._wait_until_heard()
 

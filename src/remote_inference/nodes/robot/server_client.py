@@ -22,7 +22,7 @@ from remote_inference.core.exchange import SessionOffer
 from remote_inference.core.robot.engine import Engine
 from remote_inference.core.robot.safety.effects import Effect
 from remote_inference.msg import ServerStatus
-from remote_inference.nodes.robot.operator_services import Work
+from remote_inference.nodes.robot.operator.operator_services import Work
 from remote_inference.srv import CloseSession, GetStatus, OpenSession, ResetSession
 from remote_inference.wire import offer_to_request, reply_from_response, status_from_response
 from remote_inference.wire.qos import LATCHED_QOS

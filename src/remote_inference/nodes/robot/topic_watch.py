@@ -18,7 +18,7 @@ from remote_inference.core.contract.contract import Contract
 from remote_inference.core.contract.sections import CommandSink
 from remote_inference.nodes.graph import full_name
 from remote_inference.nodes.robot.controller_watch import check_command_qos
-from remote_inference.nodes.robot.operator_topics import input_qos
+from remote_inference.nodes.robot.operator.operator_topics import input_qos
 from remote_inference.wire.qos import SENSOR_QOS
 
 PATIENCE_S = 2.0  # discovery takes a moment, and so does a driver

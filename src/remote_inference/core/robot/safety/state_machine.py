@@ -99,6 +99,7 @@ class StateMachine:
     def __init__(self) -> None:
         self.state = State.CONNECTING
         self.cause = "started"
+        self.event: Event | None = None  # of the last transition
 
     def apply(self, event: Event, cause: str) -> Transition | None:
         """Apply an event; return its transition, or None when it changes nothing."""
@@ -106,5 +107,5 @@ class StateMachine:
         if after is None:
             return None
         transition = Transition(self.state, after, event, cause)
-        self.state, self.cause = after, cause
+        self.state, self.cause, self.event = after, cause, event
         return transition

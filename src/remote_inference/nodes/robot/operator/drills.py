@@ -11,7 +11,7 @@ from rclpy.node import Node
 
 from remote_inference.core.robot.safety.effects import Effect
 from remote_inference.core.robot.safety.fault_injection import Fault, FaultInjection, parse_fault
-from remote_inference.nodes.robot.operator_services import Work
+from remote_inference.nodes.robot.operator.operator_services import Work
 from remote_inference.srv import InjectFault
 
 

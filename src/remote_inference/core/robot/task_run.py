@@ -1,0 +1,148 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""One run of the policy on a task, as a behaviour tree asks for it: until when, and how it ended."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+
+MAX_DURATION_S = 86_400.0
+
+
+class Termination(IntEnum):
+    """How a run ended; the values are those of RunPolicy.action."""
+
+    SUCCEEDED = 0
+    TIME_OUT = 1
+    CANCELED = 2
+    STOPPED = 3
+    TAKEN_OVER = 4
+    OFFLINE = 5
+    ERROR = 6
+
+
+@dataclass(frozen=True)
+class RobotView:
+    """What a run looks at, of one instant."""
+
+    state_name: str
+    cause: str  # of the last transition of the state
+    dead: bool
+    offline: bool  # it is dead because it found no server for too long
+    stop: str  # latched, empty without one
+    taken_over: bool
+    paused: bool
+    chunks: int  # merged since start-up
+    holds: int  # ticks without an action of the policy since start-up
+    interventions: int  # since start-up
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The end of a run, and a sentence that says why."""
+
+    termination: Termination
+    message: str
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is."""
+
+    state_name: str
+    elapsed_s: float
+    chunks: int
+    holds: int
+    interventions: int
+
+
+_Rule = Callable[["TaskRun", RobotView, float], "str | None"]
+
+
+def _find_death(_: TaskRun, view: RobotView, __: float) -> str | None:
+    return f"the robot gave up: {view.cause}" if view.dead and not view.offline else None
+
+
+def _find_offline(_: TaskRun, view: RobotView, __: float) -> str | None:
+    return f"the robot gave up: {view.cause}" if view.dead and view.offline else None
+
+
+def _find_stop(run: TaskRun, view: RobotView, _: float) -> str | None:
+    if view.stop:
+        return f"stopped by {view.stop}"
+    return "paused by somebody else" if run.begun and view.paused else None
+
+
+def _find_refusal(run: TaskRun, _: RobotView, __: float) -> str | None:
+    return f"not resumed: {run.refusal}" if run.refusal else None
+
+
+def _find_takeover(_: TaskRun, view: RobotView, __: float) -> str | None:
+    return "a person took over" if view.taken_over else None
+
+
+def _find_cancel(run: TaskRun, _: RobotView, __: float) -> str | None:
+    return "canceled" if run.canceled else None
+
+
+def _find_success(run: TaskRun, _: RobotView, __: float) -> str | None:
+    return "the success topic said true" if run.succeeded else None
+
+
+def _find_time_out(run: TaskRun, _: RobotView, now_s: float) -> str | None:
+    return f"not done within {run.max_duration_s:g} s" if now_s >= run.deadline_s else None
+
+
+# In this order: what is dangerous counts before what was wished.
+RULES: tuple[tuple[Termination, _Rule], ...] = (
+    (Termination.OFFLINE, _find_offline),
+    (Termination.ERROR, _find_death),
+    (Termination.STOPPED, _find_stop),
+    (Termination.STOPPED, _find_refusal),
+    (Termination.TAKEN_OVER, _find_takeover),
+    (Termination.SUCCEEDED, _find_success),
+    (Termination.CANCELED, _find_cancel),
+    (Termination.TIME_OUT, _find_time_out),
+)
+
+
+def find_duration_problem(max_duration_s: float) -> str:
+    """Return why a run cannot last so long [s], or an empty string."""
+    if math.isfinite(max_duration_s) and 0.0 <= max_duration_s <= MAX_DURATION_S:
+        return ""
+    return f"max_duration_s: found {max_duration_s:g}, expected 0 (no limit) to {MAX_DURATION_S:g}"
+
+
+class TaskRun:
+    """One run. For one thread; times are of a monotonic clock [s]."""
+
+    def __init__(self, max_duration_s: float, view: RobotView, now_s: float) -> None:
+        """max_duration_s: 0 for no limit. view: of the instant at which the goal was accepted."""
+        self.max_duration_s = max_duration_s
+        self.deadline_s = now_s + max_duration_s if max_duration_s else math.inf
+        self.begun = False  # the robot was let move: a pause is somebody else's from then on
+        self.refusal = ""  # why the robot was not let move
+        self.canceled = False
+        self.succeeded = False
+        self._begin = view
+        self._begin_s = now_s
+
+    def look(self, view: RobotView, now_s: float) -> Outcome | None:
+        """Return how the run ends, None while it goes on."""
+        for termination, find in RULES:
+            if message := find(self, view, now_s):
+                return Outcome(termination, message)
+        return None
+
+    def progress(self, view: RobotView, now_s: float) -> Progress:
+        """Return what has happened since the goal was accepted."""
+        return Progress(
+            view.state_name,
+            now_s - self._begin_s,
+            view.chunks - self._begin.chunks,
+            view.holds - self._begin.holds,
+            view.interventions - self._begin.interventions,
+        )

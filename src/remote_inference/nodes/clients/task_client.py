@@ -1,0 +1,72 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Asks a robot for a run on one task by its action, and waits for the end, with deadlines."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from rcl_interfaces.srv import GetParameters
+from rclpy.action import ActionClient
+
+from remote_inference.action import RunPolicy
+from remote_inference.nodes.clients.operator_client import OperatorClient, OperatorError
+
+CANCEL_S = 10.0  # a robot that is canceled pauses at once
+
+
+class TaskClient:
+    """One robot's action. Raises OperatorError for a robot that does not answer."""
+
+    def __init__(self, ros: OperatorClient, robot: str) -> None:
+        """robot: its namespace."""
+        self._ros = ros
+        self._node = f"{robot}/remote_inference"
+        self._name = f"{self._node}/run_policy"
+        self._client = ActionClient(ros.node, RunPolicy, self._name)
+        self._heard_s = 0.0
+
+    def run(
+        self, goal: RunPolicy.Goal, timeout_s: float, tell: Callable[[RunPolicy.Feedback], None]
+    ) -> RunPolicy.Result | None:
+        """Return the result of a run, None when the robot has rejected the goal: its log says why.
+
+        timeout_s: until the robot answers, and of its silence while it runs. tell: takes the feedback. A
+        KeyboardInterrupt cancels the run, and is raised again when the robot has paused.
+        """
+        handle = self._send(goal, timeout_s, tell)
+        if not handle.accepted:
+            return None
+        future = handle.get_result_async()
+        self._heard_s = time.monotonic()
+        try:
+            while not self._ros.spin_until(future.done, 0.1):
+                if time.monotonic() - self._heard_s > timeout_s:
+                    raise OperatorError(f"{self._name}: no word for {timeout_s:g} s; the robot may go on")
+        except KeyboardInterrupt:
+            handle.cancel_goal_async()
+            if not self._ros.spin_until(future.done, CANCEL_S):
+                raise OperatorError(
+                    f"{self._name}: not canceled within {CANCEL_S:g} s; the robot may go on"
+                ) from None
+            raise
+        result: RunPolicy.Result = future.result().result
+        return result
+
+    def _send(
+        self, goal: RunPolicy.Goal, timeout_s: float, tell: Callable[[RunPolicy.Feedback], None]
+    ) -> Any:
+        def hear(message: Any) -> None:
+            self._heard_s = time.monotonic()
+            tell(message.feedback)
+
+        if not self._ros.spin_until(self._client.server_is_ready, timeout_s):
+            raise OperatorError(f"{self._name}: no such action within {timeout_s:g} s")
+        # Whoever answers a client that was announced later knows the action's, too.
+        self._ros.call(GetParameters, f"{self._node}/get_parameters", GetParameters.Request(), timeout_s)
+        sent = self._client.send_goal_async(goal, feedback_callback=hear)
+        if not self._ros.spin_until(sent.done, timeout_s):
+            raise OperatorError(f"{self._name}: no answer within {timeout_s:g} s; the robot may run")
+        return sent.result()

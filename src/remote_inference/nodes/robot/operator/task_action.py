@@ -1,0 +1,208 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The action `~/run_policy`, by which a behaviour tree runs the policy on one task.
+
+A goal is executed only when it is over, and that in one step: a coroutine that waits for its end would keep
+the executor busy, and stop inputs wait for nobody.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+
+from rclpy.action import ActionServer, CancelResponse, GoalResponse
+from rclpy.action.server import ServerGoalHandle
+from rclpy.node import Node
+from rclpy.subscription import Subscription
+from std_msgs.msg import Bool
+
+from remote_inference.action import RunPolicy
+from remote_inference.core.contract.fields import find_topic_name_problem
+from remote_inference.core.limits import MAX_TASK_LENGTH, find_length_problem
+from remote_inference.core.robot.engine import Engine
+from remote_inference.core.robot.safety.effects import Effect
+from remote_inference.core.robot.safety.state_machine import Event
+from remote_inference.core.robot.task_run import (
+    Outcome,
+    RobotView,
+    TaskRun,
+    Termination,
+    find_duration_problem,
+)
+from remote_inference.nodes.schedule import Schedule
+from remote_inference.wire.qos import STOP_QOS
+
+LOOK_PERIOD_S = 0.05
+FEEDBACK_PERIOD_S = 0.5
+ACTION = "~/run_policy"
+
+Work = Callable[[], list[Effect]]
+
+
+class TaskAction:
+    """Serves the action. Everything but `_begin` and `_pause` runs on the executor's thread."""
+
+    def __init__(
+        self,
+        node: Node,
+        schedule: Schedule,
+        engine: Engine,
+        submit: Callable[[Work], None],
+        unfed_ticks: Callable[[], int],
+    ) -> None:
+        """submit: lets the worker call a function of the engine and carry out the returned effects.
+
+        unfed_ticks: returns how many control ticks had no action of the policy since start-up.
+        """
+        self._node = node
+        self._engine = engine
+        self._submit = submit
+        self._unfed_ticks = unfed_ticks
+        self._goal: ServerGoalHandle | None = None
+        self._run: TaskRun | None = None
+        self._success: Subscription | None = None
+        self._told_s = 0.0
+        self._ended: Outcome | None = None  # the run is over, and the robot is being paused
+        self._paused = False  # it is
+        self._results = 0  # that are still to be given
+        self._server = ActionServer(
+            node,
+            RunPolicy,
+            ACTION,
+            execute_callback=lambda _: RunPolicy.Result(),  # each goal brings its own
+            goal_callback=self._judge,
+            handle_accepted_callback=self._accept,
+            cancel_callback=lambda _: CancelResponse.ACCEPT,
+        )
+        schedule.every(LOOK_PERIOD_S, self._look)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a client has still to be told how its run ended."""
+        return self._goal is not None or self._results > 0
+
+    def close(self) -> None:
+        """End the run because the node ends, whose worker has ended."""
+        if self._goal is not None:
+            if self._ended is None:
+                self._end(Outcome(Termination.ERROR, "the robot's node ends"))
+            self._paused = True
+            self._look()
+
+    # -- a goal's way --------------------------------------------------------------------------------------
+
+    def _judge(self, request: RunPolicy.Goal) -> GoalResponse:
+        problem = self._find_problem(request)
+        if problem:
+            self._node.get_logger().warning(f"run_policy: goal rejected: {problem}")
+        return GoalResponse.REJECT if problem else GoalResponse.ACCEPT
+
+    def _find_problem(self, request: RunPolicy.Goal) -> str:
+        if self._goal is not None:
+            return f"found another goal, {self._goal.request.task!r}, expected its end or its cancellation"
+        if self._engine.dead:
+            return f"the robot gave up: {self._engine.machine.cause}"
+        if problem := find_duration_problem(request.max_duration_s):
+            return problem
+        if problem := find_length_problem("task", request.task, MAX_TASK_LENGTH):
+            return problem
+        topic = request.success_topic
+        return topic and (problem := find_topic_name_problem(topic)) and f"success_topic: {problem}"
+
+    def _accept(self, goal: ServerGoalHandle) -> None:
+        request: RunPolicy.Goal = goal.request
+        now_s = time.monotonic()
+        self._goal, self._ended, self._paused, self._told_s = goal, None, False, now_s
+        self._run = TaskRun(request.max_duration_s, self._view(), now_s)
+        if request.success_topic:
+            self._success = self._node.create_subscription(
+                Bool, request.success_topic, partial(self._hear_success, self._run), STOP_QOS
+            )
+        self._node.get_logger().info(f"run_policy: {request.task or self._engine.episode.task!r}")
+        self._submit(partial(self._begin, self._run, request.task))
+
+    def _begin(self, run: TaskRun, task: str) -> list[Effect]:
+        """Begin an episode and let the robot move. The worker's thread calls it."""
+        now_ns = time.monotonic_ns()
+        effects = self._engine.reset(task, now_ns)
+        run.refusal, more = self._engine.resume(now_ns) if self._engine.paused else ("", [])
+        run.begun = not run.refusal
+        return [*effects, *more]
+
+    def _hear_success(self, run: TaskRun, message: Bool) -> None:
+        run.succeeded = run.succeeded or bool(message.data)
+
+    def _look(self) -> None:
+        goal, run = self._goal, self._run
+        if goal is None or run is None:
+            return
+        now_s, view = time.monotonic(), self._view()
+        run.canceled = run.canceled or goal.is_cancel_requested
+        if self._ended is None and (outcome := run.look(view, now_s)):
+            self._end(outcome)
+        if self._ended is not None:
+            if self._paused:
+                elapsed_s = run.progress(view, now_s).elapsed_s
+                self._goal, self._run, self._results = None, None, self._results + 1
+                goal.execute(partial(self._finish, self._ended, elapsed_s))  # in a later turn
+            return
+        if now_s - self._told_s >= FEEDBACK_PERIOD_S:
+            self._told_s = now_s
+            progress = run.progress(view, now_s)
+            goal.publish_feedback(
+                RunPolicy.Feedback(
+                    state_name=progress.state_name,
+                    elapsed_s=progress.elapsed_s,
+                    chunks=progress.chunks,
+                    holds=progress.holds,
+                    interventions=progress.interventions,
+                )
+            )
+
+    def _end(self, outcome: Outcome) -> None:
+        """Pause the robot, by its fallback, unless somebody else has it or it has given up."""
+        self._ended = outcome
+        if self._success is not None:
+            self._node.destroy_subscription(self._success)
+            self._success = None
+        if outcome.termination in {Termination.TAKEN_OVER, Termination.OFFLINE} or self._engine.dead:
+            self._paused = True
+            return
+        self._engine.pause_at_once()
+        self._submit(self._pause)
+
+    def _pause(self) -> list[Effect]:
+        effects = self._engine.pause()
+        self._paused = True
+        return effects
+
+    def _finish(self, outcome: Outcome, elapsed_s: float, goal: ServerGoalHandle) -> RunPolicy.Result:
+        """Give the result of a run that is over."""
+        self._results -= 1
+        if outcome.termination is Termination.SUCCEEDED:
+            goal.succeed()
+        elif goal.is_cancel_requested:
+            goal.canceled()
+        else:
+            goal.abort()
+        self._node.get_logger().info(f"run_policy: {outcome.termination.name}: {outcome.message}")
+        return RunPolicy.Result(
+            termination=int(outcome.termination), message=outcome.message, elapsed_s=elapsed_s
+        )
+
+    def _view(self) -> RobotView:
+        engine = self._engine
+        return RobotView(
+            state_name=engine.machine.state.name,
+            cause=engine.machine.cause,
+            dead=engine.dead,
+            offline=engine.machine.event is Event.OFFLINE_TOO_LONG,
+            stop=engine.stops.latched,
+            taken_over=engine.taken_over,
+            paused=engine.paused,
+            chunks=engine.counters.chunks_merged,
+            holds=self._unfed_ticks(),
+            interventions=sum(engine.guard.counts.values()),
+        )
