@@ -1,0 +1,142 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Begins a contract from one of rosetta: ROS 2 topics as LeRobot's features (schema of 0.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from remote_inference.core.contract.command_interfaces import TAKEOVER_INTERFACES
+from remote_inference.core.contract.sections import JOINT_STATE
+from remote_inference.core.documents.marks import mark
+from remote_inference.core.drafts.draft import Draft, unknown_state_topic
+from remote_inference.core.drafts.rosetta_actions import Action, suggest_actions
+from remote_inference.core.drafts.rosetta_document import RECORDED, Rosetta, TeleopInput
+from remote_inference.core.drafts.rosetta_numbers import Losses, Names, places_of, rename
+from remote_inference.core.drafts.rosetta_select import JOINT_FIELDS, split_joint
+from remote_inference.core.drafts.rosetta_state import suggest_images, suggest_state
+
+NOTES = (
+    "Topics, names and rate are those of rosetta's contract, what is renamed has the name of its data sets.",
+    "It has no limits, and no velocities. Of `align` and `qos` nothing is needed: the newest message counts.",
+)
+SAFETY = {
+    "position": "the parameter fallback says it: hold or repeat_last for positions",
+    "velocity": "the parameter fallback says it: zero for velocities, which get zeros beside positions, too",
+    "effort": "the parameter fallback says it: zero for efforts, which get zeros beside positions, too",
+    "": "the parameter fallback says it: hold or repeat_last for positions, zero for others",
+}
+
+
+def from_rosetta(rosetta: Rosetta) -> Draft:
+    """Return a contract for a robot that a contract of rosetta describes. Raises DocumentError."""
+    whole, losses = rosetta.whole, Losses()
+    state_names, action_names = Names(rosetta), Names(rosetta)
+    state = suggest_state(rosetta, state_names, losses)
+    images, renamed = suggest_images(rosetta, losses)
+    actions, section, commands = suggest_actions(rosetta, action_names, losses)
+    renamed |= rename(state_names, action_names, losses)
+    content: dict[str, Any] = {"robot_type": whole.robot_type, "fps": float(whole.fps)}
+    content |= _task(rosetta, losses) | {"state": state}
+    content |= {key: part for key, part in (("images", images), ("rename", renamed)) if part}
+    content |= {"actions": section, "commands": commands}
+    content |= _measured(state, actions, losses) | _takeover(rosetta, actions, losses)
+    _note_safety(actions, losses)
+    _note_rest(rosetta, losses)
+    return Draft(content, (*NOTES, *losses.lines))
+
+
+def _task(rosetta: Rosetta, losses: Losses) -> dict[str, str]:
+    """Return the first instruction, marked: rosetta hears it on a topic."""
+    if not (tasks := rosetta.whole.tasks):
+        return {}
+    for key in tasks:
+        losses.add(f"tasks.{key}", "no topic sets a task here; the service start_episode does")
+    topic = next(iter(tasks.values())).channel.topic
+    return {"task": mark(f"the first instruction, which rosetta hears on {topic}; or delete this key")}
+
+
+def _measured(state: Sequence[dict[str, Any]], actions: Sequence[Action], losses: Losses) -> dict[str, Any]:
+    """Return the section `measured`, where the state does not hold each position that is commanded."""
+    sources = [source for source in state if source.get("field") == "position"]
+    known = {name for source in sources if isinstance(source["names"], list) for name in source["names"]}
+    positions = [action.name for action in actions if action.kind == "position"]
+    for action in actions:
+        if not action.kind and action.name not in known:
+            reason = "if it is a position, the key `measured` has to name a joint for each position action"
+            losses.add(action.name, reason)
+    if set(positions) <= known:
+        return {}
+    names = mark(f"a list with a joint for each position action: {', '.join(positions)}")
+    source = {"topic": unknown_state_topic(), "type": JOINT_STATE, "field": "position", "names": names}
+    return {"measured": source}
+
+
+# -- what a person does --------------------------------------------------------------------------------------
+
+
+def _takeover(rosetta: Rosetta, actions: Sequence[Action], losses: Losses) -> dict[str, Any]:
+    """Return the section `takeover`, where one topic of a person's drives all actions by their names."""
+    section = {}
+    for index, source in enumerate(rosetta.whole.teleop.input):
+        place = f"teleop.input.{index}"
+        if problem := _find_takeover_problem(rosetta, source, actions):
+            losses.add(place, f"left out, {problem}")
+        else:
+            section = {"takeover": {"topic": source.channel.topic, "type": source.channel.type}}
+    if events := rosetta.whole.teleop.events:
+        for event in events.select:
+            losses.add(
+                f"teleop.events.{event}",
+                "left out, no button has a meaning here; services have: takeover, release, start_episode",
+            )
+    for index, _ in enumerate(rosetta.whole.teleop.feedback):
+        losses.add(f"teleop.feedback.{index}", "left out, nothing is sent to a person's device")
+    return section
+
+
+def _find_takeover_problem(rosetta: Rosetta, source: TeleopInput, actions: Sequence[Action]) -> str:
+    """Return why a person's commands cannot be taken, or an empty string."""
+    targets = {action.entry.source.channel.topic: action.entry.source for action in actions}
+    if source.target not in targets:
+        raise rosetta.fail(
+            "teleop.input", f"found target {source.target}, expected one of {', '.join(targets)}"
+        )
+    if len(targets) > 1 or len(rosetta.whole.teleop.input) > 1:
+        return "`takeover` has one topic for all actions"
+    channel = source.channel
+    if channel.type != JOINT_STATE or channel.type not in TAKEOVER_INTERFACES.names or channel.decoder:
+        return f"`takeover` takes a {JOINT_STATE} with the actions' names"
+    if source.operators != targets[source.target].operators:
+        return "its `apply` is not that of the action, and `takeover` is in the unit of the commands"
+    given = {
+        (joint, field) for field, joint in (split_joint(text, JOINT_FIELDS) for text in source.select or ())
+    }
+    if given != {(action.name, action.kind) for action in actions}:
+        return "its joints are not those of the actions"
+    taken = {entry.source.channel.topic for entry in rosetta.actions}
+    sensors = {entry.source.channel.topic: entry.source.channel.type for entry in rosetta.observations}
+    if channel.topic in taken or sensors.get(channel.topic, channel.type) != channel.type:
+        return f"{channel.topic} is a topic of a command, or of another type"
+    return ""
+
+
+# -- notes ---------------------------------------------------------------------------------------------------
+
+
+def _note_safety(actions: Sequence[Action], losses: Losses) -> None:
+    """Say which parameter stands in the place of `safety`, by the kind of each controller's actions."""
+    entries = {action.entry.place: (action.kind, action.entry) for action in actions}
+    for kind, reason in SAFETY.items():
+        for place in places_of((entry for own, entry in entries.values() if own == kind), "channel.safety"):
+            losses.add(place, reason)
+
+
+def _note_rest(rosetta: Rosetta, losses: Losses) -> None:
+    whole = rosetta.whole
+    for section in RECORDED:
+        for key in getattr(whole, section):
+            losses.add(f"{section}.{key}", "left out, a policy sees none of it; a bag may hold its topic")
+    for index, bare in enumerate(whole.adjunct):
+        losses.add(f"adjunct.{index} ({bare.channel.topic})", "left out, record it with the robot's bag")
