@@ -17,7 +17,6 @@ from remote_inference.core.drafts.rosetta_numbers import (
     Names,
     clamp,
     name_numbers,
-    name_of_topic,
     scale,
 )
 from remote_inference.core.drafts.rosetta_select import (
@@ -98,8 +97,10 @@ class Commands:
         for text, called in zip(entry.source.select or [""], in_data_set, strict=True):
             field, _, joint = text.partition(".")
             is_joint = field in JOINT_FIELDS and joint
-            name = joint if is_joint and joint not in self.names.places else called or name_of_topic(entry)
-            self.names.claim(name, called, entry.place)
+            if is_joint and joint not in self.names.places:
+                name = self.names.claim(joint, called, entry.place)
+            else:
+                name = self.names.choose(called, entry)
             actions.append(Action(name, field if is_joint else "", entry))
         kinds = {action.kind for action in actions}
         if len(kinds) > 1:
@@ -116,16 +117,14 @@ class Commands:
         fields: dict[str, str] = {}
         actions = []
         for index, (text, called) in enumerate(zip(entry.source.select or [""], in_data_set, strict=True)):
-            name = self.names.claim(called or name_of_topic(entry), called, entry.place)
+            name = self.names.choose(called, entry)
             fields[parse(index, text)] = name
             actions.append(Action(name, kind, entry, bool(kind) and LINEAR in text.split(".")))
         return Command({"fields": fields}, actions)
 
     def _marked(self, entry: Actions, in_data_set: Sequence[str]) -> Command:
         """Return a command whose fields a person has to find: code makes the message, or it has no floats."""
-        names = [
-            self.names.claim(called or name_of_topic(entry), called, entry.place) for called in in_data_set
-        ]
+        names = [self.names.choose(called, entry) for called in in_data_set]
         channel = entry.source.channel
         who = channel.encoder or f"rosetta's encoder of {channel.type}"
         wanted = mark(
@@ -194,7 +193,7 @@ def _limit(rosetta: Rosetta, action: Action, main_kind: str) -> dict[str, Any]:
         if action.kind in ("velocity", "effort") and not ends[0] <= 0.0 <= ends[1]:
             why = f"[{shown}], of a range with 0; rosetta's clamp says {ends[0]:g} to {ends[1]:g}"
             limit |= {"min": mark(f"lowest command {why}"), "max": mark(f"highest command {why}")}
-    (limit,) = leave_grippers_unwatched({action.name: limit}, action.kind).values()
+    limit |= leave_grippers_unwatched({action.name: limit}, action.kind)[action.name]
     if unit:
         limit["unit"] = unit
     if main_kind and action.kind != main_kind:

@@ -208,7 +208,11 @@ def read_rosetta(text: str | bytes, file: str) -> Rosetta:
         words = text.decode("utf-8") if isinstance(text, bytes) else text
     except UnicodeDecodeError as error:
         raise DocumentError(f"{file}: is not UTF-8 text (byte {error.start})") from error
-    content = parse_yaml(words, file)
+    return parse_rosetta(parse_yaml(words, file), file)
+
+
+def parse_rosetta(content: Any, file: str) -> Rosetta:
+    """Return what the content of a file says. Raises DocumentError."""
     if isinstance(content, dict):
         content = {key: value for key, value in content.items() if not str(key).startswith(ANCHORS)}
     whole = parse_document(content, Whole, file)
@@ -236,8 +240,10 @@ def _entries(
         place = f"{section}.{key}"
         if value == ():
             raise DocumentError(f"{file}: {place}: found an empty list, expected a source, or several")
-        several = [(f"{place}.{index}", item) for index, item in enumerate(value)]
-        for where, item in several if isinstance(value, tuple) else [(place, value)]:
+        items = [(place, value)]
+        if isinstance(value, tuple):
+            items = [(f"{place}.{index}", item) for index, item in enumerate(value)]
+        for where, item in items:
             found.append(Entry(key, where, parse_document(item, model, f"{file}: {where}")))
     return tuple(found)
 

@@ -78,6 +78,13 @@ class Names:
         self.places[name] = place
         return name
 
+    def choose(self, in_data_set: str, entry: Entry[Any]) -> str:
+        """Take a name for a number that has none in its message: the data set's, or one with the topic's."""
+        topic = entry.source.channel.topic.strip("/").replace("/", "_")
+        names = (in_data_set or topic, f"{topic}.{in_data_set}")
+        free = next((name for name in names if name not in self.places), names[0])
+        return self.claim(free, in_data_set, entry.place)
+
 
 def name_numbers(entries: Sequence[Entry[Any]]) -> list[list[str]]:
     """Return the data set's name of each number of each source, and "" for one that has no `select`.
@@ -97,12 +104,6 @@ def name_numbers(entries: Sequence[Entry[Any]]) -> list[list[str]]:
         taken |= set(names)
         found.append(names or [""])
     return found
-
-
-def name_of_topic(entry: Entry[Any]) -> str:
-    """Return a name for a number that the data set does not name."""
-    topic: str = entry.source.channel.topic
-    return topic.strip("/").replace("/", "_")
 
 
 def rename(state: Names, actions: Names, losses: Losses) -> dict[str, str]:

@@ -28,7 +28,7 @@ WITHOUT_SELECT = (*SCALARS, *ARRAYS, *PICTURES, TEXT)
 
 def check_select(message_type: str, select: Sequence[str] | None, decoder: str | None) -> None:
     """Raise ValueError, with the key, for a `select` that rosetta would not take for a message type."""
-    if decoder:
+    if decoder or message_type not in _PARSERS:
         return  # the names are then whatever the code calls them
     if not select:
         if message_type not in WITHOUT_SELECT:
@@ -47,6 +47,18 @@ def check_select(message_type: str, select: Sequence[str] | None, decoder: str |
 def parse_of(message_type: str) -> Callable[[int, str], str]:
     """Return what makes a field's path of a name in `select` and its place there. It raises ValueError."""
     return _PARSERS.get(message_type, _path)
+
+
+def has_paths(message_type: str, select: Sequence[str] | None) -> bool:
+    """Return whether each number has a fixed place in the message, as far as its type is known."""
+    if message_type in BY_NAME or not (select or message_type in WITHOUT_SELECT):
+        return False
+    try:
+        for index, text in enumerate(select or ()):
+            parse_of(message_type)(index, text)
+    except ValueError:
+        return False
+    return True
 
 
 def split_joint(text: str, fields: dict[str, str]) -> tuple[str, str]:
@@ -87,7 +99,7 @@ def _nested_path(index: int, text: str) -> str:
     return _path(index, text)
 
 
-def _joy(_: int, text: str) -> str:
+def _joy(_place: int, text: str) -> str:
     field, _, index = text.partition(".") if "." in text else ("axes", ".", text)
     if field not in ("axes", "buttons") or not (index.isascii() and index.isdigit() and len(index) < 6):
         raise ValueError(f"found {text!r}, expected axes.NUMBER or buttons.NUMBER")

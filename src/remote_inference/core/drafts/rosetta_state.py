@@ -12,12 +12,12 @@ from typing import Any
 from remote_inference.core.contract.sections import COMPRESSED_IMAGE, IMAGE, JOINT_STATE
 from remote_inference.core.documents.marks import mark
 from remote_inference.core.drafts.rosetta_document import CAMERAS, CLAMP, RESIZE, Entry, Rosetta, Source
-from remote_inference.core.drafts.rosetta_numbers import Losses, Names, name_numbers, name_of_topic, scale
+from remote_inference.core.drafts.rosetta_numbers import Losses, Names, name_numbers, scale
 from remote_inference.core.drafts.rosetta_select import (
-    BY_NAME,
     JOINT_FIELDS,
     PICTURES,
     TEXT,
+    has_paths,
     parse_of,
     split_joint,
 )
@@ -62,9 +62,9 @@ def _note(entry: Entry[Source], losses: Losses) -> None:
 
 def _reader(entry: Entry[Source]) -> Reader:
     channel = entry.source.channel
-    if channel.decoder or channel.type in BY_NAME:
-        return _marked
-    return _joints if channel.type == JOINT_STATE else _numbers
+    if channel.type == JOINT_STATE and not channel.decoder:
+        return _joints
+    return _marked if channel.decoder or not has_paths(channel.type, entry.source.select) else _numbers
 
 
 def _head(entry: Entry[Source]) -> Item:
@@ -85,7 +85,7 @@ def _joints(entry: Entry[Source], in_data_set: Sequence[str], names: Names) -> l
 
 
 def _numbers(entry: Entry[Source], in_data_set: Sequence[str], names: Names) -> list[Item]:
-    own = _claim(entry, in_data_set, names)
+    own = [names.choose(name, entry) for name in in_data_set]
     parse = parse_of(entry.source.channel.type)
     fields = [parse(index, text) for index, text in enumerate(entry.source.select or [""])]
     item = {**_head(entry), "fields": fields} | ({} if own == fields else {"names": own})
@@ -94,18 +94,14 @@ def _numbers(entry: Entry[Source], in_data_set: Sequence[str], names: Names) -> 
 
 def _marked(entry: Entry[Source], in_data_set: Sequence[str], names: Names) -> list[Item]:
     """Return an item whose numbers a person has to find: a decoder or the order of a message decides."""
-    own = _claim(entry, in_data_set, names)
-    who = entry.source.channel.decoder or entry.source.channel.type
+    own = [names.choose(name, entry) for name in in_data_set]
+    who = entry.source.channel.decoder or f"rosetta's decoder of {entry.source.channel.type}"
     wanted = f"a list of the {len(own)} numbers of the message that {who} makes {', '.join(own)} of"
     if entry.source.channel.type == JOINT_STATE:
         field = mark("position, velocity or effort")
         return [{**_head(entry), "field": field, "names": mark(f"{wanted}, as joints")}]
     item = {**_head(entry), "fields": mark(f"{wanted}, as paths"), "names": own}
     return [item | scale(entry.source, own)]
-
-
-def _claim(entry: Entry[Source], in_data_set: Sequence[str], names: Names) -> list[str]:
-    return [names.claim(name or name_of_topic(entry), name, entry.place) for name in in_data_set]
 
 
 def suggest_images(rosetta: Rosetta, losses: Losses) -> tuple[dict[str, Item], dict[str, str]]:

@@ -21,6 +21,7 @@ EXAMPLES = (
     "remote-inference contract suggest --urdf my_arm.urdf --kind position",
     "remote-inference contract from-lerobot data/meta/info.json --out my_arm.contract.yaml",
     "remote-inference contract to-lerobot my_arm.contract.yaml --out info.json",
+    "remote-inference contract from-rosetta so_101.yaml --out so_101.contract.yaml",
     "remote-inference contract from-hud contract.json --out my_arm.contract.yaml",
     "remote-inference contract to-hud my_arm.contract.yaml --out contract.json",
 )
@@ -51,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name, act, text in (
         ("from-lerobot", _from_lerobot, "begin a contract from a LeRobot data set's meta/info.json"),
         ("to-lerobot", _to_lerobot, "write what a contract decides of a LeRobot data set's meta/info.json"),
+        ("from-rosetta", _from_rosetta, "begin a contract from rosetta's contract file"),
         ("from-hud", _from_hud, "begin a contract from a HUD environment's contract.json"),
         ("to-hud", _to_hud, "write a HUD environment's contract.json from a contract"),
     ):
@@ -81,6 +83,14 @@ def _from_lerobot(arguments: argparse.Namespace) -> int:
     from remote_inference.core.drafts.lerobot import from_lerobot, read_info  # noqa: PLC0415
 
     _write_draft(arguments, from_lerobot(read_info(arguments.file.read_bytes(), str(arguments.file))))
+    return 0
+
+
+def _from_rosetta(arguments: argparse.Namespace) -> int:
+    from remote_inference.core.drafts.rosetta import from_rosetta  # noqa: PLC0415
+    from remote_inference.core.drafts.rosetta_document import read_rosetta  # noqa: PLC0415
+
+    _write_draft(arguments, from_rosetta(read_rosetta(arguments.file.read_bytes(), str(arguments.file))))
     return 0
 
 

@@ -1,0 +1,739 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Contracts of rosetta as drafts: what is translated, marked and named, and how bad input is refused."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from remote_inference import cli
+from remote_inference.core.contract.contract import Contract, parse_contract
+from remote_inference.core.documents.document import DocumentError, parse_document
+from remote_inference.core.documents.marks import FILL_IN
+from remote_inference.core.drafts.draft import Draft
+from remote_inference.core.drafts.lerobot import from_lerobot, read_info, to_lerobot
+from remote_inference.core.drafts.rosetta import from_rosetta
+from remote_inference.core.drafts.rosetta_document import read_rosetta
+
+FILE = "bench.yaml"
+JOINTS = "sensor_msgs/msg/JointState"
+LATEST = {"strategy": "hold", "timeline": "header"}
+POSES = ["position.lift", "position.reach", "position.gripper"]
+
+
+def source(topic: str, type_: str, select: Any = None, **more: Any) -> dict[str, Any]:
+    """Return a source; keys of its channel in `channel`."""
+    channel = {"topic": topic, "type": type_, "qos": {"reliability": "best_effort", "depth": 5}}
+    content = {"channel": channel | more.pop("channel", {}), "align": LATEST, **more}
+    return content | ({"select": select} if select else {})
+
+
+def arm() -> dict[str, Any]:
+    """An arm with a camera, in degrees."""
+    return {
+        "robot_type": "bench_arm",
+        "robot_interface": "ros2",
+        "fps": 20,
+        "observations": {
+            "observation.images.hand.left": source(
+                "/hand/image/compressed", "sensor_msgs/msg/CompressedImage", apply=[{"resize": [240, 320]}]
+            ),
+            "observation.state": source("/arm/state", JOINTS, POSES, apply=["rad2deg"]),
+        },
+        "actions": {"action": source("/arm/target", JOINTS, POSES, apply=["rad2deg"])},
+    }
+
+
+def guided_arm() -> dict[str, Any]:
+    """The arm with a person: a leader, buttons, a reward."""
+    person = source("/leader/state", JOINTS, POSES, apply=["rad2deg"]) | {"target": "/arm/target"}
+    buttons = {
+        "channel": {"topic": "/pad", "type": "sensor_msgs/msg/Joy"},
+        "select": {"success": "buttons.4"},
+    }
+    reward = source("/score", "std_msgs/msg/Float64", channel={"dtype": "float64"})
+    return {
+        "x-shared": {"anything": [1, 2]},
+        **arm(),
+        "teleop": {"input": [person], "events": buttons},
+        "rewards": {"next.reward": reward},
+        "tasks": {"task": {"channel": {"topic": "/words", "type": "std_msgs/msg/String"}}},
+    }
+
+
+def coded_robot() -> dict[str, Any]:
+    """An arm on a base with code of its own for some messages, and each kind of section."""
+    document = guided_arm()
+    quaternion = [f"orientation.{axis}" for axis in "xyzw"]
+    cells = source("/cells", "std_msgs/msg/Float64MultiArray", ["low", "high"], channel={"decoder": "m:read"})
+    document["observations"] |= {
+        "observation.state": [
+            source("/arm/state", JOINTS, POSES, apply=["rad2deg"]),
+            source("/base/odom", "nav_msgs/msg/Odometry", ["twist.twist.linear.x"]),
+        ],
+        "observation.tilt": source("/imu", "sensor_msgs/msg/Imu", quaternion, kind="quaternion")
+        | {"align": {"strategy": "asof", "timeline": "header", "tolerance_ms": 10}},
+        "observation.cells": cells,
+    }
+    suction = source(
+        "/suction/level",
+        "std_msgs/msg/Float64",
+        ["data"],
+        channel={"encoder": "m:write", "safety": "hold"},
+        kind="binary",
+    )
+    base = source(
+        "/base/cmd_vel",
+        "geometry_msgs/msg/TwistStamped",
+        ["twist.linear.x", "twist.angular.z"],
+        channel={"safety": "zeros"},
+        apply=[{"clamp": {"min": -0.4, "max": 0.3}}],
+    )
+    document["actions"] = {
+        "action": [source("/arm/target", JOINTS, POSES, apply=["rad2deg"]), suction],
+        "action.base": base,
+    }
+    flag = source("/over", "std_msgs/msg/Bool", channel={"dtype": "bool"})
+    text = source("/note", "std_msgs/msg/String", channel={"dtype": "string"})
+    return document | {
+        "signals": {"next.done": flag},
+        "info": {"late": flag},
+        "complementary_data": {"note": text},
+        "adjunct": [{"channel": {"topic": "/tf", "type": "tf2_msgs/msg/TFMessage"}}],
+    }
+
+
+def base() -> dict[str, Any]:
+    """A base alone."""
+    wheels = [f"{field}.{side}_wheel" for field in ("position", "velocity") for side in ("left", "right")]
+    return {
+        "robot_type": "bench_base",
+        "fps": 10.0,
+        "observations": {
+            "observation.state": [
+                source("/wheels", JOINTS, wheels),
+                source("/imu", "sensor_msgs/msg/Imu", ["angular_velocity.z"]),
+            ]
+        },
+        "actions": {
+            "action": source(
+                "/cmd_vel", "geometry_msgs/msg/Twist", ["linear.x", "angular.z"], channel={"safety": "zeros"}
+            )
+        },
+    }
+
+
+def begin(document: Any) -> Draft:
+    return from_rosetta(read_rosetta(yaml.safe_dump(document, sort_keys=False), FILE))
+
+
+def refusal(document: Any) -> str:
+    """Return why a document, or a text, is refused."""
+    text = document if isinstance(document, (str, bytes)) else yaml.safe_dump(document, sort_keys=False)
+    with pytest.raises(DocumentError) as caught:
+        from_rosetta(read_rosetta(text, FILE))
+    return str(caught.value)
+
+
+def places(draft: Draft) -> list[str]:
+    return [line.partition(": ")[0] for line in draft.marks]
+
+
+NUMBERS = {"min": -1.0, "max": 1.0, "max_velocity": 2.0}
+
+
+def filled_in(draft: Draft, known: dict[str, Any]) -> dict[str, Any]:
+    """Return the content of a draft. known: values by place; limits have some, if it names none."""
+
+    def fill_in(content: Any, place: str) -> Any:
+        if isinstance(content, str) and content.startswith(FILL_IN):
+            return known.get(place, NUMBERS.get(place.rpartition(".")[2]))
+        if isinstance(content, dict):
+            return {key: fill_in(item, f"{place}.{key}".strip(".")) for key, item in content.items()}
+        if isinstance(content, list):
+            return [fill_in(item, f"{place}.{index}") for index, item in enumerate(content)]
+        return content
+
+    content = fill_in(yaml.safe_load(draft.to_yaml()), "")
+    assert isinstance(content, dict)
+    return content
+
+
+def complete(draft: Draft, known: dict[str, Any]) -> Contract:
+    return parse_document(filled_in(draft, known), Contract, "filled in")
+
+
+CODED = {
+    "task": "stack",
+    "state.3.fields": ["data[0]", "data[1]"],
+    "actions.limits.suction.data.kind": "effort",
+    "commands.1.fields": {"data": "suction.data"},
+}
+SHAPES = {
+    "arm": (arm, {}),
+    "guided_arm": (guided_arm, {"task": "stack"}),
+    "coded_robot": (coded_robot, CODED),
+    "base": (base, {}),
+}
+
+
+# -- the four shapes -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_each_shape_loads_and_passes_check_when_it_is_filled_in(
+    shape: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    make, known = SHAPES[shape]
+    draft = begin(make())
+    with pytest.raises(DocumentError) as caught:
+        parse_contract(draft.to_yaml(), "draft")
+    assert str(caught.value).splitlines() == [f"draft: {line}" for line in draft.marks]
+    path = tmp_path / "a.contract.yaml"
+    path.write_text(yaml.safe_dump(filled_in(draft, known)))
+    assert cli.main(["check", str(path)]) == 0, capsys.readouterr().err
+
+
+def test_an_arm_has_its_joints_units_cameras_and_names():
+    contract = complete(begin(arm()), {})
+    assert (contract.robot_type, contract.fps) == ("bench_arm", 20.0)
+    assert contract.state_names == contract.actions.names == ("lift", "reach", "gripper")
+    assert contract.policy_state_names == contract.policy_action_names == tuple(POSES)
+    assert contract.state_units.units == contract.action_units.units == ("degrees",) * 3
+    assert contract.camera_topics == {"observation.images.hand.left": "/hand/image/compressed"}
+    assert contract.commands[0].topic == "/arm/target"
+    assert contract.actions.watched_grippers == ()
+
+
+def test_what_rosetta_does_not_say_is_marked():
+    limits = [f"actions.limits.{n}.{k}" for n in ("lift", "reach", "gripper") for k in NUMBERS]
+    assert places(begin(arm())) == limits
+    assert places(begin(guided_arm())) == ["task", *limits]
+
+
+def test_a_person_takes_over_where_one_topic_drives_all_actions():
+    takeover = complete(begin(guided_arm()), {"task": "stack"}).takeover
+    assert takeover is not None
+    assert (takeover.topic, takeover.type) == ("/leader/state", JOINTS)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"select": POSES[:2]}, "its joints are not those of the actions"),
+        ({"apply": []}, "its `apply` is not that of the action"),
+        (
+            {"channel": {"topic": "/l", "type": "sensor_msgs/msg/Joy"}, "select": ["axes.0"]},
+            "`takeover` takes a",
+        ),
+        ({"channel": {"topic": "/arm/target", "type": JOINTS}}, "/arm/target is a topic of a command"),
+    ],
+)
+def test_a_person_who_cannot_take_over_is_named(changes: dict[str, Any], why: str):
+    document = guided_arm()
+    document["teleop"]["input"][0] |= changes
+    draft = begin(document)
+    assert "takeover" not in draft.content
+    assert any(line.startswith(f"teleop.input.0: left out, {why}") for line in draft.notes)
+
+
+def test_positions_and_velocities_stand_in_one_action_vector():
+    draft = begin(coded_robot())
+    contract = complete(draft, CODED)
+    assert contract.actions.kinds == ("position",) * 3 + ("effort",) + ("velocity",) * 2
+    limit = contract.actions.limits["twist.linear.x"]
+    assert (limit.min, limit.max, limit.max_velocity, limit.unit) == (-0.4, 0.3, 0.4, "m/s")
+    assert contract.commands[2].fields == {
+        "twist.linear.x": "twist.linear.x",
+        "twist.angular.z": "twist.angular.z",
+    }
+    assert "actions.limits.suction.data.kind" in places(draft)
+    assert not any(place.startswith("actions.limits.twist") for place in places(draft))
+
+
+def test_one_feature_of_several_topics_has_rosetta_s_prefixes():
+    contract = complete(begin(coded_robot()), CODED)
+    assert contract.policy_state_names[:4] == tuple(
+        ["arm." + pose for pose in POSES] + ["base.twist.twist.linear.x"]
+    )
+    assert contract.policy_action_names[:4] == (*(f"arm.{pose}" for pose in POSES), "suction.data")
+
+
+def test_a_joint_with_two_names_in_the_data_set_keeps_its_own():
+    document = coded_robot()
+    document["actions"] = arm()["actions"]
+    document.pop("teleop")
+    draft = begin(document)
+    assert not any(key.startswith("joints.") for key in draft.content["rename"])
+    assert any(line.startswith("lift, reach, gripper: the data set has one name") for line in draft.notes)
+
+
+def test_each_field_of_a_joint_state_is_an_item():
+    state = complete(begin(base()), {}).state
+    assert [(item.field, item.names) for item in state[:2]] == [
+        ("position", ("left_wheel", "right_wheel")),
+        ("velocity", ("left_wheel", "right_wheel")),
+    ]
+    assert state[2].fields == ("angular_velocity.z",)
+    assert complete(begin(base()), {}).policy_state_names[2] == "wheels.velocity.left_wheel"
+
+
+# -- what has no place ---------------------------------------------------------------------------------------
+
+
+def test_what_has_no_place_is_named_with_its_place():
+    notes = " ".join(" ".join(begin(coded_robot()).notes).split())
+    for place, words in (
+        ("observations.observation.images.hand.left.apply.resize", "left out; the policy's manifest says"),
+        ("observations.observation.tilt.kind", "quaternion is left out"),
+        ("observations.observation.tilt.align", "left out; the newest message counts"),
+        ("observations.observation.cells.channel.decoder", "left out; an entry point of"),
+        ("observations.observation.tilt, observations.observation.cells", "joins the one state"),
+        ("actions.action.1.kind", "binary is left out"),
+        ("actions.action.1.channel.encoder", "left out; an entry point of"),
+        ("actions.action.base", "joins the one action vector"),
+        ("tasks.task", "no topic sets a task here"),
+        ("teleop.input.0", "left out, `takeover` has one topic for all actions"),
+        ("teleop.events.success", "left out, no button has a meaning"),
+        ("actions.action.0.channel.safety", "the parameter fallback says it: hold or repeat_last"),
+        ("actions.action.base.channel.safety", "the parameter fallback says it: zero for velocities"),
+        (
+            "rewards.next.reward, signals.next.done, info.late, complementary_data.note",
+            "left out, a policy sees",
+        ),
+        ("adjunct.0 (/tf)", "left out, record it"),
+        ("suction.data", "if it is a position, the key `measured`"),
+    ):
+        assert f"{place}: {words}" in notes
+
+
+def test_notes_are_comments_of_the_file():
+    text = begin(coded_robot()).to_yaml()
+    assert yaml.safe_load(text) == begin(coded_robot()).content
+
+
+def test_a_text_and_a_second_feature_of_one_camera_are_left_out():
+    document = arm()
+    hand = document["observations"]["observation.images.hand.left"]
+    document["observations"] |= {
+        "observation.images.again": hand,
+        "observation.words": source("/words", "std_msgs/msg/String"),
+    }
+    notes = begin(document).notes
+    assert "observations.observation.words: left out, a text is no number of the state" in notes
+    assert "observations.observation.images.again: left out, the camera hand_left has its topic" in notes
+
+
+# -- units and bounds ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("apply", "ends"),
+    [
+        ([{"clamp": {"min": -90, "max": 45}}], (-90.0, 45.0)),
+        (["rad2deg", {"clamp": {"min": -90, "max": 45}}], (-math.pi / 2, math.pi / 4)),
+        (
+            [{"clamp": {"min": -1, "max": 1}}, "rad2deg", {"clamp": {"min": -90, "max": 45}}],
+            (-1.0, math.pi / 4),
+        ),
+    ],
+)
+def test_a_clamp_of_actions_is_their_range_in_the_robot_s_unit(apply: list[Any], ends: tuple[float, float]):
+    document = arm()
+    document["actions"]["action"]["apply"] = apply
+    limit = begin(document).content["actions"]["limits"]["lift"]
+    assert (limit["min"], limit["max"]) == pytest.approx(ends)
+    assert limit["max_velocity"].startswith(FILL_IN)
+
+
+def test_a_clamp_without_zero_is_asked_for_again_where_zero_stops():
+    document = base()
+    document["actions"]["action"]["apply"] = [{"clamp": {"min": 0.1, "max": 0.4}}]
+    low = begin(document).content["actions"]["limits"]["linear.x"]["min"]
+    assert low == f"{FILL_IN}: lowest command [m/s], of a range with 0; rosetta's clamp says 0.1 to 0.4"
+
+
+def test_degrees_of_what_is_no_angle_have_a_factor():
+    document = base()
+    document["actions"]["action"]["apply"] = ["rad2deg"]
+    document["observations"]["observation.state"][0] |= {
+        "select": ["effort.left_wheel"],
+        "apply": ["rad2deg"],
+    }
+    contract = complete(begin(document), {})
+    assert contract.state[0].scale[0].factor == contract.actions.scale[1].factor == math.degrees(1)
+    assert [scale.names for scale in contract.actions.scale] == [("angular.z",), ("linear.x",)]
+
+
+def test_an_operator_of_somebody_s_own_asks_for_its_unit():
+    document = arm()
+    document["actions"]["action"]["apply"] = ["soften", {"clamp": {"min": -1, "max": 1}}]
+    draft = begin(document)
+    assert {"actions.scale.0.unit", "actions.scale.0.factor", "actions.limits.lift.min"} <= set(places(draft))
+    complete(draft, {"actions.scale.0.unit": "mm", "actions.scale.0.factor": 1000.0})
+
+
+# -- message types -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("type_", "select", "fields"),
+    [
+        ("std_msgs/msg/Float64", None, ["data"]),
+        ("std_msgs/msg/Int32", ["level"], ["data"]),
+        ("std_msgs/msg/Float32MultiArray", ["a", "b"], ["data[0]", "data[1]"]),
+        ("std_msgs/msg/Float64MultiArray", None, ["data[0]"]),
+        ("sensor_msgs/msg/Joy", ["2", "buttons.1"], ["axes[2]", "buttons[1]"]),
+        ("geometry_msgs/msg/TwistStamped", ["twist.linear.x"], ["twist.linear.x"]),
+        ("sensor_msgs/msg/Temperature", ["temperature"], ["temperature"]),
+        ("trajectory_msgs/msg/JointTrajectory", ["lift", "accelerations.lift"], None),
+        ("control_msgs/msg/MultiDOFCommand", ["values.x"], None),
+        ("sensor_msgs/msg/LaserScan", ["ranges[0]"], None),
+        ("my_msgs/msg/Weight", None, None),
+    ],
+)
+def test_the_fields_of_each_message(type_: str, select: list[str] | None, fields: list[str] | None):
+    document = arm()
+    document["observations"]["observation.more"] = source("/more", type_, select)
+    found = begin(document).content["state"][1]["fields"]
+    assert found == fields or (fields is None and found.startswith(f"{FILL_IN}: a list of the"))
+
+
+@pytest.mark.parametrize(
+    ("type_", "select", "command", "kind"),
+    [
+        (JOINTS, ["velocity.lift"], {"names": ["lift"]}, "velocity"),
+        (JOINTS, ["lift", "position.reach"], {"names": ["lift", "reach"]}, "position"),
+        ("trajectory_msgs/msg/JointTrajectory", ["positions.lift"], {"names": ["lift"]}, "position"),
+        ("std_msgs/msg/Float64MultiArray", ["effort.lift"], {"names": ["lift"]}, "effort"),
+        ("std_msgs/msg/Float64MultiArray", ["a", "b"], {"names": ["a", "b"]}, None),
+        ("std_msgs/msg/Float32MultiArray", ["a"], {"fields": {"data[0]": "a"}}, None),
+        ("std_msgs/msg/Float32", None, {"fields": {"data": "arm_target"}}, None),
+        ("geometry_msgs/msg/Twist", ["linear.x"], {"fields": {"linear.x": "linear.x"}}, "velocity"),
+    ],
+)
+def test_the_command_of_each_message(
+    type_: str, select: list[str] | None, command: dict[str, Any], kind: Any
+):
+    document = arm()
+    document["actions"]["action"] = source("/arm/target", type_, select)
+    content = begin(document).content
+    assert content["commands"] == [{"topic": "/arm/target", "type": type_, **command}]
+    assert content["actions"]["kind"] == (
+        kind or f"{FILL_IN}: position, velocity or effort: what the controllers take"
+    )
+
+
+@pytest.mark.parametrize("type_", ["sensor_msgs/msg/Joy", "std_msgs/msg/Int32MultiArray", "my_msgs/msg/Grip"])
+def test_a_message_without_numbers_for_actions_asks_for_its_fields(type_: str):
+    document = arm()
+    document["actions"]["action"] = source("/arm/target", type_, ["axes.0"])
+    assert (
+        begin(document)
+        .content["commands"][0]["fields"]
+        .startswith(f"{FILL_IN}: a mapping with a field of {type_}")
+    )
+
+
+def test_positions_that_the_state_does_not_hold_are_to_be_measured():
+    document = arm()
+    document["observations"]["observation.state"]["select"] = ["position.lift"]
+    draft = begin(document)
+    assert {"measured.topic", "measured.names"} <= set(places(draft))
+    complete(draft, {"measured.topic": "/arm/state", "measured.names": ["lift", "reach", "gripper"]})
+
+
+# -- bad input -----------------------------------------------------------------------------------------------
+
+
+def changed(place: str, value: Any, make: Any = arm) -> dict[str, Any]:
+    """Return a document with one value changed, or without it: parts of the place have '/' between them."""
+    document = json.loads(json.dumps(make()))  # no value stands twice
+    *way, last = place.split("/")
+    section = document
+    for key in way:
+        section = section[int(key) if isinstance(section, list) else key]
+    if value is None:
+        del section[last]
+    else:
+        section[last] = value
+    return document
+
+
+STATE, ACTION = "observations/observation.state", "actions/action"
+IN_STATE, IN_ACTION = "observations.observation.state: ", "actions.action: "
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "found nothing, expected a mapping of keys"),
+        ("- 1", "found [1], expected a mapping of keys"),
+        ("a: [", "is not valid YAML: line 1, column 5: "),
+        ("fps: 1\nfps: 2", "is not valid YAML: line 2, column 1: key 'fps' found twice"),
+        (b"\xff", "is not UTF-8 text (byte 0)"),
+    ],
+)
+def test_a_text_that_is_no_mapping_is_refused(text: str | bytes, words: str):
+    assert refusal(text).startswith(f"{FILE}: {words}")
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "words"),
+    [
+        ("robot_type", None, "robot_type: missing, expected a name for this kind of robot"),
+        ("fps", "30", "fps: found '30', expected a number"),
+        ("fps", 0, "fps: found 0, expected more than 0"),
+        ("robot_interface", "ros1", "robot_interface: found 'ros1', expected 'ros2'"),
+        ("observation", {}, "observation: unknown key, did you mean 'observations'?"),
+        ("observations", None, "observations: missing, expected a source for each feature"),
+        ("observations", [1], "observations: found [1], expected a mapping of keys"),
+        ("actions", {}, "actions: found 0 items, expected at least 1"),
+        (ACTION, [], "actions.action: found an empty list, expected a source, or several"),
+        (ACTION, 3, "actions.action: found 3, expected a mapping of keys"),
+        (
+            f"{STATE}/channel",
+            None,
+            f"{IN_STATE}channel: missing, expected where it comes from: topic and type",
+        ),
+        (f"{STATE}/channel/topc", "/a", f"{IN_STATE}channel.topc: unknown key, did you mean 'topic'?"),
+        (f"{STATE}/channel/topic", "/a b", f"{IN_STATE}channel.topic: found ' ' in '/a b', expected letters"),
+        (
+            f"{STATE}/channel/type",
+            "JointState",
+            f"{IN_STATE}channel.type: found 'JointState', expected a message",
+        ),
+        (f"{STATE}/channel/safety", "hold", f"{IN_STATE}channel.safety: unknown key, expected one of"),
+        (
+            f"{STATE}/align/strategy",
+            "best",
+            f"{IN_STATE}align.strategy: found 'best', expected 'hold', 'asof' or",
+        ),
+        (f"{STATE}/select", None, f"{IN_STATE}select: missing, expected the numbers to take of {JOINTS}"),
+        (f"{STATE}/select", "lift", f"{IN_STATE}select: found 'lift', expected a list"),
+        (f"{STATE}/select", ["pos.lift"], f"{IN_STATE}select.0: found 'pos.lift', expected position.NAME or"),
+        (
+            f"{STATE}/select",
+            ["lift", "lift"],
+            f"{IN_STATE}select: lift found more than once, expected unique",
+        ),
+        (f"{STATE}/select", ["lift", "position.lift"], f"{IN_STATE[:-2]}.select: found 'lift' as in observ"),
+        (f"{STATE}/apply", ["rad2deg", 3], f"{IN_STATE}apply.1: found 3, expected an operator's name"),
+        (
+            f"{STATE}/apply",
+            ["rad2deg", "rad2deg"],
+            f"{IN_STATE}apply: found rad2deg 2 times, expected it once",
+        ),
+        (
+            f"{STATE}/apply",
+            [{"resize": [1, 2]}],
+            f"{IN_STATE[:-2]}.apply: found resize, expected it for cameras",
+        ),
+        (
+            f"{ACTION}/apply",
+            [{"clamp": [0, 1]}],
+            f"{IN_ACTION}apply.0.clamp: found [0, 1], expected min and max",
+        ),
+        (f"{ACTION}/apply", [{"clamp": {"min": 2, "max": 1}}], f"{IN_ACTION}apply.0.clamp: found "),
+        (
+            f"{ACTION}/channel/safety",
+            "stop",
+            f"{IN_ACTION}channel.safety: found 'stop', expected 'none', 'hold' or",
+        ),
+        (
+            f"{ACTION}/channel/topic",
+            "/arm/state",
+            "actions.action.channel.topic: found /arm/state as in observ",
+        ),
+        (
+            f"{ACTION}/select",
+            ["lift", "velocity.reach"],
+            "actions.action.select.1: found 'velocity.reach', expected",
+        ),
+        ("teleop", {"inputs": []}, "teleop.inputs: unknown key, did you mean 'input'?"),
+        ("tasks", {"task": {}}, "tasks.task.channel: missing, expected where it comes from: topic and type"),
+        ("adjunct", {}, "adjunct: found {}, expected a list"),
+        ("rewards", {"r": {"channel": 1}}, "rewards.r: channel: found 1, expected a mapping of keys"),
+    ],
+)
+def test_bad_input_is_refused_with_its_place(place: str, value: Any, words: str):
+    assert refusal(changed(place, value)).startswith(f"{FILE}: {words}")
+
+
+@pytest.mark.parametrize(
+    ("type_", "select", "words"),
+    [
+        (
+            "geometry_msgs/msg/TwistStamped",
+            ["linear"],
+            "select.0: found 'linear', expected the path of a number",
+        ),
+        ("sensor_msgs/msg/Imu", ["a.b", "x y.z"], "select.1: found 'x y.z', expected names of fields"),
+        ("sensor_msgs/msg/Joy", ["knobs.1"], "select.0: found 'knobs.1', expected axes.NUMBER or"),
+        ("std_msgs/msg/Float64", ["a", "b"], "select: found 2 names, expected one"),
+        (
+            "trajectory_msgs/msg/JointTrajectory",
+            ["pose.a"],
+            "select.0: found 'pose.a', expected position.NAME or",
+        ),
+    ],
+)
+def test_a_select_that_does_not_fit_its_type_is_refused(type_: str, select: list[str], words: str):
+    document = changed("observations/observation.more", source("/more", type_, select))
+    assert refusal(document).startswith(f"{FILE}: observations.observation.more: {words}")
+
+
+def test_one_topic_of_two_types_is_refused():
+    document = changed("observations/observation.more", source("/arm/state", "sensor_msgs/msg/Imu", ["a.b"]))
+    words = "found sensor_msgs/msg/Imu for /arm/state, expected sensor_msgs/msg/JointState as in observations"
+    assert refusal(document).startswith(f"{FILE}: observations.observation.more.channel.type: {words}")
+
+
+def test_one_controller_of_two_sources_is_refused():
+    document = changed("actions/action.more", source("/arm/target", JOINTS, ["position.wrist"]))
+    words = "found /arm/target as in actions.action, expected a topic that nothing else has"
+    assert refusal(document).startswith(f"{FILE}: actions.action.more.channel.topic: {words}")
+
+
+def test_joints_of_one_name_on_two_topics_are_refused():
+    document = changed(STATE, [source("/left", JOINTS, POSES), source("/right", JOINTS, POSES)])
+    words = "found 'lift' as in observations.observation.state.0, expected each name once"
+    assert refusal(document).startswith(f"{FILE}: observations.observation.state.1.select: {words}")
+
+
+def test_a_trajectory_of_velocities_is_refused():
+    trajectory = source("/arm/target", "trajectory_msgs/msg/JointTrajectory", ["velocity.lift"])
+    words = "actions.action.select.0: found 'velocity.lift', expected position.NAME: a trajectory"
+    assert refusal(changed(ACTION, trajectory)).startswith(f"{FILE}: {words}")
+
+
+def test_a_state_without_numbers_is_refused():
+    document = changed(STATE, None)
+    assert refusal(document) == f"{FILE}: observations: found no numbers, expected those of the joints"
+
+
+def test_a_person_who_drives_nothing_that_is_there_is_refused():
+    document = guided_arm()
+    document["teleop"]["input"][0]["target"] = "/nothing"
+    assert refusal(document) == f"{FILE}: teleop.input: found target /nothing, expected one of /arm/target"
+
+
+def test_clamps_that_leave_nothing_are_refused():
+    clamps = [{"clamp": {"min": 0, "max": 1}}, {"clamp": {"min": 2, "max": 3}}]
+    assert refusal(changed(f"{ACTION}/apply", clamps)).startswith(
+        f"{FILE}: actions.action.apply: found clamps to 2"
+    )
+
+
+# -- any document --------------------------------------------------------------------------------------------
+
+words = st.sampled_from(
+    ["lift", "reach", "position.lift", "velocity.a", "linear.x", "twist.angular.z", "axes.1", ""]
+)
+types = st.sampled_from(
+    [JOINTS, *(f"sensor_msgs/msg/{name}" for name in ("Imu", "Joy", "Image")), "geometry_msgs/msg/Twist"]
+    + [f"std_msgs/msg/{name}" for name in ("Float64", "String", "Float64MultiArray")]
+    + ["trajectory_msgs/msg/JointTrajectory", "Odd", "a/msg/B"]
+)
+ends = st.none() | st.integers() | st.floats() | words
+operators = st.lists(
+    st.sampled_from(["rad2deg", "other"])
+    | st.dictionaries(st.sampled_from(["clamp", "resize"]), st.fixed_dictionaries({"min": ends, "max": ends}))
+    | ends,
+    max_size=3,
+)
+anything = st.recursive(
+    ends, lambda deeper: st.lists(deeper, max_size=2) | st.dictionaries(words, deeper, max_size=2)
+)
+sources = st.fixed_dictionaries(
+    {
+        "channel": st.fixed_dictionaries(
+            {"topic": st.sampled_from(["/a", "/b/c", "/b/d", "/e//"]), "type": types},
+            optional={"safety": words, "decoder": words, "encoder": words, "qos": anything},
+        )
+    },
+    optional={
+        "align": st.just(LATEST) | anything,
+        "select": st.lists(words, max_size=3) | anything,
+        "apply": operators,
+        "kind": st.sampled_from(["binary", "quaternion", "continuous"]),
+        "target": words,
+    },
+)
+keys = st.sampled_from(["observation.state", "observation.images.a", "observation.b", "action", "action.c"])
+sections = st.dictionaries(keys, sources | st.lists(sources, max_size=3), max_size=3)
+documents = st.fixed_dictionaries(
+    {"robot_type": st.just("any"), "fps": st.just(10), "observations": sections, "actions": sections},
+    optional={
+        "teleop": st.fixed_dictionaries({"input": st.lists(sources, max_size=2)}) | anything,
+        "tasks": anything,
+        "rewards": sections | anything,
+        "adjunct": st.lists(sources, max_size=1) | anything,
+        "x-any": anything,
+    },
+)
+
+
+@given(documents)
+def test_any_document_is_a_draft_or_refused_in_words(document: dict[str, Any]):
+    try:
+        draft = begin(document)
+    except DocumentError as error:
+        problems = str(error).splitlines()
+    else:
+        problems = []
+        assert yaml.safe_load(draft.to_yaml()) == draft.content
+    assert all(line.startswith(f"{FILE}: ") for line in problems)
+
+
+joints = st.lists(st.text("abcdefgh_äµ.", min_size=1, max_size=8), min_size=1, max_size=4, unique=True)
+
+
+@given(
+    joints, st.booleans(), st.sampled_from([[], ["rad2deg"]]), st.sampled_from(["b", "arm/left", "arm/state"])
+)
+def test_any_arm_loads_with_the_names_of_its_data_set(
+    names: list[str], split: bool, apply: list[str], topic: str
+):
+    document = arm()
+    poses = [f"position.{name}" for name in names]
+    state = [source("/arm/state", JOINTS, poses, apply=apply)]
+    if split:
+        state.append(source(f"/{topic}", JOINTS, [f"velocity.{name}" for name in names]))
+    document["observations"]["observation.state"] = state
+    document["actions"]["action"] = source("/arm/target", JOINTS, poses, apply=apply)
+    contract = complete(begin(document), {})
+    if not split or topic == "arm/state":
+        assert contract.policy_action_names == contract.policy_state_names[: len(poses)] == tuple(poses)
+    info = to_lerobot(contract)
+    for feature in info["features"].values():
+        feature["shape"][:2] = feature["shape"][:2] if len(feature["shape"]) == 1 else [240, 320]
+    draft = from_lerobot(read_info(json.dumps(info), "info.json"))
+    assert draft.content["fps"] == contract.fps
+    assert draft.content["actions"]["names"] == list(contract.policy_action_names)
+    assert ("scale" in draft.content["actions"]) == bool(apply)
+
+
+# -- the verb ------------------------------------------------------------------------------------------------
+
+
+def test_the_verb_writes_the_draft_and_lists_its_marks(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file, out = tmp_path / "rosetta.yaml", tmp_path / "a.contract.yaml"
+    file.write_text(yaml.safe_dump(guided_arm(), sort_keys=False))
+    assert cli.main(["contract", "from-rosetta", str(file), "--out", str(out)]) == 0
+    listed = capsys.readouterr().err.splitlines()
+    assert listed == begin(guided_arm()).marks
+    assert out.read_text() == begin(guided_arm()).to_yaml()
+    assert cli.main(["contract", "from-rosetta", str(file), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["marks"] == listed
+    file.write_text("fps: 3")
+    assert cli.main(["contract", "from-rosetta", str(file)]) == 2
+    assert f"{file}: robot_type: missing" in capsys.readouterr().err
