@@ -25,6 +25,8 @@ from remote_inference.core.documents.document import (
 )
 from remote_inference.core.drafts.hud import from_hud, read_hud
 from remote_inference.core.drafts.lerobot import from_lerobot, read_info
+from remote_inference.core.drafts.rosetta import from_rosetta
+from remote_inference.core.drafts.rosetta_document import parse_rosetta
 from remote_inference.core.drafts.urdf import UrdfError, parse_urdf
 from remote_inference.core.server.manifest.manifest import Manifest, load_manifest
 from remote_inference.deployment.zenoh_config import EndpointError, environment, parse_endpoint
@@ -34,6 +36,7 @@ from remote_inference.nodes.server.policy_server import ServerConfig
 from remote_inference.policies.hold import HoldConfig
 from remote_inference.policies.networks.chunk_config import ChunkPolicyConfig
 from remote_inference.policies.onnx.documents import OnnxDescription
+from support import rosetta
 from support.builders import contract_document
 
 CONFIG = Path(__file__).parents[2] / "config"
@@ -251,6 +254,15 @@ TARGETS = (
         "hud_contract",
         lambda data: from_hud(read_hud(data, SOURCE)).to_yaml(),
         lambda: _json(HUD),
+        spoil_tree,
+        (DocumentError,),
+        1,
+        f"{SOURCE}: ",
+    ),
+    Target(
+        "rosetta_contract",
+        lambda data: from_rosetta(parse_rosetta(parse_json(data, SOURCE), SOURCE)).to_yaml(),
+        lambda: _json(rosetta.guided_arm(), rosetta.coded_robot(), rosetta.base()),
         spoil_tree,
         (DocumentError,),
         1,
