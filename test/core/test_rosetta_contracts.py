@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from remote_inference.core.contract.contract import parse_contract
 from remote_inference.core.documents.document import DocumentError
 from remote_inference.core.documents.marks import FILL_IN
 from remote_inference.core.drafts.lerobot import from_lerobot, read_info, to_lerobot
+from remote_inference.core.drafts.rosetta import from_rosetta
+from remote_inference.core.drafts.rosetta_document import read_rosetta
 from support.rosetta import (
     JOINTS,
     NUMBERS,
@@ -344,7 +347,7 @@ def test_any_arm_loads_with_the_names_of_its_data_set(
     assert ("scale" in draft.content["actions"]) == bool(apply)
 
 
-# -- the verb ------------------------------------------------------------------------------------------------
+# -- the page and the verb -----------------------------------------------------------------------------------
 
 
 def test_the_verb_writes_the_draft_and_lists_its_marks(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -359,3 +362,11 @@ def test_the_verb_writes_the_draft_and_lists_its_marks(tmp_path: Path, capsys: p
     file.write_text("fps: 3")
     assert cli.main(["contract", "from-rosetta", str(file)]) == 2
     assert f"{file}: robot_type: missing" in capsys.readouterr().err
+
+
+def test_the_page_shows_what_the_verb_writes():
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "rosetta.md").read_text()
+    given_, written = (
+        block.strip("\n") for block in re.findall(r"^```\n(.*?)^```", page, re.DOTALL | re.MULTILINE)[1:3]
+    )
+    assert from_rosetta(read_rosetta(given_, "bench_arm.yaml")).to_yaml().strip("\n") == written

@@ -18,8 +18,8 @@ from remote_inference.core.drafts.rosetta_select import JOINT_FIELDS, split_join
 from remote_inference.core.drafts.rosetta_state import suggest_images, suggest_state
 
 NOTES = (
-    "Topics, names and rate are those of rosetta's contract, what is renamed has the name of its data sets.",
-    "It has no limits, and no velocities. Of `align` and `qos` nothing is needed: the newest message counts.",
+    "Topics, names and rate are rosetta's; what is renamed has the name that its data sets have. It says no",
+    "velocities, and limits only by clamp. Its align and qos have no place: the newest message counts.",
 )
 SAFETY = {
     "position": "the parameter fallback says it: hold or repeat_last for positions",
