@@ -200,7 +200,7 @@ def test_a_state_without_numbers_is_refused():
 def test_a_person_who_drives_nothing_that_is_there_is_refused():
     document = guided_arm()
     document["teleop"]["input"][0]["target"] = "/nothing"
-    assert refusal(document) == f"{FILE}: teleop.input: found target /nothing, expected one of /arm/target"
+    assert refusal(document) == f"{FILE}: teleop.input.0.target: found /nothing, expected /arm/target"
 
 
 def test_clamps_that_leave_nothing_are_refused():

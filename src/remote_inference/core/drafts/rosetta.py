@@ -79,8 +79,12 @@ def _measured(state: Sequence[dict[str, Any]], actions: Sequence[Action], losses
 def _takeover(rosetta: Rosetta, actions: Sequence[Action], losses: Losses) -> dict[str, Any]:
     """Return the section `takeover`, where one topic of a person's drives all actions by their names."""
     section = {}
+    targets = list(dict.fromkeys(action.entry.source.channel.topic for action in actions))
     for index, source in enumerate(rosetta.whole.teleop.input):
         place = f"teleop.input.{index}"
+        if source.target not in targets:
+            expected = " or ".join(targets)
+            raise rosetta.fail(f"{place}.target", f"found {source.target}, expected {expected}")
         if problem := _find_takeover_problem(rosetta, source, actions):
             losses.add(place, f"left out, {problem}")
         else:
@@ -99,10 +103,6 @@ def _takeover(rosetta: Rosetta, actions: Sequence[Action], losses: Losses) -> di
 def _find_takeover_problem(rosetta: Rosetta, source: TeleopInput, actions: Sequence[Action]) -> str:
     """Return why a person's commands cannot be taken, or an empty string."""
     targets = {action.entry.source.channel.topic: action.entry.source for action in actions}
-    if source.target not in targets:
-        raise rosetta.fail(
-            "teleop.input", f"found target {source.target}, expected one of {', '.join(targets)}"
-        )
     if len(targets) > 1 or len(rosetta.whole.teleop.input) > 1:
         return "`takeover` has one topic for all actions"
     channel = source.channel
