@@ -45,7 +45,7 @@ RUN_ENVIRONMENTS := $(CLEAN) PATH="$(CURDIR)/$(ENVIRONMENTS)/bin:$$PATH"
 RUN_POLICIES := $(CLEAN) PATH="$(CURDIR)/$(POLICIES)/bin:$$PATH"
 REQUIREMENTS := requirements/$(DISTRO).txt requirements/build.txt requirements/robot.txt requirements/server.txt \
 	requirements/demo.txt requirements/fleet.txt requirements/dev.txt
-SOURCES := $(shell find src msg srv scripts launch config -type f -not -name '*.pyc') CMakeLists.txt package.xml \
+SOURCES := $(shell find src action msg srv scripts launch config -type f -not -name '*.pyc') CMakeLists.txt package.xml \
 	pyproject.toml tools/ros_wheels.cmake
 
 .PHONY: help setup demo test test-nodes test-fast test-distribution try-peers test-policies test-lerobot test-hud test-environments fuzz soak soak-nodes mutants sbom lint format docs status-picture provenance-picture fault-table bench \

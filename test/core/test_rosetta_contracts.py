@@ -38,14 +38,13 @@ from support.rosetta import (
 )
 
 CODED = {
-    "task": "stack",
     "state.3.fields": ["data[0]", "data[1]"],
     "actions.limits.suction.data.kind": "effort",
     "commands.1.fields": {"data": "suction.data"},
 }
 SHAPES = {
     "arm": (arm, {}),
-    "guided_arm": (guided_arm, {"task": "stack"}),
+    "guided_arm": (guided_arm, {}),
     "coded_robot": (coded_robot, CODED),
     "base": (base, {}),
 }
@@ -82,11 +81,11 @@ def test_an_arm_has_its_joints_units_cameras_and_names():
 def test_what_rosetta_does_not_say_is_marked():
     limits = [f"actions.limits.{n}.{k}" for n in ("lift", "reach", "gripper") for k in NUMBERS]
     assert places(begin(arm())) == limits
-    assert places(begin(guided_arm())) == ["task", *limits]
+    assert places(begin(guided_arm())) == limits
 
 
 def test_a_person_takes_over_where_one_topic_drives_all_actions():
-    takeover = complete(begin(guided_arm()), {"task": "stack"}).takeover
+    takeover = complete(begin(guided_arm()), {}).takeover
     assert takeover is not None
     assert (takeover.topic, takeover.type) == ("/leader/state", JOINTS)
 
@@ -152,6 +151,15 @@ def test_each_field_of_a_joint_state_is_an_item():
     assert complete(begin(base()), {}).policy_state_names[2] == "wheels.velocity.left_wheel"
 
 
+def test_the_first_task_that_is_a_text_is_the_topic_of_instructions():
+    text = {"channel": {"topic": "/say", "type": "std_msgs/msg/String"}}
+    number = {"channel": {"topic": "/goal", "type": "std_msgs/msg/Int32"}}
+    draft = begin(arm() | {"tasks": {"goal": number, "task": text, "subtask": text}})
+    assert draft.content["instruction"] == {"topic": "/say", "type": "std_msgs/msg/String"}
+    notes = " ".join(" ".join(draft.notes).split())
+    assert "tasks.goal, tasks.subtask: left out, `instruction` is one std_msgs/msg/String" in notes
+
+
 # -- what has no place ---------------------------------------------------------------------------------------
 
 
@@ -166,7 +174,6 @@ def test_what_has_no_place_is_named_with_its_place():
         ("actions.action.1.kind", "binary is left out"),
         ("actions.action.1.channel.encoder", "left out; an entry point of"),
         ("actions.action.base", "joins the one action vector"),
-        ("tasks.task", "no topic sets a task here"),
         ("teleop.input.0", "left out, `takeover` has one topic for all actions"),
         ("teleop.events.success", "left out, no button has a meaning"),
         ("actions.action.0.channel.safety", "the parameter fallback says it: hold or repeat_last"),

@@ -28,6 +28,8 @@ SAFETY = {
     "": "the parameter fallback says it: hold or repeat_last for positions, zero for others",
 }
 
+STRING = "std_msgs/msg/String"  # of instructions
+
 
 def from_rosetta(rosetta: Rosetta) -> Draft:
     """Return a contract for a robot that a contract of rosetta describes. Raises DocumentError."""
@@ -38,7 +40,7 @@ def from_rosetta(rosetta: Rosetta) -> Draft:
     actions, section, commands = suggest_actions(rosetta, action_names, losses)
     renamed |= rename(state_names, action_names, losses)
     content: dict[str, Any] = {"robot_type": whole.robot_type, "fps": float(whole.fps)}
-    content |= _task(rosetta, losses) | {"state": state}
+    content |= _instruction(rosetta, losses) | {"state": state}
     content |= {key: part for key, part in (("images", images), ("rename", renamed)) if part}
     content |= {"actions": section, "commands": commands}
     content |= _measured(state, actions, losses) | _takeover(rosetta, actions, losses)
@@ -47,14 +49,15 @@ def from_rosetta(rosetta: Rosetta) -> Draft:
     return Draft(content, (*NOTES, *losses.lines))
 
 
-def _task(rosetta: Rosetta, losses: Losses) -> dict[str, str]:
-    """Return the first instruction, marked: rosetta hears it on a topic."""
-    if not (tasks := rosetta.whole.tasks):
-        return {}
-    for key in tasks:
-        losses.add(f"tasks.{key}", "no topic sets a task here; the service start_episode does")
-    topic = next(iter(tasks.values())).channel.topic
-    return {"task": mark(f"the first instruction, which rosetta hears on {topic}; or delete this key")}
+def _instruction(rosetta: Rosetta, losses: Losses) -> dict[str, Any]:
+    """Return the topic of instructions: the first of rosetta's tasks that is a text."""
+    found: dict[str, Any] = {}
+    for key, task in rosetta.whole.tasks.items():
+        if found or task.channel.type != STRING:
+            losses.add(f"tasks.{key}", f"left out, `instruction` is one {STRING}")
+        else:
+            found = {"instruction": {"topic": task.channel.topic, "type": STRING}}
+    return found
 
 
 def _measured(state: Sequence[dict[str, Any]], actions: Sequence[Action], losses: Losses) -> dict[str, Any]:
