@@ -47,9 +47,13 @@ def test_a_contract_that_was_written_down_again_is_the_same():
             {"fields": {"twist.linear.x": JOINTS[0], "twist.linear.y": JOINTS[0]}},
             "shoulder found more than once",
         ),
+        (
+            {"fields": {"data[0]": JOINTS[0], "data[00]": JOINTS[1]}},
+            "fields: found data[00] and data[0]",
+        ),
+        ({"constant": {"twist.angular.z": 0.0}}, "constant: found twist.angular.z and twist.angular.z"),
         ({"fields": {"data[0:2]": JOINTS[0], "data[2]": JOINTS[1]}}, "fields: found the slice 'data[0:2]'"),
         ({"fields": {"twist..x": JOINTS[0]}}, "found 'twist..x', expected names of fields with dots between"),
-        ({"constant": {"twist.linear.x": 0.0}}, "constant: found twist.linear.x in fields, too"),
         (
             {"fields": {}, "constant": {"x": 1}, "names": list(JOINTS)},
             "constant: found",

@@ -237,6 +237,11 @@ BAD: list[tuple[Change, str, list[str]]] = [
         ["measured", "1 names", "2 actions"],
     ),
     (lambda d: d.update(measured={**d["state"][0], "field": "effort"}), "", ["measured", "effort"]),
+    (
+        lambda d: d.update(measured={**d["state"][0], "names": ["a", "a"]}),
+        "",
+        ["measured.names: a found more"],
+    ),
     (lambda d: d.update(home={"positions": [0.0, 1.5], "duration_s": 1.0}), "", ["1.5", "elbow", "1.0"]),
     (command(topic="joint_states"), "", ["joint_states", "command", "sensor"]),
     (lambda d: d["actions"].update(kind="torque"), "actions.kind", ["'torque'", "'velocity'"]),

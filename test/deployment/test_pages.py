@@ -228,7 +228,7 @@ def test_executables_that_are_run_are_installed() -> None:
 
 def test_services_and_topics_have_the_names_and_types_that_are_called() -> None:
     nodes = {
-        "remote_inference": "robot/*.py",
+        "remote_inference": "robot/**/*.py",
         "belt_arm": "environments/environment.py",
         "environment": "environments/environment.py",
     }

@@ -94,6 +94,24 @@ def test_one_message_does_not_change_another():
     assert (first.twist.linear.x, first.header.stamp) == (0.1, STAMP)
 
 
+def test_a_number_in_single_precision_is_what_arrives():
+    contract = contract_with(type="sensor_msgs/msg/Joy", fields={"axes[0]": JOINTS[0], "axes[1]": JOINTS[1]})
+    writer = make_command_writer(contract.commands[0], contract)
+    sent = writer.message(np.array([[0.1, 0.2]]), STAMP)
+    assert list(sent.axes) == list(deserialize_message(serialize_message(sent), type(sent)).axes)
+
+
+def test_limits_beyond_single_precision_are_refused():
+    document = contract_document("effort")
+    for name in JOINTS:
+        document["actions"]["limits"][name] |= {"min": -1e40, "max": 1e40}
+    fields = {"axes[0]": JOINTS[0], "axes[1]": JOINTS[1]}
+    document["commands"] = [{"topic": "cmd", "type": "sensor_msgs/msg/Joy", "fields": fields}]
+    contract = parse_document(document, Contract, "fields.contract.yaml")
+    with pytest.raises(WireError, match=r"a float, for shoulder, whose limits are beyond it"):
+        make_command_writer(contract.commands[0], contract)
+
+
 def test_a_simulated_controller_reads_what_was_written():
     contract = contract_with(type=TWIST, **PLAIN)
     reader = make_sink_reader(contract.commands[0], contract)
@@ -133,10 +151,27 @@ def test_a_simulated_controller_reads_what_was_written():
             "constant.twist.linear.y: found True, expected a double",
         ),
         (
-            {"type": TWIST, **PLAIN, "constant": {"header.stamp.nanosec": -1}},
-            "constant.header.stamp.nanosec: found -1, expected 0 to 4294967295",
+            {
+                "type": TRAJECTORY,
+                "fields": {"points[0].effort[0]": JOINTS[0], "points[0].effort[1]": JOINTS[1]},
+                "constant": {"points[0].time_from_start.nanosec": -1},
+            },
+            "constant.points[0].time_from_start.nanosec: found -1, expected 0 to 4294967295",
         ),
         ({"type": TWIST, **PLAIN, "constant": {"twist.linear": 1}}, "expected a number, a text or a boolean"),
+        (
+            {"type": TWIST, **PLAIN, "constant": {"twist.linear.y": 0.5}},
+            "constant: found twist.linear.y: 0.5 beside velocity actions, expected 0",
+        ),
+        (
+            {"type": TWIST, **PLAIN, "constant": {"twist.linear.y": 10**400}},
+            "constant.twist.linear.y: found 1000",
+        ),
+        (
+            {"type": TWIST, **PLAIN, "constant": {"header.stamp.sec": 7}},
+            "constant: found 'header.stamp.sec', expected none: the node stamps its messages",
+        ),
+        ({"type": TWIST, **PLAIN, "constant": {"header.frame_id": "\ud800"}}, "which is no text"),
         (
             {
                 "type": "sensor_msgs/msg/JointState",

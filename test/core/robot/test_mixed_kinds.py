@@ -255,6 +255,122 @@ def test_foreseen_rows_pass_the_guard_as_they_will_be_checked():
     assert foreseen.actions == pytest.approx(np.array([[0.05, 0.9], [0.1, -0.9], [0.1 + MAX_STEP, -1.0]]))
 
 
+# -- controllers that are away, joints that do not follow, late ticks ----------------------------------------
+
+LATE = {"late_after_ns": int(1.5 * PERIOD_NS), "given_up_after_ns": ns(0.2) + PERIOD_NS}
+COMMANDS = pytest.mark.parametrize("command", [FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY])
+
+
+def away(robot: Robot, topic: str) -> None:
+    """Take a controller away, or with an empty topic bring all back."""
+    robot.playback.listen(sink for sink in robot.contract.commands if sink.topic == topic)
+
+
+@COMMANDS
+@pytest.mark.parametrize("fallback", ["hold", "repeat_last"])
+def test_a_base_that_was_out_of_reach_while_the_queue_ran_empty_is_stopped_when_it_is_back(
+    fallback: str, command: str
+):
+    robot = Robot(fallback=fallback, command=command)
+    robot.drive()
+    away(robot, "base")
+    for _ in range(20):
+        robot.tick()
+        robot.see(0.05)
+    away(robot, "")
+    assert robot.commanded(robot.tick())["base"] == [0.0]
+
+
+@COMMANDS
+def test_a_base_that_was_out_of_reach_during_a_pause_is_stopped_when_it_is_back(command: str):
+    robot = Robot(command=command)
+    robot.drive()
+    robot.playback.control.change(paused=True)
+    away(robot, "base")
+    for _ in range(20):
+        robot.tick()
+        robot.see(0.05)
+    away(robot, "")
+    back = [robot.commanded(robot.tick()).get("base") for _ in range(12)]
+    assert back[:10] == 10 * [[0.0]]
+    assert back[10:] == [None, None]
+
+
+def test_a_robot_that_gives_up_waits_for_no_base_that_is_away():
+    robot = Robot()
+    robot.drive()
+    away(robot, "base")
+    robot.playback.control.change(halted=True)
+    for _ in range(10):
+        robot.tick()
+    assert robot.playback.finished
+
+
+@COMMANDS
+def test_a_base_stands_while_the_arm_does_not_follow_also_when_it_is_tried_again(command: str):
+    robot = Robot(command=command)
+    speeds = []
+    for step in range(80):
+        robot.feed((min(0.9, 0.05 * step), 0.6))
+        robot.see(0.0)  # its drives are off
+        tick = robot.tick()
+        if robot.playback.astray:
+            speeds.append(robot.commanded(tick).get("base", [0.0]))
+    assert len(speeds) > 30, "longer than the pause between two attempts"
+    assert speeds == len(speeds) * [[0.0]]
+
+
+def test_a_base_stands_while_the_arm_s_controller_is_away():
+    robot = Robot()
+    away(robot, "arm")
+    robot.feed(*[(0.05 * step, 0.6) for step in range(10)])
+    for _ in range(10):
+        assert robot.commanded(robot.tick())["base"] == [0.0]
+        robot.see(0.0)
+
+
+def late_tick(robot: Robot) -> Tick:
+    robot.now_ns += int(0.6 * PERIOD_NS)
+    return robot.tick()
+
+
+def test_where_every_tick_is_late_every_second_one_commands():
+    robot = Robot(**LATE)
+    robot.feed(*[(0.0, 0.6)] * 40)
+    robot.tick()
+    commanded = []
+    for _ in range(8):
+        robot.see(0.0)
+        commanded.append("base" in robot.commanded(late_tick(robot)))
+    assert commanded == 4 * [False, True]
+
+
+def test_the_age_bound_ends_a_velocity_also_when_every_tick_is_late():
+    robot = Robot(**LATE)
+    robot.feed(*[(0.0, 0.6)] * 100)
+    robot.tick()
+    speed = [0.6]
+    while robot.now_ns < ns(3.5):
+        robot.see(0.0)
+        speed = robot.commanded(late_tick(robot)).get("base", speed)
+    assert speed == [0.0]
+
+
+@pytest.mark.parametrize("stop", ["paused", "halted"])
+def test_a_late_tick_stops_the_base_of_a_robot_whose_trajectory_waits(stop: str):
+    robot = Robot(command=JOINT_TRAJECTORY, **LATE)
+    robot.feed(*[(0.0, 0.6)] * 5)
+    robot.tick()
+    robot.playback.control.change(**{stop: True})
+    tick = late_tick(robot)
+    assert robot.commanded(tick) == {"base": [0.0]}
+    assert tick.in_force
+    for _ in range(30):
+        robot.see(0.0)
+        late_tick(robot)
+    assert robot.playback.finished == (stop == "halted")
+
+
 # -- contracts -----------------------------------------------------------------------------------------------
 
 

@@ -64,10 +64,11 @@ def judge_command(
 def judge_what_stays(world: WatchedWorld, tick: Tick) -> None:
     """A tick without a command leaves no motion in force, unless it waits for a measurement to end it.
 
-    The first tick after some that were missed may wait, too, for what is to be heard.
+    The first tick after some that were missed may wait, too, for what is to be heard; not a second one.
     """
     late = world.now_ns - world.ticked[-1] > LATE_PERIODS * world.period_ns
-    if tick.in_force and late:
+    waited, world.waited = world.waited, tick.in_force and late
+    if world.waited and not waited:
         return
     for arm in world.arms:
         silent = tick.horizon is None or not tick.reaches(arm.kind, takes_horizon=arm.is_trajectory)
@@ -108,7 +109,8 @@ def _judge_effort(
     target = arm.controller.target
     off = np.zeros_like(first) if target is None else np.abs(first - target)
     near = (np.abs(first) <= step) | ((off <= step) if target is not None else False)
-    if world.beats_are_lost:  # the watchdog sends its stops in between
+    unheard = world.beaten_ns < world.ticked[-1] - BEAT_NS
+    if world.beats_are_lost or unheard:  # the watchdog sends its stops in between
         near |= np.abs(first - world.commanded[arm.joints]) <= step
     return np.where(near, 0.0, np.maximum(off, np.abs(first)))
 

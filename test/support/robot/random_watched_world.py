@@ -177,6 +177,10 @@ def _freeze(world: WatchedWorld, rng: random.Random) -> None:
     world.stand_still(rng.choice(STALLS_S), "stuck", "hung", "deaf")
 
 
+def _overload(world: WatchedWorld, rng: random.Random) -> None:
+    world.overload(rng.choice([0.5, 2.0, 5.0]))
+
+
 def _lose_beats(world: WatchedWorld, rng: random.Random) -> None:
     world.beats_are_lost = True
     world.after(ns(rng.choice(STALLS_S)), lambda: setattr(world, "beats_are_lost", False))
@@ -293,6 +297,7 @@ EVENTS: tuple[Occurrence, ...] = (
     _hang,
     _freeze,
     _freeze,
+    _overload,
     _lose_beats,
     _take_over,
     _take_over,

@@ -59,6 +59,7 @@ class WatchedWorld(World):
         self._owes_tick = False
         self._moved_ns = self.now_ns
         self.resumed = False  # since the watchdog tripped
+        self.waited = False  # in the last tick, which was late, for what was to be heard
         self.driven_ns = 0  # when the drives came back
         self.ticked = deque(3 * [-ns(10)], maxlen=5)  # times of the last control ticks
         self.handed_off_ns = -ns(10)
@@ -81,6 +82,18 @@ class WatchedWorld(World):
             setattr(self, thread, True)
             self._until[thread] = max(self._until[thread], self.now_ns + ns(duration_s))
         self.after(ns(duration_s), lambda: self._go_on(threads))
+
+    def overload(self, duration_s: float) -> None:
+        """Let each control tick of a time come late."""
+        until_ns = self.now_ns + ns(duration_s)
+        gap_s = 1.6 * self.period_ns / 1e9
+
+        def again() -> None:
+            if self.now_ns < until_ns:
+                self.stand_still(gap_s, "stuck")
+                self.after(ns(gap_s), again)
+
+        again()
 
     def _go_on(self, threads: tuple[str, ...]) -> None:
         for thread in threads:

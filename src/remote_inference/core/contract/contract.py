@@ -174,6 +174,7 @@ class Contract(Document):
                 raise ValueError(f"measured.type: found {self.measured.type}, expected {JOINT_STATE}")
             if self.measured.scale:
                 raise ValueError("measured.scale: found one, expected none: the policy does not see measured")
+            require_unique(self.measured.names, "measured.names")
             positions = self.measured_actions
             if self.measured.field != "position" or len(self.measured.names) != len(positions):
                 raise ValueError(

@@ -299,8 +299,13 @@ class CommandSink(Document):
                 f"names: found {', '.join(self.names)} beside fields, expected none: fields name the actions"
             )
         require_unique(self.names, "fields")
-        if both := sorted(set(self.fields) & set(self.constant)):
-            raise ValueError(f"constant: found {', '.join(both)} in fields, too, expected one of them")
+        paths = [parse_field_path(text) for text in (*self.fields, *self.constant)]
+        for place, path in enumerate(paths):  # not by their texts: data[0] and data[00] are one field
+            if twice := [other.text for other in paths[:place] if other.parts == path.parts]:
+                raise ValueError(
+                    f"{'fields' if place < len(self.fields) else 'constant'}: found {path.text} and "
+                    f"{twice[0]}, expected one value for each field"
+                )
         if slices := [path for path in (*self.fields, *self.constant) if parse_field_path(path).slice]:
             raise ValueError(f"fields: found the slice {slices[0]!r}, expected one field for each value")
         return self

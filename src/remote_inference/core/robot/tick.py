@@ -21,7 +21,8 @@ class Tick:
     `queued` is the row whose time it is, and `row_fraction` how much of that time has passed: 0.0 in the tick
     in which it begins, and always when a row takes one tick.
 
-    `in_force`: nothing is commanded, but what was commanded before goes on, so silence is not in order.
+    `in_force`: nothing is commanded, or zeros beside positions, but what was commanded before goes on, so
+    silence is not in order.
     """
 
     command: Float64Array | None

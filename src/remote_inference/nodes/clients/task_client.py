@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rcl_interfaces.srv import GetParameters
-from rclpy.action import ActionClient
+from rclpy.action.client import ActionClient
 
 from remote_inference.action import RunPolicy
 from remote_inference.nodes.clients.operator_client import OperatorClient, OperatorError

@@ -146,7 +146,12 @@ class SensorHub:
 
     def read_state(self, snapshot: Snapshot) -> NDArray[np.float32]:
         """Return the state `[state_dim]`, in the contract's order and policy's units. Raises SensorError."""
-        return self._units.to_policy(_read(self._readers, snapshot)).astype(np.float32)
+        with np.errstate(over="ignore"):
+            state = self._units.to_policy(_read(self._readers, snapshot)).astype(np.float32)
+        if not np.isfinite(state).all():  # the readers have refused what is not, in double precision
+            name = self._contract.state_names[int(np.argmin(np.isfinite(state)))]
+            raise SensorError(f"state: {name}: found a number beyond single precision, expected less")
+        return state
 
     def read_images(self, steps: Sequence[Snapshot], features: Sequence[str]) -> list[list[ReadyImage]]:
         """Return each step's images of some of the policy's features, ready for the wire.

@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,8 +15,10 @@ from pydantic import ValidationError
 
 from remote_inference import __version__
 from remote_inference.core.contract.command_interfaces import COMMAND_INTERFACES
+from remote_inference.core.contract.sections import CommandSink
 from remote_inference.core.documents.document import DocumentError
 from remote_inference.core.documents.problems import describe_problems
+from remote_inference.core.exchange import in_namespace
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.journal import Begin
 from remote_inference.core.robot.replay import JournalError, is_begin
@@ -110,9 +113,21 @@ class _Reader:
         """Return the topics to read: with other parameters nothing but the journal."""
         if self._changes:
             return [self._topics["decisions"]]
-        own = [topic for topic in self._topics.values() if topic in self._bag.topics]
+        topics = self._bag.topics
+        own = [topic for topic in self._topics.values() if topic in topics]
         kinds = COMMAND_INTERFACES.every_name
-        return [*own, *(name for name, topic in self._bag.topics.items() if topic.msgtype in kinds)]
+        fields = [sink.topic for sink in self._first_commands() if sink.fields]
+        commands = {name for name, topic in topics.items() if topic.msgtype in kinds}
+        commands |= {in_namespace(self._report.namespace, topic) for topic in fields} & topics.keys()
+        return [*own, *sorted(commands - set(own))]
+
+    def _first_commands(self) -> Sequence[CommandSink]:
+        """Return the commands of the contract with which the bag's first journal begins."""
+        for _, _, message in self._bag.messages([self._topics["decisions"]]):
+            with suppress(WireError):
+                for entry in DecisionDecoder().decode(bytes(message.data)):
+                    return entry.arguments[0].contract.commands if is_begin(entry) else ()
+        return ()
 
     # -- the journal ---------------------------------------------------------------------------------------
 

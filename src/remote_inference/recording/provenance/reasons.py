@@ -16,7 +16,7 @@ from remote_inference.recording.provenance.motion import Command, Standing, Watc
 SOURCES: Mapping[str, str] = {
     CommandSource.NONE.name: "nothing was commanded: the controller keeps its last target",
     CommandSource.REPEAT_LAST.name: "the fallback repeated the last command",
-    CommandSource.ZERO.name: "the fallback commanded zeros",
+    CommandSource.ZERO.name: "zeros, for velocities and efforts alone: a fallback or a stop",
     CommandSource.HOMING.name: "a point of the way home was commanded",
     CommandSource.HOLD.name: "the last command was held, to end the trajectory that its controller executes",
     CommandSource.HUMAN.name: "a person commanded, after a takeover",

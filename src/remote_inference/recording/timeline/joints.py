@@ -114,7 +114,8 @@ def _by_contract(
             return Joint(name, "", np.empty(0), np.empty(0), unit, limit)
         source, joint = contract.measured, contract.measured.names[contract.measured_actions.index(name)]
     else:
-        named = [source for source in contract.joint_sources if name in source.names]
+        kind = contract.actions.kind_of(name)
+        named = [source for source in contract.joint_sources if name in source.names and source.field == kind]
         if not named:
             return Joint(name, "", np.empty(0), np.empty(0), unit, limit)
         source, joint = named[0], name

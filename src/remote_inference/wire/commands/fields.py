@@ -4,8 +4,8 @@
 
 from __future__ import annotations
 
-import math
 import re
+import sys
 from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
@@ -27,6 +27,7 @@ from remote_inference.wire.sensors.fields import FieldReader
 
 HEADER = "std_msgs/Header"
 FLOATS = ("float", "double")
+LARGEST_FLOAT = float(np.finfo(np.float32).max)
 MOST_ITEMS = 256  # of a sequence that holds a value
 
 _Value = bool | int | float | str
@@ -47,20 +48,37 @@ class FieldWriter(CommandWriter):
         self._begin = self.message_type()
         for text, value in sink.constant.items():
             path, kind = _find(sink.type, "constant", text)
-            _put(self._begin, path, _convert(value, kind, text), f"constant.{text}")
+            converted = _convert(value, kind, text)
+            self._check_constant(path, kind, converted)
+            _put(self._begin, path, converted, f"constant.{text}")
         self._paths = []
-        for text in sink.fields:
+        self._is_single = []  # precision
+        for text, name in sink.fields.items():
             path, kind = _find(sink.type, "fields", text)
             if kind not in FLOATS:
                 raise WireError(f"fields: found {text!r}, a {kind}, expected a float or double")
+            limit = contract.actions.limits[name]
+            if kind == "float" and max(abs(limit.min), abs(limit.max)) > LARGEST_FLOAT:
+                raise WireError(f"fields: found {text!r}, a float, for {name}, whose limits are beyond it")
             _put(self._begin, path, 0.0, f"fields.{text}")
             self._paths.append(path)
+            self._is_single.append(kind == "float")
+
+    def _check_constant(self, path: FieldPath, kind: str, value: _Value) -> None:
+        if self._stamped and [part.name for part in path.parts[:2]] == ["header", "stamp"]:
+            raise WireError(f"constant: found {path.text!r}, expected none: the node stamps its messages")
+        if self.kind != "position" and kind in FLOATS and value != 0:
+            raise WireError(
+                f"constant: found {path.text}: {value!r} beside {self.kind} actions, expected 0: the message "
+                "that stops them would hold it, too"
+            )
 
     def _write(self, rows: NDArray[np.float64], stamp: Time) -> Any:
         message = deepcopy(self._begin)
         if self._stamped:
             message.header.stamp = stamp
-        for path, value in zip(self._paths, rows[0].tolist(), strict=True):
+        values = np.where(self._is_single, rows[0].astype(np.float32), rows[0])  # as it arrives
+        for path, value in zip(self._paths, values.tolist(), strict=True):
             _set(_parent(message, path), path.parts[-1], value)
         return message
 
@@ -106,11 +124,15 @@ def _convert(value: _Value, kind: str, text: str) -> _Value:
     if not (is_text or kind in NUMBERS):
         raise WireError(f"constant.{text}: a {kind}, expected a number, a text or a boolean")
     if is_text and isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise WireError(f"constant.{text}: found {value!r}, which is no text: {error.reason}") from error
         return value
     if kind == "boolean" and isinstance(value, bool):
         return value
     if isinstance(value, (int, float)) and not isinstance(value, bool) and kind != "boolean" and not is_text:
-        if kind in FLOATS and math.isfinite(value):
+        if kind in FLOATS and abs(value) <= (LARGEST_FLOAT if kind == "float" else sys.float_info.max):
             return float(value)
         if kind not in FLOATS and isinstance(value, int):
             _check_range(value, kind, text)

@@ -173,7 +173,9 @@ class Playback:
         gap_ns = 0 if before_ns is None else now_ns - before_ns
         was_stuck = gap_ns > self._given_up_after_ns
         may_be_stopped = self._is_in_force and (self._horizon.is_used or self._has_others)
-        self._is_late = may_be_stopped and not was_stuck and gap_ns > self._late_after_ns
+        # Once: where every tick is late, waiting for ever would leave in force what was commanded.
+        waited, is_late = self._is_late, gap_ns > self._late_after_ns
+        self._is_late = may_be_stopped and not was_stuck and is_late and not waited
         self._horizon.catch_up(self._reference, now_ns, is_known=not was_stuck)
         self._reference.lose(self._unheard)
         if self._word.forgets != before.forgets:
@@ -236,7 +238,7 @@ class Playback:
             goes_home = word.wants_home and not (word.paused or stopped or self._homing_ended)
             if not goes_home:
                 return self._stop(now_ns)
-            return _WAIT if self._is_late else self._go_home(now_ns)
+            return self._stop_others((), in_force=True) if self._is_late else self._go_home(now_ns)
         if self._is_late:
             return _WAIT
         if word.taken_over:
@@ -265,10 +267,11 @@ class Playback:
             return self._fall_back(now_ns, guarded.interventions)
         self._stop_ticks = self._stops_in_all
         source = step.row.source
-        horizon = self._horizon.hand_over(guarded.action, now_ns, scale, source.episode_id)
-        self._reference.take(guarded.action, self._unheard)
+        command = self._without_others(guarded.action)
+        horizon = self._horizon.hand_over(command, now_ns, scale, source.episode_id)
+        self._reference.take(command, self._unheard)
         return Tick(
-            guarded.action,
+            command,
             CommandSource.CHUNK,
             step.row,
             age_s=(now_ns - source.capture_ns) / 1e9,
@@ -292,8 +295,14 @@ class Playback:
         if guarded.action is None:
             return self._fall_back(now_ns, guarded.interventions)
         self._stop_ticks = self._stops_in_all
-        self._reference.take(guarded.action, self._unheard)
-        return _alone(guarded.action, CommandSource.HUMAN, guarded.interventions)
+        command = self._without_others(guarded.action)
+        self._reference.take(command, self._unheard)
+        return _alone(command, CommandSource.HUMAN, guarded.interventions)
+
+    def _without_others(self, action: Float64Array) -> Float64Array:
+        """Return an action; with zeros for what is no position while a joint does not follow its commands."""
+        follows = not self._astray and not (self._unheard & self._is_position).any()
+        return action if follows else np.where(self._is_position, action, 0.0)
 
     def _refuse_astray(self, now_ns: int) -> Tick:
         """Lead no arm on that does not follow."""
@@ -334,14 +343,24 @@ class Playback:
             assert last is not None, "stops follow a command"
             stop = self._fallback.stop(last)
             if stop is not None:
-                self._stop_ticks -= 1
+                self._count_stop()
                 return self._stand_in(stop, self._reference.start(self._measured), interventions)
             if self._horizon.is_used:
                 return self._hold(now_ns, interventions)
-            # A forward position controller keeps its last target.
-            self._stop_ticks = self._stop_ticks - 1 if self._has_others else 0
+            if self._has_others:
+                self._count_stop()
+            else:  # a forward position controller keeps its last target
+                self._stop_ticks = 0
             return self._stop_others(interventions)
         return Tick(None, CommandSource.NONE, interventions=interventions)
+
+    def _count_stop(self) -> None:
+        """Count a stop, unless a controller that goes on in silence does not hear it: it may come back.
+
+        A robot that has given up waits for nobody.
+        """
+        if self._word.halted or not (self._unheard & ~self._is_position).any():
+            self._stop_ticks -= 1
 
     def _stop_others(self, interventions: tuple[str, ...], *, in_force: bool = False) -> Tick:
         """Command zeros to controllers of other things than positions, if there are any, and nothing else.
@@ -350,7 +369,8 @@ class Playback:
         """
         if not self._has_others:
             return Tick(None, CommandSource.NONE, interventions=interventions, in_force=in_force)
-        return _alone(self._reference.stop_others(), CommandSource.ZERO, interventions)
+        zeros = _alone(self._reference.stop_others(), CommandSource.ZERO, interventions)
+        return replace(zeros, in_force=in_force)
 
     def _stand_in(
         self, command: Float64Array, start: Float64Array | None, interventions: tuple[str, ...]
@@ -371,15 +391,17 @@ class Playback:
     def _hold(self, now_ns: int, interventions: tuple[str, ...]) -> Tick:
         """End the horizon that trajectory controllers execute, where their joints are by now."""
         if self._is_late:
-            return _WAIT
+            return self._stop_others(interventions, in_force=True)
         rest = self._reference.rest(self._measured, self._seen, self._unheard)
         if rest is None:  # tried again until the horizon ends by itself
             goes_on = now_ns < self._horizon.end_ns
-            if not goes_on:
-                self._stop_ticks = self._stop_ticks - 1 if self._has_others else 0
+            if not goes_on and self._has_others:
+                self._count_stop()
+            elif not goes_on:
+                self._stop_ticks = 0
             self._guard.refuse(SENSOR_AGE)
             return self._stop_others((*interventions, SENSOR_AGE), in_force=goes_on)
-        self._stop_ticks -= 1
+        self._count_stop()
         rest = np.where(self._is_position, rest, 0.0)
         guarded = self._guard.check(rest, rest)
         interventions = (*interventions, *guarded.interventions)

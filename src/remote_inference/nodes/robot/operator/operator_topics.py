@@ -112,6 +112,8 @@ class OperatorTopics:
             problem = f"{problem}; the task stays"
             self._logger.warning(problem, throttle_duration_sec=WARNING_PERIOD_S)
             return
+        if not self._instruction_waits and text == self._engine.episode.task:
+            return  # said again
         self._instruction = text
         if not self._instruction_waits:  # however many come, one waits for the worker
             self._instruction_waits = True

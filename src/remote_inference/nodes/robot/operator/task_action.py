@@ -12,8 +12,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from rclpy.action import ActionServer, CancelResponse, GoalResponse
-from rclpy.action.server import ServerGoalHandle
+from rclpy.action.server import ActionServer, CancelResponse, GoalResponse, ServerGoalHandle
 from rclpy.node import Node
 from rclpy.subscription import Subscription
 from std_msgs.msg import Bool
