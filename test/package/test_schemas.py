@@ -17,7 +17,7 @@ from jsonschema import Draft202012Validator
 ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "config"
 KINDS = ("contract", "evaluation", "manifest")
-SHIPPED = sorted(path for kind in KINDS for path in CONFIG.glob(f"*.{kind}.yaml"))
+SHIPPED = sorted(path for kind in KINDS for path in CONFIG.rglob(f"*.{kind}.yaml"))
 
 
 def validator(kind: str) -> Draft202012Validator:
