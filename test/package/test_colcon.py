@@ -76,6 +76,7 @@ def test_colcon_installs_modules_interfaces_executables_and_data(install: Path) 
     for name in (
         "launch/robot.launch.py",
         "config/belt_arm.manifest.yaml",
+        "config/robots/so101.contract.yaml",
         "config/grafana_dashboard.json",
         "config/models/belt_arm/policy.json",
     ):
