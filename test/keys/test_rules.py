@@ -81,7 +81,9 @@ def test_operators_and_robots_publish_only_on_their_own_topics():
     assert list(keys_of("alice", "put", "delete", "declare_queryable", "reply", flow="ingress")) == []
     puts = {
         *(f"*/robot_1/remote_inference/{name}/**" for name in ("observation", "state", "executed")),
+        *(f"*/robot_1/remote_inference/run_policy/_action/{name}/**" for name in ("feedback", "status")),
         "*/robot_1/remote_inference/state/**/@adv/pub/**",
+        "*/robot_1/remote_inference/run_policy/_action/status/**/@adv/pub/**",
     }
     assert set(keys_of("robot_1", "put", "delete", flow="ingress")) == puts
 

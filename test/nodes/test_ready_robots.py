@@ -54,7 +54,8 @@ class ReadyRobot(Rig):
         limits = self.contract.actions.limits
         joints = self.contract.actions.positions if "position" in self.contract.actions.kinds else ()
         self.joints = {name: 0.25 * (limits[name].min + limits[name].max) for name in joints}
-        super().__init__(folder)
+        self.server_name = f"{robot}_server"  # two robots of this file may run at once
+        super().__init__(folder, namespace=f"/{robot}")
         self.run_on_executor(self._add_drivers)
 
     def _add_drivers(self) -> None:
@@ -87,10 +88,11 @@ class ReadyRobot(Rig):
             "image_features": {},
             "trained_fps": contract.fps,
         }
-        self.start_server(write_manifest(self.folder, policy))
+        self.start_server(write_manifest(self.folder, policy), name=self.server_name)
         self.group.start(bringup.command_watchdog(self.path, namespace=self.namespace))
         fallback = "hold" if contract.actions.positions else "zero"
-        self.start_robot(self.path, max_action_age_s=1.0, fallback=fallback)
+        servers = [f"/{self.server_name}"]
+        self.start_robot(self.path, max_action_age_s=1.0, fallback=fallback, servers=servers)
         self.wait_for(lambda: self.guard_state() == "ARMED", "the watchdog armed")
         self.wait_for_speed(self.speed[0])
 

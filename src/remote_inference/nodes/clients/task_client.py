@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from rcl_interfaces.srv import GetParameters
 from rclpy.action.client import ActionClient
+from rclpy.task import Future
 
 from remote_inference.action import RunPolicy
 from remote_inference.nodes.clients.operator_client import OperatorClient, OperatorError
@@ -36,37 +38,43 @@ class TaskClient:
         timeout_s: until the robot answers, and of its silence while it runs. tell: takes the feedback. A
         KeyboardInterrupt cancels the run, and is raised again when the robot has paused.
         """
-        handle = self._send(goal, timeout_s, tell)
-        if not handle.accepted:
-            return None
+        self._prepare(timeout_s)
+        sent = self._client.send_goal_async(goal, feedback_callback=partial(self._hear, tell))
+        try:
+            if not self._ros.spin_until(sent.done, timeout_s):
+                raise OperatorError(f"{self._name}: no answer within {timeout_s:g} s; the robot may run")
+            handle = sent.result()
+            return self._await(handle, timeout_s) if handle.accepted else None
+        except KeyboardInterrupt:  # the robot may have accepted what has not been heard of yet
+            self._cancel(sent)
+            raise
+
+    def _await(self, handle: Any, timeout_s: float) -> RunPolicy.Result:
         future = handle.get_result_async()
         self._heard_s = time.monotonic()
-        try:
-            while not self._ros.spin_until(future.done, 0.1):
-                if time.monotonic() - self._heard_s > timeout_s:
-                    raise OperatorError(f"{self._name}: no word for {timeout_s:g} s; the robot may go on")
-        except KeyboardInterrupt:
-            handle.cancel_goal_async()
-            if not self._ros.spin_until(future.done, CANCEL_S):
-                raise OperatorError(
-                    f"{self._name}: not canceled within {CANCEL_S:g} s; the robot may go on"
-                ) from None
-            raise
+        while not self._ros.spin_until(future.done, 0.1):
+            if time.monotonic() - self._heard_s > timeout_s:
+                raise OperatorError(f"{self._name}: no word for {timeout_s:g} s; the robot may go on")
         result: RunPolicy.Result = future.result().result
         return result
 
-    def _send(
-        self, goal: RunPolicy.Goal, timeout_s: float, tell: Callable[[RunPolicy.Feedback], None]
-    ) -> Any:
-        def hear(message: Any) -> None:
-            self._heard_s = time.monotonic()
-            tell(message.feedback)
+    def _cancel(self, sent: Future) -> None:
+        problem = f"{self._name}: not canceled within {CANCEL_S:g} s; the robot may go on"
+        if not self._ros.spin_until(sent.done, CANCEL_S):
+            raise OperatorError(problem) from None
+        if not (handle := sent.result()).accepted:
+            return
+        future = handle.get_result_async()
+        handle.cancel_goal_async()
+        if not self._ros.spin_until(future.done, CANCEL_S):
+            raise OperatorError(problem) from None
 
+    def _prepare(self, timeout_s: float) -> None:
         if not self._ros.spin_until(self._client.server_is_ready, timeout_s):
             raise OperatorError(f"{self._name}: no such action within {timeout_s:g} s")
         # Whoever answers a client that was announced later knows the action's, too.
         self._ros.call(GetParameters, f"{self._node}/get_parameters", GetParameters.Request(), timeout_s)
-        sent = self._client.send_goal_async(goal, feedback_callback=hear)
-        if not self._ros.spin_until(sent.done, timeout_s):
-            raise OperatorError(f"{self._name}: no answer within {timeout_s:g} s; the robot may run")
-        return sent.result()
+
+    def _hear(self, tell: Callable[[RunPolicy.Feedback], None], message: Any) -> None:
+        self._heard_s = time.monotonic()
+        tell(message.feedback)
