@@ -173,8 +173,13 @@ def test_a_person_who_takes_over_ends_a_run_and_keeps_the_robot(tree: Tree) -> N
     result = tree.result(handle)
     assert (result.termination, result.message) == (RunPolicy.Result.TAKEN_OVER, "a person took over")
     assert not tree.rig.states[-1].paused
-    tree.rig.trigger("release")
     tree.rig.trigger("pause")
+    tree.rig.wait_for(lambda: tree.rig.states[-1].paused, "a paused robot")
+    assert not tree.send().accepted, "a goal resumes no robot that a person has paused"
+    log = (tree.rig.folder / "logs" / "remote_inference.log").read_text()
+    assert "run_policy: goal rejected: a person has the robot, expected its release" in log
+    assert tree.rig.states[-1].paused
+    tree.rig.trigger("release")
 
 
 def test_somebody_s_pause_ends_a_run(tree: Tree) -> None:
@@ -212,9 +217,9 @@ def test_ctrl_c_cancels_the_verb_s_run(tree: Tree) -> None:
     running = verb(CUBE)
     tree.wait_for_run()
     running.send_signal(signal.SIGINT)
-    running.communicate(timeout=DEADLINE_S)
-    assert running.returncode == 130
-    tree.rig.wait_for(lambda: tree.rig.states[-1].paused, "a paused robot")
+    said = running.communicate(timeout=DEADLINE_S)
+    assert running.returncode == 130, said
+    tree.rig.wait_for(lambda: tree.rig.states[-1].paused, f"a paused robot: {said}")
 
 
 def test_a_node_that_ends_tells_its_client(tmp_path: Path) -> None:

@@ -4,18 +4,22 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from action_msgs.msg import GoalStatus
 from rcl_interfaces.srv import GetParameters
 from rclpy.action.client import ActionClient
 from rclpy.task import Future
 
 from remote_inference.action import RunPolicy
+from remote_inference.core.robot.task_run import Termination
 from remote_inference.nodes.clients.operator_client import OperatorClient, OperatorError
 
+ENDED = (GoalStatus.STATUS_SUCCEEDED, GoalStatus.STATUS_CANCELED, GoalStatus.STATUS_ABORTED)
 CANCEL_S = 10.0  # a robot that is canceled pauses at once
 
 
@@ -68,6 +72,13 @@ class TaskClient:
         handle.cancel_goal_async()
         if not self._ros.spin_until(future.done, CANCEL_S):
             raise OperatorError(problem) from None
+        ended = future.result()
+        if ended.status not in ENDED:
+            raise OperatorError(f"{problem} (status {ended.status})") from None
+        print(
+            f"{self._name}: {Termination(ended.result.termination).name}: {ended.result.message}",
+            file=sys.stderr,
+        )
 
     def _prepare(self, timeout_s: float) -> None:
         if not self._ros.spin_until(self._client.server_is_ready, timeout_s):

@@ -103,6 +103,8 @@ class TaskAction:
             return f"found another goal, {self._goal.request.task!r}, expected its end or its cancellation"
         if self._engine.dead:
             return f"the robot gave up: {self._engine.machine.cause}"
+        if self._engine.taken_over:
+            return "a person has the robot, expected its release"
         if problem := find_duration_problem(request.max_duration_s):
             return problem
         if problem := find_length_problem("task", request.task, MAX_TASK_LENGTH):
@@ -124,6 +126,8 @@ class TaskAction:
 
     def _begin(self, run: TaskRun, task: str) -> list[Effect]:
         """Begin an episode and let the robot move. The worker's thread calls it."""
+        if self._ended is not None or self._engine.taken_over:  # meanwhile: nobody may be let move by this
+            return []
         now_ns = time.monotonic_ns()
         effects = self._engine.reset(task, now_ns)
         run.refusal, more = self._engine.resume(now_ns) if self._engine.paused else ("", [])
