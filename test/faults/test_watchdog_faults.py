@@ -153,9 +153,10 @@ def test_a_robot_is_not_ended_by_a_state_that_no_watchdog_has(watched: WatchedAr
     spoiled = watched.run_on_executor(
         lambda: watched.node.create_publisher(WatchdogState, WATCHDOG_TOPIC, LATCHED_QOS)
     )
-    spoiled.publish(WatchdogState(state=9))
     log = watched.folder / "logs" / "remote_inference.log"
-    watched.wait_for(lambda: "found state 9" in log.read_text(), "the refusal")
+    watched.publish_until(
+        spoiled, WatchdogState(state=9), lambda: "found state 9" in log.read_text(), "the refusal"
+    )
     watched.wait_for_motion()
     spoiled.publish(WatchdogState(state=WatchdogState.TRIPPED, trips=7))
     watched.wait_for(lambda: watched.states[-1].paused, "paused by whoever publishes there")
