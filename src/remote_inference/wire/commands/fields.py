@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable
 from copy import deepcopy
@@ -22,10 +21,10 @@ from remote_inference.wire.commands.reader import CommandReader
 from remote_inference.wire.commands.writer import CommandWriter
 from remote_inference.wire.message_types import message_class
 from remote_inference.wire.sensors.error import SensorError
-from remote_inference.wire.sensors.field_types import NUMBERS, find_type
+from remote_inference.wire.sensors.field_types import NUMBERS, find_type, item_type, message_type
 from remote_inference.wire.sensors.fields import FieldReader
+from remote_inference.wire.sensors.stamps import is_stamped
 
-HEADER = "std_msgs/Header"
 FLOATS = ("float", "double")
 LARGEST_FLOAT = float(np.finfo(np.float32).max)
 MOST_ITEMS = 256  # of a sequence that holds a value
@@ -44,7 +43,7 @@ class FieldWriter(CommandWriter):
         """
         super().__init__(sink, contract)
         self.message_type = _find_class(sink)
-        self._stamped = self.message_type.get_fields_and_field_types().get("header") == HEADER
+        self._stamped = is_stamped(self.message_type)
         self._begin = self.message_type()
         for text, value in sink.constant.items():
             path, kind = _find(sink.type, "constant", text)
@@ -168,19 +167,17 @@ def _grow(message: Any, part: FieldPart, path: FieldPath, value: _Value | None =
         raise WireError(f"fields: found item {part.index} in {path.text!r}, expected less than {MOST_ITEMS}")
     if part.index >= len(found):
         items = list(found)
-        make = _maker(message, part.name) if value is None else type(value)
+        make = _maker(message, part, path) if value is None else type(value)
         items += [make() for _ in range(part.index + 1 - len(items))]
         setattr(message, part.name, items)
         found = getattr(message, part.name)
     return found[part.index]
 
 
-def _maker(message: Any, name: str) -> Callable[[], Any]:
-    """Return what makes an item of a sequence of messages."""
-    kind = message.get_fields_and_field_types()[name]
-    inner = re.search(r"(\w+)/(\w+)", kind)
-    assert inner is not None, "a path leads on through messages alone"
-    made: Callable[[], Any] = message_class(f"{inner[1]}/msg/{inner[2]}")
+def _maker(message: Any, part: FieldPart, path: FieldPath) -> Callable[[], Any]:
+    """Return what makes an item of a sequence of messages: a path leads on through messages alone."""
+    kind = message.get_fields_and_field_types()[part.name]
+    made: Callable[[], Any] = message_class(message_type(item_type(kind, part, path)))
     return made
 
 

@@ -39,7 +39,7 @@ def check_path(type_name: str, path: FieldPath) -> None:
     """
     inner, kind = find_type(type_name, path)
     if kind not in NUMBERS:
-        message = _message_type(kind)
+        message = message_type(kind)
         there = f", which has {', '.join(find_fields(message))}" if message else ""
         raise ValueError(
             f"found {path.text!r}, {_words(message or kind)} of {inner}{there}; expected a number"
@@ -58,10 +58,10 @@ def find_type(type_name: str, path: FieldPath) -> tuple[str, str]:
             there = f"which has {', '.join(fields) or 'no fields'}"
             hint = _suggest(type_name, path, place, fields)
             raise ValueError(f"found {path.text!r}: no {part.name!r} in {inner}, {there}{hint}")
-        kind = _item_type(fields[part.name], part, path)
+        kind = item_type(fields[part.name], part, path)
         if place == len(path.parts) - 1:
             break
-        message = _message_type(kind)
+        message = message_type(kind)
         if not message:
             raise ValueError(
                 f"found {path.text!r}: {part} of {inner} is {_words(kind)}, expected the path to end there"
@@ -70,13 +70,17 @@ def find_type(type_name: str, path: FieldPath) -> tuple[str, str]:
     return inner, kind
 
 
-def _item_type(kind: str, part: FieldPart, path: FieldPath) -> str:
-    """Return the type of what a part means: of one item where its field is a sequence or an array."""
+def item_type(kind: str, part: FieldPart, path: FieldPath) -> str:
+    """Return the type of what a part means: of one item where its field is a sequence or an array.
+
+    kind: of the part's field, as rosidl writes it. Raises ValueError, with the words of check_path, for an
+    index that the field does not have, and for one that is missing.
+    """
     sequence, fixed = _SEQUENCE.fullmatch(kind), _ARRAY.fullmatch(kind)
     found = sequence or fixed
     if found is None:
         if part.index is not None:
-            what = _words(_message_type(kind) or kind)
+            what = _words(message_type(kind) or kind)
             raise ValueError(f"found {path.text!r}: {part.name} is {what}, expected no index")
         return kind
     item, most = found[1], found[2]
@@ -95,7 +99,7 @@ def _item_type(kind: str, part: FieldPart, path: FieldPath) -> str:
     return item
 
 
-def _message_type(kind: str) -> str:
+def message_type(kind: str) -> str:
     """Return the name of a field's message type, empty for what is no message."""
     found = _MESSAGE.fullmatch(kind)
     return f"{found[1]}/msg/{found[2]}" if found else ""
@@ -125,5 +129,5 @@ def number_paths(type_name: str, stem: str = "", depth: int = 0) -> Iterator[str
         item, text = (found[1], f"{stem}{name}[0]") if found else (kind, f"{stem}{name}")
         if item in NUMBERS:
             yield text
-        elif (message := _message_type(item)) and depth < _DEEPEST:
+        elif (message := message_type(item)) and depth < _DEEPEST:
             yield from number_paths(message, f"{text}.", depth + 1)
