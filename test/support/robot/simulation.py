@@ -112,6 +112,7 @@ class World:
         self._sources: set[str] = set()  # what the session granted last was offered
         self._sent_arrivals: dict[str, int] = {}
         self._open_request: tuple[Request, int] | None = None
+        self._ended_seq_id = 0  # the newest request when a question was answered last
         self._timeouts = 0
         self._merged: set[int] = set()
         self._order = itertools.count()
@@ -340,14 +341,16 @@ class World:
                 )
 
     def deliver(self, chunk: Chunk) -> None:
-        """Let a chunk arrive and check that only the answer to the latest request is merged, once."""
+        """Let a chunk arrive and check that only the first answer to the open question is merged, once."""
         counters = self.engine.counters
         merged, ended = counters.chunks_merged, counters.chunks_merged + counters.chunks_rejected
         latest = self.sent[-1]
         effects = self.engine.take_chunk(chunk, self.now_ns)
         if counters.chunks_merged + counters.chunks_rejected != ended:
             assert (chunk.session_id, chunk.session_epoch) == (latest.session_id, latest.session_epoch)
-            assert (chunk.seq_id, chunk.episode_id) == (latest.seq_id, self.engine.episode.id)
+            assert chunk.episode_id == self.engine.episode.id
+            assert self._ended_seq_id < chunk.seq_id <= latest.seq_id
+            self._ended_seq_id = latest.seq_id  # its question is answered, whoever it was asked with
             self._open_request = None
         if counters.chunks_merged != merged:
             assert counters.chunks_merged == merged + 1

@@ -195,11 +195,10 @@ class Engine:
         return [Inform(f"instruction: {task!r}")] if not self.dead and self.episode.instruct(task) else []
 
     def take_chunk(self, chunk: Chunk, now_ns: int) -> list[Effect]:
-        """Take a chunk; only the answer to the outstanding request counts."""
+        """Take a chunk; only the first answer to the open question counts."""
         session = self.handshake.session
         if self.dead or session is None or not self.cycle.is_answered_by(chunk):
             self.counters.chunks_dropped += 1
-            self.cycle.take_late(chunk, now_ns)
             return []
         self.episode.announced = True
         if self.machine.state is State.RECONNECTING:
@@ -233,7 +232,7 @@ class Engine:
 
     def take_back_request(self) -> None:
         """Take back the request last emitted: its sensors could not be read."""
-        self.cycle.abandon()
+        self.cycle.take_back()
         self.counters.requests -= 1
 
     def take_dropped_chunks(self, count: int) -> list[Effect]:

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from itertools import islice
 
 WINDOW = 100  # cycles
+RECENT = 9  # cycles of which the typical latency is: a server that becomes slow is known to be after five
 
 
 def steps(duration_s: float, period_s: float) -> int:
@@ -20,15 +22,17 @@ PATIENCE = 1.5  # times the expected latency
 SHORTEST_WAIT_S = 0.05  # for an answer: below lies the jitter of the processes on both sides
 
 
-def patience_s(expected_s: float, playback_left_s: float) -> float:
+def patience_s(typical_s: float, expected_s: float, playback_left_s: float) -> float:
     """Return how long to wait for an answer before asking again [s]: a lost message must not stop a robot.
 
-    The expected latency is exceeded now and then, hence PATIENCE. There is less of it when an answer that is
-    asked for now still comes before the queue runs empty, and would not later.
+    typical_s: the median of late. expected_s: one that is hardly ever exceeded, but now and then, hence
+    PATIENCE. There is less of it when an answer that is asked for now still comes before the queue runs
+    empty, and would not later; and least for a robot that stands, or will: an early answer is worth a request.
     """
-    expected_s = max(expected_s, SHORTEST_WAIT_S)
-    is_urgent = expected_s <= playback_left_s <= PATIENCE * expected_s
-    return expected_s if is_urgent else PATIENCE * expected_s
+    typical_s, expected_s = max(typical_s, SHORTEST_WAIT_S), max(expected_s, SHORTEST_WAIT_S)
+    if playback_left_s < expected_s:
+        return PATIENCE * typical_s
+    return expected_s if playback_left_s <= PATIENCE * expected_s else PATIENCE * expected_s
 
 
 class LatencyWindow:
@@ -69,6 +73,11 @@ class LatencyWindow:
         low = ordered[int(below)]
         high = ordered[min(int(below) + 1, len(ordered) - 1)]
         return low + fraction * (high - low)
+
+    def typical_s(self) -> float | None:
+        """Return the median of the last few cycles [s], or None before the first sample."""
+        recent = sorted(islice(reversed(self._samples_s), RECENT))
+        return recent[len(recent) // 2] if recent else None
 
     def delay_steps(self, period_s: float) -> int:
         """Return the delay to expect of the next cycle in control ticks."""

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The request cycle: when to request a chunk, with what rows, and whether an answer may be executed.
 
-One request is in flight at most. Its answer is merged against its snapshot of the queue; a second request
-would carry a conflicting snapshot. A request whose answer is overdue is asked again with a newer observation.
-The new one takes the place of the one before, whose answer is dropped if it comes after all.
+One question is open at most. An answer is merged against the queue's snapshot of its request; a request of
+another question would carry a conflicting one. A question whose answer is overdue is asked again with a newer
+observation, and whichever answer comes first counts: between the two requests nothing was merged.
 """
 
 from __future__ import annotations
@@ -42,15 +42,11 @@ class Rejection:
 
 
 @dataclass(frozen=True)
-class _Outstanding:
+class _Asked:
+    """A request, and what its rows begin with. The robot sent it at `request.client_mono_ns`."""
+
     request: Request
     capture: _Capture
-    asked_ns: Mapping[int, int]  # when this request and those whose place it took were sent, by seq_id
-
-    @property
-    def since_ns(self) -> int:
-        """When the robot first asked."""
-        return min(self.asked_ns.values())
 
 
 class RequestCycle:
@@ -69,10 +65,10 @@ class RequestCycle:
         self._sent_arrivals: Mapping[str, int] = {}
         self._executed_at_arrival: dict[str, int] = {}  # actions executed when each source arrived last
         self._history = ObservationHistory(contract.ticks_per_row)
-        self._outstanding: _Outstanding | None = None
+        self._asked: list[_Asked] = []  # the requests of the open question, oldest first
         self._seq_id = 0
         self._pause_until_ns = 0
-        self._late_s = 0.0  # latency of the last answer that was dropped, until the server is fast again
+        self._late_s = 0.0  # latency of the last answer that took unusually long, until one did not
         self._first_wait_s = config.degraded_after_s  # for an answer, until one has come
         self.latency = LatencyWindow(config.latency_quantile)  # request to merge
         self._delay = LatencyWindow(config.latency_quantile)  # capture to merge
@@ -198,61 +194,57 @@ class RequestCycle:
             prefix_model=prefixes.model,
             prefix_robot=prefixes.robot,
         )
-        asked_ns = {} if self._outstanding is None else self._outstanding.asked_ns
-        self._outstanding = _Outstanding(request, capture, {**asked_ns, self._seq_id: now_ns})
+        self._asked.append(_Asked(request, capture))
         self._sent_arrivals = self._shown_arrivals
         return request
 
     @property
     def request_in_flight(self) -> Request | None:
-        """The request whose answer is awaited, if there is one."""
-        return None if self._outstanding is None else self._outstanding.request
+        """The newest request whose answer is awaited, if there is one."""
+        return self._asked[-1].request if self._asked else None
 
     def abandon(self) -> None:
-        """Forget the request in flight; its answer will be dropped."""
-        self._outstanding = None
+        """Forget the requests in flight; their answers will be dropped."""
+        self._asked = []
+
+    def take_back(self) -> None:
+        """Forget the newest request, which was not sent; the answers to those before are still awaited."""
+        self._asked = self._asked[:-1]
 
     def timed_out(self, now_ns: int) -> Request | None:
-        """Return the request that waited too long, also by being asked again, once."""
-        outstanding = self._outstanding
-        if outstanding is None or now_ns - outstanding.since_ns < self._timeout_ns:
+        """Return the newest request of a question that waited too long, once."""
+        if not self._asked or now_ns - self._asked[0].request.client_mono_ns < self._timeout_ns:
             return None
-        self._outstanding = None
-        return outstanding.request
+        newest = self._asked[-1].request
+        self._asked = []
+        return newest
 
     def is_answered_by(self, chunk: Chunk) -> bool:
-        """Return whether a chunk answers the request in flight, in its session, epoch and episode."""
-        if self._outstanding is None:
-            return False
-        request = self._outstanding.request
-        return (chunk.session_id, chunk.session_epoch, chunk.seq_id, chunk.episode_id) == (
-            request.session_id,
-            request.session_epoch,
-            request.seq_id,
-            request.episode_id,
-        )
+        """Return whether a chunk answers a request in flight, in its session, epoch and episode."""
+        return self._find_asked(chunk) is not None
 
-    def take_late(self, chunk: Chunk, now_ns: int) -> None:
-        """Take an answer that is dropped: it tells how long a request that was asked again really took."""
-        outstanding = self._outstanding
-        if outstanding is None or chunk.session_epoch != outstanding.request.session_epoch:
-            return
-        if asked_ns := outstanding.asked_ns.get(chunk.seq_id):
-            self._late_s = (now_ns - asked_ns) / 1e9
+    def _find_asked(self, chunk: Chunk) -> _Asked | None:
+        answered = (chunk.session_id, chunk.session_epoch, chunk.seq_id, chunk.episode_id)
+        for asked in self._asked:
+            request = asked.request
+            if answered == (request.session_id, request.session_epoch, request.seq_id, request.episode_id):
+                return asked
+        return None
 
     def finish(self, chunk: Chunk, session: SessionReply, now_ns: int) -> Rejection | None:
         """End the cycle with its answer: merge the chunk, or return why it must not be executed."""
-        assert self._outstanding is not None, "finish follows is_answered_by"
-        outstanding, self._outstanding = self._outstanding, None
-        rejection = self._judge(chunk, session, now_ns - outstanding.capture.time_ns)
+        asked = self._find_asked(chunk)
+        assert asked is not None, "finish follows is_answered_by"
+        self._asked = []
+        rejection = self._judge(chunk, session, now_ns - asked.capture.time_ns)
         if rejection is None:
-            self._merge(chunk, outstanding, session, now_ns)
+            self._merge(chunk, asked, session, now_ns)
         else:
             self._pause_until_ns = now_ns + int(self._config.error_pause_s * 1e9)
         return rejection
 
-    def _merge(self, chunk: Chunk, outstanding: _Outstanding, session: SessionReply, now_ns: int) -> None:
-        capture = outstanding.capture
+    def _merge(self, chunk: Chunk, asked: _Asked, session: SessionReply, now_ns: int) -> None:
+        capture = asked.capture
         delay_s = (now_ns - capture.time_ns) / 1e9
         source = ChunkSource(
             capture_ns=capture.time_ns,
@@ -260,7 +252,7 @@ class RequestCycle:
             seq_id=chunk.seq_id,
             episode_id=chunk.episode_id,
             policy_version=chunk.policy_version,
-            task=outstanding.request.task,
+            task=asked.request.task,
         )
         self._queue.merge(
             source,
@@ -271,9 +263,8 @@ class RequestCycle:
             executed_before=capture.executed,
             horizon=self._config.execution_horizon or None,
         )
-        latency_s = (now_ns - outstanding.request.client_mono_ns) / 1e9
-        if latency_s <= (self.latency.quantile_s(0.95) or 0.0):
-            self._late_s = 0.0
+        latency_s = (now_ns - asked.request.client_mono_ns) / 1e9
+        self._late_s = latency_s if latency_s > (self.latency.quantile_s(0.95) or 0.0) else 0.0
         self.latency.add(latency_s)
         self._delay.add(delay_s)
 
@@ -296,20 +287,20 @@ class RequestCycle:
         return self._config.buffer_time_s
 
     def _may_ask(self, now_ns: int) -> bool:
-        """Return whether no request is in flight, or its answer is overdue and another may come in time.
+        """Return whether no question is open, or its answer is overdue and another may come in time.
 
         From the third request on each wait is twice as long as the one before: a slow server is not flooded.
         """
-        outstanding = self._outstanding
-        if outstanding is None:
+        if not self._asked:
             return True
         expected_s = max(self.latency.quantile_s(0.95) or 0.0, self._late_s)
-        wait_s = patience_s(expected_s, self.playback_left_s(now_ns))
+        typical_s = max(self.latency.typical_s() or 0.0, self._late_s)
+        wait_s = patience_s(typical_s, expected_s, self.playback_left_s(now_ns))
         if not expected_s:
             expected_s = wait_s = self._first_wait_s
-        wait_ns = int(wait_s * 1e9) << max(0, len(outstanding.asked_ns) - 2)
-        ends_ns = outstanding.since_ns + self._timeout_ns - int(expected_s * 1e9)
-        return outstanding.request.client_mono_ns + wait_ns <= now_ns <= ends_ns
+        first_ns, newest_ns = (asked.request.client_mono_ns for asked in (self._asked[0], self._asked[-1]))
+        wait_ns = int(wait_s * 1e9) << max(0, len(self._asked) - 2)
+        return newest_ns + wait_ns <= now_ns <= first_ns + self._timeout_ns - int(expected_s * 1e9)
 
     def _find_stale_sources(self, now_ns: int) -> tuple[str, ...]:
         oldest_ns = now_ns - int(self._config.max_sensor_age_s * 1e9)
