@@ -17,12 +17,15 @@ from typing import Any
 class Family:
     """One kind of policy.
 
+    compiled: what takes the time of a chunk, and `compile` of the options compiles: modules or methods of
+    the network by their path.
     noise_shape: of the noise `[rows, columns]` that the policy takes, by its configuration; None: none.
     has_time_axis: whether an observation is `[batch, steps, ...]`, also with a single step.
     language_files: of the model on a hub that a checkpoint names: its tokenizer's, for some kinds its whole
     configuration, as `hf download --include` takes them; empty: the policy reads no task.
     """
 
+    compiled: tuple[str, ...]
     noise_shape: Callable[[Any], tuple[int, int]] | None = None
     has_time_axis: bool = False
     language_files: tuple[str, ...] = ()
@@ -44,13 +47,15 @@ def _horizon(config: Any) -> tuple[int, int]:
 _TOKENIZER = ("tokenizer*", "special_tokens_map.json")
 _CONFIGURATION = ("*.json", "*.txt")
 
+_STEP = ("model.denoise_step",)
+
 FAMILIES: Mapping[str, Family] = {
-    "act": Family(),
-    "diffusion": Family(noise_shape=_horizon, has_time_axis=True),
-    "pi0": Family(noise_shape=_padded_chunk, language_files=_TOKENIZER),
-    "pi05": Family(noise_shape=_padded_chunk, language_files=_TOKENIZER),
-    "smolvla": Family(noise_shape=_padded_chunk, language_files=_CONFIGURATION),
-    "xvla": Family(language_files=_CONFIGURATION),
+    "act": Family(("model",)),
+    "diffusion": Family(("diffusion.unet",), noise_shape=_horizon, has_time_axis=True),
+    "pi0": Family(_STEP, noise_shape=_padded_chunk, language_files=_TOKENIZER),
+    "pi05": Family(_STEP, noise_shape=_padded_chunk, language_files=_TOKENIZER),
+    "smolvla": Family(_STEP, noise_shape=_padded_chunk, language_files=_CONFIGURATION),
+    "xvla": Family(("model.transformer",), language_files=_CONFIGURATION),
 }
 
 # They answer with single actions, from a queue or a plan of their own.

@@ -73,7 +73,9 @@ def load_checkpoint(checkpoint: Checkpoint, source: ModelSource, options: LeRobo
             reads_task=checkpoint.family.reads_task,
             dtype="bfloat16" if "bfloat16" in dtypes else "float32",
         )
-        return LeRobotPolicy(network, spec, pairs, noise_shape(config) if noise_shape else None)
+        shape = noise_shape(config) if noise_shape else None
+        compiled = checkpoint.family.compiled if options.compile else ()
+        return LeRobotPolicy(network, spec, pairs, shape, compiled)
     except BaseException:
         free(network, device)
         raise
@@ -159,6 +161,8 @@ def _adapt(
     config.device = str(device)
     if hasattr(config, "pretrained_backbone_weights"):
         config.pretrained_backbone_weights = None
+    if hasattr(config, "compile_model"):
+        config.compile_model = False  # how it was trained; the first robots would wait for the compiler
     set_precision(config, source.dtype)
     if language_model and hasattr(config, "vlm_model_name"):
         config.vlm_model_name = str(language_model)
@@ -285,6 +289,8 @@ def _fingerprint(
         files += [pipeline.file, *(pipeline.file.with_name(name) for name in sorted(pipeline.tensors))]
     files += language_files
     settings = options.model_dump(include={"execution_horizon", "max_guidance_weight"})
+    if options.compile:
+        settings["compile"] = True
     dtype = dtypes if len(dtypes) > 1 else next(iter(dtypes))
     return make_fingerprint(files, {**settings, "dtype": dtype, "names": vars(names)})
 

@@ -43,6 +43,10 @@ class LeRobotOptions(Document):
             "configuration; empty: what the checkpoint names must be on this machine"
         ),
     ] = ""
+    compile: Annotated[
+        bool,
+        Field(description="compile what takes the time of a chunk with torch.compile; loading takes longer"),
+    ] = False
     execution_horizon: Annotated[
         int | None,
         Field(

@@ -32,8 +32,9 @@ class LeRobotPolicy:
     """Serves a network of LeRobot's.
 
     spec: all but the number of rows of a chunk, and of inputs in a batch, which a trial shows. noise_shape:
-    of the noise `[rows, columns]` that the network takes, or None. Raises PolicyError when the network does
-    not answer with chunks.
+    of the noise `[rows, columns]` that the network takes, or None. compiled: modules or methods of the
+    network, by their path, that torch compiles. Raises PolicyError when the network does not answer with
+    chunks.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class LeRobotPolicy:
         spec: PolicySpec,
         pairs: PairMaker,
         noise_shape: tuple[int, int] | None,
+        compiled: Sequence[str] = (),
     ) -> None:
         self.spec = spec
         self._network = network
@@ -50,7 +52,11 @@ class LeRobotPolicy:
         self._noise_shape = noise_shape
         self._rtc = install_rtc(network) if spec.supports_rtc else None
         self._repeats = True  # whether equal inputs with equal noise get equal chunks
+        for path in compiled:
+            _compile(network, path)
         self._try()
+        if compiled:
+            self._warm_up()
 
     def make_processors(self) -> LeRobotProcessors:
         return self._pairs.make_processors(self.spec.chunk_size if self.spec.supports_rtc else 0)
@@ -105,12 +111,8 @@ class LeRobotPolicy:
         """Find rows and repeatability of the chunks by a trial; neither is in a checkpoint."""
         name = self.spec.name
         processors = self.make_processors()
-        state = np.zeros(len(self.spec.state_names), np.float32)
-        images = {feature: np.zeros(shape, np.uint8) for feature, shape in self.spec.image_shapes.items()}
-        past = [PastStep(state, images)] * (self.spec.observation_steps - 1)
-        observation = PolicyObservation(state, images, task="try", past=past)
         try:
-            sample = processors.pre(observation)
+            sample = processors.pre(self._make_observation())
             first, second = (self._answer([sample], torch_seed)[0] for torch_seed in (1, 2))
             columns = {first.shape[-1], processors.post(first).shape[-1]}
         except Exception as error:  # LeRobot raises what it likes
@@ -132,6 +134,41 @@ class LeRobotPolicy:
             samples=not self._repeats or self._noise_shape is not None,
         )
         self._network.reset()
+
+    def _warm_up(self) -> None:
+        """Let torch compile now for single requests and batches, with and without prefixes.
+
+        No robot waits for it later: the server's own warm-up continues no prefix.
+        """
+        processors, observation = self.make_processors(), self._make_observation()
+        first = processors.pre(observation)
+        chunk = self.predict([first])[0]
+        samples = [first]
+        if self._rtc is not None:
+            rows = {"prefix_model": chunk, "prefix_robot": processors.post(chunk)}
+            samples.append(processors.pre(replace(observation, inference_delay_steps=1, **rows)))
+        for sample in samples:
+            for count in range(1, min(self.spec.max_batch, 2) + 1):
+                self.predict([sample] * count)
+        self._network.reset()
+
+    def _make_observation(self) -> PolicyObservation:
+        """Return an observation of zeros."""
+        state = np.zeros(len(self.spec.state_names), np.float32)
+        images = {feature: np.zeros(shape, np.uint8) for feature, shape in self.spec.image_shapes.items()}
+        past = [PastStep(state, images)] * (self.spec.observation_steps - 1)
+        return PolicyObservation(state, images, task="try", past=past)
+
+
+def _compile(network: Any, path: str) -> None:
+    """Let torch compile a module or a method of a network when it is first used."""
+    owner_path, _, name = path.rpartition(".")
+    owner = network.get_submodule(owner_path)
+    part = getattr(owner, name)
+    if isinstance(part, torch.nn.Module):
+        part.compile()
+    else:
+        setattr(owner, name, torch.compile(part))
 
 
 def free(network: Any, device: torch.device) -> None:
