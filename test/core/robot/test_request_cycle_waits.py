@@ -4,10 +4,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from remote_inference.core.exchange import Chunk, ChunkStatus
 from support.builders import CHUNK_SIZE, PERIOD_NS, answer, ns
 from support.robot.asking_robot import Robot
 
@@ -191,3 +193,96 @@ def test_the_answer_to_a_request_that_was_given_up_is_no_answer():
     first = robot.ask()
     robot.cycle.abandon()
     assert not robot.cycle.is_answered_by(answer(first))
+
+
+TRAINED = {"continuation": "trained", "rtc": True}
+DELAY_NS = 4 * PERIOD_NS  # that these robots expect
+
+
+def standing(**config: Any) -> Robot:
+    """Return a robot with nothing to execute, whose policy is told a delay of four rows."""
+    robot = Robot(**config)
+    robot.session = replace(robot.session, **TRAINED)
+    robot.cycle.begin_session(DELAY_NS / 1e9)
+    return robot
+
+
+def comes(robot: Robot, chunk: Chunk) -> bool:
+    """Let an answer come; return whether it waits."""
+    assert robot.cycle.is_answered_by(chunk)
+    return robot.cycle.keep_early(chunk, robot.session, robot.now_ns)
+
+
+def test_a_plan_for_the_moment_of_arrival_begins_then_and_not_before():
+    robot = standing()
+    request = robot.ask()
+    assert request.inference_delay_steps == 4
+    robot.wait(PERIOD_NS)
+    chunk = answer(request)
+    assert comes(robot, chunk)
+    assert not robot.cycle.is_answered_by(chunk), "it has come, and counts once"
+    robot.wait(DELAY_NS - PERIOD_NS - 1)
+    assert robot.cycle.find_due(robot.now_ns) is None
+    assert not robot.may_ask()
+    robot.wait(1)
+    assert robot.cycle.find_due(robot.now_ns) is chunk
+    assert robot.cycle.finish(chunk, robot.session, robot.now_ns) is None
+    assert robot.queue.head is not None
+    assert robot.queue.head.step_index == 0
+    assert robot.cycle.find_due(robot.now_ns) is None
+
+
+def test_what_an_early_answer_teaches_is_how_long_it_took():
+    robot = standing()
+    for _ in range(2):  # the first cycle of a session does not count
+        request = robot.ask()
+        robot.wait(PERIOD_NS)
+        chunk = answer(request)
+        assert comes(robot, chunk)
+        robot.wait(DELAY_NS)
+        robot.cycle.finish(chunk, robot.session, robot.now_ns)
+        robot.queue.clear()
+        robot.wait(1)
+    assert robot.cycle.delay_steps == 1
+
+
+@pytest.mark.parametrize("waited_ns", [DELAY_NS, DELAY_NS + PERIOD_NS])
+def test_an_answer_that_is_not_early_is_executed_at_once(waited_ns: int):
+    robot = standing()
+    request = robot.ask()
+    robot.wait(waited_ns)
+    assert not comes(robot, answer(request))
+
+
+def test_rows_that_last_until_the_moment_lead_up_to_it():
+    """They are the chunk's first rows, so that it may join the queue at once."""
+    for rows, waits in ((3, True), (4, False)):
+        robot = standing()
+        robot.queue_rows(rows)
+        assert comes(robot, answer(robot.ask())) == waits
+
+
+@pytest.mark.parametrize("continuation", ["none", "guidance"])
+def test_a_plan_that_begins_at_the_capture_does_not_wait(continuation: str):
+    robot = standing()
+    robot.session = replace(robot.session, continuation=continuation)
+    assert not comes(robot, answer(robot.ask()))
+
+
+def test_an_error_does_not_wait():
+    robot = standing()
+    assert not comes(robot, answer(robot.ask(), status=ChunkStatus.ERROR))
+
+
+def test_no_answer_waits_until_it_is_too_old():
+    robot = standing(max_action_age_s=3 * PERIOD_NS / 1e9)
+    assert not comes(robot, answer(robot.ask()))
+
+
+def test_an_early_answer_runs_into_no_timeout_and_is_forgotten_with_its_question():
+    robot = standing(request_timeout_s=2 * PERIOD_NS / 1e9)
+    assert comes(robot, answer(robot.ask()))
+    robot.wait(3 * PERIOD_NS)
+    assert robot.cycle.timed_out(robot.now_ns) is None
+    robot.cycle.abandon()
+    assert robot.cycle.find_due(robot.now_ns + DELAY_NS) is None

@@ -78,7 +78,7 @@ def make_world(rng: random.Random, seed: int, turn: Turn | None = None) -> World
     fps = rng.choice([20.0, 20.0, 10.0, 50.0])
     spec = make_spec(
         chunk_size=rng.choice([1, 2, 5, 20, 20, 60, 100]),
-        continuation=Continuation.GUIDANCE if rng.random() < 0.7 else Continuation.NONE,
+        continuation=_continuation(rng, seed),
         trained_fps=fps,
         observation_steps=random.Random(f"steps {seed}").choice(
             [1, 1, 3]
@@ -98,6 +98,13 @@ def make_world(rng: random.Random, seed: int, turn: Turn | None = None) -> World
     world.fate = network.fate
     world.inference_ns = ns(rng.choice([0.01, 0.02, 0.06, 0.06, 0.3, 0.9]))
     return world
+
+
+def _continuation(rng: random.Random, seed: int) -> Continuation:
+    if rng.random() >= 0.7:
+        return Continuation.NONE
+    is_trained = random.Random(f"trained {seed}").random() < 0.5  # not from the other choices' stream
+    return Continuation.TRAINED if is_trained else Continuation.GUIDANCE
 
 
 def random_parameters(rng: random.Random) -> dict[str, Any]:

@@ -53,6 +53,7 @@ E = TypeVar("E", bound=Effect)
 
 HOP_NS = ns(0.01)  # one way through the network
 TIMER_NS = ns(0.02)
+FAR_NS = ns(1e9)
 SENSOR_NS = ns(0.04)
 
 
@@ -112,6 +113,10 @@ class World:
         self._sources: set[str] = set()  # what the session granted last was offered
         self._sent_arrivals: dict[str, int] = {}
         self._open_request: tuple[Request, int] | None = None
+        self._requests: dict[int, Request] = {}  # by seq_id
+        self._captured_ns: dict[int, int] = {}  # of their oldest source
+        self._kept: tuple[Chunk, Request] | None = None  # waits for its moment, and the newest request then
+        self._counted = 0, 0  # chunks that were merged, and those that ended a question
         self._ended_seq_id = 0  # the newest request when a question was answered last
         self._timeouts = 0
         self._merged: set[int] = set()
@@ -163,7 +168,9 @@ class World:
     def _work(self) -> None:
         if not self.hung:
             self._empty_inbox()
-            self.carry_out(self.engine.tick(self.now_ns))
+            effects = self.engine.tick(self.now_ns)
+            self._look_for_answers()
+            self.carry_out(effects)
 
     # -- reading -------------------------------------------------------------------------------------------
 
@@ -342,21 +349,39 @@ class World:
 
     def deliver(self, chunk: Chunk) -> None:
         """Let a chunk arrive and check that only the first answer to the open question is merged, once."""
-        counters = self.engine.counters
-        merged, ended = counters.chunks_merged, counters.chunks_merged + counters.chunks_rejected
+        self._look_for_answers()
         latest = self.sent[-1]
         effects = self.engine.take_chunk(chunk, self.now_ns)
-        if counters.chunks_merged + counters.chunks_rejected != ended:
+        self._look_for_answers(chunk, latest)
+        if self._kept is None and (kept := self.engine.cycle.find_due(FAR_NS)) is not None:
+            assert kept is chunk
+            self._kept = chunk, latest
+        self.carry_out(effects)
+
+    def _look_for_answers(self, chunk: Chunk | None = None, latest: Request | None = None) -> None:
+        """Check what has become an answer: a chunk that came now, or one that had waited for its moment."""
+        counters, kept = self.engine.counters, self._kept
+        merged, ended = counters.chunks_merged, counters.chunks_merged + counters.chunks_rejected
+        if kept is not None and self.engine.cycle.find_due(FAR_NS) is None:
+            chunk, latest = kept  # no other counts while it waits
+            self._kept = None
+            if merged != self._counted[0]:
+                wait_ns = (
+                    self._requests[chunk.seq_id].inference_delay_steps * self.contract.row_period_s * 1e9
+                )
+                assert self.now_ns >= self._captured_ns[chunk.seq_id] + round(wait_ns), "begun early"
+        if ended != self._counted[1] and chunk is not None and latest is not None:
             assert (chunk.session_id, chunk.session_epoch) == (latest.session_id, latest.session_epoch)
             assert chunk.episode_id == self.engine.episode.id
             assert self._ended_seq_id < chunk.seq_id <= latest.seq_id
             self._ended_seq_id = latest.seq_id  # its question is answered, whoever it was asked with
             self._open_request = None
-        if counters.chunks_merged != merged:
-            assert counters.chunks_merged == merged + 1
+        if merged != self._counted[0]:
+            assert merged == self._counted[0] + 1
+            assert chunk is not None, "nothing is executed that did not come"
             assert chunk.seq_id not in self._merged
             self._merged.add(chunk.seq_id)
-        self.carry_out(effects)
+        self._counted = merged, ended
 
     def _check_steps(self, steps: Sequence[TickSample]) -> dict[str, int]:
         """Check what a request shows, and return the arrivals of its present."""
@@ -372,6 +397,7 @@ class World:
         return dict(steps[-1].arrivals) if steps else dict(self.told)
 
     def _check_request(self, request: Request, shown: dict[str, int]) -> None:
+        self._look_for_answers()
         assert not self.sent or request.seq_id > self.sent[-1].seq_id
         timeouts, self._timeouts = self._timeouts, self.engine.counters.request_timeouts
         if self._open_request is not None and timeouts == self._timeouts:
@@ -388,6 +414,8 @@ class World:
         assert not self.engine.dead
         assert request.inference_delay_steps > 0, "no robot moves on a hint of zero"
         self.sent.append(request)
+        self._requests[request.seq_id] = request
+        self._captured_ns[request.seq_id] = min(arrivals.values())
         self._sent_arrivals = shown
         self._open_request = (request, self.now_ns)
         self.queue_at_request.append(len(self.engine.queue))

@@ -201,6 +201,11 @@ class Engine:
             self.counters.chunks_dropped += 1
             return []
         self.episode.announced = True
+        if self.cycle.keep_early(chunk, session, now_ns):
+            return self.tick(now_ns)
+        return self._finish(chunk, session, now_ns) + self.tick(now_ns)
+
+    def _finish(self, chunk: Chunk, session: SessionReply, now_ns: int) -> list[Effect]:
         if self.machine.state is State.RECONNECTING:
             self.control.change(blend_in=True)  # before the merge: the control thread waits for nobody
         rejection = self.cycle.finish(chunk, session, now_ns)
@@ -210,7 +215,7 @@ class Engine:
         elif rejection and self._supervisor.loses_session:
             cause = f"{self._supervisor.failures} requests in a row without a chunk in time"
             effects += self._lose_session(f"{cause}: {rejection.problem}", now_ns, move_on=True)
-        return effects + self.tick(now_ns)
+        return effects
 
     def _note_merge(self, chunk: Chunk) -> list[Effect]:
         self.counters.chunks_merged += 1
@@ -327,6 +332,9 @@ class Engine:
             return effects
         effects += silences
         effects += self._advance_handshake(now_ns)
+        session = self.handshake.session
+        if session is not None and (due := self.cycle.find_due(now_ns)) is not None:
+            effects += self._finish(due, session, now_ns)
         effects += self._check_deadlines(now_ns)
         effects += self._supervisor.look(
             now_ns,

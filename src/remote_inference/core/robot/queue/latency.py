@@ -27,7 +27,7 @@ def patience_s(typical_s: float, expected_s: float, playback_left_s: float) -> f
 
     typical_s: the median of late. expected_s: one that is hardly ever exceeded, but now and then, hence
     PATIENCE. There is less of it when an answer that is asked for now still comes before the queue runs
-    empty, and would not later; and least for a robot that stands, or will: an early answer is worth a request.
+    empty, and would not later; and least for a robot that stands, or will: what is lost there is motion.
     """
     typical_s, expected_s = max(typical_s, SHORTEST_WAIT_S), max(expected_s, SHORTEST_WAIT_S)
     if playback_left_s < expected_s:

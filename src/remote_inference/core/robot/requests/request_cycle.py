@@ -5,6 +5,9 @@
 One question is open at most. An answer is merged against the queue's snapshot of its request; a request of
 another question would carry a conflicting one. A question whose answer is overdue is asked again with a newer
 observation, and whichever answer comes first counts: between the two requests nothing was merged.
+
+A policy that was trained with the delay plans from the moment on at which its chunk is expected. For a robot
+that stands by then, a chunk that comes sooner waits for its moment: begun early, its motion meets nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from dataclasses import dataclass
 
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.exchange import Chunk, ChunkStatus, Request, SessionReply
+from remote_inference.core.policy import Continuation
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.queue.action_queue import ActionQueue, ChunkSource, MergeMode
 from remote_inference.core.robot.queue.latency import PATIENCE, LatencyWindow, patience_s, steps
@@ -49,6 +53,15 @@ class _Asked:
     capture: _Capture
 
 
+@dataclass(frozen=True)
+class _Early:
+    """An answer that waits for the moment for which it was planned."""
+
+    chunk: Chunk
+    arrival_ns: int
+    due_ns: int
+
+
 class RequestCycle:
     """One robot's requests. Arrival times are monotonic ns of the newest message by topic."""
 
@@ -66,6 +79,7 @@ class RequestCycle:
         self._executed_at_arrival: dict[str, int] = {}  # actions executed when each source arrived last
         self._history = ObservationHistory(contract.ticks_per_row)
         self._asked: list[_Asked] = []  # the requests of the open question, oldest first
+        self._early: _Early | None = None  # the answer to it
         self._seq_id = 0
         self._pause_until_ns = 0
         self._late_s = 0.0  # latency of the last answer that took unusually long, until one did not
@@ -205,7 +219,7 @@ class RequestCycle:
 
     def abandon(self) -> None:
         """Forget the requests in flight; their answers will be dropped."""
-        self._asked = []
+        self._asked, self._early = [], None
 
     def take_back(self) -> None:
         """Forget the newest request, which was not sent; the answers to those before are still awaited."""
@@ -213,7 +227,9 @@ class RequestCycle:
 
     def timed_out(self, now_ns: int) -> Request | None:
         """Return the newest request of a question that waited too long, once."""
-        if not self._asked or now_ns - self._asked[0].request.client_mono_ns < self._timeout_ns:
+        if not self._asked or self._early is not None:
+            return None
+        if now_ns - self._asked[0].request.client_mono_ns < self._timeout_ns:
             return None
         newest = self._asked[-1].request
         self._asked = []
@@ -221,7 +237,30 @@ class RequestCycle:
 
     def is_answered_by(self, chunk: Chunk) -> bool:
         """Return whether a chunk answers a request in flight, in its session, epoch and episode."""
-        return self._find_asked(chunk) is not None
+        return self._early is None and self._find_asked(chunk) is not None
+
+    def keep_early(self, chunk: Chunk, session: SessionReply, now_ns: int) -> bool:
+        """Return whether an answer has to wait for the moment for which it was planned; keep it then.
+
+        The moment is the delay of its request after the capture. A robot with rows for all this time does not
+        wait: these rows are the chunk's first ones, and lead up to the moment.
+        """
+        asked = self._find_asked(chunk)
+        if asked is None or session.continuation != Continuation.TRAINED.value or chunk.status:
+            return False
+        request = asked.request
+        prefix_steps = 0 if request.prefix_robot is None else len(request.prefix_robot)
+        due_ns = asked.capture.time_ns + request.inference_delay_steps * self._period_ns
+        waits = now_ns < due_ns <= asked.capture.time_ns + self._max_action_age_ns
+        if prefix_steps >= request.inference_delay_steps or not waits:
+            return False
+        self._early = _Early(chunk, now_ns, due_ns)
+        return True
+
+    def find_due(self, now_ns: int) -> Chunk | None:
+        """Return the early answer if its moment has come; `finish` follows."""
+        early = self._early
+        return early.chunk if early is not None and now_ns >= early.due_ns else None
 
     def _find_asked(self, chunk: Chunk) -> _Asked | None:
         answered = (chunk.session_id, chunk.session_epoch, chunk.seq_id, chunk.episode_id)
@@ -235,17 +274,25 @@ class RequestCycle:
         """End the cycle with its answer: merge the chunk, or return why it must not be executed."""
         asked = self._find_asked(chunk)
         assert asked is not None, "finish follows is_answered_by"
-        self._asked = []
+        arrival_ns = now_ns if self._early is None else self._early.arrival_ns
+        self.abandon()
         rejection = self._judge(chunk, session, now_ns - asked.capture.time_ns)
         if rejection is None:
             self._merge(chunk, asked, session, now_ns)
+            self._learn(asked, arrival_ns)
         else:
             self._pause_until_ns = now_ns + int(self._config.error_pause_s * 1e9)
         return rejection
 
+    def _learn(self, asked: _Asked, arrival_ns: int) -> None:
+        """Take how long an answer took."""
+        latency_s = (arrival_ns - asked.request.client_mono_ns) / 1e9
+        self._late_s = latency_s if latency_s > (self.latency.quantile_s(0.95) or 0.0) else 0.0
+        self.latency.add(latency_s)
+        self._delay.add((arrival_ns - asked.capture.time_ns) / 1e9)
+
     def _merge(self, chunk: Chunk, asked: _Asked, session: SessionReply, now_ns: int) -> None:
         capture = asked.capture
-        delay_s = (now_ns - capture.time_ns) / 1e9
         source = ChunkSource(
             capture_ns=capture.time_ns,
             session_id=chunk.session_id,
@@ -259,14 +306,10 @@ class RequestCycle:
             chunk.model,
             chunk.robot,
             MergeMode(self._config.merges(rtc=session.rtc)),
-            latency_steps=steps(delay_s, self._contract.row_period_s),
+            latency_steps=steps((now_ns - capture.time_ns) / 1e9, self._contract.row_period_s),
             executed_before=capture.executed,
             horizon=self._config.execution_horizon or None,
         )
-        latency_s = (now_ns - asked.request.client_mono_ns) / 1e9
-        self._late_s = latency_s if latency_s > (self.latency.quantile_s(0.95) or 0.0) else 0.0
-        self.latency.add(latency_s)
-        self._delay.add(delay_s)
 
     def _judge(self, chunk: Chunk, session: SessionReply, age_ns: int) -> Rejection | None:
         """Return why a chunk of an age since capture must not be executed, None when it may."""
@@ -293,6 +336,8 @@ class RequestCycle:
         """
         if not self._asked:
             return True
+        if self._early is not None:
+            return False
         expected_s = max(self.latency.quantile_s(0.95) or 0.0, self._late_s)
         typical_s = max(self.latency.typical_s() or 0.0, self._late_s)
         wait_s = patience_s(typical_s, expected_s, self.playback_left_s(now_ns))
