@@ -145,8 +145,9 @@ class LeRobotPolicy:
         chunk = self.predict([first])[0]
         samples = [first]
         if self._rtc is not None:
-            rows = {"prefix_model": chunk, "prefix_robot": processors.post(chunk)}
-            samples.append(processors.pre(replace(observation, inference_delay_steps=1, **rows)))
+            robot = processors.post(chunk)
+            continued = replace(observation, prefix_model=chunk, prefix_robot=robot, inference_delay_steps=1)
+            samples.append(processors.pre(continued))
         for sample in samples:
             for count in range(1, min(self.spec.max_batch, 2) + 1):
                 self.predict([sample] * count)
