@@ -345,6 +345,21 @@ def test_where_every_tick_is_late_every_second_one_commands():
     assert commanded == 4 * [False, True]
 
 
+def test_a_late_tick_does_not_wait_after_one_that_could_not_end_a_trajectory():
+    """Two ticks in a row that command nothing would leave the arm to its rows for twice the time."""
+    robot = Robot(command=JOINT_TRAJECTORY, **LATE)
+    robot.feed(*[(0.05 * row, 0.0) for row in range(40)])
+    robot.see(0.0)
+    robot.tick()
+    robot.playback.control.change(measured=None)
+    robot.now_ns += ns(0.3)
+    stuck = robot.tick()
+    assert (stuck.source, stuck.in_force) == (CommandSource.ZERO, True), "nobody knows where the arm is"
+    robot.now_ns += int(0.6 * PERIOD_NS)
+    robot.see(0.3)
+    assert robot.tick().source is CommandSource.CHUNK
+
+
 def test_the_age_bound_ends_a_velocity_also_when_every_tick_is_late():
     robot = Robot(**LATE)
     robot.feed(*[(0.0, 0.6)] * 100)

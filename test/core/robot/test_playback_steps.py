@@ -156,6 +156,25 @@ def test_a_controller_that_comes_back_is_led_on_from_where_its_joints_are():
     assert arm.playback.tick(6 * PERIOD_NS).command == pytest.approx([-0.3 + MAX_STEP, 7 * MAX_STEP])
 
 
+@pytest.mark.parametrize("is_back", [False, True])
+def test_joints_that_hear_nothing_wait_for_a_measurement_from_after_their_last_command(is_back: bool):
+    """Their controller may have heard it, or be there all the time: graphs are wrong at times."""
+    arm = Arm()
+    arm.feed(np.full((20, 2), 0.9, np.float32))
+    arm.playback.control.change(measured=np.zeros(2), measured_ns=0)
+    for index in range(5):
+        arm.playback.tick(index * PERIOD_NS)
+    sinks = arm.playback._contract.commands
+    arm.playback.listen(sinks)
+    if is_back:
+        arm.playback.tick(5 * PERIOD_NS)
+        arm.playback.listen([])
+    tick = arm.playback.tick(6 * PERIOD_NS)
+    assert (tick.command, tick.interventions) == (None, (SENSOR_AGE,))
+    arm.playback.control.change(measured=np.full(2, 0.5), measured_ns=6 * PERIOD_NS)
+    assert arm.playback.tick(7 * PERIOD_NS).command == pytest.approx([0.5 + MAX_STEP] * 2)
+
+
 def test_joints_that_hear_nothing_and_whose_place_is_unknown_are_not_commanded():
     arm = half_heard()
     arm.playback.control.change(measured=None)

@@ -67,6 +67,7 @@ class WatchedWorld(World):
         self.measured = (self.position, -ns(10))  # what the engine knows of the joints
         self.commanded = np.full(len(actions.names), np.nan)  # what each joint was commanded last
         self.lags = np.zeros(len(actions.names), bool)  # joints that could not follow their last command
+        self.astray = np.zeros(len(actions.names), bool)  # did not follow since their last command
         self.led_blind = False  # the last command came when nobody could bound how far joints lag behind
         self.stops: dict[str, ControllerStop] = {}
         self._until = dict.fromkeys(("stuck", "hung", "deaf"), 0)
@@ -249,11 +250,11 @@ class WatchedWorld(World):
         if self.now_ns - self.ticked[-1] > ns(self.config.watchdog_timeout_s) + self.period_ns:
             self.handed_off_ns = self.now_ns
         paused, taken_over, dead = self.engine.paused, self.engine.taken_over, self.engine.dead
-        astray = np.isin(self.contract.actions.names, self.engine.playback.astray)
+        self.astray |= np.isin(self.contract.actions.names, self.engine.playback.astray)
         tick = self.engine.play(self.now_ns, tuple(arm.sink.topic for arm in self.arms if not arm.is_heard))
         self.ticks.append((self.now_ns, tick))
         judge_source(self, tick, paused=paused or self.pressed, taken_over=taken_over, dead=dead)
-        commanding = self._publish(tick, astray)
+        commanding = self._publish(tick)
         judge_what_stays(self, tick)
         self.ticked.append(self.now_ns)
         phase = self.beats.beat(self.now_ns, commanding=commanding)
@@ -261,7 +262,7 @@ class WatchedWorld(World):
             self.beaten_ns = self.now_ns
             self.watchdog.hear(INSTANCE, int(phase), self.beats.deadline_s, self.now_ns)
 
-    def _publish(self, tick: Tick, astray: np.ndarray) -> bool:
+    def _publish(self, tick: Tick) -> bool:
         if tick.horizon is None:
             return tick.in_force
         commanding = False
@@ -270,7 +271,8 @@ class WatchedWorld(World):
                 continue
             commanding = True
             rows = tick.horizon[:, arm.joints] if arm.is_trajectory else tick.horizon[:1, arm.joints]
-            judge_command(self, tick, arm, rows, astray)
+            judge_command(self, tick, arm, rows, self.astray)
+            self.astray[arm.joints] = False
             if arm.is_heard:
                 arm.controller.command(rows, self.period_ns, self.now_ns, self.position[arm.joints])
                 self.move()

@@ -110,13 +110,15 @@ class Playback:
         self._late_after_ns = given_up_after_ns if late_after_ns is None else late_after_ns
         self._is_late = False  # in this tick
         self._is_in_force = False  # a command of the last tick
+        self._left_in_force = False  # what was commanded before, by the last tick
         self._reference = StepReference(self._is_position)
         self._blend_in = blend_in or BlendIn(1.0, 0)
         self._latch = latch or InterventionLatch(0.0, 1)
         self._following = FollowingWatch(contract.actions, contract.period_s)
         self._commanded_ns = 0  # time of the last command
         self._ticked_ns: int | None = None  # time of the last tick
-        self._moved_ns = 0  # until then a joint whose command is forgotten may be on its way
+        self._moved_ns = 0  # until then a joint whose command is forgotten may be on its way ...
+        self._last_heard_ns = 0  # ... and until then one whose controller has gone
         self._homing: Homing | None = None
         self._home_ticks = 0  # ticks that commanded home
         self._homing_ended = False  # home is reached, or the robot must not be moved there
@@ -158,9 +160,12 @@ class Playback:
 
         An arm without a controller is anywhere but at its last command. Its joints' steps begin where they
         are measured until a controller has heard one, so that a controller that starts late or comes back
-        does not jump.
+        does not jump. Measured after the last command before: its controller may have heard that one.
         """
-        self._unheard = _taken_by(self._contract, unheard)
+        now_unheard = _taken_by(self._contract, unheard)
+        if self._reference.last is not None and (now_unheard & ~self._unheard).any():
+            self._last_heard_ns = self._commanded_ns + self._period_ns
+        self._unheard = now_unheard
 
     def tick(self, now_ns: int) -> Tick:
         """Return what one control period commands."""
@@ -173,9 +178,9 @@ class Playback:
         gap_ns = 0 if before_ns is None else now_ns - before_ns
         was_stuck = gap_ns > self._given_up_after_ns
         may_be_stopped = self._is_in_force and (self._horizon.is_used or self._has_others)
-        # Once: where every tick is late, waiting for ever would leave in force what was commanded.
-        waited, is_late = self._is_late, gap_ns > self._late_after_ns
-        self._is_late = may_be_stopped and not was_stuck and is_late and not waited
+        # Not after a tick that left in force what was commanded: where every tick is late, that would go on.
+        is_late = gap_ns > self._late_after_ns and not was_stuck
+        self._is_late = may_be_stopped and is_late and not self._left_in_force
         self._horizon.catch_up(self._reference, now_ns, is_known=not was_stuck)
         self._reference.lose(self._unheard)
         if self._word.forgets != before.forgets:
@@ -196,6 +201,7 @@ class Playback:
         led_on = self._look_for_astray_joints(now_ns)
         tick = self._decide(now_ns, led_on)
         self._is_in_force = tick.command is not None or tick.in_force
+        self._left_in_force = tick.in_force
         spares_positions = tick.source is CommandSource.ZERO and self._guard.needs_position
         if tick.command is not None and not spares_positions:
             self._commanded_ns = now_ns
@@ -223,8 +229,11 @@ class Playback:
             lost, blocked = self._following.look(last, self._measured, led, age_s=age_ns / 1e9, now_ns=now_ns)
             self._reference.lose(lost)
         self._astray = self._following.astray
-        # A command that is forgotten may have moved the joints since they were measured.
-        if self._reference.forgotten and now_ns - age_ns < self._moved_ns:
+        # A command that is forgotten, or lost, may have moved the joints since they were measured.
+        moved_ns = self._moved_ns if self._reference.forgotten else 0
+        if self._reference.has_lost.any():
+            moved_ns = max(moved_ns, self._last_heard_ns)
+        if now_ns - age_ns < moved_ns:
             self._measured = None
         if self._measured is None:  # whether a joint that did not follow has moved, nobody knows
             return not self._astray

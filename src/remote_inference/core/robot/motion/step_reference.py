@@ -34,6 +34,11 @@ class StepReference:
         """Joints that should be at the last command, or on their way there: positions only."""
         return np.zeros_like(self._astray) if self.forgotten else self._is_position & ~self._astray
 
+    @property
+    def has_lost(self) -> Joints:
+        """Joints that may be anywhere but at the last command."""
+        return self._astray
+
     def forget(self) -> None:
         """Begin the next step of each joint where it is measured: another may have moved the robot."""
         self._forgotten = True
