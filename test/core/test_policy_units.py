@@ -61,6 +61,20 @@ def test_velocities_are_converted_as_degrees_per_second():
     assert contract.action_units.to_robot([1.0, 180.0]) == pytest.approx([1.0, math.pi])
 
 
+def test_degrees_count_from_another_zero_and_the_other_way():
+    """LeRobot's zero is the middle of each joint's calibrated range, and a driver's is its own."""
+    shifted = {"unit": "degrees", "names": ["elbow"], "offset": -90.0, "invert": True}
+    contract = scaled([shifted], [shifted])
+    assert contract.state_units.to_policy([1.0, math.pi / 4]) == pytest.approx([1.0, -135.0])
+    assert contract.action_units.to_robot([1.0, -135.0]) == pytest.approx([1.0, math.pi / 4])
+
+
+def test_an_offset_of_a_velocity_is_refused():
+    shifted = {"unit": "degrees", "names": ["elbow"], "offset": 1.0}
+    with pytest.raises(DocumentError, match="offset: found with velocity, expected it with position only"):
+        scaled([], [shifted], "velocity")
+
+
 def test_without_a_scale_the_numbers_are_those_of_before():
     units = scaled([], []).action_units
     rows = np.array([[0.1, -0.0], [np.float32(1e-40), 3e38]], np.float32)
@@ -72,29 +86,47 @@ ends = st.floats(-1e6, 1e6).map(lambda end: round(end, 7))
 ranges = st.tuples(ends, ends).filter(lambda pair: abs(pair[0] - pair[1]) > 1e-3)
 words = st.sampled_from(["mm", "counts"])
 factors = st.floats(1e-6, 1e6) | st.floats(-1e6, -1e-6)
+offsets = st.none() | st.floats(-1e4, 1e4)
 scales = st.one_of(
     st.none(),
-    st.builds(lambda: Scale(unit="degrees", names=("j",))),
+    st.builds(
+        lambda invert, offset: Scale(unit="degrees", names=("j",), invert=invert, offset=offset),
+        st.booleans(),
+        offsets,
+    ),
     st.builds(
         lambda unit, span: Scale(unit=unit, names=("j",), range=span),
         st.sampled_from(["percent", "signed_percent", "fraction"]),
         ranges,
     ),
-    st.builds(lambda word, factor: Scale(unit=word, names=("j",), factor=factor), words, factors),
+    st.builds(
+        lambda word, factor, offset: Scale(unit=word, names=("j",), factor=factor, offset=offset),
+        words,
+        factors,
+        offsets,
+    ),
 )
+
+
+def reach_of(scale: Scale | None) -> float:
+    """Return the largest robot's number that rounding has to do with, besides the value itself."""
+    if scale is None:
+        return 0.0
+    factor, offset = scale.line
+    return max(abs(offset / factor), *map(abs, scale.range or (0.0,)))
 
 
 @given(st.lists(st.tuples(scales, st.floats(-1e3, 1e3)), min_size=1, max_size=6))
 def test_there_and_back_is_where_it_began(columns: list[tuple[Scale | None, float]]):
     units = UnitMap([scale for scale, _ in columns])
     robot = np.array([value for _, value in columns])
-    reach = np.array([max(map(abs, scale.range)) if scale and scale.range else 0.0 for scale, _ in columns])
+    reach = np.array([reach_of(scale) for scale, _ in columns])
     back = units.to_robot(units.to_policy(robot))
     assert (np.abs(back - robot) <= 1e-12 * (np.abs(robot) + reach) + TINY).all()
     policy = units.to_policy(robot)
     again = units.to_policy(units.to_robot(policy))
-    _, offsets = zip(*(scale.line if scale else (1.0, 0.0) for scale, _ in columns), strict=True)
-    assert (np.abs(again - policy) <= 1e-12 * (np.abs(policy) + np.abs(offsets)) + TINY).all()
+    _, shifts = zip(*(scale.line if scale else (1.0, 0.0) for scale, _ in columns), strict=True)
+    assert (np.abs(again - policy) <= 1e-12 * (np.abs(policy) + np.abs(shifts)) + TINY).all()
 
 
 @given(scales.filter(bool), st.floats(-1e3, 1e3), st.floats(-1e3, 1e3), st.floats(0.0, 1.0))
@@ -105,7 +137,7 @@ def test_a_way_between_two_rows_is_the_same_way_in_either_unit(
     units = UnitMap([scale])
     first, last = units.to_robot([begin])[0], units.to_robot([end])[0]
     between = units.to_robot([begin + part * (end - begin)])[0]
-    reach = max(abs(first), abs(last), *(map(abs, scale.range) if scale.range else ()))
+    reach = max(abs(first), abs(last), reach_of(scale))
     assert between == pytest.approx(first + part * (last - first), rel=1e-9, abs=1e-9 * (1.0 + reach))
 
 
@@ -123,6 +155,15 @@ BAD: list[tuple[dict[str, Any], str, list[str]]] = [
     ({"unit": "percent", "range": [0.0]}, ".0.range.1", ["missing"]),
     ({"unit": "degrees", "range": [0.0, 1.0]}, ".0", ["range: found with degrees", "percent"]),
     ({"unit": "degrees", "factor": 57.3}, ".0", ["factor: found with degrees", "expected none"]),
+    (
+        {"unit": "percent", "range": [0.0, 1.0], "offset": 5.0},
+        ".0",
+        ["offset: found with percent", "range says"],
+    ),
+    ({"unit": "percent", "range": [0.0, 1.0], "invert": True}, ".0", ["invert: found with percent", "falls"]),
+    ({"unit": "mm", "factor": 1000.0, "invert": True}, ".0", ["invert: found with mm", "a factor below 0"]),
+    ({"unit": "degrees", "offset": float("nan")}, ".0.offset", ["nan", "finite"]),
+    ({"unit": "degrees", "offset": 1e9}, ".0.offset", ["1000000000.0", "at most 1e+06"]),
     ({"unit": "mm", "factor": 0.0}, ".0", ["factor: found 0", "1e-06"]),
     ({"unit": "mm", "factor": float("nan")}, ".0.factor", ["nan", "finite"]),
     ({"unit": "mm", "factor": float("inf")}, ".0.factor", ["inf", "finite"]),

@@ -75,6 +75,17 @@ class Scale(Document):
             "counts the other way",
         ),
     ] = None
+    invert: Annotated[bool, Field(description="degrees: counts the other way")] = False
+    offset: Annotated[
+        float | None,
+        Field(
+            ge=-MOST,
+            le=MOST,
+            allow_inf_nan=False,
+            description="degrees or another unit of positions: the policy's number where the robot's is 0 "
+            "[unit of the policy]",
+        ),
+    ] = None
 
     @model_validator(mode="after")
     def _consistent(self) -> Scale:
@@ -83,6 +94,11 @@ class Scale(Document):
             self._check_factor()
         elif self.factor is not None:
             raise ValueError(f"factor: found with {self.unit}, expected none: the unit is known")
+        if self.invert and not self.is_angular:
+            instead = "a range that falls" if self.has_range else "a factor below 0"
+            raise ValueError(f"invert: found with {self.unit}, expected {instead}")
+        if self.offset is not None and self.has_range:
+            raise ValueError(f"offset: found with {self.unit}, expected none: range says where 0 is")
         if not self.has_range:
             if self.range is not None:
                 with_range = [name for name in POLICY_UNITS.names if POLICY_UNITS.get(name).has_range]
@@ -125,11 +141,13 @@ class Scale(Document):
     @property
     def line(self) -> tuple[float, float]:
         """Factor and offset: the policy's number is the robot's times the factor, plus the offset."""
+        offset = self.offset or 0.0
         if self.factor is not None:
-            return self.factor, 0.0
+            return self.factor, offset
         unit = POLICY_UNITS.get(self.unit)
         if unit.ends is None or self.range is None:
-            return unit.per_radian or 1.0, 0.0
+            factor = unit.per_radian or 1.0
+            return -factor if self.invert else factor, offset
         factor = (unit.ends[1] - unit.ends[0]) / (self.range[1] - self.range[0])
         return factor, unit.ends[0] - factor * self.range[0]
 
@@ -155,6 +173,10 @@ def check_scales(scales: Sequence[Scale], quantities: Mapping[str, str]) -> None
                     f"scale.{index}.unit: found {scale.unit} with effort, expected it with position or "
                     "velocity"
                 )
+            if scale.offset is not None and quantity != "position":
+                raise ValueError(
+                    f"scale.{index}.offset: found with {quantity}, expected it with position only"
+                )
     require_unique([name for scale in scales for name in scale.names], "scale")
 
 
@@ -167,16 +189,15 @@ class UnitMap:
     def __init__(self, scales: Sequence[Scale | None]) -> None:
         """scales: one for each column, None where both speak the robot's unit."""
         self._scales = tuple(scales)
-        lines = [scale.line if scale else (1.0, 0.0) for scale in scales]
-        self._factor = np.array([factor for factor, _ in lines])
-        self._offset = np.array([offset for _, offset in lines])
+        self.lines = tuple(scale.line if scale else (1.0, 0.0) for scale in scales)  # factor and offset
+        self._factor = np.array([factor for factor, _ in self.lines])
+        self._offset = np.array([offset for _, offset in self.lines])
         self._is_identity = not any(self._scales)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, UnitMap):
             return NotImplemented
-        same = self._factor.tolist() == other._factor.tolist() and self.units == other.units
-        return same and self._offset.tolist() == other._offset.tolist()
+        return self.lines == other.lines and self.units == other.units
 
     __hash__ = None  # type: ignore[assignment]  # compared, not kept in sets
 
