@@ -32,12 +32,16 @@ def manifest_of(folder: Path, model: Path, **changes: str) -> Path:
     return path
 
 
+def cells(text: str) -> list[list[str]]:
+    return [line.split() for line in text.splitlines()]
+
+
 def test_a_contract_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["check", str(CONTRACT)]) == 0
     said = capsys.readouterr().out
     assert "contract of belt_arm, 30 Hz" in said
     assert "camera wrist: wrist/image_raw, travels as jpeg" in said
-    assert "action gripper: position 0 to 0.035" in said
+    assert ["gripper", "position", "0", "0.035", "0.42", "m"] in cells(said)
     assert "goes home in 3 s" in said
 
 
@@ -59,9 +63,19 @@ def test_a_joint_that_the_policy_knows_by_another_name_is_said(
 ) -> None:
     contract = changed(tmp_path, rename={"joints.gripper": "gripper.pos"})
     assert cli.main(["check", str(contract)]) == 0
-    assert [line for line in capsys.readouterr().out.splitlines() if line.startswith("  joint ")] == [
-        "  joint gripper: to the policy gripper.pos"
-    ]
+    assert ["gripper.pos", "gripper", "1", "0", "both"] in cells(capsys.readouterr().out)
+
+
+def test_units_are_said_as_what_the_policy_s_number_is_of_the_robot_s(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = yaml.safe_load(CONTRACT.read_text())
+    document["state"][0]["scale"] = [{"unit": "degrees", "names": ["elbow_flex"], "offset": -90.0}]
+    assert cli.main(["check", str(changed(tmp_path, state=document["state"]))]) == 0
+    said = capsys.readouterr().out
+    assert ["elbow_flex", "elbow_flex", "57.2958", "-90", "degrees", "state"] in cells(said)
+    assert ["elbow_flex", "elbow_flex", "1", "0", "action"] in cells(said)
+    assert max(map(len, said.splitlines()[1:])) <= 80
 
 
 def write_hold(folder: Path, **units: str) -> Path:
@@ -83,8 +97,8 @@ def test_units_are_said_and_compared(tmp_path: Path, capsys: pytest.CaptureFixtu
     contract = changed(tmp_path, state=state, actions={**shipped["actions"], "scale": percent})
     manifest = write_hold(tmp_path, gripper="percent")
     assert cli.main(["check", str(contract), str(manifest)]) == 0
-    said = capsys.readouterr().out.splitlines()
-    assert "  joint gripper: in percent to the policy" in said
+    said = capsys.readouterr().out
+    assert ["gripper", "gripper", "2857.14", "0", "percent", "both"] in cells(said)
     assert "  gripper: in percent" in said
     assert cli.main(["check", str(CONTRACT), str(manifest)]) == 1
     refused = "  refused (units): state 'gripper' is in m on the robot, in percent in the policy"

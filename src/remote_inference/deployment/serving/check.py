@@ -19,6 +19,7 @@ from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.requests.timing import Timing, find_timing_problem, find_timing_warnings
 from remote_inference.core.server.manifest.manifest import Manifest, ModelSource, load_manifest
 from remote_inference.core.server.policy_error import explain_policy_error
+from remote_inference.deployment.serving.check_mapping import describe_mapping
 from remote_inference.deployment.serving.check_messages import describe_sources, find_message_warnings
 from remote_inference.deployment.serving.policy_trial import Trial, try_policy
 from remote_inference.policies import load_policy
@@ -125,6 +126,7 @@ def _check_file(path: Path, *, run: bool) -> FileReport:
             report.contract = load_contract(path)
             report.warnings += find_message_warnings(path, report.contract)
             report.lines += _fold(_describe_contract(path, report.contract))
+            report.lines += describe_mapping(report.contract)
             report.warnings += _find_gripper_warnings(report.contract)
             report.lines += _wrap(f"  warning: {warning}" for warning in report.warnings)
         elif any("ros__parameters" in section for section in _sections(content)):
@@ -247,16 +249,6 @@ def _describe_contract(path: Path, contract: Contract) -> Iterator[str]:
     yield from describe_sources(contract)
     for (name, source), feature in zip(contract.images.items(), contract.image_features, strict=True):
         yield f"  camera {name}: {source.topic}, travels as {feature.encoding}, to the policy {feature.name}"
-    for name, policy_name in sorted(_renamed_joints(contract).items()):
-        yield f"  joint {name}: to the policy {policy_name}"
-    for name, unit in sorted(_units(contract).items()):
-        yield f"  joint {name}: in {unit} to the policy"
-    for name in contract.actions.names:
-        limit = contract.actions.limits[name]
-        yield (
-            f"  action {name}: {contract.actions.kind_of(name)} {limit.min:g} to {limit.max:g}, "
-            f"at most {limit.max_velocity:g} per second"
-        )
     for sink in contract.commands:
         yield f"  commands to {sink.topic} ({sink.type}): {', '.join(sink.names)}"
     if contract.home:
@@ -269,26 +261,6 @@ def _find_gripper_warnings(contract: Contract) -> list[str]:
         "follow, and stop the arm; expected max_following_error: off"
         for name in contract.actions.watched_grippers
     ]
-
-
-def _renamed_joints(contract: Contract) -> dict[str, str]:
-    """Return the policy's names for state entries and actions, where they are others than the robot's."""
-    names = (*contract.state_names, *contract.actions.names)
-    policy_names = (*contract.policy_state_names, *contract.policy_action_names)
-    return {name: other for name, other in zip(names, policy_names, strict=True) if name != other}
-
-
-def _units(contract: Contract) -> dict[str, str]:
-    """Return the policy's units of state entries and actions that it has in another unit than the robot."""
-    said: dict[str, str] = {}
-    sides = (contract.state_names, contract.state_units), (contract.actions.names, contract.action_units)
-    for names, units in sides:
-        for name, unit in zip(names, units.units, strict=True):
-            if unit:
-                said[name] = (
-                    unit if said.get(name, unit) == unit else f"{said[name]} (state), {unit} (action)"
-                )
-    return said
 
 
 def _describe_manifest(path: Path, manifest: Manifest, spec: PolicySpec) -> Iterator[str]:
