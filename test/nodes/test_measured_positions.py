@@ -74,6 +74,20 @@ def test_old_positions_do_not_count(
     assert positions.fresh() == {}
 
 
+def test_drivers_that_call_their_joints_alike_are_told_apart_by_their_topics(
+    listener: Listener, tmp_path: Path
+) -> None:
+    state = [
+        {**CONTRACT["state"][0], "topic": f"arm_{name}", "names": [name], "prefix": name[:-2]}
+        for name in JOINTS  # shoulder and elbow: both drivers call their joint by two letters
+    ]
+    contract = load_contract(write_contract(tmp_path, commands=[SINK], state=state))
+    positions = MeasuredPositions(listener, contract)  # type: ignore[arg-type]
+    for name, value in zip(JOINTS, (0.25, -0.5), strict=True):
+        listener.callbacks[f"arm_{name}"](joints(**{name[-2:]: value}))
+    assert positions.fresh() == {"shoulder": 0.25, "elbow": -0.5}
+
+
 def test_only_topics_with_positions_of_actions_are_heard(listener: Listener, tmp_path: Path) -> None:
     imu = {"topic": "imu", "type": "sensor_msgs/msg/Imu", "fields": ["orientation.w"], "names": ["lean"]}
     speeds = {**CONTRACT["state"][0], "topic": "speeds", "field": "velocity"}

@@ -139,6 +139,23 @@ def test_measured_joints_have_names_of_their_own(tmp_path: Path) -> None:
     assert [len(joint.t_s) for joint in timeline.joints] == [TICKS, 0, TICKS]
 
 
+def test_arms_that_call_their_joints_alike_are_told_apart_by_their_topics(tmp_path: Path) -> None:
+    joint = {"type": STATE, "field": "position"}
+    state = [
+        {"topic": "left", "names": ["shoulder"], **joint},
+        {"topic": "right", "names": ["elbow"], "prefix": "el", **joint},
+        {"topic": "hand", "names": ["gripper"], "prefix": "grip", **joint},
+    ]
+    bag = robot_bag(
+        tmp_path / "bag",
+        {"/arm/left": ["shoulder", "bow"], "/arm/right": ["bow"], "/arm/hand": ["per"]},
+        contract=contract_text(state=state),
+    )
+    timeline = load_timeline(bag, NS)
+    assert topics_of(timeline) == ["/arm/left", "/arm/right", "/arm/hand"]
+    assert [len(joint.t_s) for joint in timeline.joints] == 3 * [TICKS]
+
+
 def test_velocities_are_compared_with_velocities(tmp_path: Path) -> None:
     actions = {
         "kind": "velocity",

@@ -21,13 +21,15 @@ class CommandInterface:
     """What the core must know about a command's message type, and who knows the message.
 
     writer, reader: "module:class" of the wire.commands.CommandWriter, and of the CommandReader of a simulated
-    controller. A controller that takes a horizon executes it by itself, until another command ends it.
+    controller. A controller that takes a horizon executes it by itself, until another command ends it. A
+    message that names its joints has them from the contract's `joints` of a command.
     """
 
     writer: str = ""  # empty: that of wire.commands
     reader: str = ""  # empty: that of wire.commands; without one no simulated controller takes it
     kinds: tuple[Kind, ...] = ANY_KIND  # of actions that the message can carry
     takes_horizon: bool = False
+    names_joints: bool = False
 
 
 GROUP = "remote_inference.command_interfaces"  # of the entry points by which other distributions add types
@@ -35,9 +37,10 @@ GROUP = "remote_inference.command_interfaces"  # of the entry points by which ot
 COMMAND_INTERFACES = Registry[CommandInterface]("command interface", group=GROUP)
 COMMAND_INTERFACES.add("std_msgs/msg/Float64MultiArray", CommandInterface())
 COMMAND_INTERFACES.add(
-    "trajectory_msgs/msg/JointTrajectory", CommandInterface(kinds=("position",), takes_horizon=True)
+    "trajectory_msgs/msg/JointTrajectory",
+    CommandInterface(kinds=("position",), takes_horizon=True, names_joints=True),
 )
-COMMAND_INTERFACES.add("sensor_msgs/msg/JointState", CommandInterface())
+COMMAND_INTERFACES.add("sensor_msgs/msg/JointState", CommandInterface(names_joints=True))
 
 # The message types of a person's commands, which wire.commands reads.
 TAKEOVER_INTERFACES = Registry[CommandInterface]("takeover type")

@@ -65,6 +65,18 @@ NodeName = Annotated[str, AfterValidator(_require_topic_name)]
 Topic = Annotated[
     str, AfterValidator(_require_topic_name), Field(description="topic, relative to the robot's namespace")
 ]
+JOINT_PREFIX = Field(
+    description="of messages with joint names: what `names` begin with and the message's joints do not, "
+    "where two arms call their joints alike"
+)
+
+
+def check_prefix(prefix: str, names: tuple[str, ...]) -> None:
+    """Raise ValueError when a name does not begin with a prefix, or has nothing behind it."""
+    if alien := [name for name in names if not name.startswith(prefix) or name == prefix != ""]:
+        raise ValueError(
+            f"prefix: found {prefix!r} with {', '.join(alien)}, expected names such as {prefix}elbow"
+        )
 
 
 def require_unique(names: tuple[str, ...] | list[str], what: str) -> None:

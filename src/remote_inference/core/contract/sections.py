@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 from remote_inference.core.contract.command_interfaces import COMMAND_INTERFACES, CommandInterface, Kind
 from remote_inference.core.contract.field_path import parse_field_path
 from remote_inference.core.contract.fields import (
+    JOINT_PREFIX,
     FieldPathText,
     Finite,
     Name,
@@ -20,6 +21,7 @@ from remote_inference.core.contract.fields import (
     NodeName,
     Positive,
     Topic,
+    check_prefix,
     require_message_type,
     require_unique,
 )
@@ -253,6 +255,7 @@ class CommandSink(Document):
     names: Annotated[
         Names, Field(description="actions that the controller takes, in its own order; left out: of `fields`")
     ] = ()
+    prefix: Annotated[str, JOINT_PREFIX] = ""
     fields: Annotated[
         Mapping[FieldPathText, Name],
         Field(description="the action for each field of the message: `twist.linear.x: base_vx`"),
@@ -289,7 +292,12 @@ class CommandSink(Document):
                 COMMAND_INTERFACES.check(self.type)
             except ValueError as error:
                 raise ValueError(f"type: {error}, or `fields`, for any message type") from None
+            if self.prefix and not self.interface.names_joints:
+                raise ValueError(f"prefix: found with {self.type}, expected a type that names its joints")
+            check_prefix(self.prefix, self.names)
             return self
+        if self.prefix:
+            raise ValueError("prefix: found with fields, expected none: fields name no joints")
         try:
             require_message_type(self.type)
         except ValueError as error:
@@ -309,6 +317,11 @@ class CommandSink(Document):
         if slices := [path for path in (*self.fields, *self.constant) if parse_field_path(path).slice]:
             raise ValueError(f"fields: found the slice {slices[0]!r}, expected one field for each value")
         return self
+
+    @property
+    def joints(self) -> tuple[str, ...]:
+        """Names of the actions' joints in messages that name them, in the controller's order."""
+        return tuple(name.removeprefix(self.prefix) for name in self.names)
 
     @cached_property  # an entry point is looked for in every distribution that is installed
     def interface(self) -> CommandInterface:

@@ -9,7 +9,14 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, model_validator
 
 from remote_inference.core.contract.field_path import FieldPath, parse_field_path
-from remote_inference.core.contract.fields import FieldPathText, MessageType, Name, Topic
+from remote_inference.core.contract.fields import (
+    JOINT_PREFIX,
+    FieldPathText,
+    MessageType,
+    Name,
+    Topic,
+    check_prefix,
+)
 from remote_inference.core.contract.message_readers import GROUP, is_read_whole
 from remote_inference.core.contract.policy_units import Scale, check_scales, scales_by_name
 from remote_inference.core.contract.sections import JOINT_STATE
@@ -54,6 +61,7 @@ class StateSource(Document):
             "name for each of `fields`, left out: these themselves; those of a slice are numbered"
         ),
     ] = ()
+    prefix: Annotated[str, JOINT_PREFIX] = ""
     scale: Annotated[
         tuple[Scale, ...],
         Field(description="names that the policy has in another unit than the message; others pass as is"),
@@ -79,8 +87,11 @@ class StateSource(Document):
             )
         if not self.names:
             raise ValueError("names: missing, expected joints to pick from the message")
+        check_prefix(self.prefix, self.names)
 
     def _check_message(self) -> None:
+        if self.prefix:
+            raise ValueError(f"prefix: found with {self.type}, expected it with {JOINT_STATE} only")
         if self.field is not None:
             raise ValueError(
                 f"field: found with {self.type}, expected it with {JOINT_STATE} only: `fields` says what is "
@@ -110,6 +121,11 @@ class StateSource(Document):
     def is_joints(self) -> bool:
         """Whether joints are picked by name out of a JointState."""
         return self.type == JOINT_STATE
+
+    @property
+    def joints(self) -> tuple[str, ...]:
+        """Names `[n]` that a JointState has for `names`."""
+        return tuple(name.removeprefix(self.prefix) for name in self.names)
 
     @property
     def paths(self) -> tuple[FieldPath, ...]:

@@ -83,7 +83,7 @@ class SimulatedSensors:
                     "simulated robots show joints and cameras"
                 )
             entries = topics.setdefault(source.topic, [])
-            for joint, entry in zip(source.names, source.state_names, strict=True):
+            for joint, entry in zip(source.joints, source.state_names, strict=True):
                 name = contract.rename.get(f"joints.{entry}", entry)
                 if name not in self._spec.state_names:
                     shown = ", ".join(self._spec.state_names)

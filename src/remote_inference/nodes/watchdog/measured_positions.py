@@ -29,12 +29,12 @@ class MeasuredPositions:
         if not any(sink.interface.takes_horizon for sink in contract.commands):
             return
         if contract.measured is not None:
-            named = zip(contract.measured.names, contract.measured_actions, strict=True)
+            named = zip(contract.measured.joints, contract.measured_actions, strict=True)
             self._actions[contract.measured.topic] = dict(named)
         else:
             for source in contract.measuring_sources:
                 joints = self._actions.setdefault(source.topic, {})
-                joints.update({name: name for name in source.names})
+                joints.update(zip(source.joints, source.names, strict=True))
         for topic in self._actions:
             self._messages[topic] = deque(maxlen=KEPT)
             node.create_subscription(JointState, topic, partial(self._keep, topic), JOINTS_QOS, raw=True)

@@ -112,13 +112,14 @@ def _by_contract(
     if contract.measured is not None:
         if name not in contract.measured_actions:
             return Joint(name, "", np.empty(0), np.empty(0), unit, limit)
-        source, joint = contract.measured, contract.measured.names[contract.measured_actions.index(name)]
+        source, joint = contract.measured, contract.measured.joints[contract.measured_actions.index(name)]
     else:
         kind = contract.actions.kind_of(name)
         named = [source for source in contract.joint_sources if name in source.names and source.field == kind]
         if not named:
             return Joint(name, "", np.empty(0), np.empty(0), unit, limit)
-        source, joint = named[0], name
+        source = named[0]
+        joint = source.joints[source.names.index(name)]
     topic = in_namespace(namespace, source.topic)
     return Joint(name, topic, *_series(joint, records.get(topic, ())), unit, limit)
 

@@ -77,7 +77,7 @@ def make_sink_reader(sink: CommandSink, contract: Contract) -> CommandReader:
     if sink.fields:
         return FieldCommandReader(sink, contract)
     kinds = [contract.kind_of(sink)] * len(sink.names)
-    return _find_reader(sink.type, sink.interface)(sink.topic, kinds, sink.names)
+    return _find_reader(sink.type, sink.interface)(sink.topic, kinds, sink.joints)
 
 
 def _find_reader(message_type: str, interface: CommandInterface) -> type[CommandReader]:

@@ -26,7 +26,7 @@ class JointStateWriter(CommandWriter):
     message_type = JointState
 
     def _write(self, rows: NDArray[np.float64], stamp: Time) -> JointState:
-        message = JointState(header=Header(stamp=stamp), name=list(self._sink.names))
+        message = JointState(header=Header(stamp=stamp), name=list(self._sink.joints))
         setattr(message, self.kind, float64_field(rows[0]))
         return message
 

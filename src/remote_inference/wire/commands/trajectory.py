@@ -26,7 +26,7 @@ class TrajectoryWriter(CommandWriter):
 
     def _write(self, rows: NDArray[np.float64], stamp: Time) -> JointTrajectory:  # noqa: ARG002
         return JointTrajectory(
-            joint_names=list(self._sink.names),
+            joint_names=list(self._sink.joints),
             points=[
                 JointTrajectoryPoint(
                     positions=array("d", row.tobytes()),

@@ -27,7 +27,7 @@ def needs_of(sources: Collection[StateSource], topic: str) -> list[Need]:
         (name, source.field)
         for source in sources
         if source.topic == topic and source.field is not None
-        for name in source.names
+        for name in source.joints
     ]
 
 

@@ -46,13 +46,13 @@ class JointReader:
 
     def find_missing(self, names: Sequence[str]) -> list[str]:
         """Return the source's joints that a message with these names does not have."""
-        return [name for name in self._source.names if name not in names]
+        return [name for name in self._source.joints if name not in names]
 
     def _locate(self, names: Sequence[str]) -> NDArray[np.intp]:
         positions = {name: position for position, name in enumerate(names)}
         if missing := self.find_missing(names):
             raise self._error(f"found no {', '.join(missing)} among {', '.join(names) or 'no names'}")
-        return np.array([positions[name] for name in self._source.names], np.intp)
+        return np.array([positions[name] for name in self._source.joints], np.intp)
 
     def _error(self, problem: str) -> SensorError:
         return SensorError(f"{self._source.topic}: {self._field}: {problem}")
