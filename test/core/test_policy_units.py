@@ -69,6 +69,15 @@ def test_degrees_count_from_another_zero_and_the_other_way():
     assert contract.action_units.to_robot([1.0, -135.0]) == pytest.approx([1.0, math.pi / 4])
 
 
+@pytest.mark.parametrize("other", [{}, {"offset": -90.0}, {"offset": -90.0, "invert": False}])
+def test_a_joint_that_is_seen_from_one_zero_and_commanded_from_another_is_refused(other: dict[str, Any]):
+    degrees = {"unit": "degrees", "names": ["elbow"]}
+    seen = {**degrees, "offset": -90.0, "invert": True}
+    with pytest.raises(DocumentError, match="found elbow with offset -90, inverted in state and offset"):
+        scaled([seen], [{**degrees, **other}])
+    scaled([seen], [])  # the actions are in radians: the units differ
+
+
 def test_an_offset_of_a_velocity_is_refused():
     shifted = {"unit": "degrees", "names": ["elbow"], "offset": 1.0}
     with pytest.raises(DocumentError, match="offset: found with velocity, expected it with position only"):

@@ -191,10 +191,18 @@ class Contract(Document):
             )
 
     def _check_scale(self) -> None:
-        """Refuse degrees for a joint whose limits say that it moves in another unit than radians."""
+        """Refuse degrees for a joint whose limits are not in radians, and a joint with two zeros."""
         for place, source in enumerate(self.state):
             of_kind = [name for name in self.actions.names if self.actions.kind_of(name) == source.field]
             self.actions.check_angles(f"state.{place}.scale", source.scale, of_kind)
+        seen = scales_by_name([scale for source in self.state for scale in source.scale])
+        for name, scale in scales_by_name(self.actions.scale).items():
+            other = seen.get(name, scale)
+            if scale.unit == other.unit and scale.zero != other.zero:
+                raise ValueError(
+                    f"scale: found {name} with {other.zero} in state and {scale.zero} in actions, expected "
+                    "one: the arm would go elsewhere than where it is seen"
+                )
 
     def _check_home(self) -> None:
         if self.home is None:

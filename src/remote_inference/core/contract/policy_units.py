@@ -139,6 +139,11 @@ class Scale(Document):
         return self.unit in POLICY_UNITS.names and POLICY_UNITS.get(self.unit).per_radian is not None
 
     @property
+    def zero(self) -> str:
+        """Where and which way the unit counts, as far as `range` does not say it, for people to read."""
+        return f"offset {self.offset or 0.0:g}" + (", inverted" if self.invert else "")
+
+    @property
     def line(self) -> tuple[float, float]:
         """Factor and offset: the policy's number is the robot's times the factor, plus the offset."""
         offset = self.offset or 0.0

@@ -36,7 +36,8 @@ FIELDS = ("velocity", "effort")  # of state entries, which the end of their name
 NOTES = (
     "Names and rate are those of the data set. It says neither topics nor limits. Nor does it say the unit",
     "of its values, unless this package wrote it: LeRobot's own arms speak degrees and percent. A contract",
-    "speaks radians and metres, and `scale` says where the policy does not.",
+    "speaks radians and metres, and `scale` says where the policy does not; `offset` in it, where the",
+    "policy's degrees count from another posture than the driver's radians.",
 )
 
 

@@ -131,7 +131,7 @@ def scale(source: Source, names: Sequence[str], is_angular: bool = True) -> dict
     if aliens := source.alien_operators:
         which = ", ".join(aliens)
         unit = mark(f"the policy's unit, which rosetta's operator {which} makes; or delete this scale")
-        factor = mark(f"how many of it are one of the message's unit, if {which} multiplies")
+        factor = mark(f"how many of it are one of the message's unit; add an offset if {which} shifts")
         return {"scale": [{"unit": unit, "names": list(names), "factor": factor}]}
     if not source.is_in_degrees:
         return {}
