@@ -199,3 +199,70 @@ def test_any_field_of_any_number_takes_an_action_or_is_refused_in_words(data: st
         return
     message = write(contract, 0.5, 0.25)
     assert make_sink_reader(contract.commands[0], contract).read(message) == pytest.approx([0.5, 0.25])
+
+
+# -- switches ------------------------------------------------------------------------------------------------
+
+
+def switch_contract(
+    message: str, field: str, low: float = 0.0, high: float = 1.0, **sink: object
+) -> Contract:
+    """Return the contract of a joint, and of a gripper that is a switch in a message of its own."""
+    document = contract_document()
+    middle = (low + high) / 2
+    thresholds = {"opens_below": middle - 0.1 * (high - low), "closes_above": middle + 0.1 * (high - low)}
+    document["actions"]["limits"][JOINTS[1]] = {"kind": "switch", "min": low, "max": high, **thresholds}
+    document["commands"] = [
+        {"topic": "grip", "type": message, "fields": {field: JOINTS[1]}, **sink},
+        {"topic": "arm", "type": "std_msgs/msg/Float64MultiArray", "names": [JOINTS[0]]},
+    ]
+    return parse_document(document, Contract, "switch.contract.yaml")
+
+
+@pytest.mark.parametrize(
+    ("message", "field", "low", "high", "expected"),
+    [
+        ("std_msgs/msg/Bool", "data", 0.0, 1.0, (False, True)),
+        ("std_msgs/msg/Bool", "data", -1.0, 0.5, (False, True)),
+        ("std_msgs/msg/Float64", "data", 0.005, 0.04, (0.005, 0.04)),
+        ("std_msgs/msg/UInt8", "data", 0.0, 255.0, (0, 255)),
+        ("std_msgs/msg/Int8", "data", -128.0, 7.0, (-128, 7)),
+    ],
+)
+def test_a_switch_goes_into_a_boolean_or_a_number_and_is_read_from_it(
+    message: str, field: str, low: float, high: float, expected: tuple
+):
+    contract = switch_contract(message, field, low, high)
+    reader = make_sink_reader(contract.commands[0], contract)
+    for value, found in zip((low, high), expected, strict=True):
+        sent = write(contract, 0.0, value)
+        assert sent.data == found
+        assert type(sent.data) is type(found)
+        assert reader.read(sent) == pytest.approx([value])
+
+
+@pytest.mark.parametrize(
+    ("message", "low", "high", "expected"),
+    [
+        (
+            "std_msgs/msg/UInt8",
+            0.0,
+            0.5,
+            "fields.data: found limits 0 and 0.5, expected whole numbers: uint8",
+        ),
+        ("std_msgs/msg/UInt8", 0.0, 256.0, "fields.data: found 256, expected 0 to 255"),
+        ("std_msgs/msg/UInt8", -1.0, 1.0, "fields.data: found -1, expected 0 to 255"),
+        ("std_msgs/msg/String", 0.0, 1.0, "fields: found 'data', a string, expected a boolean or a number"),
+    ],
+)
+def test_a_field_that_a_switch_does_not_fit_is_refused(message: str, low: float, high: float, expected: str):
+    contract = switch_contract(message, "data", low, high)
+    with pytest.raises(WireError) as caught:
+        make_command_writer(contract.commands[0], contract)
+    assert expected in str(caught.value)
+
+
+def test_a_constant_may_stand_beside_a_switch_which_no_zeros_stop():
+    contract = switch_contract("geometry_msgs/msg/Vector3", "x", 0.0, 0.04, constant={"y": 20.0})
+    message = write(contract, 0.0, 0.04)
+    assert (message.x, message.y) == (0.04, 20.0)

@@ -74,7 +74,7 @@ def write_files(folder: Path, contract: Contract, rows: Float32Array, source: st
         "state_names": list(changed.state_names),
         "positions": list(positions),
         "action_names": list(contract.actions.names),
-        "max_velocity": [contract.actions.limits[name].max_velocity for name in contract.actions.names],
+        "max_velocity": [contract.actions.limits[name].fastest for name in contract.actions.names],
         "fps": contract.fps,
     }
     model = {"backend": "remote_inference.policies.recorded_commands:load", "path": "."}

@@ -17,6 +17,7 @@ from remote_inference.core.robot.motion.following import FollowingWatch
 from remote_inference.core.robot.motion.playback import Playback
 from remote_inference.core.robot.safety.guard import Guard, Guarded
 from remote_inference.core.robot.safety.stop_inputs import StopInputs
+from remote_inference.core.robot.safety.switches import SwitchClock, SwitchRule
 from remote_inference.core.robot.tick import Tick
 from remote_inference.core.watchdog import Watchdog
 from support.robot import random_watched_world, random_world
@@ -25,6 +26,11 @@ from support.robot.simulation import World
 
 def follow_always(_: FollowingWatch, command: np.ndarray, *__: object, **___: object) -> tuple:
     return np.zeros(len(command), bool), np.zeros(len(command), bool)
+
+
+def switch_without_hysteresis(self: SwitchRule, action: np.ndarray, *_: object) -> tuple:
+    nearer = np.where(action >= self._middle, self._closed, self._open)
+    return np.where(self.places, nearer, action), False
 
 
 def test_random_worlds_break_no_rule():
@@ -60,6 +66,9 @@ BROKEN = {
     "a trajectory is not ended": (Playback, "_hold", lambda self, *_: Tick(None, CommandSource.NONE)),
     "a velocity is not stopped": (Zero, "stop", lambda self, last: last),
     "a stop input is not heard": (StopInputs, "_latch", lambda self, _: None),
+    "a switch changes too often": (SwitchClock, "settling", lambda self, _: None),
+    "a switch follows every number": (SwitchRule, "decide", lambda self, action, *_: (action, False)),
+    "a switch has no hysteresis": (SwitchRule, "decide", switch_without_hysteresis),
     "the watchdog sleeps": (Watchdog, "check", lambda self, _: False),
 }
 

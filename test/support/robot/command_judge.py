@@ -50,6 +50,9 @@ def judge_command(
     astray: joints that did not follow before the tick.
     """
     assert np.isfinite(rows).all()
+    if arm.kind == "switch":
+        judge_switch(world, tick, arm, rows[0])
+        return
     if arm.kind == "velocity":
         bound = np.minimum(world.max_velocity[arm.joints], LIMIT)
         assert (np.abs(rows) <= bound + ROUNDING).all()
@@ -59,6 +62,22 @@ def judge_command(
     judge = _judge_effort if arm.kind == "effort" else _judge_position
     off = judge(world, tick, arm, rows[0], step, astray[arm.joints])
     assert not off.any(), f"{tick.source.name} is {off.max():.3f} off: {arm.sink.type}"
+
+
+def judge_switch(world: WatchedWorld, tick: Tick, arm: Controlled, first: np.ndarray) -> None:
+    """A switch has one of two values; policy and person alone change it, by their numbers and in time."""
+    (place,) = arm.joints
+    limit = world.contract.actions.limits[world.contract.actions.names[place]]
+    value, last = first[0], world.commanded[place]
+    assert value in (limit.min, limit.max), "a switch is closed or open"
+    if np.isnan(last) or value == last:
+        return
+    assert tick.source in (CommandSource.CHUNK, CommandSource.HUMAN), "nothing else changes a switch"
+    assert not world.engine.playback.astray, "nothing is switched while the arm does not follow"
+    assert world.now_ns - world.switched_ns >= ns(limit.dwell_s or 0.0), "it is switched too often"
+    if tick.source is CommandSource.CHUNK and tick.queued is not None:
+        number = float(tick.queued.robot[place])
+        assert number > limit.closes_above if value == limit.max else number < limit.opens_below
 
 
 def judge_what_stays(world: WatchedWorld, tick: Tick) -> None:

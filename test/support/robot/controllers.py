@@ -29,7 +29,7 @@ class Forward:
 
     def lead(self, position: np.ndarray, before_ns: int, now_ns: int) -> np.ndarray:
         """Return where the drives have brought the joints."""
-        if self.target is None or self.kind == "effort":
+        if self.target is None or self.kind in ("effort", "switch"):
             return position
         if self.kind == "velocity":
             return position + self.target * (now_ns - before_ns) / 1e9
@@ -37,7 +37,7 @@ class Forward:
 
     def is_moving(self, now_ns: int) -> bool:
         """Return whether the joints go on from now without a further command."""
-        return self.kind != "position" and self.target is not None and bool(np.any(self.target))
+        return self.kind in ("velocity", "effort") and self.target is not None and bool(np.any(self.target))
 
 
 @dataclass

@@ -25,6 +25,7 @@ from support.builders import (
     FLOAT64_MULTI_ARRAY,
     JOINT_TRAJECTORY,
     JOINTS,
+    LIMIT,
     contract_document,
     make_config,
     make_spec,
@@ -40,6 +41,13 @@ KINDS = (  # of the two joints' actions
     *2 * [("position", "velocity")],
     *[("velocity", "position"), ("position", "effort"), ("velocity", "effort")],
     *[("velocity", "velocity"), ("effort", "effort")],
+)
+SWITCHED = 0.3  # of the worlds: one of the two is a switch
+SWITCHES = (
+    *2 * [("position", "switch")],
+    ("switch", "position"),
+    ("velocity", "switch"),
+    ("switch", "effort"),
 )
 STALLS_S = (0.05, 0.1, 0.2, 0.3, 1.0, 3.5)
 COMMANDS = (  # types of the two joints' controllers; None: the first takes both
@@ -67,6 +75,9 @@ def make_world(rng: random.Random, seed: int) -> WatchedWorld:
     """Return a robot with random controllers and parameters."""
     fps = rng.choice([5.0, 8.0, 20.0, 20.0, 50.0])
     kinds = rng.choice(KINDS)
+    switched = random.Random(f"switch {seed}")  # not from the other choices' stream
+    if switched.random() < SWITCHED:
+        kinds = switched.choice(SWITCHES)
     fallbacks = ["hold", "repeat_last"] if "position" in kinds else ["zero"]
     server = Wandering("/server_a", make_spec(chunk_size=rng.choice([20, 60]), trained_fps=fps), rng)
     world = WatchedWorld(
@@ -91,15 +102,27 @@ def make_world(rng: random.Random, seed: int) -> WatchedWorld:
 
 def make_contract(rng: random.Random, kinds: tuple[str, str], fps: float) -> Contract:
     ticks_per_row = rng.choice([1, 1, 2]) if fps < 50.0 else 1
-    document = contract_document(kinds[0], fps=fps, ticks_per_row=ticks_per_row)
+    document = contract_document(
+        next(kind for kind in kinds if kind != "switch"), fps=fps, ticks_per_row=ticks_per_row
+    )
     for name, kind in zip(JOINTS, kinds, strict=True):
         document["actions"]["limits"][name] |= {"max_velocity": SPEED, "kind": kind}
+        if kind == "switch":
+            document["actions"]["limits"][name] = {
+                "kind": "switch",
+                "min": -LIMIT,
+                "max": LIMIT,
+                "opens_below": -0.2,
+                "closes_above": 0.2,
+                "dwell_s": rng.choice([0.0, 0.3, 1.0]),
+            }
     first, second = FLOAT64_MULTI_ARRAY, None
     if kinds == ("position", "position"):
         first, second = rng.choice(COMMANDS)
     elif kinds[0] != kinds[1]:
         simple = [FLOAT64_MULTI_ARRAY, JOINT_STATE]
-        types = [rng.choice([*simple, JOINT_TRAJECTORY] if kind == "position" else simple) for kind in kinds]
+        carry = {"position": [*simple, JOINT_TRAJECTORY], "switch": [FLOAT64_MULTI_ARRAY]}
+        types = [rng.choice(carry.get(kind, simple)) for kind in kinds]
         first, second = types
     sinks = [(first, JOINTS)] if second is None else [(first, JOINTS[:1]), (second, JOINTS[1:])]
     document["commands"] = [

@@ -78,7 +78,7 @@ class World:
         self.period_ns = round(self.contract.period_s * 1e9)
         self._ticks_of_row: dict[tuple[str, int, int], int] = {}  # executed so far, by row of a chunk
         limits = [self.contract.actions.limits[name] for name in self.contract.actions.names]
-        self.max_step = np.array([limit.max_velocity for limit in limits]) * self.contract.period_s
+        self.max_step = np.array([limit.max_velocity or 0.0 for limit in limits]) * self.contract.period_s
         self.now_ns = ns(100)
         self.start_ns = self.now_ns
         self.position = np.zeros(2)  # the arm follows its commands at once
@@ -98,7 +98,7 @@ class World:
         self.fate: Callable[[Chunk], list[tuple[int, Chunk]]] = lambda chunk: [(0, chunk)]
         limits = self.contract.actions.limits
         # Plus the way at full speed since the sensors were read.
-        self.max_following_error = (LAG_S + 1e-9 * SENSOR_NS) * limits["elbow"].max_velocity
+        self.max_following_error = (LAG_S + 1e-9 * SENSOR_NS) * (limits["elbow"].max_velocity or 0.0)
         self._last_command = self.position
         self.effects: list[tuple[int, Effect]] = []
         self.ticks: list[tuple[int, Tick]] = []

@@ -47,7 +47,7 @@ class WatchedWorld(World):
         kind_of = self.contract.kind_of
         self.arms = [Controlled(sink, kind_of(sink), actions.names) for sink in self.contract.commands]
         self.is_position = np.array([kind == "position" for kind in actions.kinds])
-        self.max_velocity = np.array([actions.limits[name].max_velocity for name in actions.names])
+        self.max_velocity = np.array([actions.limits[name].max_velocity or 0.0 for name in actions.names])
         self.watchdog = Watchdog() if watched else None
         self.beats = Heartbeat(self.contract.period_s, self.config.watchdog_timeout_s)
         self.beats_are_lost = False
@@ -66,6 +66,7 @@ class WatchedWorld(World):
         self.beaten_ns = -ns(10)  # when the watchdog heard the robot's node last
         self.measured = (self.position, -ns(10))  # what the engine knows of the joints
         self.commanded = np.full(len(actions.names), np.nan)  # what each joint was commanded last
+        self.switched_ns = -ns(10)  # when the switch changed last
         self.lags = np.zeros(len(actions.names), bool)  # joints that could not follow their last command
         self.astray = np.zeros(len(actions.names), bool)  # did not follow since their last command
         self.led_blind = False  # the last command came when nobody could bound how far joints lag behind
@@ -278,6 +279,8 @@ class WatchedWorld(World):
                 self.move()
                 # A position from before the drives came back may still lead a command astray.
                 self.lags[arm.joints] &= not (self.driven and self.measured[1] >= self.driven_ns)
+            if arm.kind == "switch" and (self.commanded[arm.joints] != rows[0]).any():
+                self.switched_ns = self.now_ns
             self.commanded[arm.joints] = rows[0]
             self.led_blind = is_exempt(self)
         return commanding

@@ -7,13 +7,23 @@ Who writes and reads the messages of those below stands in `wire.commands`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from remote_inference.core.documents.registry import Registry
 
-Kind = Literal["position", "velocity", "effort"]  # of actions
-ANY_KIND: tuple[Kind, ...] = ("position", "velocity", "effort")
+MotionKind = Literal["position", "velocity", "effort"]  # of what moves, and the fields of a JointState
+Kind = Literal["position", "velocity", "effort", "switch"]  # of actions
+MOTIONS: tuple[Kind, ...] = ("position", "velocity", "effort")
+ANY_KIND: tuple[Kind, ...] = (*MOTIONS, "switch")
+# The field of a JointState in which a person, or a bag, has an action of each kind.
+JOINT_FIELDS: Mapping[Kind, MotionKind] = {
+    "position": "position",
+    "velocity": "velocity",
+    "effort": "effort",
+    "switch": "position",
+}
 
 
 @dataclass(frozen=True)
@@ -27,7 +37,7 @@ class CommandInterface:
 
     writer: str = ""  # empty: that of wire.commands
     reader: str = ""  # empty: that of wire.commands; without one no simulated controller takes it
-    kinds: tuple[Kind, ...] = ANY_KIND  # of actions that the message can carry
+    kinds: tuple[Kind, ...] = MOTIONS  # of actions that the message can carry
     takes_horizon: bool = False
     names_joints: bool = False
 
@@ -35,7 +45,7 @@ class CommandInterface:
 GROUP = "remote_inference.command_interfaces"  # of the entry points by which other distributions add types
 
 COMMAND_INTERFACES = Registry[CommandInterface]("command interface", group=GROUP)
-COMMAND_INTERFACES.add("std_msgs/msg/Float64MultiArray", CommandInterface())
+COMMAND_INTERFACES.add("std_msgs/msg/Float64MultiArray", CommandInterface(kinds=ANY_KIND))
 COMMAND_INTERFACES.add(
     "trajectory_msgs/msg/JointTrajectory",
     CommandInterface(kinds=("position",), takes_horizon=True, names_joints=True),

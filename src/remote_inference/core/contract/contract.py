@@ -157,6 +157,10 @@ class Contract(Document):
                     f"commands: {sink.topic} takes a {sink.type.split('/')[-1]}, expected actions of kind "
                     f"{' or '.join(sink.interface.kinds)}, found {kind}"
                 )
+            if kind == "switch" and sink.interface.takes_horizon:
+                raise ValueError(
+                    f"commands: {sink.topic} takes rows ahead, expected another type for a switch"
+                )
 
     def _check_rename(self) -> None:
         known = {f"images.{name}" for name in self.images}

@@ -45,9 +45,12 @@ def stop_controller(contract: Contract, sink: CommandSink, measured: Mapping[str
     """Return the stop of a controller. measured: positions by action [unit of the action], fresh ones only.
 
     Zero stops a velocity and an effort. A trajectory is replaced by one that ends where the arm is. Any other
-    position controller has no trajectory: it stays at its last target by itself.
+    position controller has no trajectory: it stays at its last target by itself, as a switch does.
     """
-    if (kind := contract.kind_of(sink)) != "position":
+    kind = contract.kind_of(sink)
+    if kind == "switch":
+        return ControllerStop(sink.topic, None, "nothing sent, it stays as it is")
+    if kind != "position":
         return ControllerStop(sink.topic, np.zeros(contract.action_dim), f"sent zero {kind}")
     if not sink.interface.takes_horizon:
         return ControllerStop(sink.topic, None, "nothing sent, it keeps its last target")

@@ -160,7 +160,7 @@ class Scale(Document):
 def check_scales(scales: Sequence[Scale], quantities: Mapping[str, str]) -> None:
     """Raise ValueError for scales that do not fit the joints beside them.
 
-    quantities: of these joints' numbers by joint, "position", "velocity" or "effort".
+    quantities: of these joints' numbers by joint: a kind of action, or a JointState's field.
     """
     for index, scale in enumerate(scales):
         if unknown := [name for name in scale.names if name not in quantities]:
@@ -169,13 +169,14 @@ def check_scales(scales: Sequence[Scale], quantities: Mapping[str, str]) -> None
             )
         for name in scale.names:
             quantity = quantities[name]
-            if scale.has_range and quantity != "position":
+            if scale.has_range and quantity not in ("position", "switch"):
                 raise ValueError(
-                    f"scale.{index}.unit: found {scale.unit} with {quantity}, expected it with position only"
+                    f"scale.{index}.unit: found {scale.unit} with {quantity}, expected it with position or "
+                    "switch only"
                 )
-            if scale.is_angular and quantity == "effort":
+            if scale.is_angular and quantity in ("effort", "switch"):
                 raise ValueError(
-                    f"scale.{index}.unit: found {scale.unit} with effort, expected it with position or "
+                    f"scale.{index}.unit: found {scale.unit} with {quantity}, expected it with position or "
                     "velocity"
                 )
             if scale.offset is not None and quantity != "position":

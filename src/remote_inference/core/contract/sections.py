@@ -4,13 +4,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
 
-from remote_inference.core.contract.command_interfaces import COMMAND_INTERFACES, CommandInterface, Kind
+from remote_inference.core.contract.command_interfaces import (
+    ANY_KIND,
+    COMMAND_INTERFACES,
+    CommandInterface,
+    Kind,
+    MotionKind,
+)
 from remote_inference.core.contract.field_path import parse_field_path
 from remote_inference.core.contract.fields import (
     JOINT_PREFIX,
@@ -33,7 +48,7 @@ JOINT_STATE = "sensor_msgs/msg/JointState"
 IMAGE = "sensor_msgs/msg/Image"
 COMPRESSED_IMAGE = "sensor_msgs/msg/CompressedImage"
 GRIPPER_WORDS = ("gripper", "finger", "jaw", "claw")
-UNITS = {"position": "rad", "velocity": "rad/s", "effort": "Nm"}  # by the kind of the actions
+UNITS = {"position": "rad", "velocity": "rad/s", "effort": "Nm", "switch": ""}  # by the kind of the actions
 Controllers = tuple[Annotated[str, Field(min_length=1)], ...]
 
 
@@ -133,11 +148,39 @@ class ImageSource(Document):
 
 
 class JointLimit(Document):
-    """Bounds of one action. `unit` is set where the unit is not that of the kind."""
+    """Bounds of one action. `unit` is set where the unit is not that of the kind.
 
-    min: Annotated[Finite, Field(description="lowest command [unit of the action]")]
-    max: Annotated[Finite, Field(description="highest command, above min [unit of the action]")]
-    max_velocity: Annotated[Positive, Field(description="bound on the change of the command [unit/s]")]
+    A switch has thresholds instead of a velocity: its command is `min` or `max`, and nothing between.
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "if": {"properties": {"kind": {"const": "switch"}}, "required": ["kind"]},
+            "then": {
+                "required": ["closes_above", "opens_below"],
+                "properties": {"max_velocity": False, "max_following_error": False},
+            },
+            "else": {
+                "required": ["max_velocity"],
+                "properties": {"closes_above": False, "opens_below": False, "dwell_s": False},
+            },
+        }
+    )
+
+    kind: Annotated[Kind | None, Field(description="what this action commands; left out: actions.kind")] = (
+        None
+    )
+    min: Annotated[Finite, Field(description="lowest command; a switch that is open [unit of the action]")]
+    max: Annotated[
+        Finite, Field(description="highest command, above min; a switch that is closed [unit of the action]")
+    ]
+    max_velocity: Annotated[
+        Positive | None,
+        Field(
+            description="bound on the change of the command, required but for switches [unit/s]",
+            validate_default=True,
+        ),
+    ] = None
     max_following_error: Annotated[
         Positive | Annotated[Literal["off"], WithJsonSchema({"enum": ["off", False]})] | None,
         BeforeValidator(_read_off),
@@ -147,25 +190,82 @@ class JointLimit(Document):
             "objects"
         ),
     ] = None
-    unit: Annotated[
-        Name | None, Field(description="unit of the action; left out: rad, rad/s or Nm, by the kind")
+    closes_above: Annotated[
+        Finite | None,
+        Field(description="switches, required: a number above it closes the switch [unit of the action]"),
     ] = None
-    kind: Annotated[Kind | None, Field(description="what this action commands; left out: actions.kind")] = (
-        None
-    )
+    opens_below: Annotated[
+        Finite | None,
+        Field(
+            description="switches, required: a number below it opens the switch; what is between the two "
+            "leaves it [unit of the action]"
+        ),
+    ] = None
+    dwell_s: Annotated[
+        float | None,
+        Field(
+            ge=0.0,
+            le=60.0,
+            description="switches: a change waits until this time after the one before; left out: 0 [s]",
+        ),
+    ] = None
+    unit: Annotated[
+        Name | None,
+        Field(description="unit of the action; left out: rad, rad/s or Nm, by the kind; none for a switch"),
+    ] = None
+
+    @field_validator("max_velocity", mode="after")
+    @classmethod
+    def _is_bounded(cls, value: float | None, info: ValidationInfo) -> float | None:
+        if value is None and info.data.get("kind", "switch") != "switch":
+            raise ValueError("missing, expected bound on the change of the command [unit/s]")
+        return value
 
     @model_validator(mode="after")
-    def _ordered(self) -> JointLimit:
+    def _consistent(self) -> JointLimit:
         if self.min >= self.max:
             raise ValueError(f"found min {self.min} and max {self.max}, expected min < max")
+        of_switches = {
+            "closes_above": self.closes_above,
+            "opens_below": self.opens_below,
+            "dwell_s": self.dwell_s,
+        }
+        if self.kind == "switch":
+            self._check_switch()
+        elif found := [key for key, value in of_switches.items() if value is not None]:
+            raise ValueError(f"found {', '.join(found)} without kind: switch, expected it with a switch only")
         return self
+
+    def _check_switch(self) -> None:
+        of_motions = {"max_velocity": self.max_velocity, "max_following_error": self.max_following_error}
+        if found := [key for key, value in of_motions.items() if value is not None]:
+            raise ValueError(f"found {', '.join(found)} with a switch, which does not move, expected none")
+        if self.closes_above is None or self.opens_below is None:
+            missing = "closes_above" if self.closes_above is None else "opens_below"
+            raise ValueError(f"{missing}: missing, expected closes_above and opens_below with a switch")
+        if self.opens_below >= self.closes_above:
+            raise ValueError(
+                f"found opens_below {self.opens_below} and closes_above {self.closes_above}, "
+                "expected opens_below < closes_above"
+            )
+        # Its own commands must lead a switch to where they are, and never to the other side.
+        if not self.min < self.opens_below < self.closes_above < self.max:
+            raise ValueError(
+                f"found opens_below {self.opens_below} and closes_above {self.closes_above}, expected both "
+                f"between min {self.min} and max {self.max}"
+            )
+
+    @property
+    def fastest(self) -> float:
+        """Bound on the change of the command [unit/s]: none for a switch."""
+        return math.inf if self.max_velocity is None else self.max_velocity
 
 
 class Actions(Document):
     """The action vector: `[action_dim]` in the order of `names`, which must be the policy's after rename."""
 
     kind: Annotated[
-        Kind,
+        MotionKind,
         Field(description="what an action commands, where its entry in limits does not say another kind"),
     ]
     names: Annotated[
@@ -188,7 +288,7 @@ class Actions(Document):
             raise ValueError(f"limits names {', '.join(unknown)}, expected only names of actions.names")
         for name, kind in zip(self.names, self.kinds, strict=True):
             limit = self.limits[name]
-            if kind != "position" and not limit.min <= 0.0 <= limit.max:
+            if kind not in ("position", "switch") and not limit.min <= 0.0 <= limit.max:
                 raise ValueError(
                     f"limits.{name}: found {limit.min} to {limit.max} for {kind} actions, "
                     "expected a range with 0, which stops the joint"
@@ -247,9 +347,9 @@ class CommandSink(Document):
     type: Annotated[
         Name,
         Field(
-            description="what the controller takes: Float64MultiArray, JointState, JointTrajectory for "
-            "position actions only, or an entry point of an installed distribution; with `fields` any type "
-            "that is installed"
+            description="what the controller takes: Float64MultiArray, JointState but for switches, "
+            "JointTrajectory for position actions only, or an entry point of an installed distribution; with "
+            "`fields` any type that is installed"
         ),
     ]
     names: Annotated[
@@ -326,7 +426,7 @@ class CommandSink(Document):
     @cached_property  # an entry point is looked for in every distribution that is installed
     def interface(self) -> CommandInterface:
         """What the core must know of the controller; of `fields`, that they carry numbers of any kind."""
-        return CommandInterface() if self.fields else COMMAND_INTERFACES.get(self.type)
+        return CommandInterface(kinds=ANY_KIND) if self.fields else COMMAND_INTERFACES.get(self.type)
 
 
 class Home(Document):

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from remote_inference.core.contract.command_interfaces import Kind
 from remote_inference.core.contract.contract import Contract
+from remote_inference.core.contract.sections import JointLimit
 from remote_inference.monitoring.tables import Table
 
 INDENT = "  "
@@ -17,6 +19,9 @@ def describe_mapping(contract: Contract) -> Iterator[str]:
     for table in (_numbers(contract), _actions(contract)):
         yield ""
         yield from (f"{INDENT}{line}" for line in table.to_text().splitlines())
+    for name, kind in zip(contract.actions.names, contract.actions.kinds, strict=True):
+        if kind == "switch":
+            yield f"{INDENT}switch {name}: {_describe_switch(contract.actions.limits[name])}"
 
 
 def _numbers(contract: Contract) -> Table:
@@ -42,9 +47,18 @@ def _actions(contract: Contract) -> Table:
         "",
         ("action", "kind", "min", "max", "per second", "unit"),
         [
-            (name, actions.kind_of(name), f"{limit.min:g}", f"{limit.max:g}", f"{limit.max_velocity:g}", unit)
-            for name in actions.names
-            for limit, unit in [(actions.limits[name], actions.unit(name))]
+            (name, kind, f"{limit.min:g}", f"{limit.max:g}", _describe_rate(kind, limit), actions.unit(name))
+            for name, kind in zip(actions.names, actions.kinds, strict=True)
+            for limit in [actions.limits[name]]
         ],
         numbers=("min", "max", "per second"),
     )
+
+
+def _describe_rate(kind: Kind, limit: JointLimit) -> str:
+    return "-" if kind == "switch" else f"{limit.fastest:g}"
+
+
+def _describe_switch(limit: JointLimit) -> str:
+    dwell = f", at most one change in {limit.dwell_s:g} s" if limit.dwell_s else ""
+    return f"{limit.max:g} above {limit.closes_above:g}, {limit.min:g} below {limit.opens_below:g}{dwell}"

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from remote_inference.core.contract.contract import Contract
-from remote_inference.core.robot.safety.guard import JOINT_LIMIT, ROUNDING, VELOCITY_LIMIT
+from remote_inference.core.contract.sections import JointLimit
+from remote_inference.core.robot.safety.guard import DWELL, JOINT_LIMIT, ROUNDING, VELOCITY_LIMIT
 from remote_inference.recording.provenance.motion import Command, Correction
 from remote_inference.recording.timeline.answers import Answer
 
@@ -37,8 +38,19 @@ def find_corrections(
     for place in changed.tolist():
         name, rule = joint_names[place], only
         limit = contract.actions.limits.get(name) if contract is not None else None
-        if limit is not None:
+        if limit is not None and limit.kind == "switch":
+            if DWELL not in command.interventions or not _waited(limit, row[place], after[place]):
+                continue
+            rule = DWELL
+        elif limit is not None:
             is_beyond = np.clip(row[place], limit.min, limit.max) != row[place]
             rule = JOINT_LIMIT if is_beyond and JOINT_LIMIT in command.interventions else VELOCITY_LIMIT
         found.append(Correction(name, rule, float(row[place]), float(after[place])))
     return tuple(found)
+
+
+def _waited(limit: JointLimit, number: float, command: float) -> bool:
+    """Return whether a switch is not where a number leads it; its command is never just the number."""
+    closes = limit.closes_above is not None and number > limit.closes_above
+    opens = limit.opens_below is not None and number < limit.opens_below
+    return (closes and command < limit.max - ROUNDING) or (opens and command > limit.min + ROUNDING)

@@ -27,6 +27,7 @@ RULES: Mapping[str, str] = {
     guard.SENSOR_AGE: "a sensor had fallen silent, or no fresh joint position was known to step from",
     guard.FOLLOWING_ERROR: "a joint did not follow its commands",
     guard.JOINT_LIMIT: "the command was clamped to a joint's limits",
+    guard.DWELL: "a switch that had changed a moment ago stayed as it was",
     guard.VELOCITY_LIMIT: "the command's step was cut to a joint's velocity limit",
 }
 _TRIPPED = {WatchdogState.TRIPPED.name, WatchdogState.RETURNED.name}

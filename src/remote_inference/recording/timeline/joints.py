@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from remote_inference.core.contract.command_interfaces import JOINT_FIELDS
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.contract.sections import JOINT_STATE, JointLimit
 from remote_inference.core.exchange import in_namespace
@@ -73,7 +74,8 @@ class JointRecord:
 
     @classmethod
     def of(cls, t_s: float, message: Any, contract: Contract | None) -> JointRecord:
-        kinds = dict(zip(contract.actions.names, contract.actions.kinds, strict=True)) if contract else {}
+        found = zip(contract.actions.names, contract.actions.kinds, strict=True) if contract else ()
+        kinds = {name: JOINT_FIELDS[kind] for name, kind in found}
         fields = dict.fromkeys(kinds.values())
         usual = next(iter(fields)) if len(fields) == 1 else "position"
         values: dict[str, float] = {}
@@ -114,7 +116,7 @@ def _by_contract(
             return Joint(name, "", np.empty(0), np.empty(0), unit, limit)
         source, joint = contract.measured, contract.measured.joints[contract.measured_actions.index(name)]
     else:
-        kind = contract.actions.kind_of(name)
+        kind = JOINT_FIELDS[contract.actions.kind_of(name)]
         named = [source for source in contract.joint_sources if name in source.names and source.field == kind]
         if not named:
             return Joint(name, "", np.empty(0), np.empty(0), unit, limit)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.contract.field_path import FieldPart, FieldPath, parse_field_path
-from remote_inference.core.contract.sections import CommandSink
+from remote_inference.core.contract.sections import CommandSink, JointLimit
 from remote_inference.wire.arrays import WireError
 from remote_inference.wire.commands.reader import CommandReader
 from remote_inference.wire.commands.writer import CommandWriter
@@ -38,8 +38,9 @@ class FieldWriter(CommandWriter):
     def __init__(self, sink: CommandSink, contract: Contract) -> None:
         """Look fields and constants up, and try them once.
 
-        An action goes into a number with a fraction: a whole one would round what the guard has passed.
-        Raises WireError, beginning with the key, for what does not fit, and for a type that is not installed.
+        An action goes into a number with a fraction: a whole one would round what the guard has passed. A
+        switch goes into a boolean, true for closed, and into whole numbers, too. Raises WireError, beginning
+        with the key, for what does not fit, and for a type that is not installed.
         """
         super().__init__(sink, contract)
         self.message_type = _find_class(sink)
@@ -52,21 +53,43 @@ class FieldWriter(CommandWriter):
             _put(self._begin, path, converted, f"constant.{text}")
         self._paths = []
         self._is_single = []  # precision
+        self._convert: list[Callable[[float], _Value]] = []  # from a number to what the field holds
         for text, name in sink.fields.items():
             path, kind = _find(sink.type, "fields", text)
-            if kind not in FLOATS:
-                raise WireError(f"fields: found {text!r}, a {kind}, expected a float or double")
             limit = contract.actions.limits[name]
+            if self.kind == "switch" and kind in NUMBERS and kind not in FLOATS:
+                self._add_switch(path, kind, limit)
+                continue
+            if kind not in FLOATS:
+                expected = "a boolean or a number" if self.kind == "switch" else "a float or double"
+                raise WireError(f"fields: found {text!r}, a {kind}, expected {expected}")
             if kind == "float" and max(abs(limit.min), abs(limit.max)) > LARGEST_FLOAT:
                 raise WireError(f"fields: found {text!r}, a float, for {name}, whose limits are beyond it")
             _put(self._begin, path, 0.0, f"fields.{text}")
             self._paths.append(path)
             self._is_single.append(kind == "float")
+            self._convert.append(float)
+
+    def _add_switch(self, path: FieldPath, kind: str, limit: JointLimit) -> None:
+        """Take a field that holds no fraction for a switch. Raises WireError for limits that do not fit."""
+        key = f"fields.{path.text}"
+        if kind == "boolean":
+            self._convert.append(lambda value: value == limit.max)
+        else:
+            for value in (limit.min, limit.max):
+                if not value.is_integer():
+                    found = f"{key}: found limits {limit.min:g} and {limit.max:g}"
+                    raise WireError(f"{found}, expected whole numbers: {kind}")
+                _check_range(int(value), kind, key)
+            self._convert.append(int)
+        _put(self._begin, path, self._convert[-1](limit.min), key)
+        self._paths.append(path)
+        self._is_single.append(False)
 
     def _check_constant(self, path: FieldPath, kind: str, value: _Value) -> None:
         if self._stamped and [part.name for part in path.parts[:2]] == ["header", "stamp"]:
             raise WireError(f"constant: found {path.text!r}, expected none: the node stamps its messages")
-        if self.kind != "position" and kind in FLOATS and value != 0:
+        if self.kind in ("velocity", "effort") and kind in FLOATS and value != 0:
             raise WireError(
                 f"constant: found {path.text}: {value!r} beside {self.kind} actions, expected 0: the message "
                 "that stops them would hold it, too"
@@ -77,8 +100,8 @@ class FieldWriter(CommandWriter):
         if self._stamped:
             message.header.stamp = stamp
         values = np.where(self._is_single, rows[0].astype(np.float32), rows[0])  # as it arrives
-        for path, value in zip(self._paths, values.tolist(), strict=True):
-            _set(_parent(message, path), path.parts[-1], value)
+        for path, convert, value in zip(self._paths, self._convert, values.tolist(), strict=True):
+            _set(_parent(message, path), path.parts[-1], convert(value))
         return message
 
 
@@ -89,13 +112,19 @@ class FieldCommandReader(CommandReader):
         """Look the fields up. Raises WireError as FieldWriter does."""
         super().__init__(sink.topic, [contract.kind_of(sink)] * len(sink.names), sink.names)
         self.message_type = _find_class(sink)
-        self._reader = FieldReader(sink.type, [parse_field_path(text) for text in sink.fields])
+        paths = [parse_field_path(text) for text in sink.fields]
+        self._reader = FieldReader(sink.type, paths)
+        limits = [contract.actions.limits[name] for name in sink.names]
+        self._ends = np.array([[limit.min, limit.max] for limit in limits])
+        self._is_boolean = np.array([find_type(sink.type, path)[1] == "boolean" for path in paths])
 
     def read(self, message: Any) -> NDArray[np.float64]:
         try:
-            return self._reader.read(message)
+            values = self._reader.read(message)
         except SensorError as error:
             raise self._error(str(error)) from error
+        closed = np.where(values != 0.0, self._ends[:, 1], self._ends[:, 0])
+        return np.where(self._is_boolean, closed, values)
 
 
 def _find_class(sink: CommandSink) -> Any:
@@ -134,16 +163,16 @@ def _convert(value: _Value, kind: str, text: str) -> _Value:
         if kind in FLOATS and abs(value) <= (LARGEST_FLOAT if kind == "float" else sys.float_info.max):
             return float(value)
         if kind not in FLOATS and isinstance(value, int):
-            _check_range(value, kind, text)
+            _check_range(value, kind, f"constant.{text}")
             return value
     raise WireError(f"constant.{text}: found {value!r}, expected a {kind}")
 
 
-def _check_range(value: int, kind: str, text: str) -> None:
+def _check_range(value: int, kind: str, key: str) -> None:
     bits = int(kind.rpartition("int")[2])
     least, most = (0, 2**bits - 1) if kind[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
     if not least <= value <= most:
-        raise WireError(f"constant.{text}: found {value}, expected {least} to {most}")
+        raise WireError(f"{key}: found {value}, expected {least} to {most}")
 
 
 def _put(message: Any, path: FieldPath, value: _Value, key: str) -> None:

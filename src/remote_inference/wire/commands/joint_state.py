@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Header
 
-from remote_inference.core.contract.command_interfaces import Kind
+from remote_inference.core.contract.command_interfaces import JOINT_FIELDS, Kind
 from remote_inference.core.contract.state_source import StateSource
 from remote_inference.wire.arrays import float64_field
 from remote_inference.wire.commands.reader import CommandReader
@@ -32,17 +32,21 @@ class JointStateWriter(CommandWriter):
 
 
 class JointStateReader(CommandReader):
-    """Joints by the names of the actions, others are ignored. Each is read from the field of its kind."""
+    """Joints by the names of the actions, others are ignored.
+
+    Each is read from the field of its kind, a switch as a position.
+    """
 
     message_type = JointState
 
     def __init__(self, topic: str, kinds: Sequence[Kind], names: Sequence[str]) -> None:
         super().__init__(topic, kinds, names)
         self._joints: list[tuple[JointReader, list[int]]] = []  # and the places of each reader's joints
-        for kind in dict.fromkeys(kinds):
-            places = [place for place, of_one in enumerate(kinds) if of_one == kind]
+        fields = [JOINT_FIELDS[kind] for kind in kinds]
+        for field in dict.fromkeys(fields):
+            places = [place for place, of_one in enumerate(fields) if of_one == field]
             joints = tuple(self._names[place] for place in places)
-            source = StateSource(topic=topic, type="sensor_msgs/msg/JointState", field=kind, names=joints)
+            source = StateSource(topic=topic, type="sensor_msgs/msg/JointState", field=field, names=joints)
             self._joints.append((JointReader(source), places))
 
     def read(self, message: JointState) -> NDArray[np.float64]:

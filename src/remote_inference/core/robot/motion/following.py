@@ -23,7 +23,7 @@ RETRY_NS = 1_000_000_000  # pause before a joint that does not follow is offered
 def _bound(limit: JointLimit) -> float:
     if limit.max_following_error == "off":
         return np.inf
-    return limit.max_following_error or LAG_S * limit.max_velocity
+    return limit.max_following_error or LAG_S * limit.fastest
 
 
 class FollowingWatch:
@@ -32,7 +32,8 @@ class FollowingWatch:
     def __init__(self, actions: Actions, period_s: float) -> None:
         limits = [actions.limits[name] for name in actions.names]
         self._names = actions.names
-        self._max_velocity = np.array([limit.max_velocity for limit in limits])
+        speeds = [limit.max_velocity or 0.0 for limit in limits]  # 0: of a switch, which follows always
+        self._max_velocity = np.array(speeds)
         self._bound = np.array([_bound(limit) for limit in limits])
         self._least_move = self._max_velocity * period_s
         self._astray = np.zeros(len(limits), bool)

@@ -14,12 +14,21 @@ class Homing:
     """Targets along a minimum-jerk path (Flash and Hogan 1985); the guard bounds the steps between them."""
 
     def __init__(
-        self, start: Float64Array, home: Home, begin_ns: int, is_position: np.ndarray | None = None
+        self,
+        start: Float64Array,
+        home: Home,
+        begin_ns: int,
+        is_position: np.ndarray | None = None,
+        is_switch: np.ndarray | None = None,
     ) -> None:
-        """start: `[action_dim]`. is_position: mask of what goes home, others are zero; None: all."""
+        """start: `[action_dim]`. is_position: mask of what goes home, others are zero; None: all.
+
+        is_switch: mask of what stays as it is; None: nothing.
+        """
         moves = np.ones(len(start), bool) if is_position is None else is_position
-        self._start = np.where(moves, start, 0.0)
-        self._goal = np.zeros(len(start))
+        stays = np.zeros(len(start), bool) if is_switch is None else is_switch
+        self._start = np.where(moves | stays, start, 0.0)
+        self._goal = np.where(stays, start, 0.0)
         self._goal[moves] = home.positions
         self._begin_ns = begin_ns
         self._duration_ns = home.duration_s * 1e9
@@ -34,7 +43,7 @@ class Homing:
     def longest_s(home: Home, actions: Actions) -> float:
         """Return the time [s] that the way takes from anywhere within the limits."""
         limits = [actions.limits[name] for name in actions.positions]
-        return max(home.duration_s, *((limit.max - limit.min) / limit.max_velocity for limit in limits))
+        return max(home.duration_s, *((limit.max - limit.min) / limit.fastest for limit in limits))
 
     def reached(self, command: Float64Array) -> bool:
         """Return whether a command is home. The guard may have made the way longer than planned."""

@@ -32,6 +32,7 @@ from remote_inference.core.robot.safety.guard import (
     InterventionLatch,
 )
 from remote_inference.core.robot.safety.stop_inputs import StopInputs
+from remote_inference.core.robot.safety.switches import SwitchClock
 from remote_inference.core.robot.tick import Tick
 from remote_inference.core.robot.turn import Turn
 
@@ -89,6 +90,7 @@ class Playback:
             contract.action_units,
             contract.ticks_per_row,
             is_linear=contract.interpolation == "linear",
+            is_stepped=np.array([kind == "switch" for kind in contract.actions.kinds]),
         )
         self._horizon = Horizon(
             _taken_by(contract, (sink for sink in contract.commands if sink.interface.takes_horizon)),
@@ -101,7 +103,9 @@ class Playback:
         self._fallback = FALLBACKS.get(fallback)()
         kinds = contract.actions.kinds
         self._is_position = np.array([kind == "position" for kind in kinds])
-        self._has_others = not self._is_position.all()
+        self._is_switch = np.array([kind == "switch" for kind in kinds])
+        self._goes_on = ~(self._is_position | self._is_switch)  # in silence, until it gets zero
+        self._has_others = bool(self._goes_on.any())
         self._is_stood_in = np.array([kind in self._fallback.action_kinds for kind in kinds])  # others: zeros
         self._max_action_age_ns = max_action_age_ns
         self._max_sensor_age_ns = max_sensor_age_ns
@@ -111,7 +115,8 @@ class Playback:
         self._is_late = False  # in this tick
         self._is_in_force = False  # a command of the last tick
         self._left_in_force = False  # what was commanded before, by the last tick
-        self._reference = StepReference(self._is_position)
+        self._reference = StepReference(self._is_position, self._is_switch)
+        self._switch_clock = SwitchClock(contract.actions)
         self._blend_in = blend_in or BlendIn(1.0, 0)
         self._latch = latch or InterventionLatch(0.0, 1)
         self._following = FollowingWatch(contract.actions, contract.period_s)
@@ -269,7 +274,8 @@ class Playback:
             return self._fall_back(now_ns, (AGE,) if expired else ())
         self._starved = ""
         scale = self._blend_in.scale(now_ns)
-        guarded = self._guard.check(step.point, start, velocity_scale=scale)
+        settling = self._switch_clock.settling(now_ns)
+        guarded = self._guard.check(step.point, start, velocity_scale=scale, settling=settling)
         if scale == 1.0 and (reason := self._latch.take(guarded.interventions)):
             self._stops.latch(reason)  # from the next tick on
         if guarded.action is None:
@@ -278,7 +284,7 @@ class Playback:
         source = step.row.source
         command = self._without_others(guarded.action)
         horizon = self._horizon.hand_over(command, now_ns, scale, source.episode_id)
-        self._reference.take(command, self._unheard)
+        self._take(command, now_ns)
         return Tick(
             command,
             CommandSource.CHUNK,
@@ -300,18 +306,30 @@ class Playback:
         if self._guard.needs_position and self._measured is None:  # no age bound ends a person's commands
             return self._refuse_unmeasured(now_ns)
         self._starved = ""
-        guarded = self._guard.check(action, self._reference.start(self._measured))
+        start, settling = self._reference.start(self._measured), self._switch_clock.settling(now_ns)
+        guarded = self._guard.check(action, start, settling=settling)
         if guarded.action is None:
             return self._fall_back(now_ns, guarded.interventions)
         self._stop_ticks = self._stops_in_all
         command = self._without_others(guarded.action)
-        self._reference.take(command, self._unheard)
+        self._take(command, now_ns)
         return _alone(command, CommandSource.HUMAN, guarded.interventions)
 
     def _without_others(self, action: Float64Array) -> Float64Array:
-        """Return an action; with zeros for what is no position while a joint does not follow its commands."""
-        follows = not self._astray and not (self._unheard & self._is_position).any()
-        return action if follows else np.where(self._is_position, action, 0.0)
+        """Return an action; while a joint does not follow its commands, one that leads the others nowhere.
+
+        Velocities and efforts get zero, and switches stay.
+        """
+        if not self._astray and not (self._unheard & self._is_position).any():
+            return action
+        last = self._reference.last
+        action = action if last is None else np.where(self._is_switch, last, action)
+        return np.where(self._goes_on, 0.0, action)
+
+    def _take(self, command: Float64Array, now_ns: int) -> None:
+        """Take a command of the policy or of a person; nothing else changes a switch."""
+        self._switch_clock.take(self._reference.last, command, now_ns)
+        self._reference.take(command, self._unheard)
 
     def _refuse_astray(self, now_ns: int) -> Tick:
         """Lead no arm on that does not follow."""
@@ -368,11 +386,11 @@ class Playback:
 
         A robot that has given up waits for nobody.
         """
-        if self._word.halted or not (self._unheard & ~self._is_position).any():
+        if self._word.halted or not (self._unheard & self._goes_on).any():
             self._stop_ticks -= 1
 
     def _stop_others(self, interventions: tuple[str, ...], *, in_force: bool = False) -> Tick:
-        """Command zeros to controllers of other things than positions, if there are any, and nothing else.
+        """Command zeros to controllers of velocities and efforts, if there are any, and nothing else.
 
         in_force: the positions' controllers go on.
         """
@@ -384,16 +402,23 @@ class Playback:
     def _stand_in(
         self, command: Float64Array, start: Float64Array | None, interventions: tuple[str, ...]
     ) -> Tick:
-        """Command what the fallback returned: positions within the guard; other kinds' zeros are a stop."""
+        """Command what the fallback returned: positions within the guard; other kinds' zeros are a stop.
+
+        Switches stay at their last command.
+        """
+        last = self._reference.last
+        assert last is not None, "a fallback stands in after a command"
         if self._guard.needs_position:
-            command = np.where(self._is_stood_in, command, 0.0)
+            command = np.where(self._is_switch, last, np.where(self._is_stood_in, command, 0.0))
             # From where zeros are no step: a stop is never limited.
-            start = None if start is None else np.where(self._is_stood_in, start, 0.0)
+            start = None if start is None else np.where(self._is_stood_in | self._is_switch, start, 0.0)
             guarded = self._guard.check(command, start)
             interventions = (*interventions, *guarded.interventions)
             if guarded.action is None:
                 return self._stop_others(interventions)
             command = guarded.action
+        else:
+            command = np.where(self._is_switch, last, command)
         self._reference.take(command, self._unheard)
         return _alone(command, self._fallback.source, interventions)
 
@@ -411,7 +436,7 @@ class Playback:
             self._guard.refuse(SENSOR_AGE)
             return self._stop_others((*interventions, SENSOR_AGE), in_force=goes_on)
         self._count_stop()
-        rest = np.where(self._is_position, rest, 0.0)
+        rest = np.where(self._goes_on, 0.0, rest)
         guarded = self._guard.check(rest, rest)
         interventions = (*interventions, *guarded.interventions)
         if guarded.action is None:
@@ -436,8 +461,8 @@ class Playback:
             self._guard.refuse(FOLLOWING_ERROR)
             return self._end_way_home(now_ns, (FOLLOWING_ERROR,))
         if self._homing is None:
-            self._homing = Homing(start, self._home, now_ns, self._is_position)
-        guarded = self._guard.check(self._homing.target(now_ns), np.where(self._is_position, start, 0.0))
+            self._homing = Homing(start, self._home, now_ns, self._is_position, self._is_switch)
+        guarded = self._guard.check(self._homing.target(now_ns), np.where(self._goes_on, 0.0, start))
         if guarded.action is None:  # only when the reference is not finite
             return self._end_way_home(now_ns, guarded.interventions)
         self._reference.take(guarded.action, self._unheard)

@@ -17,9 +17,13 @@ Joints = np.ndarray  # mask `[action_dim]`
 class StepReference:
     """The last command, and the joints that may be elsewhere. For one thread."""
 
-    def __init__(self, is_position: Joints) -> None:
-        """is_position: joints that can be measured in the commands' unit; others step from zero."""
+    def __init__(self, is_position: Joints, is_switch: Joints | None = None) -> None:
+        """is_position: joints that can be measured in the commands' unit; others step from zero.
+
+        is_switch: actions that stay at their last command whatever happens, NaN before it; None: none.
+        """
         self._is_position = is_position
+        self._is_switch = np.zeros(len(is_position), bool) if is_switch is None else is_switch
         self._astray = np.zeros(len(is_position), bool)
         self._forgotten = False
         self.last: Float64Array | None = None  # last command `[action_dim]`, None before the first
@@ -54,9 +58,9 @@ class StepReference:
         self._astray = unheard.copy()
 
     def stop_others(self) -> Float64Array:
-        """Return the last command with zeros for all but positions, of which nothing new is known."""
+        """Return the last command with zeros for velocities and efforts; of others nothing new is known."""
         assert self.last is not None, "stops follow a command"
-        self.last = np.where(self._is_position, self.last, 0.0)
+        self.last = np.where(self._is_position | self._is_switch, self.last, 0.0)
         return self.last
 
     def reach(self, joints: Joints, position: Float64Array) -> None:
@@ -80,6 +84,7 @@ class StepReference:
         return self._find(self._astray, measured if (astray & ~unheard).any() else seen)
 
     def _find(self, elsewhere: Joints, measured: Float64Array | None) -> Float64Array | None:
+        elsewhere = elsewhere & ~self._is_switch
         if self.last is not None and not elsewhere.any():
             return self.last
         if measured is not None:
@@ -88,4 +93,6 @@ class StepReference:
             return None
         else:
             found = np.zeros(len(elsewhere))
-        return found if self.last is None else np.where(elsewhere, found, self.last)
+        if self.last is None:
+            return np.where(self._is_switch, np.nan, found) if self._is_switch.any() else found
+        return np.where(elsewhere, found, self.last)

@@ -61,12 +61,24 @@ class _Way:
 class Interpolation:
     """Takes rows from the queue, and leads from one to the next. For the control thread."""
 
-    def __init__(self, queue: ActionQueue, units: UnitMap, ticks_per_row: int, *, is_linear: bool) -> None:
-        """units: of the queue's rows. is_linear: False repeats each row instead of moving to the next."""
+    def __init__(
+        self,
+        queue: ActionQueue,
+        units: UnitMap,
+        ticks_per_row: int,
+        *,
+        is_linear: bool,
+        is_stepped: np.ndarray | None = None,
+    ) -> None:
+        """units: of the queue's rows. is_linear: False repeats each row instead of moving to the next.
+
+        is_stepped: mask `[action_dim]` of actions that keep their row's number all its time; None: none.
+        """
         self._queue = queue
         self._units = units
         self._ticks_per_row = ticks_per_row
         self._is_linear = is_linear
+        self._is_stepped = is_stepped
         self._row: QueuedAction | None = None  # begun last
         self._tick = 0  # of that row, the last one that was asked for
         self._point = np.empty(0)  # of that tick
@@ -136,7 +148,7 @@ class Interpolation:
         if (present := self._row_in_progress) is not None:
             ahead += self._between(present, self._point, self._find_way(rows[0]), self._tick)
         for place, row in enumerate(rows[:-1]):
-            way = _Way(points[place], 0, rows[place + 1], points[place + 1]) if self._is_linear else None
+            way = self._make_way(points[place], 0, rows[place + 1], points[place + 1])
             ahead += [(points[place], row), *self._between(row, points[place], way, 0)]
         ahead.append((points[-1], rows[-1]))
         return Foresight(np.stack([point for point, _ in ahead]), [row for _, row in ahead])
@@ -152,4 +164,13 @@ class Interpolation:
             return None
         if self._way is not None and self._way.goal is goal:
             return self._way
-        return _Way(self._point, self._tick, goal, self._units.to_robot(goal.robot))
+        return self._make_way(self._point, self._tick, goal, self._units.to_robot(goal.robot))
+
+    def _make_way(
+        self, begin: Float64Array, since: int, goal: QueuedAction, point: Float64Array
+    ) -> _Way | None:
+        if not self._is_linear:
+            return None
+        if self._is_stepped is not None:
+            point = np.where(self._is_stepped, begin, point)
+        return _Way(begin, since, goal, point)

@@ -15,6 +15,7 @@ import numpy as np
 from remote_inference.core.contract.sections import Actions
 from remote_inference.core.policy import Float32Array
 from remote_inference.core.robot.command import Float64Array
+from remote_inference.core.robot.safety.switches import BoolArray, SwitchRule
 
 # Rules as they appear in ClientState.guard_names and ExecutedAction.interventions.
 AGE = "age"  # source observation older than max_action_age_s
@@ -25,7 +26,8 @@ SENSOR_AGE = "sensor_age"  # a source fell silent, or no fresh position to step 
 FOLLOWING_ERROR = "following_error"  # a joint does not follow its commands
 JOINT_LIMIT = "joint_limit"
 VELOCITY_LIMIT = "velocity_limit"
-RULES = (AGE, NON_FINITE, SHAPE, DIMENSION, SENSOR_AGE, FOLLOWING_ERROR, JOINT_LIMIT, VELOCITY_LIMIT)
+DWELL = "dwell"  # a switch has changed a moment ago
+RULES = (AGE, NON_FINITE, SHAPE, DIMENSION, SENSOR_AGE, FOLLOWING_ERROR, JOINT_LIMIT, VELOCITY_LIMIT, DWELL)
 ROUNDING = 1e-6  # a float32 action at a limit may lie this far beyond it; corrected, but no intervention
 
 
@@ -97,10 +99,11 @@ class Guard:
         limits = [actions.limits[name] for name in actions.names]
         self._min = np.array([limit.min for limit in limits])
         self._max = np.array([limit.max for limit in limits])
-        self._max_velocity = np.array([limit.max_velocity for limit in limits])
+        self._max_velocity = np.array([limit.fastest for limit in limits])
         self._max_step = self._max_velocity * period_s
         self._period_s = period_s
         self._is_velocity = np.array([kind == "velocity" for kind in actions.kinds])
+        self._switches = SwitchRule(actions)
         self.needs_position = bool(actions.positions)
         """Whether the first step is bounded from the measured position."""
         self.counts: Counter[str] = Counter(dict.fromkeys(RULES, 0))
@@ -119,17 +122,23 @@ class Guard:
         return ""
 
     def check(
-        self, action: Float64Array, reference: Float64Array | None, *, velocity_scale: float = 1.0
+        self,
+        action: Float64Array,
+        reference: Float64Array | None,
+        *,
+        velocity_scale: float = 1.0,
+        settling: BoolArray | None = None,
     ) -> Guarded:
         """Check one action `[action_dim]` and count the interventions.
 
         reference: the last command, or the measured position before the first; None when neither is known.
         A position may differ from it by `max_velocity * period`; an action with positions is refused without
         one. An effort is bounded in the same way, from zero before the first. A velocity is bounded by
-        `max_velocity` itself.
+        `max_velocity` itself. A switch is closed or opened; its reference is NaN before its first command.
         velocity_scale: fraction of `max_velocity` that is allowed now.
+        settling: mask `[action_dim]` of switches that must not change yet; None: none.
         """
-        guarded = self._limit(action, reference, velocity_scale)
+        guarded = self._limit(action, reference, velocity_scale, settling)
         self.counts.update(guarded.interventions)
         return guarded
 
@@ -138,11 +147,14 @@ class Guard:
     ) -> Foreseen:
         """Return actions `[rows, action_dim]` as `check` will pass them, one after another; nothing counts.
 
-        Ends before the first row that it will refuse.
+        Ends before the first row that it will refuse. Switches stay as in `reference`: they change in their
+        own ticks alone.
         """
         finite = np.isfinite(actions).all(axis=1)
         if not finite.all():
             actions = actions[: int(np.argmin(finite))]
+        if self._switches.exist:
+            actions = np.where(self._switches.places, reference, actions)
         safe = np.clip(actions, self._min, self._max)
         steps = np.abs(np.diff(safe, axis=0, prepend=reference[np.newaxis]))
         if self._is_velocity.any():
@@ -151,7 +163,7 @@ class Guard:
             return Foreseen(safe, ((),) * len(safe))
         interventions = []
         for row, action in enumerate(actions):
-            limited = self._limit(action, reference, velocity_scale)
+            limited = self._limit(action, reference, velocity_scale, None)
             assert limited.action is not None, "rows that are not finite are cut off above"
             safe[row] = reference = limited.action
             interventions.append(limited.interventions)
@@ -165,16 +177,27 @@ class Guard:
         """Count the actions that a rule outside of `check` refused."""
         self.counts[rule] += refused
 
-    def _limit(self, action: Float64Array, reference: Float64Array | None, velocity_scale: float) -> Guarded:
-        if not np.isfinite(action).all() or (reference is not None and not np.isfinite(reference).all()):
+    def _limit(
+        self,
+        action: Float64Array,
+        reference: Float64Array | None,
+        velocity_scale: float,
+        settling: BoolArray | None,
+    ) -> Guarded:
+        is_known = reference is None or (np.isfinite(reference) | self._switches.places).all()
+        if not (np.isfinite(action).all() and is_known):
             return Guarded(None, (NON_FINITE,))
         if reference is None and self.needs_position:
             return Guarded(None, (SENSOR_AGE,))
         interventions = []
+        start = np.zeros_like(action) if reference is None else reference
+        if self._switches.exist:
+            action, waits = self._switches.decide(action, reference, settling)
+            interventions += [DWELL] if waits else []
+            start = np.where(self._switches.places, action, start)  # no velocity limit
         safe = np.clip(action, self._min, self._max)
         if (np.abs(safe - action) > ROUNDING).any():
             interventions.append(JOINT_LIMIT)
-        start = np.zeros_like(safe) if reference is None else reference
         slow = self._limit_step(safe, start, velocity_scale)
         if (np.abs(slow - safe) > ROUNDING).any():
             interventions.append(VELOCITY_LIMIT)
