@@ -207,7 +207,11 @@ def test_a_joint_has_one_unit():
 @pytest.mark.parametrize(
     ("kind", "scale", "problem"),
     [
-        ("velocity", ELBOW, "scale.0.unit: found percent with velocity, expected it with position or switch only"),
+        (
+            "velocity",
+            ELBOW,
+            "scale.0.unit: found percent with velocity, expected it with position or switch only",
+        ),
         ("effort", ELBOW, "scale.0.unit: found percent with effort"),
         ("effort", {"unit": "degrees", "names": ["elbow"]}, "scale.0.unit: found degrees with effort"),
     ],

@@ -45,6 +45,24 @@ def test_a_contract_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert "goes home in 3 s" in said
 
 
+def test_a_switch_is_explained_by_its_thresholds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    contract = yaml.safe_load(CONTRACT.read_text())
+    switch = {"kind": "switch", "min": 0.0, "max": 0.035, "closes_above": 0.02, "opens_below": 0.01}
+    contract["actions"]["limits"]["gripper"] = switch | {"dwell_s": 0.5}
+    home = {**contract["home"], "positions": contract["home"]["positions"][:-1]}
+    arm = [name for name in contract["actions"]["names"] if name != "gripper"]
+    array = "std_msgs/msg/Float64MultiArray"
+    commands = [
+        {"topic": "arm", "type": array, "names": arm},
+        {"topic": "gripper", "type": array, "names": ["gripper"]},
+    ]
+    path = changed(tmp_path, actions=contract["actions"], home=home, commands=commands)
+    assert cli.main(["check", str(path)]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "action gripper: switch, 0.035 above 0.02, 0 below 0.01, at most one change in 0.5 s" in said
+    assert "warning" not in said
+
+
 def test_a_gripper_that_must_follow_its_commands_is_a_warning(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,6 +10,7 @@ import re
 import shutil
 from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from remote_inference.errors import UserError
 from remote_inference.msg import ExecutedAction, ServerStatus
 from remote_inference.recording.bags.bag_records import BagTopic
 from remote_inference.recording.bags.bag_writer import BagWriter
+from remote_inference.recording.provenance.corrections import find_corrections
 from remote_inference.recording.provenance.moment import parse_moment
 from remote_inference.recording.provenance.motion import (
     Answered,
@@ -126,6 +128,30 @@ def test_what_the_guard_changed_is_told_by_joint_and_rule(bag: Path) -> None:
         (JOINTS[1], "velocity_limit", 0.75, 0.25),
     ]
     assert explain_motion(bag, tick=CLAMPED_TICK + 1).corrections == ()
+
+
+@pytest.mark.parametrize(
+    ("number", "command", "interventions", "found"),
+    [
+        (0.7, 1.0, (), []),
+        (0.5, 1.0, ("dwell",), []),
+        (0.2, 1.0, ("dwell",), [(JOINTS[1], "dwell", 0.2, 1.0)]),
+        (0.7, 0.0, ("dwell",), [(JOINTS[1], "dwell", 0.7, 0.0)]),
+    ],
+)
+def test_a_switch_is_corrected_only_where_it_waits(
+    number: float, command: float, interventions: tuple[str, ...], found: list[tuple[str, str, float, float]]
+) -> None:
+    document = contract_document()
+    limit = {"kind": "switch", "min": 0.0, "max": 1.0, "closes_above": 0.6, "opens_below": 0.4}
+    document["actions"]["limits"][JOINTS[1]] = limit
+    array = "std_msgs/msg/Float64MultiArray"
+    document["commands"] = [{"topic": name, "type": array, "names": [name]} for name in JOINTS]
+    executed = SimpleNamespace(row=0, row_fraction=0.0, action=(0.1, command), interventions=interventions)
+    answer = SimpleNamespace(rows=np.array([[0.1, number]]))
+    contract = parse_document(document, Contract, "f")
+    corrections = find_corrections(executed, answer, JOINTS, contract)
+    assert [(one.joint, one.rule, one.before, one.after) for one in corrections] == found
 
 
 def test_a_row_in_the_policys_units_is_told_in_the_robots(bag: Path) -> None:

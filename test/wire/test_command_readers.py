@@ -11,8 +11,10 @@ import pytest
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
+from remote_inference.core.contract.contract import Contract
 from remote_inference.core.contract.operator_inputs import TakeoverInput
 from remote_inference.core.contract.sections import JOINT_STATE
+from remote_inference.core.documents.document import parse_document
 from remote_inference.wire import CommandReader, SensorError, make_command_reader
 from support.builders import contract_document, make_contract
 
@@ -27,6 +29,17 @@ def reader(kind: str, type_name: str) -> CommandReader:
 def test_a_joint_state_is_read_by_name_from_the_field_of_the_actions(kind: str):
     message = JointState(name=["gripper", "elbow", "shoulder"], **{kind: [9.0, 0.2, 0.1]})
     assert reader(kind, JOINT_STATE).read(message).tolist() == [0.1, 0.2]
+
+
+def test_a_person_s_switch_is_read_as_a_position():
+    document = contract_document("velocity")
+    limit = {"kind": "switch", "min": 0.0, "max": 1.0, "closes_above": 0.6, "opens_below": 0.4}
+    document["actions"]["limits"]["elbow"] = limit
+    document["commands"] = [{"topic": name, "type": ARRAY, "names": [name]} for name in ("shoulder", "elbow")]
+    contract = parse_document(document, Contract, "f")
+    takeover = TakeoverInput(topic="teleop", type=JOINT_STATE)
+    message = JointState(name=["shoulder", "elbow"], velocity=[0.1, 7.0], position=[8.0, 0.9])
+    assert make_command_reader(takeover, contract).read(message).tolist() == [0.1, 0.9]
 
 
 def test_an_array_is_read_in_the_order_of_the_actions():
