@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from remote_inference.core.contract.command_interfaces import ANY_KIND, COMMAND_INTERFACES, CommandInterface
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.contract.controller_stop import stop_controller
 from remote_inference.core.documents.document import DocumentError, parse_document
@@ -224,6 +225,54 @@ def test_a_pause_or_an_end_sends_nothing_to_a_switch(kind: str, command: str, or
     assert robot.playback.finished == ("halted" in order)
 
 
+def test_the_stops_of_a_base_wait_for_no_switch_whose_controller_is_away():
+    contract = three_kinds()
+    playback, _ = three_kinds_playback(contract)
+    playback.listen(sink for sink in contract.commands if sink.topic == "gripper")
+    playback.control.change(paused=True)
+    stops = [playback.tick((1 + place) * PERIOD_NS).source for place in range(12)]
+    assert stops == 10 * [CommandSource.ZERO] + 2 * [CommandSource.NONE]
+
+
+def test_zeros_for_a_base_leave_the_switch_beside_it_closed():
+    playback, queue = three_kinds_playback(three_kinds())
+    idle = playback.tick(PERIOD_NS)
+    assert idle.source is CommandSource.ZERO
+    assert idle.command is not None
+    assert idle.command[1:].tolist() == [CLOSED, 0.0]
+    feed_three(queue, (0.0, 0.5, 0.3), PERIOD_NS)
+    after = playback.tick(2 * PERIOD_NS)
+    assert after.command == pytest.approx([0.0, CLOSED, 0.3])
+
+
+def three_kinds() -> Contract:
+    """Return the contract of an arm with a gripper on a base."""
+    document = document_of()
+    document["actions"]["names"] = [ARM, GRIPPER, "base"]
+    base = {"kind": "velocity", "min": -1.0, "max": 1.0, "max_velocity": 1.0}
+    document["actions"]["limits"]["base"] = base
+    document["commands"].append({"topic": "base", "type": FLOAT64_MULTI_ARRAY, "names": ["base"]})
+    return parse_document(document, Contract, "three.contract.yaml")
+
+
+def three_kinds_playback(contract: Contract) -> tuple[Playback, ActionQueue]:
+    """Return a playback that has executed one row: the arm stands, the gripper closes, the base drives."""
+    queue = ActionQueue()
+    playback = Playback(queue, Guard(contract.actions, contract.period_s), contract, fallback="hold", **AGES)
+    playback.control.change(paused=False, measured=np.array([0.0, np.nan, np.nan]), measured_ns=0)
+    feed_three(queue, (0.0, 0.9, 0.3), 0)
+    first = playback.tick(0)
+    assert first.command == pytest.approx([0.0, CLOSED, 0.3])
+    return playback, queue
+
+
+def feed_three(queue: ActionQueue, row: tuple[float, float, float], now_ns: int) -> None:
+    table = np.array([row], np.float32)
+    queue.merge(
+        make_source(capture_ns=now_ns), table, table, MergeMode.APPEND, latency_steps=0, executed_before=0
+    )
+
+
 def test_a_forward_arm_with_a_switch_needs_no_stops():
     robot = Robot()
     robot.grips(0.9)
@@ -290,8 +339,9 @@ def test_a_switch_stays_while_the_arm_s_controller_is_away():
 
 def test_a_switch_is_never_astray():
     robot = Robot()
-    for _ in range(20):
-        robot.grips(0.9, 0.1)
+    with np.errstate(invalid="raise"):
+        for _ in range(20):
+            robot.grips(0.9, 0.1)
     assert robot.playback.astray == ()
 
 
@@ -320,6 +370,19 @@ def test_a_person_switches_by_the_same_thresholds():
         found.append(robot.commanded(robot.tick())["gripper"])
         robot.see(0.0)
     assert found == [OPEN, CLOSED, CLOSED, OPEN]
+
+
+def test_a_person_waits_for_the_dwell_time_too():
+    human = HumanCommands(0.5)
+    robot = Robot(contract_of(dwell_s=0.2), human=human)
+    robot.grips(0.9)
+    robot.playback.control.change(taken_over=True)
+    found = []
+    for _ in range(5):
+        human.deposit(np.array([0.0, 0.1]), robot.now_ns)
+        found.append(robot.commanded(robot.tick())["gripper"])
+        robot.see(0.0)
+    assert found == 3 * [CLOSED] + 2 * [OPEN]
 
 
 def test_a_switch_is_not_compared_in_shadow_mode():
@@ -429,6 +492,12 @@ def test_messages_by_joint_carry_no_switch(message: str, expected: str):
     document = document_of()
     document["commands"][1]["type"] = message
     assert expected in problem_of(document)
+
+
+def test_a_controller_that_takes_rows_ahead_takes_no_switch(monkeypatch: pytest.MonkeyPatch):
+    ahead = CommandInterface(kinds=ANY_KIND, takes_horizon=True)
+    monkeypatch.setattr(COMMAND_INTERFACES, "get", lambda _: ahead)
+    assert "gripper takes rows ahead, expected another type for a switch" in problem_of(document_of())
 
 
 def test_a_switch_has_a_controller_of_its_own():

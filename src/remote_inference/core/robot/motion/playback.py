@@ -411,7 +411,7 @@ class Playback:
         if self._guard.needs_position:
             command = np.where(self._is_switch, last, np.where(self._is_stood_in, command, 0.0))
             # From where zeros are no step: a stop is never limited.
-            start = None if start is None else np.where(self._is_stood_in | self._is_switch, start, 0.0)
+            start = None if start is None else np.where(self._is_stood_in, start, 0.0)
             guarded = self._guard.check(command, start)
             interventions = (*interventions, *guarded.interventions)
             if guarded.action is None:
@@ -462,7 +462,7 @@ class Playback:
             return self._end_way_home(now_ns, (FOLLOWING_ERROR,))
         if self._homing is None:
             self._homing = Homing(start, self._home, now_ns, self._is_position, self._is_switch)
-        guarded = self._guard.check(self._homing.target(now_ns), np.where(self._goes_on, 0.0, start))
+        guarded = self._guard.check(self._homing.target(now_ns), np.where(self._is_position, start, 0.0))
         if guarded.action is None:  # only when the reference is not finite
             return self._end_way_home(now_ns, guarded.interventions)
         self._reference.take(guarded.action, self._unheard)
