@@ -337,6 +337,18 @@ def test_a_switch_stays_while_the_arm_s_controller_is_away():
     assert robot.grips(0.1, 0.1, 0.1) == 3 * [CLOSED]
 
 
+def test_switches_alone_are_a_robot_too():
+    document = document_of()
+    document["actions"]["limits"][ARM] = SWITCH
+    robot = Robot(parse_document(document, Contract, "switches.contract.yaml"))
+    robot.playback.control.change(measured=None)
+    robot.feed(0.9, arm=0.1)
+    assert robot.commanded(robot.tick()) == {"arm": OPEN, "gripper": CLOSED}
+    robot.playback.control.change(halted=True)
+    assert robot.commanded(robot.tick()) == {}
+    assert robot.playback.finished
+
+
 def test_a_switch_is_never_astray():
     robot = Robot()
     with np.errstate(invalid="raise"):
