@@ -59,7 +59,7 @@ def test_a_switch_is_explained_by_its_thresholds(tmp_path: Path, capsys: pytest.
     path = changed(tmp_path, actions=contract["actions"], home=home, commands=commands)
     assert cli.main(["check", str(path)]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "action gripper: switch, 0.035 above 0.02, 0 below 0.01, at most one change in 0.5 s" in said
+    assert "switch gripper: 0.035 above 0.02, 0 below 0.01, at most one change in 0.5 s" in said
     assert "warning" not in said
 
 
