@@ -102,7 +102,7 @@ def _observe_topics(
         take = partial(_keep_arrival, arrivals[name])
         with suppress(WireError):  # a type that is not installed is heard by nobody
             ros.node.create_subscription(message_class(type_name), name, take, SENSOR_QOS, raw=True)
-    commands = [in_namespace(namespace, sink.topic) for sink in contract.commands]
+    commands = [in_namespace(namespace, sink.announced_topic) for sink in contract.commands]
     seen: set[str] = set()
     seen_s = time.monotonic()  # since then no other topic
 

@@ -49,7 +49,7 @@ def recorded_topics(
     each server. extra_topics: message type by topic relative to the namespace.
     """
     types = {**OWN_TOPICS, **contract.sensor_types, **(extra_topics or {})}
-    types |= {sink.topic: sink.type for sink in contract.commands}
+    types |= {sink.topic: sink.type for sink in contract.topic_commands}
     types |= {source.topic: source.type for source in contract.operator_inputs.values()}
     types |= {f"{server}/status": STATUS_TYPE for server in servers}
     return {in_namespace(namespace, topic): type_name for topic, type_name in types.items()}

@@ -90,8 +90,12 @@ ROBOT_LEVELS: Mapping[int, bytes] = {
 }
 
 
-def robot_diagnostic(state: ClientState, hardware_id: str) -> DiagnosticStatus:
+def robot_diagnostic(
+    state: ClientState, hardware_id: str, goals: Mapping[str, str] | None = None
+) -> DiagnosticStatus:
     """Return the robot's status by its safety state: at least WARN when it is paused or lacks a sensor.
+
+    goals: what became of those of each action server.
 
     A robot that an operator has paused is an ERROR only when DEAD, for the pause is intended. One that a stop
     input stopped is an ERROR.
@@ -141,6 +145,7 @@ def robot_diagnostic(state: ClientState, hardware_id: str) -> DiagnosticStatus:
                 state.shadow_names, state.shadow_error_mean, state.shadow_error_max, strict=True
             )
         },
+        **{f"goals_{name}": found for name, found in (goals or {}).items()},
     }
     return _status(level, message, hardware_id, values)
 

@@ -42,6 +42,9 @@ class CommandInterface:
     names_joints: bool = False
 
 
+# Of an action server, which moves to its last goal by itself and stays there: no other kind can be stopped.
+ACTION_INTERFACE = CommandInterface(kinds=("position",))
+
 GROUP = "remote_inference.command_interfaces"  # of the entry points by which other distributions add types
 
 COMMAND_INTERFACES = Registry[CommandInterface]("command interface", group=GROUP)

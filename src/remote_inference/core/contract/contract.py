@@ -138,8 +138,8 @@ class Contract(Document):
                 )
         if both := types.keys() & {image.topic for image in self.images.values()}:
             raise ValueError(f"topic {', '.join(sorted(both))}: found in state and in images, expected one")
-        require_unique([sink.topic for sink in self.commands], "command topics")
-        if both := {sink.topic for sink in self.commands} & set(self.topics):
+        require_unique([sink.destination for sink in self.commands], "command topics")
+        if both := {sink.topic for sink in self.topic_commands} & set(self.topics):
             raise ValueError(f"topic {', '.join(sorted(both))}: found as command and sensor, expected one")
         commanded = [name for sink in self.commands for name in sink.names]
         require_unique(commanded, "names in commands")
@@ -149,13 +149,13 @@ class Contract(Document):
             kinds = dict.fromkeys(map(self.actions.kind_of, sink.names))
             if len(kinds) > 1:
                 raise ValueError(
-                    f"commands: {sink.topic} takes {' and '.join(kinds)} actions, expected one kind for each "
-                    "controller"
+                    f"commands: {sink.destination} takes {' and '.join(kinds)} actions, expected one kind "
+                    "for each controller"
                 )
             if (kind := self.kind_of(sink)) not in sink.interface.kinds:
                 raise ValueError(
-                    f"commands: {sink.topic} takes a {sink.type.split('/')[-1]}, expected actions of kind "
-                    f"{' or '.join(sink.interface.kinds)}, found {kind}"
+                    f"commands: {sink.destination} takes a {sink.type.split('/')[-1]}, expected actions of "
+                    f"kind {' or '.join(sink.interface.kinds)}, found {kind}"
                 )
             if kind == "switch" and sink.interface.takes_horizon:
                 raise ValueError(
@@ -224,8 +224,8 @@ class Contract(Document):
                 )
 
     def _check_operator_inputs(self) -> None:
-        known = self.sensor_types | {sink.topic: sink.type for sink in self.commands}
-        commanded = {sink.topic for sink in self.commands}
+        known = self.sensor_types | {sink.topic: sink.type for sink in self.topic_commands}
+        commanded = {sink.topic for sink in self.topic_commands}
         for where, source in self.operator_inputs.items():
             if source.topic in commanded:
                 raise ValueError(
@@ -266,6 +266,16 @@ class Contract(Document):
     @property
     def action_dim(self) -> int:
         return len(self.actions.names)
+
+    @property
+    def topic_commands(self) -> tuple[CommandSink, ...]:
+        """The commands that are messages on a topic."""
+        return tuple(sink for sink in self.commands if sink.action is None)
+
+    @property
+    def action_commands(self) -> tuple[CommandSink, ...]:
+        """The commands that are goals of an action server."""
+        return tuple(sink for sink in self.commands if sink.action is not None)
 
     def kind_of(self, sink: CommandSink) -> Kind:
         """Return the kind of the actions that a controller takes."""

@@ -49,13 +49,13 @@ def stop_controller(contract: Contract, sink: CommandSink, measured: Mapping[str
     """
     kind = contract.kind_of(sink)
     if kind == "switch":
-        return ControllerStop(sink.topic, None, "nothing sent, it stays as it is")
+        return ControllerStop(sink.destination, None, "nothing sent, it stays as it is")
     if kind != "position":
-        return ControllerStop(sink.topic, np.zeros(contract.action_dim), f"sent zero {kind}")
+        return ControllerStop(sink.destination, np.zeros(contract.action_dim), f"sent zero {kind}")
     if not sink.interface.takes_horizon:
-        return ControllerStop(sink.topic, None, "nothing sent, it keeps its last target")
+        return ControllerStop(sink.destination, None, "nothing sent, it keeps its last target")
     if missing := [name for name in sink.names if name not in measured]:
         outcome = f"not stopped, no fresh position of {', '.join(missing)} to hold"
-        return ControllerStop(sink.topic, None, outcome, failed=True)
+        return ControllerStop(sink.destination, None, outcome, failed=True)
     action = np.array([measured.get(name, np.nan) for name in contract.actions.names])
-    return ControllerStop(sink.topic, action, "sent a hold of the measured position")
+    return ControllerStop(sink.destination, action, "sent a hold of the measured position")

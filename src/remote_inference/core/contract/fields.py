@@ -50,6 +50,18 @@ def require_message_type(name: str) -> str:
     return name
 
 
+_ACTION_TYPE = re.compile(r"[A-Za-z]\w*/action/[A-Z]\w*", re.ASCII)
+
+
+def require_action_type(name: str) -> str:
+    """Return a name that is one of an action type. Raises ValueError for another."""
+    if not _ACTION_TYPE.fullmatch(name):
+        raise ValueError(
+            f"found {name!r}, expected an action type such as 'control_msgs/action/GripperCommand'"
+        )
+    return name
+
+
 def _require_field_path(text: str) -> str:
     parse_field_path(text)
     return text

@@ -20,6 +20,7 @@ from pydantic import (
 )
 
 from remote_inference.core.contract.command_interfaces import (
+    ACTION_INTERFACE,
     ANY_KIND,
     COMMAND_INTERFACES,
     CommandInterface,
@@ -37,6 +38,7 @@ from remote_inference.core.contract.fields import (
     Positive,
     Topic,
     check_prefix,
+    require_action_type,
     require_message_type,
     require_unique,
 )
@@ -341,15 +343,26 @@ class Actions(Document):
 
 
 class CommandSink(Document):
-    """A controller's command topic and the actions it takes, in its own order."""
+    """A controller's command topic or action, and the actions of the policy it takes, in its own order."""
 
-    topic: Topic
+    topic: Annotated[
+        Topic,
+        Field(description="topic, relative to the robot's namespace; each command has one, or `action`"),
+    ] = ""
+    action: Annotated[
+        Topic | None,
+        Field(
+            description="in place of topic: action server that gets goals, relative to the robot's "
+            "namespace, of a gripper for example; for position actions, with `fields`"
+        ),
+    ] = None
     type: Annotated[
         Name,
         Field(
             description="what the controller takes: Float64MultiArray, JointState but for switches, "
             "JointTrajectory for position actions only, or an entry point of an installed distribution; with "
-            "`fields` any type that is installed"
+            "`fields` any type that is installed; with `action` its type, of whose goal `fields` and "
+            "`constant` are"
         ),
     ]
     names: Annotated[
@@ -371,15 +384,49 @@ class CommandSink(Document):
             "counts as one; left out: each does but recorders and other known observers"
         ),
     ] = None
+    min_change: Annotated[
+        float | None,
+        Field(
+            ge=0,
+            allow_inf_nan=False,
+            description="with `action`: a goal is sent when an action is further than this from the last "
+            "goal; left out: a hundredth of its range [unit of the action]",
+        ),
+    ] = None
+    max_rate_hz: Annotated[
+        Positive | None,
+        Field(description="with `action`: goals are sent at most this often; left out: 5 Hz [Hz]"),
+    ] = None
 
     @model_validator(mode="before")
     @classmethod
     def _name_actions(cls, content: Any) -> Any:
-        """Take the names of the actions from the fields."""
+        """Take the actions' names from the fields, and no topic where a dump says that there is none."""
+        if isinstance(content, Mapping) and content.get("action") and content.get("topic") == "":
+            content = {key: value for key, value in content.items() if key != "topic"}
         fields = content.get("fields") if isinstance(content, Mapping) else None
         if isinstance(fields, Mapping) and fields and not content.get("names"):
             return {**content, "names": tuple(fields.values())}
         return content
+
+    @model_validator(mode="after")
+    def _names_its_destination(self) -> CommandSink:
+        if self.action is not None and self.topic:
+            raise ValueError(f"action: found {self.action} beside topic {self.topic}, expected one of them")
+        if self.action is None:
+            if not self.topic:
+                raise ValueError("topic: missing, expected it, or `action`")
+            for key in ("min_change", "max_rate_hz"):
+                if getattr(self, key) is not None:
+                    raise ValueError(f"{key}: found with topic {self.topic}, expected it with `action` only")
+            return self
+        if not self.fields:
+            raise ValueError(
+                "fields: missing, expected the goal's field for each action, as `command.position: gripper`"
+            )
+        if self.controller is not None:
+            raise ValueError("controller: found with action, expected none: its server is the controller")
+        return self
 
     @model_validator(mode="after")
     def _consistent(self) -> CommandSink:
@@ -399,7 +446,7 @@ class CommandSink(Document):
         if self.prefix:
             raise ValueError("prefix: found with fields, expected none: fields name no joints")
         try:
-            require_message_type(self.type)
+            (require_message_type if self.action is None else require_action_type)(self.type)
         except ValueError as error:
             raise ValueError(f"type: {error}") from None
         if self.names != tuple(self.fields.values()):
@@ -423,9 +470,21 @@ class CommandSink(Document):
         """Names of the actions' joints in messages that name them, in the controller's order."""
         return tuple(name.removeprefix(self.prefix) for name in self.names)
 
+    @property
+    def destination(self) -> str:
+        """The topic, or the name of the action, by which a command is known."""
+        return self.action or self.topic
+
+    @property
+    def announced_topic(self) -> str:
+        """The topic that shows in the graph who takes the command: an action server publishes its status."""
+        return self.topic if self.action is None else f"{self.action}/_action/status"
+
     @cached_property  # an entry point is looked for in every distribution that is installed
     def interface(self) -> CommandInterface:
         """What the core must know of the controller; of `fields`, that they carry numbers of any kind."""
+        if self.action is not None:
+            return ACTION_INTERFACE
         return CommandInterface(kinds=ANY_KIND) if self.fields else COMMAND_INTERFACES.get(self.type)
 
 

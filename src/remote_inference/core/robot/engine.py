@@ -315,10 +315,10 @@ class Engine:
     # -- the control thread --------------------------------------------------------------------------------
 
     def play(self, now_ns: int, unheard: tuple[str, ...]) -> Tick:
-        """Return what a control tick commands. unheard: command topics without a controller."""
+        """Return what a control tick commands. unheard: destinations of commands without a controller."""
         if unheard != self._unheard:
             self._unheard = unheard
-            self.playback.listen(sink for sink in self._contract.commands if sink.topic in unheard)
+            self.playback.listen(sink for sink in self._contract.commands if sink.destination in unheard)
         return self.playback.tick(now_ns)
 
     # -- time ----------------------------------------------------------------------------------------------

@@ -38,7 +38,9 @@ def judge_contract(
             continue
         yield _judge_sensor(name, expected, contract.row_fps, topics.get(name, TopicFacts()))
     for sink in contract.commands:
-        yield _judge_command(sink, namespace, topics.get(in_namespace(namespace, sink.topic), TopicFacts()))
+        judge = _judge_command if sink.action is None else _judge_action
+        facts = topics.get(in_namespace(namespace, sink.announced_topic), TopicFacts())
+        yield judge(sink, namespace, facts)
 
 
 def _judge_sensor(name: str, expected: str, fps: float, facts: TopicFacts) -> Finding:
@@ -60,6 +62,17 @@ def _judge_sensor(name: str, expected: str, fps: float, facts: TopicFacts) -> Fi
     if facts.rate_hz < 0.9 * fps:
         return Finding(Level.WARNING, subject, found, wanted, "requests wait for new messages")
     return Finding(Level.OK, subject, found)
+
+
+def _judge_action(sink: CommandSink, namespace: str, facts: TopicFacts) -> Finding:
+    subject = f"command {in_namespace(namespace, sink.destination)}"
+    if not facts.publishers:
+        advice = "start the controller, or mend the contract's action"
+        return Finding(Level.ERROR, subject, "no action server", f"a server of {sink.type}", advice)
+    if len(facts.publishers) > 1:
+        found = f"served by {', '.join(facts.publishers)}"
+        return Finding(Level.ERROR, subject, found, "one server", "each goal goes to all of them: stop one")
+    return Finding(Level.OK, subject, f"served by {facts.publishers[0]}")
 
 
 def _judge_command(sink: CommandSink, namespace: str, facts: TopicFacts) -> Finding:

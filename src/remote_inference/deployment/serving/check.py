@@ -250,7 +250,8 @@ def _describe_contract(path: Path, contract: Contract) -> Iterator[str]:
     for (name, source), feature in zip(contract.images.items(), contract.image_features, strict=True):
         yield f"  camera {name}: {source.topic}, travels as {feature.encoding}, to the policy {feature.name}"
     for sink in contract.commands:
-        yield f"  commands to {sink.topic} ({sink.type}): {', '.join(sink.names)}"
+        how = "commands to" if sink.action is None else "goals to"
+        yield f"  {how} {sink.destination} ({sink.type}): {', '.join(sink.names)}"
     if contract.home:
         yield f"  goes home in {contract.home.duration_s:g} s when it gives up"
 

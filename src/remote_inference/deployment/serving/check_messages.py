@@ -16,6 +16,7 @@ from remote_inference.core.contract.contract import Contract
 from remote_inference.core.contract.state_source import StateSource
 from remote_inference.core.documents.document import DocumentError
 from remote_inference.wire import WireError, make_command_writer, message_class
+from remote_inference.wire.message_types import command_class
 from remote_inference.wire.sensors.stamps import is_stamped
 from remote_inference.wire.sensors.state_readers import make_state_reader
 
@@ -59,7 +60,7 @@ def _describe_age(source: StateSource) -> str:
 
 def _is_installed(type_name: str) -> bool:
     try:
-        message_class(type_name)
+        command_class(type_name)
     except WireError:
         return False
     return True

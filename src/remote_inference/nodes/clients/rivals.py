@@ -25,7 +25,7 @@ def find_rivals(client: OperatorClient, namespace: str, contract: Contract, list
 
 
 def _look(client: OperatorClient, namespace: str, contract: Contract) -> list[str]:
-    topics: Collection[str] = [in_namespace(namespace, sink.topic) for sink in contract.commands]
+    topics: Collection[str] = [in_namespace(namespace, sink.topic) for sink in contract.topic_commands]
     found = {
         f"{full_name(endpoint)} publishes {topic}"
         for topic in topics

@@ -39,7 +39,7 @@ class SimulatedControllers:
         self._node = node
         self._before_command = before_command
         self._after_command = after_command
-        self._unheard = frozenset(sink.topic for sink in contract.commands)
+        self._unheard = frozenset(sink.topic for sink in contract.topic_commands)
         self._topics = self._unheard
         self.targets = np.zeros(len(spec.actions.names))  # [A], in the environment's order
         for sink in contract.commands:
@@ -47,7 +47,7 @@ class SimulatedControllers:
                 reader = make_sink_reader(sink, contract)
             except WireError:
                 raise EnvError(
-                    f"{spec.name}: {sink.topic}: no simulated controller takes a {sink.type}"
+                    f"{spec.name}: {sink.destination}: no simulated controller takes a {sink.type}"
                 ) from None
             self._subscribe(sink, reader, spec)
 

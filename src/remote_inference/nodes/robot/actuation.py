@@ -27,6 +27,7 @@ from remote_inference.core.robot.tick import Tick
 from remote_inference.msg import ExecutedAction
 from remote_inference.nodes.robot.control_loop import ControlLoop
 from remote_inference.nodes.robot.controller_watch import ControllerWatch
+from remote_inference.nodes.robot.goal_client import GoalClient
 from remote_inference.nodes.robot.heart import Heart
 from remote_inference.nodes.robot.sensor_hub import Snapshot
 from remote_inference.nodes.robot.telemetry import (
@@ -36,6 +37,7 @@ from remote_inference.nodes.robot.telemetry import (
     time_message,
 )
 from remote_inference.nodes.runtime import StartupError
+from remote_inference.nodes.schedule import Schedule
 from remote_inference.wire import CommandWriter, WireError, make_command_writers
 from remote_inference.wire.qos import COMMAND_QOS, EXECUTED_QOS, EXECUTED_TOPIC
 
@@ -43,7 +45,7 @@ EXECUTED_BUFFER = 1_000  # ticks that may wait to be published
 
 
 class Actuation:
-    """Owns the control loop and the publishers of commands, heartbeat and executed actions."""
+    """Owns the control loop, and what sends commands, goals, the heartbeat and executed actions."""
 
     def __init__(
         self,
@@ -51,11 +53,14 @@ class Actuation:
         contract: Contract,
         config: RobotConfig,
         engine: Engine,
+        schedule: Schedule,
         *,
         sense: Callable[[], Snapshot],
         pause: Callable[[str], None],
     ) -> None:
-        """sense: returns the newest sensor messages, without waiting.
+        """schedule: of the executor's thread, which sends the goals.
+
+        sense: returns the newest sensor messages, without waiting.
 
         pause: pauses the robot at once, on the thread that calls it, and says the cause. Raises StartupError
         for commands that the contract's message types do not have.
@@ -73,26 +78,35 @@ class Actuation:
             writers = make_command_writers(contract)
         except WireError as error:
             raise StartupError(f"contract: {error}") from error
+        self._commands: list[tuple[CommandSink, Publisher, CommandWriter]] = []
+        self._goals: list[GoalClient] = []
         sinks = contract.commands if config.command_mode == "live" else ()
-        self._commands: list[tuple[CommandSink, Publisher, CommandWriter]] = [
-            (sink, node.create_publisher(writer.message_type, sink.topic, COMMAND_QOS), writer)
-            for sink, writer in zip(sinks, writers, strict=False)  # none in shadow mode
-        ]
+        for sink, writer in zip(sinks, writers, strict=False):  # none in shadow mode
+            if sink.action is None:
+                publisher = node.create_publisher(writer.message_type, sink.topic, COMMAND_QOS)
+                self._commands.append((sink, publisher, writer))
+            else:
+                self._goals.append(GoalClient(node, schedule, contract, sink, writer))
         outlets = [(sink, publisher) for sink, publisher, _ in self._commands]
         self._controllers = ControllerWatch(node, outlets)
-        self._unheard: tuple[str, ...] = ()  # topics of commands that no controller hears
+        self._unheard: tuple[str, ...] = ()  # destinations of commands that no controller hears
         self._heart = Heart(node, Heartbeat(contract.period_s, config.watchdog_timeout_s), pause)
         self.loop = ControlLoop(contract.period_s, self._tick)
 
     @property
     def publishers(self) -> list[Publisher]:
-        """The publishers of commands."""
+        """The publishers of commands by topic."""
         return [publisher for _, publisher, _ in self._commands]
 
     @property
-    def unheard_topics(self) -> set[str]:
-        """Topics of the commands that no controller hears."""
+    def unheard(self) -> set[str]:
+        """Topics and actions of the commands that no controller hears."""
         return set(self._unheard)
+
+    @property
+    def goals(self) -> dict[str, str]:
+        """What became of the goals of each action server, in words. Any thread may read it."""
+        return {client.name: client.gate.summary() for client in self._goals}
 
     def look_for_controllers(self) -> None:
         """Find out which subscribers of the commands only look on. Not for the control thread."""
@@ -112,6 +126,11 @@ class Actuation:
                     self._tick(time.monotonic_ns(), self.loop.ticks)
             time.sleep(self._contract.period_s)  # for stop commands: silence may not stop the robot
         self._heart.end(stopped=self.loop.stop() and playback.finished)
+
+    def close(self) -> None:
+        """End the clients of action servers, which keep their last goals. For the executor's thread."""
+        for client in self._goals:
+            client.close()
 
     def take_samples(self) -> list[TickSample]:
         """Return what the sensors held at the last ticks, each once, for a policy of several steps."""
@@ -134,21 +153,27 @@ class Actuation:
             seen = self._sense()
             self._samples.append(TickSample(seen, seen.arrivals, self._engine.queue.executed))
         # In each tick: the first command that a controller hears must be the start of the next tick's step.
-        self._unheard = self._controllers.unheard()
+        deaf = [client.name for client in self._goals if not client.gate.is_heard()]
+        self._unheard = (*self._controllers.unheard(), *deaf)
         self._heart.look_back(now_ns)
         tick = self._engine.play(now_ns, self._unheard)
         self.unfed_ticks += tick.source is not CommandSource.CHUNK
         stamp_ns = self._clock_of_stamps.now().nanoseconds  # simulated time where the node uses it
-        commanding = self._publish(tick, stamp_ns)
+        commanding = self._publish(tick, stamp_ns, now_ns)
         self._heart.beat(now_ns, index, commanding=commanding)
         episode_id = tick.queued.source.episode_id if tick.queued else self._engine.episode.id
         self._executed.append(ExecutedTick(index, stamp_ns, episode_id, tick))
 
-    def _publish(self, tick: Tick, stamp_ns: int) -> bool:
+    def _publish(self, tick: Tick, stamp_ns: int, now_ns: int) -> bool:
         """Publish a tick's command to the controllers that take it; return whether any is in force."""
+        goal = None  # without one, action servers keep their last
+        if tick.horizon is not None and not tick.shadow and tick.reaches("position", takes_horizon=False):
+            goal = tick.horizon[0]
+        for client in self._goals:
+            client.gate.command(goal, now_ns)
         if tick.horizon is None or tick.shadow:
             return tick.in_force and not tick.shadow
-        commanding = False
+        commanding = goal is not None and bool(self._goals)
         stamp = time_message(stamp_ns)
         for sink, publisher, writer in self._commands:
             if tick.reaches(self._contract.kind_of(sink), takes_horizon=writer.takes_horizon):

@@ -129,6 +129,7 @@ class RemoteInference(RobotNode):
             self._contract,
             self._config,
             self._engine,
+            self.schedule,
             sense=self._sensors.snapshot,
             pause=self._pause_after_a_stop,
         )
@@ -163,6 +164,7 @@ class RemoteInference(RobotNode):
         while (self._servers.waiting or self._task.waiting) and time.monotonic() < deadline_s:
             spin_once(self, 0.05)
         self._wait_until_heard()
+        self._actuation.close()
 
     def _wait_until_heard(self) -> None:
         """Wait until the last commands and the last state have left: they are lost with their publisher."""
@@ -207,7 +209,7 @@ class RemoteInference(RobotNode):
                 if now_s >= next_presence_s and not self._closing:
                     next_presence_s = now_s + PRESENCE_PERIOD_S
                     self._actuation.look_for_controllers()
-                    delivering, unheard = self._sent_snapshot.arrivals, self._actuation.unheard_topics
+                    delivering, unheard = self._sent_snapshot.arrivals, self._actuation.unheard
                     self._carry_out(self._graph.look(delivering, unheard))
                 self._actuation.publish_executed()
                 self._decisions.publish()
@@ -280,7 +282,7 @@ class RemoteInference(RobotNode):
         state = state_message(self._engine, self._actuation.loop, names, stamp, time.monotonic_ns())
         state.injected_fault = self._drills.in_progress
         self._state_publisher.publish(state)
-        self._diagnostics.report(robot_diagnostic(state, self.get_namespace()))
+        self._diagnostics.report(robot_diagnostic(state, self.get_namespace(), self._actuation.goals))
         return []
 
     # -- effects -------------------------------------------------------------------------------------------

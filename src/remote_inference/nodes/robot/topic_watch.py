@@ -61,12 +61,13 @@ class TopicWatch:
     def look_at_controllers(self, unheard: Collection[str], *, driving: bool) -> None:
         """Warn of commands that no controller takes. driving: the robot is meant to move."""
         for sink in self._sinks:
-            if sink.topic not in unheard:
-                self._end(sink.topic, "a controller subscribes now")
+            name = sink.destination
+            if name not in unheard:
+                self._end(name, "a controller subscribes now" if sink.action is None else "it is served now")
             elif driving:
-                self._persist(sink.topic, partial(self._why_unheard, sink))
+                self._persist(name, partial(self._why_unheard, sink))
             else:
-                self._since_s.pop(sink.topic, None)
+                self._since_s.pop(name, None)
 
     def _persist(self, topic: str, find_cause: Callable[[], str]) -> None:
         now_s = time.monotonic()
@@ -93,6 +94,8 @@ class TopicWatch:
         return problem or f"a publisher is there, but nothing has arrived; {consequence}"
 
     def _why_unheard(self, sink: CommandSink) -> str:
+        if sink.action is not None:
+            return f"no action server of {sink.type}, its joints do not follow"
         subscribers = self._node.get_subscriptions_info_by_topic(self._node.resolve_topic_name(sink.topic))
         namespace = self._node.get_namespace()
         controllers = [info for info in subscribers if is_controller(full_name(info), sink, namespace)]

@@ -87,6 +87,8 @@ class CommandWatchdog(RobotNode):
         except WireError as error:
             raise StartupError(f"contract: {error}") from error
         for sink, writer in zip(self._contract.commands, writers, strict=True):
+            if sink.action is not None:  # it keeps its last goal, as a position controller does
+                continue
             publisher = self.create_publisher(writer.message_type, sink.topic, COMMAND_QOS)
             self._controllers.append((sink, publisher, writer))
         switch = self._contract.watchdog_switch
@@ -116,6 +118,8 @@ class CommandWatchdog(RobotNode):
             stop = stop_controller(self._contract, sink, dict.fromkeys(self._contract.actions.names, 0.0))
             if stop.action is None:
                 self.get_logger().info(f"{sink.topic}: in silence {stop.outcome}")
+        for sink in self._contract.action_commands:
+            self.get_logger().info(f"{sink.destination}: in silence nothing sent, it keeps its last goal")
 
     # -- executor's thread ---------------------------------------------------------------------------------
 

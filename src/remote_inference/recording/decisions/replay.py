@@ -122,11 +122,11 @@ class _Reader:
         return [*own, *sorted(commands - set(own))]
 
     def _first_commands(self) -> Sequence[CommandSink]:
-        """Return the commands of the contract with which the bag's first journal begins."""
+        """Return the commands by topic of the contract with which the bag's first journal begins."""
         for _, _, message in self._bag.messages([self._topics["decisions"]]):
             with suppress(WireError):
                 for entry in DecisionDecoder().decode(bytes(message.data)):
-                    return entry.arguments[0].contract.commands if is_begin(entry) else ()
+                    return entry.arguments[0].contract.topic_commands if is_begin(entry) else ()
         return ()
 
     # -- the journal ---------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ class _Recorded:
         self.ticks = Pairs("tick", names, add)
         self.requests = Pairs("request", names, add)
         self.chunks = Chunks(names, add)
-        sinks = begin.contract.commands if begin.config.command_mode == "live" else ()
+        sinks = begin.contract.topic_commands if begin.config.command_mode == "live" else ()
         self.writers = [(sink, make_command_writer(sink, begin.contract)) for sink in sinks]
         self.commands = {
             in_namespace(report.namespace, sink.topic): Commands(sink.topic, tuple(sink.names), add)

@@ -74,6 +74,8 @@ def make_sink_reader(sink: CommandSink, contract: Contract) -> CommandReader:
 
     Raises WireError for a message type that nobody reads: no simulated controller takes it.
     """
+    if sink.action is not None:
+        raise WireError(f"{sink.type}: found an action, expected a command by topic")
     if sink.fields:
         return FieldCommandReader(sink, contract)
     kinds = [contract.kind_of(sink)] * len(sink.names)

@@ -19,7 +19,7 @@ from remote_inference.core.contract.sections import CommandSink, JointLimit
 from remote_inference.wire.arrays import WireError
 from remote_inference.wire.commands.reader import CommandReader
 from remote_inference.wire.commands.writer import CommandWriter
-from remote_inference.wire.message_types import message_class
+from remote_inference.wire.message_types import command_class, message_class
 from remote_inference.wire.sensors.error import SensorError
 from remote_inference.wire.sensors.field_types import NUMBERS, find_type, item_type, message_type
 from remote_inference.wire.sensors.fields import FieldReader
@@ -129,7 +129,7 @@ class FieldCommandReader(CommandReader):
 
 def _find_class(sink: CommandSink) -> Any:
     try:
-        return message_class(sink.type)
+        return command_class(sink.type)
     except WireError as error:
         raise WireError(f"type: {error}") from error
 

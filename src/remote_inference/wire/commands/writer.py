@@ -39,7 +39,7 @@ class CommandWriter:
         """
         if horizon.ndim != 2 or not len(horizon) or horizon.shape[1] != self._action_dim:
             raise WireError(
-                f"{self._sink.topic}: found an action {list(horizon.shape)}, "
+                f"{self._sink.destination}: found an action {list(horizon.shape)}, "
                 f"expected [rows, {self._action_dim}]"
             )
         return self._write(horizon[:, self._index], stamp)

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from remote_inference.core.contract.field_path import FieldPart, FieldPath
-from remote_inference.wire.message_types import message_class
+from remote_inference.wire.message_types import command_class
 
 NUMBERS = frozenset(
     ("boolean", "float", "double", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)))
@@ -23,11 +23,11 @@ _MESSAGE = re.compile(r"(\w+)/(\w+)", re.ASCII)
 
 
 def find_fields(type_name: str) -> dict[str, str]:
-    """Return the fields of a message type with the types that they have, as rosidl writes them.
+    """Return the fields of a message type, or of an action's goal, with their types as rosidl writes them.
 
     type_name: as "geometry_msgs/msg/Twist". Raises WireError for a type that is not installed.
     """
-    return dict(message_class(type_name).get_fields_and_field_types())
+    return dict(command_class(type_name).get_fields_and_field_types())
 
 
 def check_path(type_name: str, path: FieldPath) -> None:

@@ -1,0 +1,187 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""When an action server, of a gripper for example, gets a goal, and what becomes of the goals.
+
+The control thread says in each tick what the robot commands; the thread that talks to the server asks whether
+that is a goal. One goal at most waits for its answer, so that goals arrive in order and the last one wins.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.contract.sections import CommandSink
+from remote_inference.core.robot.command import Float64Array
+
+MAX_RATE_HZ = 5.0
+CHANGED_PART = 0.01  # of an action's range
+ANSWER_TIMEOUT_S = 1.0
+RETRY_S = 1.0  # after a rejection, while the robot goes on commanding
+PATIENCE_S = 2.0  # with a server that is not there: discovery takes a moment
+LATE_S = 0.1  # what was commanded longer ago than this and two periods is no goal any more
+MOST_NEWS = 100
+
+
+class GoalEvent(Enum):
+    """What may go wrong with a goal."""
+
+    NO_SERVER = "no server"
+    REJECTED = "rejected"
+    UNANSWERED = "unanswered"
+    ABORTED = "aborted"
+    CANCELED = "canceled"  # by somebody else
+    LOST = "lost"  # the server does not know it any more
+
+
+# What the server goes on with is no reason to send the same goal again: a gripper that closed on an object.
+SENT_AGAIN = frozenset((GoalEvent.REJECTED, GoalEvent.UNANSWERED))
+MEANINGS = {
+    GoalEvent.NO_SERVER: "no goal can be sent, its joints stay",
+    GoalEvent.REJECTED: f"sent again after {RETRY_S:g} s, while the robot commands it",
+    GoalEvent.UNANSWERED: f"no answer within {ANSWER_TIMEOUT_S:g} s; sent again, while the robot commands it",
+    GoalEvent.ABORTED: "it stalled, on an object perhaps; the next goal is that of the next change",
+    GoalEvent.CANCELED: "by somebody else; the next goal is that of the next change",
+    GoalEvent.LOST: "the server knows it no more; the next goal is that of the next change",
+}
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A goal to send: `action` is the robot's command `[action_dim]`, of which the server takes its own."""
+
+    number: int  # from 1
+    action: Float64Array
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    action: Float64Array
+    now_ns: int
+    presence: int
+
+
+class GoalGate:
+    """The goals of one action server. `command` and `is_heard` are the control thread's.
+
+    Nothing is shared between the threads but values that are swapped whole.
+    """
+
+    def __init__(self, sink: CommandSink, contract: Contract) -> None:
+        names, limits = contract.actions.names, contract.actions.limits
+        self._sink = sink
+        self._index = np.array([names.index(name) for name in sink.names], np.intp)
+        ranges = np.array([limits[name].max - limits[name].min for name in sink.names])
+        self._min_change = CHANGED_PART * ranges if sink.min_change is None else sink.min_change
+        self._least_ns = round(1e9 / (sink.max_rate_hz or MAX_RATE_HZ))
+        self._fresh_ns = round((2.0 * contract.period_s + LATE_S) * 1e9)
+        self._presence = 0  # odd: the server is there; it counts its comings and goings
+        self._told = 0  # presence at the begin of the control tick
+        self._wanted: _Wanted | None = None
+        self._sent: Float64Array | None = None  # `[n]` of the last goal, unless the server has not taken it
+        self._asked_ns: int | None = None  # when the goal was sent that waits for its answer
+        self._next_ns = 0  # no goal before
+        self._absent_ns: int | None = None  # since then commands have had no server
+        self._is_absence_told = False
+        self._news: deque[str] = deque(maxlen=MOST_NEWS)
+        self.number = 0  # of the last goal
+        self.counts = dict.fromkeys(GoalEvent, 0)
+
+    # -- control thread ------------------------------------------------------------------------------------
+
+    def is_heard(self) -> bool:
+        """Return whether the server is there. To be called before what `command` takes is decided."""
+        self._told = self._presence
+        return self._told % 2 == 1
+
+    def command(self, action: Float64Array | None, now_ns: int) -> None:
+        """Take a control tick's command `[action_dim]`, None when the server is to keep its last goal."""
+        self._wanted = None if action is None else _Wanted(action.copy(), now_ns, self._told)
+
+    # -- the thread that talks to the server ---------------------------------------------------------------
+
+    @property
+    def awaits_answer(self) -> bool:
+        """Whether the last goal has been neither answered nor given up."""
+        return self._asked_ns is not None
+
+    def look(self, now_ns: int, *, is_present: bool) -> Goal | None:
+        """Return the goal that is to be sent now, if any. is_present: whether the server is there."""
+        if is_present != (self._presence % 2 == 1):
+            self._presence += 1
+            self._sent = self._asked_ns = self._absent_ns = None
+            self._is_absence_told = False
+        if self._asked_ns is not None and now_ns - self._asked_ns >= ANSWER_TIMEOUT_S * 1e9:
+            self._fail(GoalEvent.UNANSWERED)
+        wanted = self._wanted
+        if wanted is None or now_ns - wanted.now_ns > self._fresh_ns:
+            return None
+        if not is_present:
+            self._miss_server(now_ns)
+            return None
+        if wanted.presence != self._presence:  # decided before the server came: not from where the joint is
+            return None
+        values = wanted.action[self._index]
+        if self._asked_ns is not None or now_ns < self._next_ns or not self._is_change(values):
+            return None
+        self.number += 1
+        self._sent, self._asked_ns, self._next_ns = values, now_ns, now_ns + self._least_ns
+        return Goal(self.number, wanted.action)
+
+    def take_answer(self, number: int, now_ns: int, *, accepted: bool) -> bool:
+        """Take the answer to a goal; return whether its end is of interest. Late answers are none."""
+        if number != self.number or self._asked_ns is None:
+            return False
+        self._asked_ns = None
+        if not accepted:
+            self._fail(GoalEvent.REJECTED)
+            self._next_ns = max(self._next_ns, now_ns + round(RETRY_S * 1e9))
+        return accepted
+
+    def take_end(self, number: int, event: GoalEvent | None) -> None:
+        """Take how an accepted goal ended, None: well.
+
+        That a newer goal ended an older one is no event.
+        """
+        if number == self.number and self._sent is not None and event is not None:
+            self._fail(event)
+
+    def take_news(self) -> list[str]:
+        """Return a sentence for each event since the last call."""
+        news = []
+        while self._news:
+            news.append(self._news.popleft())
+        return news
+
+    def summary(self) -> str:
+        """Return what became of the goals, for people. Any thread may call this."""
+        found = [f"{count} {event.value}" for event, count in self.counts.items() if count]
+        return ", ".join([f"{self.number} sent", *found])
+
+    def _is_change(self, values: Float64Array) -> bool:
+        return self._sent is None or bool((np.abs(values - self._sent) > self._min_change).any())
+
+    def _miss_server(self, now_ns: int) -> None:
+        if self._absent_ns is None:
+            self._absent_ns = now_ns
+        if now_ns - self._absent_ns >= PATIENCE_S * 1e9 and not self._is_absence_told:
+            self._is_absence_told = True
+            self._fail(GoalEvent.NO_SERVER)
+
+    def _fail(self, event: GoalEvent) -> None:
+        self.counts[event] += 1
+        what = "" if event is GoalEvent.NO_SERVER else f"goal {self.number} ({self._describe()}) "
+        if event in SENT_AGAIN:
+            self._sent = self._asked_ns = None
+        self._news.append(f"{what}{event.value}, {self.counts[event]} since the start: {MEANINGS[event]}")
+
+    def _describe(self) -> str:
+        values: Sequence[float] = () if self._sent is None else self._sent.tolist()
+        return ", ".join(
+            f"{name} = {value:.6g}" for name, value in zip(self._sink.names, values, strict=False)
+        )

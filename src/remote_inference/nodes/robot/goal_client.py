@@ -1,0 +1,107 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Sends commands to an action server, of a gripper for example, as goals.
+
+No goal is ever canceled: ros2_control's grippers then hold where they are measured, and lose their grip on an
+object. The server replaces a goal by the next one, and keeps the last.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import partial
+from time import monotonic, monotonic_ns
+from typing import Any
+
+import numpy as np
+from action_msgs.msg import GoalStatus
+from rclpy.action.client import ActionClient
+from rclpy.node import Node
+from rclpy.task import Future
+
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.contract.sections import CommandSink
+from remote_inference.core.robot.motion.goal_gate import Goal, GoalEvent, GoalGate
+from remote_inference.nodes.schedule import Schedule
+from remote_inference.wire import CommandWriter
+from remote_inference.wire.message_types import action_class
+
+LOOK_PERIOD_S = 0.02
+PRESENCE_PERIOD_S = 0.1  # between two looks at the graph
+MOST_ENDS = 32  # goals whose ends are awaited: a server may never tell them
+
+ENDS = {
+    GoalStatus.STATUS_SUCCEEDED: None,
+    GoalStatus.STATUS_ABORTED: GoalEvent.ABORTED,
+    GoalStatus.STATUS_CANCELED: GoalEvent.CANCELED,
+}
+
+
+class GoalClient:
+    """The client of one action server. Everything but the gate's part runs on the executor's thread."""
+
+    def __init__(
+        self, node: Node, schedule: Schedule, contract: Contract, sink: CommandSink, writer: CommandWriter
+    ) -> None:
+        """writer: of the goals of the sink's type."""
+        self.name = sink.destination
+        self.gate = GoalGate(sink, contract)
+        self._logger = node.get_logger()
+        self._clock = node.get_clock()
+        self._writer = writer
+        self._client: Any = ActionClient(node, action_class(sink.type), sink.destination)
+        self._is_present = False
+        self._looked_s = -PRESENCE_PERIOD_S
+        self._answer: Future | None = None  # to the last goal
+        self._ends: deque[Future] = deque()
+        self._is_closed = False
+        schedule.every(LOOK_PERIOD_S, self._look)
+
+    def close(self) -> None:
+        """Send nothing more. The server keeps its last goal."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._client.destroy()
+
+    def _look(self) -> None:
+        if self._is_closed:
+            return
+        if (now_s := monotonic()) - self._looked_s >= PRESENCE_PERIOD_S:
+            self._looked_s, self._is_present = now_s, self._client.server_is_ready()
+        goal = self.gate.look(monotonic_ns(), is_present=self._is_present)
+        if self._answer is not None and (goal is not None or not self.gate.awaits_answer):
+            self._answer.cancel()  # one that was given up: nobody waits for it any more
+            self._answer = None
+        if goal is not None:
+            self._send(goal)
+        self._tell()
+
+    def _send(self, goal: Goal) -> None:
+        message = self._writer.message(goal.action[np.newaxis], self._clock.now().to_msg())
+        self._answer = self._client.send_goal_async(message)
+        self._answer.add_done_callback(partial(self._take_answer, goal.number))
+
+    def _take_answer(self, number: int, answer: Future) -> None:
+        if answer.cancelled() or self._is_closed:
+            return
+        handle: Any = answer.result()
+        if self._answer is answer:
+            self._answer = None
+        if self.gate.take_answer(number, monotonic_ns(), accepted=handle.accepted):
+            end = handle.get_result_async()
+            self._ends.append(end)
+            end.add_done_callback(partial(self._take_end, number))
+            if len(self._ends) > MOST_ENDS:
+                self._ends.popleft().cancel()
+        self._tell()
+
+    def _take_end(self, number: int, end: Future) -> None:
+        if end.cancelled() or self._is_closed:
+            return
+        self._ends.remove(end)
+        self.gate.take_end(number, ENDS.get(end.result().status, GoalEvent.LOST))
+        self._tell()
+
+    def _tell(self) -> None:
+        for news in self.gate.take_news():
+            self._logger.warning(f"{self.name}: {news}")

@@ -1,0 +1,246 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""An action server gets a goal when the command changes, not too often, and the last one wins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.documents.document import parse_document
+from remote_inference.core.robot.motion.goal_gate import (
+    ANSWER_TIMEOUT_S,
+    PATIENCE_S,
+    RETRY_S,
+    Goal,
+    GoalEvent,
+    GoalGate,
+)
+from support.builders import FLOAT64_MULTI_ARRAY, JOINTS, contract_document, ns
+
+ARM = {"topic": "commands", "type": FLOAT64_MULTI_ARRAY, "names": [JOINTS[0]]}
+GRIPPER = {
+    "action": "gripper_cmd",
+    "type": "control_msgs/action/GripperCommand",
+    "fields": {"command.position": JOINTS[1]},
+    "min_change": 0.1,
+    "max_rate_hz": 5.0,
+}
+
+
+class Server:
+    """One action server, and the two threads that meet at its gate, tick by tick."""
+
+    def __init__(self, **changes: Any) -> None:
+        document = contract_document() | {"commands": [ARM, {**GRIPPER, **changes}]}
+        contract = parse_document(document, Contract, "gripper.contract.yaml")
+        self.gate = GoalGate(contract.action_commands[0], contract)
+        self.is_present = True
+        self.gate.look(0, is_present=True)
+        self.goals: list[tuple[float, float]] = []  # time [s], value
+
+    def decide(self, time_s: float, value: float | None) -> None:
+        """Do the control thread's part of a tick."""
+        self.gate.is_heard()
+        action = None if value is None else np.array([0.5, value])
+        self.gate.command(action, ns(time_s))
+
+    def look(self, time_s: float) -> Goal | None:
+        goal = self.gate.look(ns(time_s), is_present=self.is_present)
+        if goal is not None:
+            self.goals.append((time_s, float(goal.action[1])))
+        return goal
+
+    def play(self, time_s: float, value: float | None, *, accepted: bool | None = True) -> None:
+        """Tick and look; answer the goal at once, None: never."""
+        self.decide(time_s, value)
+        goal = self.look(time_s)
+        if goal is not None and accepted is not None:
+            self.gate.take_answer(goal.number, ns(time_s), accepted=accepted)
+
+    @property
+    def events(self) -> dict[GoalEvent, int]:
+        return {event: count for event, count in self.gate.counts.items() if count}
+
+
+@pytest.mark.parametrize(
+    ("ticks", "goals"),
+    [
+        pytest.param([(0.0, 0.5), (1.0, 0.5), (2.0, 0.5)], [(0.0, 0.5)], id="a value that stays is one goal"),
+        pytest.param([(0.0, 0.5), (1.0, 0.6), (2.0, 0.61)], [(0.0, 0.5), (2.0, 0.61)], id="small change"),
+        pytest.param([(0.0, 0.5), (1.0, 0.3)], [(0.0, 0.5), (1.0, 0.3)], id="a change down"),
+        pytest.param(
+            [(0.0, 0.0), (0.5, 0.06), (1.0, 0.12)], [(0.0, 0.0), (1.0, 0.12)], id="small changes add up"
+        ),
+        pytest.param(
+            [(0.0, 0.0), (0.05, 0.3), (0.1, 0.6), (0.2, 0.9)], [(0.0, 0.0), (0.2, 0.9)], id="the last wins"
+        ),
+        pytest.param([(0.0, 0.0), (0.05, 0.9), (0.1, None), (0.3, None)], [(0.0, 0.0)], id="pause forgets"),
+        pytest.param([(0.0, 0.5), (0.1, None), (9.0, 0.5)], [(0.0, 0.5)], id="the goal lasts over a pause"),
+        pytest.param([(0.0, None), (1.0, None)], [], id="nothing commanded, nothing sent"),
+    ],
+)
+def test_a_goal_is_sent_for_a_change_and_at_most_at_the_rate(
+    ticks: list[tuple[float, float | None]], goals: list[tuple[float, float]]
+):
+    server = Server()
+    for time_s, value in ticks:
+        server.play(time_s, value)
+    assert server.goals == goals
+    assert not server.events
+
+
+def test_without_keys_a_goal_is_a_hundredth_of_the_range_and_five_a_second():
+    server = Server(min_change=None, max_rate_hz=None)  # of 2 rad
+    for time_s, value in [(0.0, 0.0), (0.19, 0.5), (0.2, 0.5), (1.0, 0.519), (2.0, 0.521)]:
+        server.play(time_s, value)
+    assert server.goals == [(0.0, 0.0), (0.2, 0.5), (2.0, 0.521)]
+
+
+def test_a_change_of_another_controllers_joint_is_none():
+    server = Server()
+    server.play(0.0, 0.5)
+    server.gate.command(np.array([-0.5, 0.5]), ns(1.0))
+    assert server.look(1.0) is None
+
+
+def test_what_the_control_thread_said_too_long_ago_is_no_goal():
+    server = Server()
+    server.decide(0.0, 0.5)  # and dies
+    assert server.look(0.21) is None
+    server.decide(1.0, 0.5)
+    assert server.look(1.19) is not None
+
+
+def test_a_goal_does_not_change_when_the_control_thread_reuses_its_array():
+    server = Server()
+    action = np.array([0.5, 0.5])
+    server.gate.is_heard()
+    server.gate.command(action, 0)
+    action[:] = 9.0
+    assert server.look(0.0).action.tolist() == [0.5, 0.5]
+
+
+def test_a_goal_waits_for_the_answer_to_the_one_before():
+    server = Server()
+    server.decide(0.0, 0.0)
+    first = server.look(0.0)
+    server.decide(0.5, 0.9)
+    assert server.look(0.5) is None
+    assert server.gate.take_answer(first.number, ns(0.5), accepted=True)
+    assert server.look(0.5).action[1] == 0.9
+
+
+def test_a_rejected_goal_is_counted_named_and_sent_again_after_a_while():
+    server = Server()
+    server.play(0.0, 0.5, accepted=False)
+    assert server.events == {GoalEvent.REJECTED: 1}
+    (line,) = server.gate.take_news()
+    assert line.startswith("goal 1 (elbow = 0.5) rejected, 1 since the start: ")
+    assert server.gate.take_news() == []
+    server.play(RETRY_S - 0.01, 0.5)
+    assert len(server.goals) == 1
+    server.play(RETRY_S, 0.6)
+    assert server.goals[1:] == [(RETRY_S, 0.6)]
+
+
+def test_a_rejected_goal_is_not_sent_again_in_a_pause():
+    server = Server()
+    server.play(0.0, 0.5, accepted=False)
+    server.play(2 * RETRY_S, None)
+    assert len(server.goals) == 1
+
+
+def test_a_goal_without_an_answer_is_given_up_and_its_late_answer_ignored():
+    server = Server()
+    server.play(0.0, 0.5, accepted=None)
+    server.play(ANSWER_TIMEOUT_S - 0.01, 0.5, accepted=None)
+    assert len(server.goals) == 1
+    server.play(ANSWER_TIMEOUT_S, 0.5, accepted=None)
+    assert server.goals[1:] == [(ANSWER_TIMEOUT_S, 0.5)]
+    assert server.events == {GoalEvent.UNANSWERED: 1}
+    assert "elbow = 0.5" in server.gate.take_news()[0]
+    assert not server.gate.take_answer(1, ns(ANSWER_TIMEOUT_S), accepted=False)
+    assert server.gate.awaits_answer
+    assert server.events == {GoalEvent.UNANSWERED: 1}
+
+
+@pytest.mark.parametrize("event", [GoalEvent.ABORTED, GoalEvent.CANCELED, GoalEvent.LOST])
+def test_a_goal_that_ends_otherwise_is_counted_and_not_sent_again(event: GoalEvent):
+    server = Server()
+    server.play(0.0, 0.5)
+    server.gate.take_end(1, event)
+    assert server.events == {event: 1}
+    assert server.gate.summary() == f"1 sent, 1 {event.value}"
+    server.play(5.0, 0.5)
+    assert len(server.goals) == 1
+    server.play(6.0, 0.0)
+    assert server.goals[1:] == [(6.0, 0.0)]
+
+
+def test_the_end_of_a_goal_that_was_replaced_or_went_well_is_no_event():
+    server = Server()
+    server.play(0.0, 0.5)
+    server.play(1.0, 0.9)
+    server.gate.take_end(1, GoalEvent.CANCELED)  # preempted, as ros2_control's controllers do
+    server.gate.take_end(2, None)
+    assert not server.events
+
+
+def test_a_server_that_is_not_there_is_told_once_each_time():
+    server = Server()
+    for absence in (1, 2):
+        begin_s = 100.0 * absence
+        server.is_present = False
+        server.play(begin_s, 0.5)
+        server.play(begin_s + PATIENCE_S - 0.01, 0.5)
+        assert server.gate.counts[GoalEvent.NO_SERVER] == absence - 1
+        for more_s in (0.0, 5.0, 10.0):
+            server.play(begin_s + PATIENCE_S + more_s, 0.5)
+        assert server.gate.counts[GoalEvent.NO_SERVER] == absence
+        server.is_present = True
+        server.play(begin_s + 50.0, 0.5)
+    assert [line.split(":")[0] for line in server.gate.take_news()] == [
+        "no server, 1 since the start",
+        "no server, 2 since the start",
+    ]
+
+
+def test_a_server_that_nobody_commands_may_be_missing():
+    server = Server()
+    server.is_present = False
+    for time_s in (1.0, 10.0):
+        server.play(time_s, None)
+    assert not server.events
+
+
+def test_a_server_that_comes_back_gets_the_goal_anew_but_none_from_before():
+    server = Server()
+    server.play(0.0, 0.5)
+    server.is_present = False
+    server.look(1.0)
+    assert not server.gate.is_heard()
+    server.decide(1.99, 0.8)  # as if nobody heard it: not a step from where the joint is
+    server.is_present = True
+    assert server.look(2.0) is None
+    assert server.gate.is_heard()
+    server.play(2.05, 0.5)
+    assert server.goals == [(0.0, 0.5), (2.05, 0.5)]
+
+
+def test_a_goal_of_a_server_that_went_is_not_waited_for():
+    server = Server()
+    server.play(0.0, 0.5, accepted=None)
+    server.is_present = False
+    server.look(0.1)
+    assert not server.gate.awaits_answer
+    server.is_present = True
+    server.look(0.2)
+    server.play(0.3, 0.5)
+    assert not server.gate.take_answer(1, ns(0.3), accepted=False)
+    server.gate.take_end(1, GoalEvent.ABORTED)
+    assert server.goals == [(0.0, 0.5), (0.3, 0.5)]
+    assert not server.events
