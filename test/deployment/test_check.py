@@ -76,6 +76,33 @@ def test_a_gripper_that_must_follow_its_commands_is_a_warning(
     assert said.count("warning") == 1
 
 
+@pytest.mark.parametrize(
+    ("kind", "field", "said"),
+    [
+        ("remote_inference/action/RunPolicy", "max_duration_s", "goals to gripper_cmd (remote_inference/"),
+        (
+            "remote_inference/action/RunPolicy",
+            "position",
+            "no 'position' in remote_inference/action/RunPolicy",
+        ),
+        ("no_msgs/action/Close", "position", "commands.1.type: no_msgs/action/Close is not installed here"),
+    ],
+)
+def test_the_goals_of_a_gripper_are_explained_as_far_as_their_type_is_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, field: str, said: str
+) -> None:
+    arm = yaml.safe_load(CONTRACT.read_text())["commands"][0]
+    *joints, gripper = arm["names"]
+    commands = [
+        {**arm, "names": joints},
+        {"action": "gripper_cmd", "type": kind, "fields": {field: gripper}},
+    ]
+    code = cli.main(["check", str(changed(tmp_path, commands=commands))])
+    captured = capsys.readouterr()
+    assert said in " ".join((captured.out + captured.err).split())
+    assert code == (2 if "no 'position'" in said else 0)
+
+
 def test_a_joint_that_the_policy_knows_by_another_name_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -356,6 +356,32 @@ def test_a_robot_s_own_watchdog_and_recorders_are_no_rivals() -> None:
     assert (finding.level, finding.found) == (Level.OK, "heard by /controller")
 
 
+@pytest.mark.parametrize(
+    ("servers", "level", "found"),
+    [
+        (("/arm/gripper_controller",), Level.OK, "served by /arm/gripper_controller"),
+        ((), Level.ERROR, "no action server"),
+        (("/a", "/b"), Level.ERROR, "served by /a, /b"),
+    ],
+)
+def test_an_action_has_one_server(servers: tuple[str, ...], level: Level, found: str) -> None:
+    document = CONTRACT.model_dump()
+    *joints, gripper = document["actions"]["names"]
+    commands = (
+        {**document["commands"][0], "names": tuple(joints)},
+        {
+            "action": "gripper_cmd",
+            "type": "control_msgs/action/GripperCommand",
+            "fields": {"command.position": gripper},
+        },
+    )
+    contract = CONTRACT.model_validate({**document, "commands": commands})
+    status = TopicFacts(("action_msgs/msg/GoalStatusArray",), servers, ("/arm/remote_inference",))
+    facts = {**HEALTHY, "/arm/gripper_cmd/_action/status": status}
+    finding = about(list(judge_contract(contract, "/arm", facts)), "/arm/gripper_cmd")
+    assert (finding.level, finding.found) == (level, found)
+
+
 def test_a_controller_that_the_contract_names_must_be_there() -> None:
     document = CONTRACT.model_dump()
     commands = ({**document["commands"][0], "controller": "position_controller"},)

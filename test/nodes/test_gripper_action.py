@@ -18,6 +18,7 @@ from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.action.server import ActionServer, GoalResponse, ServerGoalHandle
 
 from remote_inference.action import RunPolicy
+from remote_inference.core.contract.contract import load_contract
 from remote_inference.deployment import bringup
 from remote_inference.wire.qos import DIAGNOSTICS_QOS, DIAGNOSTICS_TOPIC
 from support.nodes.rig import CONTRACT, Rig, write_contract, write_manifest
@@ -117,6 +118,9 @@ def test_the_gripper_gets_a_goal_when_its_command_changes_and_none_in_a_pause(
     assert gripper.positions == [pytest.approx(-0.5)], "one goal for a command that stays"
     assert gripper.goals[0].task == "finger_joint"
     assert rig.commands[-1][1] == pytest.approx((0.25,)), "the arm is commanded by topic"
+    contract = load_contract(tmp_path / "contract.yaml")
+    status = rig.node.resolve_topic_name(contract.action_commands[0].announced_topic)
+    assert [info.node_name for info in rig.node.get_publishers_info_by_topic(status)] == ["rig"]
     rig.positions = [0.25, 0.5]
     wait_for_goal(rig, gripper, 0.5)
     assert rig.trigger("pause").success
