@@ -61,6 +61,9 @@ class Server:
         if goal is not None and accepted is not None:
             self.gate.take_answer(goal.number, ns(time_s), accepted=accepted)
 
+    def is_heard(self) -> bool:
+        return self.gate.is_heard()
+
     @property
     def events(self) -> dict[GoalEvent, int]:
         return {event: count for event, count in self.gate.counts.items() if count}
@@ -160,7 +163,9 @@ def test_a_goal_without_an_answer_is_given_up_and_its_late_answer_ignored():
     server.play(ANSWER_TIMEOUT_S - 0.01, 0.5, accepted=None)
     assert len(server.goals) == 1
     server.play(ANSWER_TIMEOUT_S, 0.5, accepted=None)
-    assert server.goals[1:] == [(ANSWER_TIMEOUT_S, 0.5)]
+    later_s = ANSWER_TIMEOUT_S + 0.05  # decided when the server counts as away
+    server.play(later_s, 0.5, accepted=None)
+    assert server.goals[1:] == [(later_s, 0.5)]
     assert server.events == {GoalEvent.UNANSWERED: 1}
     assert "elbow = 0.5" in server.gate.take_news()[0]
     assert not server.gate.take_answer(1, ns(ANSWER_TIMEOUT_S), accepted=False)
@@ -244,3 +249,38 @@ def test_a_goal_of_a_server_that_went_is_not_waited_for():
     server.gate.take_end(1, GoalEvent.ABORTED)
     assert server.goals == [(0.0, 0.5), (0.3, 0.5)]
     assert not server.events
+
+
+@pytest.mark.parametrize("accepted", [False, None])
+def test_a_server_that_takes_no_goal_counts_as_away_until_it_takes_one(accepted: bool | None):
+    """Else the guard would lead its reference on, and the first goal that is taken would be a jump."""
+    server = Server()
+    assert server.is_heard()
+    server.play(0.0, 0.5, accepted=accepted)
+    server.look(ANSWER_TIMEOUT_S + 0.01)
+    assert not server.is_heard()
+    again_s = ANSWER_TIMEOUT_S + RETRY_S + 0.1
+    server.play(again_s, 0.5)
+    assert [time_s for time_s, _ in server.goals] == [0.0, again_s], "it is asked again all the same"
+    assert server.is_heard()
+
+
+def test_what_was_decided_while_a_server_refused_is_no_goal_once_it_takes_some():
+    server = Server()
+    server.play(0.0, 0.5, accepted=False)
+    server.play(RETRY_S + 0.1, 0.5, accepted=None)
+    server.decide(RETRY_S + 0.2, 0.9)
+    server.gate.take_answer(2, ns(RETRY_S + 0.2), accepted=True)
+    assert server.look(RETRY_S + 0.4) is None
+    server.play(RETRY_S + 0.4, 0.7)
+    assert server.goals[-1] == (RETRY_S + 0.4, 0.7)
+
+
+def test_a_server_that_comes_back_is_heard_whatever_it_refused_before():
+    server = Server()
+    server.play(0.0, 0.5, accepted=False)
+    server.is_present = False
+    server.look(0.1)
+    server.is_present = True
+    server.look(0.2)
+    assert server.is_heard()

@@ -80,7 +80,9 @@ class GoalGate:
         self._min_change = CHANGED_PART * ranges if sink.min_change is None else sink.min_change
         self._least_ns = round(1e9 / (sink.max_rate_hz or MAX_RATE_HZ))
         self._fresh_ns = round((2.0 * contract.period_s + LATE_S) * 1e9)
-        self._presence = 0  # odd: the server is there; it counts its comings and goings
+        self._is_there = False
+        self._refuses = False  # the server, since a goal that it rejected or did not answer
+        self._presence = 0  # odd: the server takes goals; it counts how often that changes
         self._told = 0  # presence at the begin of the control tick
         self._wanted: _Wanted | None = None
         self._sent: Float64Array | None = None  # `[n]` of the last goal, unless the server has not taken it
@@ -95,7 +97,11 @@ class GoalGate:
     # -- control thread ------------------------------------------------------------------------------------
 
     def is_heard(self) -> bool:
-        """Return whether the server is there. To be called before what `command` takes is decided."""
+        """Return whether the server takes goals. To be called before what `command` takes is decided.
+
+        One that rejects or does not answer a goal counts as away: its joint stays where it is, and so the
+        first goal that it takes again is a step from where the joint is measured.
+        """
         self._told = self._presence
         return self._told % 2 == 1
 
@@ -112,12 +118,13 @@ class GoalGate:
 
     def look(self, now_ns: int, *, is_present: bool) -> Goal | None:
         """Return the goal that is to be sent now, if any. is_present: whether the server is there."""
-        if is_present != (self._presence % 2 == 1):
-            self._presence += 1
+        if is_present != self._is_there:
+            self._is_there, self._refuses = is_present, False
             self._sent = self._asked_ns = self._absent_ns = None
             self._is_absence_told = False
         if self._asked_ns is not None and now_ns - self._asked_ns >= ANSWER_TIMEOUT_S * 1e9:
             self._fail(GoalEvent.UNANSWERED)
+        self._count_presence()
         wanted = self._wanted
         if wanted is None or now_ns - wanted.now_ns > self._fresh_ns:
             return None
@@ -138,9 +145,12 @@ class GoalGate:
         if number != self.number or self._asked_ns is None:
             return False
         self._asked_ns = None
-        if not accepted:
+        if accepted:
+            self._refuses = False
+        else:
             self._fail(GoalEvent.REJECTED)
             self._next_ns = max(self._next_ns, now_ns + round(RETRY_S * 1e9))
+        self._count_presence()
         return accepted
 
     def take_end(self, number: int, event: GoalEvent | None) -> None:
@@ -163,6 +173,10 @@ class GoalGate:
         found = [f"{count} {event.value}" for event, count in self.counts.items() if count]
         return ", ".join([f"{self.number} sent", *found])
 
+    def _count_presence(self) -> None:
+        if (self._is_there and not self._refuses) != (self._presence % 2 == 1):
+            self._presence += 1
+
     def _is_change(self, values: Float64Array) -> bool:
         return self._sent is None or bool((np.abs(values - self._sent) > self._min_change).any())
 
@@ -178,6 +192,7 @@ class GoalGate:
         what = "" if event is GoalEvent.NO_SERVER else f"goal {self.number} ({self._describe()}) "
         if event in SENT_AGAIN:
             self._sent = self._asked_ns = None
+            self._refuses = True
         self._news.append(f"{what}{event.value}, {self.counts[event]} since the start: {MEANINGS[event]}")
 
     def _describe(self) -> str:
