@@ -73,9 +73,14 @@ def test_degrees_count_from_another_zero_and_the_other_way():
 def test_a_joint_that_is_seen_from_one_zero_and_commanded_from_another_is_refused(other: dict[str, Any]):
     degrees = {"unit": "degrees", "names": ["elbow"]}
     seen = {**degrees, "offset": -90.0, "invert": True}
-    with pytest.raises(DocumentError, match="found elbow with offset -90, inverted in state and offset"):
+    with pytest.raises(
+        DocumentError, match=r"found elbow with offset -90 degrees, inverted in state and offset"
+    ):
         scaled([seen], [{**degrees, **other}])
-    scaled([seen], [])  # the actions are in radians: the units differ
+    with pytest.raises(DocumentError, match="inverted in state and none in actions, expected one zero"):
+        scaled([seen], [])
+    other_unit = {"unit": "quarters", "factor": -2.0 / math.pi, "names": ["elbow"], "offset": -1.0}
+    scaled([seen], [other_unit])
 
 
 def test_an_offset_of_a_velocity_is_refused():

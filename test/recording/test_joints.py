@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from remote_inference.core.contract.contract import parse_contract
@@ -140,20 +141,31 @@ def test_measured_joints_have_names_of_their_own(tmp_path: Path) -> None:
 
 
 def test_arms_that_call_their_joints_alike_are_told_apart_by_their_topics(tmp_path: Path) -> None:
-    joint = {"type": STATE, "field": "position"}
-    state = [
-        {"topic": "left", "names": ["shoulder"], **joint},
-        {"topic": "right", "names": ["elbow"], "prefix": "el", **joint},
-        {"topic": "hand", "names": ["gripper"], "prefix": "grip", **joint},
-    ]
-    bag = robot_bag(
-        tmp_path / "bag",
-        {"/arm/left": ["shoulder", "bow"], "/arm/right": ["bow"], "/arm/hand": ["per"]},
-        contract=contract_text(state=state),
+    """A joint's kind is its action's, under the name that the contract has for it."""
+    arms = ["left_shoulder", "left_elbow", "right_shoulder"]
+    limit = {"min": -1.0, "max": 2.0, "max_velocity": 3.0}
+    left = {"type": STATE, "names": arms[:2], "prefix": "left_"}
+    right = {"type": STATE, "names": arms[2:], "prefix": "right_"}
+    text = contract_text(
+        state=[
+            {"topic": "left/joint_states", "field": "position", **left},
+            {"topic": "right/joint_states", "field": "velocity", **right},
+        ],
+        actions={
+            "kind": "position",
+            "names": arms,
+            "limits": {arms[0]: limit, arms[1]: limit, arms[2]: {**limit, "kind": "velocity"}},
+        },
+        commands=[{"topic": "left/command", **left}, {"topic": "right/command", **right}],
     )
-    timeline = load_timeline(bag, NS)
-    assert topics_of(timeline) == ["/arm/left", "/arm/right", "/arm/hand"]
-    assert [len(joint.t_s) for joint in timeline.joints] == 3 * [TICKS]
+    topics = dict.fromkeys(("/arm/left/joint_states", "/arm/right/joint_states"), STATE)
+    recording = Recording({**OWN, **topics}, arms)
+    recording.executed(0, 1, [0.1, 0.2, 0.3])
+    recording.joints(2, [4.0, 5.0], ["shoulder", "elbow"], "arm/left/joint_states")
+    recording.add("arm/right/joint_states", 2, JointState(name=["shoulder"], position=[6.0], velocity=[7.0]))
+    timeline = load_timeline(recording.write(tmp_path / "bag", contract=text), NS)
+    assert topics_of(timeline) == ["/arm/left/joint_states"] * 2 + ["/arm/right/joint_states"]
+    assert [joint.value.tolist() for joint in timeline.joints] == [[4.0], [5.0], [7.0]]
 
 
 def test_velocities_are_compared_with_velocities(tmp_path: Path) -> None:

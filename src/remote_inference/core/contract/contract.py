@@ -18,7 +18,7 @@ from remote_inference.core.contract.operator_inputs import (
     StopInput,
     TakeoverInput,
 )
-from remote_inference.core.contract.policy_units import UnitMap, scales_by_name
+from remote_inference.core.contract.policy_units import UnitMap, have_one_zero, scales_by_name
 from remote_inference.core.contract.sections import (
     JOINT_STATE,
     Actions,
@@ -130,6 +130,7 @@ class Contract(Document):
 
     def _check_topics(self) -> None:
         require_unique([image.topic for image in self.images.values()], "image topics")
+        self._check_joints()
         types: dict[str, str] = {}
         for where, source in self.state_sources.items():
             if (other := types.setdefault(source.topic, source.type)) != source.type:
@@ -161,6 +162,17 @@ class Contract(Document):
                 raise ValueError(
                     f"commands: {sink.topic} takes rows ahead, expected another type for a switch"
                 )
+
+    def _check_joints(self) -> None:
+        """Refuse a joint of a topic that has two names here: of two arms, one topic may be meant."""
+        seen: dict[tuple[str, str | None, str], str] = {}
+        for place, source in enumerate(self.state):
+            for joint, name in zip(source.joints, source.names, strict=True) if source.is_joints else ():
+                if (other := seen.setdefault((source.topic, source.field, joint), name)) != name:
+                    raise ValueError(
+                        f"state.{place}: found {joint} of {source.topic} as {name}, which is {other} "
+                        "already, expected one name for each joint, or another topic"
+                    )
 
     def _check_rename(self) -> None:
         known = {f"images.{name}" for name in self.images}
@@ -200,12 +212,14 @@ class Contract(Document):
             of_kind = [name for name in self.actions.names if self.actions.kind_of(name) == source.field]
             self.actions.check_angles(f"state.{place}.scale", source.scale, of_kind)
         seen = scales_by_name([scale for source in self.state for scale in source.scale])
-        for name, scale in scales_by_name(self.actions.scale).items():
-            other = seen.get(name, scale)
-            if scale.unit == other.unit and scale.zero != other.zero:
+        commanded = scales_by_name(self.actions.scale)
+        for name in self.actions.positions:
+            if name in self.state_names and not have_one_zero(seen.get(name), commanded.get(name)):
+                places = {"state": seen.get(name), "actions": commanded.get(name)}
+                found = [f"{scale.zero if scale else 'none'} in {place}" for place, scale in places.items()]
                 raise ValueError(
-                    f"scale: found {name} with {other.zero} in state and {scale.zero} in actions, expected "
-                    "one: the arm would go elsewhere than where it is seen"
+                    f"scale: found {name} with {' and '.join(found)}, expected one zero: the arm would go "
+                    "elsewhere than where it is seen"
                 )
 
     def _check_home(self) -> None:

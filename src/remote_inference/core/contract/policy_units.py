@@ -141,7 +141,7 @@ class Scale(Document):
     @property
     def zero(self) -> str:
         """Where and which way the unit counts, as far as `range` does not say it, for people to read."""
-        return f"offset {self.offset or 0.0:g}" + (", inverted" if self.invert else "")
+        return f"offset {self.offset or 0.0:g} {self.unit}" + (", inverted" if self.invert else "")
 
     @property
     def line(self) -> tuple[float, float]:
@@ -184,6 +184,22 @@ def check_scales(scales: Sequence[Scale], quantities: Mapping[str, str]) -> None
                     f"scale.{index}.offset: found with {quantity}, expected it with position only"
                 )
     require_unique([name for scale in scales for name in scale.names], "scale")
+
+
+def have_one_zero(seen: Scale | None, commanded: Scale | None) -> bool:
+    """Return whether a joint is commanded from the zero from which it is seen, as far as they say.
+
+    None: the robot's unit. A range has its zero elsewhere, and says it.
+    """
+    scales = [scale for scale in (seen, commanded) if scale is not None]
+    if any(scale.has_range for scale in scales):
+        return True
+    if not any(scale.offset is not None or scale.invert for scale in scales):
+        return True
+    lines = [scale.line if scale is not None else (1.0, 0.0) for scale in (seen, commanded)]
+    (factor, offset), (other_factor, other_offset) = lines
+    zeros_apart = abs(offset / factor - other_offset / other_factor)
+    return factor * other_factor > 0.0 and zeros_apart <= LEAST
 
 
 class UnitMap:

@@ -65,6 +65,15 @@ def joint_topics(
     ]
 
 
+def names_by_joint(namespace: str, contract: Contract | None) -> dict[str, dict[str, str]]:
+    """Return the contract's name of each joint of a topic's messages, by topic."""
+    names: dict[str, dict[str, str]] = {}
+    for source in contract.joint_sources if contract else ():
+        topic = in_namespace(namespace, source.topic)
+        names.setdefault(topic, {}).update(zip(source.joints, source.names, strict=True))
+    return names
+
+
 @dataclass(frozen=True)
 class JointRecord:
     """One JointState message: its names, and their values of their actions' kinds."""
@@ -73,7 +82,8 @@ class JointRecord:
     values: Mapping[str, float]  # by joint
 
     @classmethod
-    def of(cls, t_s: float, message: Any, contract: Contract | None) -> JointRecord:
+    def of(cls, t_s: float, message: Any, contract: Contract | None, names: Mapping[str, str]) -> JointRecord:
+        """Return the record of a message. names: those of `names_by_joint` of its topic."""
         found = zip(contract.actions.names, contract.actions.kinds, strict=True) if contract else ()
         kinds = {name: JOINT_FIELDS[kind] for name, kind in found}
         fields = dict.fromkeys(kinds.values())
@@ -81,9 +91,8 @@ class JointRecord:
         values: dict[str, float] = {}
         for field in fields or [usual]:
             pairs = zip(message.name, map(float, getattr(message, field)), strict=False)  # may be empty
-            values.update(
-                pairs if len(fields) < 2 else ((n, v) for n, v in pairs if kinds.get(n, usual) == field)
-            )
+            one_kind = len(fields) < 2
+            values.update((n, v) for n, v in pairs if one_kind or kinds.get(names.get(n, n), usual) == field)
         return cls(t_s, values)
 
 

@@ -28,6 +28,7 @@ from remote_inference.recording.timeline.joints import (
     JointRecord,
     find_joints,
     joint_topics,
+    names_by_joint,
     robots,
 )
 from remote_inference.recording.timeline.timeline import (
@@ -66,6 +67,7 @@ def load_timeline(
             kind: f"{ns}/remote_inference/{kind}" for kind in ("executed", "state", "observation", "chunk")
         }
         measuring = joint_topics(bag.topics, ns, contract)
+        names_here = names_by_joint(ns, contract)
         videos = camera_topics(bag.topics, ns) if with_frames else []
         messages: dict[str, list[tuple[float, Any]]] = defaultdict(list)
         records: dict[str, list[JointRecord]] = defaultdict(list)
@@ -73,7 +75,7 @@ def load_timeline(
         for topic, stamp_ns, message in bag.messages([*own.values(), *measuring, *videos]):
             t_s = (stamp_ns - bag.start_ns) * 1e-9
             if topic in measuring:
-                records[topic].append(JointRecord.of(t_s, message, contract))
+                records[topic].append(JointRecord.of(t_s, message, contract, names_here.get(topic, {})))
             elif topic in videos:
                 images += recorded_images(t_s, message)
             else:
