@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import rclpy
+from rclpy.action.graph import get_action_client_names_and_types_by_node
 from rclpy.action.server import ActionServer, GoalResponse, ServerGoalHandle
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
@@ -28,6 +29,7 @@ from remote_inference.nodes.robot.goal_client import MOST_ENDS, GoalClient
 from remote_inference.nodes.schedule import Schedule
 from remote_inference.wire import make_command_writers
 from support.builders import FLOAT64_MULTI_ARRAY, JOINTS, contract_document
+from support.waiting import wait_until
 
 ACTION = "gripper_cmd"
 COMMANDS = [
@@ -112,6 +114,7 @@ class Robot:
         contract = parse_document(contract_document() | {"commands": COMMANDS}, Contract, "gripper")
         self._executor, why_not = make_executor(executor, node.context)
         assert not why_not
+        self._node = node
         self._executor.add_node(node)
         self._schedule = Schedule()
         writer = make_command_writers(contract)[1]
@@ -144,6 +147,10 @@ class Robot:
     @property
     def events(self) -> dict[GoalEvent, int]:
         return {event: count for event, count in self.client.gate.counts.items() if count}
+
+    def has_client(self) -> bool:
+        """Return whether the graph shows a client of an action at the robot's node."""
+        return bool(get_action_client_names_and_types_by_node(self._node, self._node.get_name(), "/"))
 
     def close(self) -> None:
         self.client.close()
@@ -215,6 +222,7 @@ def test_a_goal_that_is_never_answered_is_given_up_and_asked_again(robot: Robot,
     gripper.answers.clear()
     robot.command = 0.5
     robot.run_until(lambda: robot.count(GoalEvent.UNANSWERED) == 2, "two that were given up")
+    assert len(robot.client._client._pending_goal_requests) <= 1, "rclpy waits for no answer to them"
     robot.command = -0.5
     gripper.answers.set()
     robot.run_until(lambda: gripper.goals[-1:] == [-0.5], "the newest")
@@ -251,6 +259,7 @@ def test_a_client_that_is_closed_sends_nothing_and_cancels_nothing(robot: Robot,
     robot.command = 0.5
     robot.run_until(lambda: gripper.goals, "a goal")
     robot.run_until_idle()
+    assert robot.has_client()
     robot.client.close()
     robot.command = -0.5
     for _ in range(20):
@@ -258,3 +267,4 @@ def test_a_client_that_is_closed_sends_nothing_and_cancels_nothing(robot: Robot,
     assert gripper.goals == [0.5]
     assert gripper.handles[-1].is_active
     assert not gripper.handles[-1].is_cancel_requested
+    wait_until(lambda: not robot.has_client(), "the client's end in the graph")

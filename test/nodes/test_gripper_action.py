@@ -91,9 +91,9 @@ def gripper(rig: Rig) -> Iterator[Gripper]:
     made.leave()
 
 
-def start(rig: Rig, tmp_path: Path, **parameters: Any) -> None:
+def start(rig: Rig, tmp_path: Path, actions: Any = ACTIONS, **parameters: Any) -> None:
     rig.start_server(write_manifest(tmp_path))
-    contract = write_contract(tmp_path, commands=[ARM, GRIPPER], actions=ACTIONS)
+    contract = write_contract(tmp_path, commands=[ARM, GRIPPER], actions=actions)
     rig.group.start(bringup.command_watchdog(contract, namespace=rig.namespace))
     rig.start_robot(contract, request_timeout_s=1.0, merge_mode="replace", **parameters)
     rig.wait_for_state("STREAMING")
@@ -136,6 +136,19 @@ def test_the_gripper_gets_a_goal_when_its_command_changes_and_none_in_a_pause(
     assert not any(handle.is_cancel_requested for handle in gripper.handles), "it keeps its last goal"
     assert f"{ACTION}: in silence nothing sent, it keeps its last goal" in log(tmp_path, "command_watchdog")
     assert "Traceback" not in log(tmp_path)
+
+
+def test_zeros_that_stop_a_base_are_no_goal_of_the_gripper(rig: Rig, gripper: Gripper, tmp_path: Path):
+    gripper.come()
+    limits = ACTIONS["limits"]
+    base = {**limits["shoulder"], "kind": "velocity"}
+    start(rig, tmp_path, actions={**ACTIONS, "limits": {**limits, "shoulder": base}})
+    wait_for_goal(rig, gripper, -0.5)
+    rig.wait_for(lambda: rig.commands and rig.commands[-1][1] == pytest.approx((0.25,)), "a base that drives")
+    assert rig.trigger("pause").success
+    rig.wait_for(lambda: rig.commands[-1][1] == (0.0,), "zeros")
+    count_when_still(rig)
+    assert gripper.positions == [pytest.approx(-0.5)]
 
 
 def test_a_gripper_that_refuses_or_drops_goals_is_named_and_counted(

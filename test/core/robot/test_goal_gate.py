@@ -11,6 +11,7 @@ import pytest
 
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.documents.document import parse_document
+from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.motion.goal_gate import (
     ANSWER_TIMEOUT_S,
     PATIENCE_S,
@@ -19,6 +20,7 @@ from remote_inference.core.robot.motion.goal_gate import (
     GoalEvent,
     GoalGate,
 )
+from remote_inference.core.robot.tick import Tick
 from support.builders import FLOAT64_MULTI_ARRAY, JOINTS, contract_document, ns
 
 ARM = {"topic": "commands", "type": FLOAT64_MULTI_ARRAY, "names": [JOINTS[0]]}
@@ -81,7 +83,7 @@ class Server:
         pytest.param(
             [(0.0, 0.0), (0.05, 0.3), (0.1, 0.6), (0.2, 0.9)], [(0.0, 0.0), (0.2, 0.9)], id="the last wins"
         ),
-        pytest.param([(0.0, 0.0), (0.05, 0.9), (0.1, None), (0.3, None)], [(0.0, 0.0)], id="pause forgets"),
+        pytest.param([(0.0, 0.0), (0.15, 0.9), (0.2, None), (0.25, None)], [(0.0, 0.0)], id="pause forgets"),
         pytest.param([(0.0, 0.5), (0.1, None), (9.0, 0.5)], [(0.0, 0.5)], id="the goal lasts over a pause"),
         pytest.param([(0.0, None), (1.0, None)], [], id="nothing commanded, nothing sent"),
     ],
@@ -94,6 +96,30 @@ def test_a_goal_is_sent_for_a_change_and_at_most_at_the_rate(
         server.play(time_s, value)
     assert server.goals == goals
     assert not server.events
+
+
+@pytest.mark.parametrize(
+    ("source", "is_goal"),
+    [
+        (CommandSource.CHUNK, True),
+        (CommandSource.REPEAT_LAST, True),
+        (CommandSource.HOMING, True),
+        (CommandSource.HUMAN, True),
+        (CommandSource.HOLD, False),  # it ends trajectories
+        (CommandSource.ZERO, False),  # it stops velocities
+    ],
+)
+def test_what_stops_other_controllers_is_no_goal(source: CommandSource, is_goal: bool):
+    rows = np.array([[0.5, 0.25], [0.5, 0.75]])
+    tick = Tick(rows[0], source, horizon=rows)
+    assert (tick.goal is not None) is is_goal
+    assert not is_goal or tick.goal.tolist() == [0.5, 0.25]
+
+
+def test_in_shadow_mode_and_without_a_command_there_is_no_goal():
+    rows = np.zeros((1, 2))
+    assert Tick(rows[0], CommandSource.CHUNK, horizon=rows, shadow=True).goal is None
+    assert Tick(None, CommandSource.NONE, in_force=True).goal is None
 
 
 def test_without_keys_a_goal_is_a_hundredth_of_the_range_and_five_a_second():
@@ -173,6 +199,22 @@ def test_a_goal_without_an_answer_is_given_up_and_its_late_answer_ignored():
     assert server.events == {GoalEvent.UNANSWERED: 1}
 
 
+def test_a_late_answer_in_a_pause_is_ignored_too():
+    server = Server()
+    server.play(0.0, 0.5, accepted=None)
+    server.play(ANSWER_TIMEOUT_S, None)
+    for accepted in (True, False):
+        assert not server.gate.take_answer(1, ns(ANSWER_TIMEOUT_S), accepted=accepted)
+    assert server.events == {GoalEvent.UNANSWERED: 1}
+
+
+def test_only_the_end_of_an_accepted_goal_is_of_interest():
+    for accepted in (True, False):
+        server = Server()
+        server.play(0.0, 0.5, accepted=None)
+        assert server.gate.take_answer(1, 0, accepted=accepted) is accepted
+
+
 @pytest.mark.parametrize("event", [GoalEvent.ABORTED, GoalEvent.CANCELED, GoalEvent.LOST])
 def test_a_goal_that_ends_otherwise_is_counted_and_not_sent_again(event: GoalEvent):
     server = Server()
@@ -244,9 +286,9 @@ def test_a_goal_of_a_server_that_went_is_not_waited_for():
     assert not server.gate.awaits_answer
     server.is_present = True
     server.look(0.2)
+    server.gate.take_end(1, GoalEvent.ABORTED)
     server.play(0.3, 0.5)
     assert not server.gate.take_answer(1, ns(0.3), accepted=False)
-    server.gate.take_end(1, GoalEvent.ABORTED)
     assert server.goals == [(0.0, 0.5), (0.3, 0.5)]
     assert not server.events
 

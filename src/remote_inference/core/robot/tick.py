@@ -35,6 +35,14 @@ class Tick:
     shadow: bool = False  # nothing is published: this is what would have been commanded
     in_force: bool = False
 
+    @property
+    def goal(self) -> Float64Array | None:
+        """The command `[action_dim]` for action servers, None when they keep their last goal."""
+        if self.horizon is None or self.shadow or not self.reaches("position", takes_horizon=False):
+            return None
+        first: Float64Array = self.horizon[0]
+        return first
+
     def reaches(self, kind: str, *, takes_horizon: bool) -> bool:
         """Return whether a controller gets the command. kind: of the actions that it takes.
 

@@ -166,14 +166,11 @@ class Actuation:
 
     def _publish(self, tick: Tick, stamp_ns: int, now_ns: int) -> bool:
         """Publish a tick's command to the controllers that take it; return whether any is in force."""
-        goal = None  # without one, action servers keep their last
-        if tick.horizon is not None and not tick.shadow and tick.reaches("position", takes_horizon=False):
-            goal = tick.horizon[0]
         for client in self._goals:
-            client.gate.command(goal, now_ns)
+            client.gate.command(tick.goal, now_ns)
         if tick.horizon is None or tick.shadow:
             return tick.in_force and not tick.shadow
-        commanding = goal is not None and bool(self._goals)
+        commanding = tick.goal is not None and bool(self._goals)
         stamp = time_message(stamp_ns)
         for sink, publisher, writer in self._commands:
             if tick.reaches(self._contract.kind_of(sink), takes_horizon=writer.takes_horizon):
