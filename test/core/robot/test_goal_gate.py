@@ -129,6 +129,13 @@ def test_without_keys_a_goal_is_a_hundredth_of_the_range_and_five_a_second():
     assert server.goals == [(0.0, 0.0), (0.2, 0.5), (2.0, 0.521)]
 
 
+def test_the_smallest_rate_is_one_goal():
+    server = Server(max_rate_hz=5e-324)
+    for time_s, value in [(0.0, 0.0), (1e6, 0.9)]:
+        server.play(time_s, value)
+    assert server.goals == [(0.0, 0.0)]
+
+
 def test_a_change_of_another_controllers_joint_is_none():
     server = Server()
     server.play(0.0, 0.5)

@@ -78,7 +78,7 @@ class GoalGate:
         self._index = np.array([names.index(name) for name in sink.names], np.intp)
         ranges = np.array([limits[name].max - limits[name].min for name in sink.names])
         self._min_change = CHANGED_PART * ranges if sink.min_change is None else sink.min_change
-        self._least_ns = round(1e9 / (sink.max_rate_hz or MAX_RATE_HZ))
+        self._least_ns = 1e9 / (sink.max_rate_hz or MAX_RATE_HZ)  # of a tiny rate: infinite
         self._fresh_ns = round((2.0 * contract.period_s + LATE_S) * 1e9)
         self._is_there = False
         self._refuses = False  # the server, since a goal that it rejected or did not answer
@@ -87,7 +87,7 @@ class GoalGate:
         self._wanted: _Wanted | None = None
         self._sent: Float64Array | None = None  # `[n]` of the last goal, unless the server has not taken it
         self._asked_ns: int | None = None  # when the goal was sent that waits for its answer
-        self._next_ns = 0  # no goal before
+        self._next_ns = 0.0  # no goal before
         self._absent_ns: int | None = None  # since then commands have had no server
         self._is_absence_told = False
         self._news: deque[str] = deque(maxlen=MOST_NEWS)
