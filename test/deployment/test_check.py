@@ -116,10 +116,14 @@ def test_units_are_said_as_what_the_policy_s_number_is_of_the_robot_s(
 ) -> None:
     document = yaml.safe_load(CONTRACT.read_text())
     document["state"][0]["scale"] = [{"unit": "degrees", "names": ["elbow_flex"], "offset": -90.0}]
-    assert cli.main(["check", str(changed(tmp_path, state=document["state"]))]) == 0
+    quarters = {"unit": "quarters", "names": ["elbow_flex"], "factor": 0.636620, "offset": -1.0}
+    document["actions"]["scale"] = [quarters]
+    assert (
+        cli.main(["check", str(changed(tmp_path, state=document["state"], actions=document["actions"]))]) == 0
+    )
     said = capsys.readouterr().out
     assert ["elbow_flex", "elbow_flex", "57.2958", "-90", "degrees", "state"] in cells(said)
-    assert ["elbow_flex", "elbow_flex", "1", "0", "action"] in cells(said)
+    assert ["elbow_flex", "elbow_flex", "0.63662", "-1", "quarters", "action"] in cells(said)
     assert max(map(len, said.splitlines()[1:])) <= 80
 
 
