@@ -180,7 +180,7 @@ def test_check_explains_the_contract_and_finds_a_misspelt_field(
     path = write_contract(tmp_path, **SECTIONS)
     assert cli.main(["check", str(path)]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert f"action {BASE}: velocity -2 to 2" in said
+    assert f"{BASE} velocity -2 2 3 m/s" in said
     assert f"commands to cmd_vel ({TWIST}): {BASE}" in said
     base = {**SECTIONS["commands"][1], "fields": {"twist.linear.u": BASE}}
     path = write_contract(tmp_path, **SECTIONS | {"commands": [SECTIONS["commands"][0], base]})
