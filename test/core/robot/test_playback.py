@@ -220,7 +220,7 @@ def test_a_fallback_s_positions_pass_the_guard():
             return None
 
     arm = Arm()
-    arm.playback._fallback = Eager()
+    arm.playback._stopping._fallback = Eager()
     arm.feed(make_rows(1))
     arm.playback.tick(0)
     tick = arm.playback.tick(PERIOD_NS)

@@ -15,6 +15,7 @@ from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.fallbacks.zero import Zero
 from remote_inference.core.robot.motion.following import FollowingWatch
 from remote_inference.core.robot.motion.playback import Playback
+from remote_inference.core.robot.motion.stopping import Stopping
 from remote_inference.core.robot.safety.guard import Guard, Guarded
 from remote_inference.core.robot.safety.stop_inputs import StopInputs
 from remote_inference.core.robot.safety.switches import SwitchClock, SwitchRule
@@ -63,7 +64,7 @@ def test_a_guard_that_lets_a_jump_pass_is_found(monkeypatch: pytest.MonkeyPatch)
 BROKEN = {
     "a stall costs no reference": (Playback, "_lose_joints", lambda self, _: None),
     "an arm that does not follow is led on": (FollowingWatch, "look", follow_always),
-    "a trajectory is not ended": (Playback, "_hold", lambda self, *_: Tick(None, CommandSource.NONE)),
+    "a trajectory is not ended": (Stopping, "_hold", lambda self, *_: Tick(None, CommandSource.NONE)),
     "a velocity is not stopped": (Zero, "stop", lambda self, last: last),
     "a stop input is not heard": (StopInputs, "_latch", lambda self, _: None),
     "a switch changes too often": (SwitchClock, "settling", lambda self, _: None),

@@ -7,6 +7,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from remote_inference.core.robot.command import CommandSource, Float64Array
 from remote_inference.core.robot.queue.action_queue import QueuedAction
 
@@ -34,6 +36,11 @@ class Tick:
     row_fraction: float = 0.0
     shadow: bool = False  # nothing is published: this is what would have been commanded
     in_force: bool = False
+
+    @classmethod
+    def alone(cls, command: Float64Array, source: CommandSource, interventions: tuple[str, ...]) -> Tick:
+        """Return a tick whose command no other follows, also for trajectory controllers."""
+        return cls(command, source, interventions=interventions, horizon=command[np.newaxis])
 
     @property
     def goal(self) -> Float64Array | None:

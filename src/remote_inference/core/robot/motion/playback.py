@@ -13,7 +13,6 @@ from remote_inference.core.contract.contract import Contract
 from remote_inference.core.contract.controller_stop import count_stops, longest_stopping_s
 from remote_inference.core.contract.sections import CommandSink
 from remote_inference.core.robot.command import CommandSource, Float64Array
-from remote_inference.core.robot.fallbacks import FALLBACKS
 from remote_inference.core.robot.motion.blend_in import BlendIn
 from remote_inference.core.robot.motion.control_word import ControlPanel, ControlWord
 from remote_inference.core.robot.motion.following import FollowingWatch
@@ -22,6 +21,7 @@ from remote_inference.core.robot.motion.horizon import Horizon
 from remote_inference.core.robot.motion.human_commands import HumanCommands
 from remote_inference.core.robot.motion.shadow import ShadowComparison
 from remote_inference.core.robot.motion.step_reference import StepReference
+from remote_inference.core.robot.motion.stopping import Moment, Stopping
 from remote_inference.core.robot.queue.action_queue import ActionQueue
 from remote_inference.core.robot.queue.interpolation import Interpolation
 from remote_inference.core.robot.safety.guard import (
@@ -100,13 +100,10 @@ class Playback:
             max_action_age_ns=max_action_age_ns,
         )
         self._unheard = _taken_by(contract, ())  # actions that no controller listens to
-        self._fallback = FALLBACKS.get(fallback)()
         kinds = contract.actions.kinds
         self._is_position = np.array([kind == "position" for kind in kinds])
         self._is_switch = np.array([kind == "switch" for kind in kinds])
         self._goes_on = ~(self._is_position | self._is_switch)  # in silence, until it gets zero
-        self._has_others = bool(self._goes_on.any())
-        self._is_stood_in = np.array([kind in self._fallback.action_kinds for kind in kinds])  # others: zeros
         self._max_action_age_ns = max_action_age_ns
         self._max_sensor_age_ns = max_sensor_age_ns
         self._period_ns = round(contract.period_s * 1e9)
@@ -116,6 +113,9 @@ class Playback:
         self._is_in_force = False  # a command of the last tick
         self._left_in_force = False  # what was commanded before, by the last tick
         self._reference = StepReference(self._is_position, self._is_switch)
+        self._stopping = Stopping(
+            fallback, kinds, self._reference, guard, self._horizon, stops_in_all=self._stops_in_all
+        )
         self._switch_clock = SwitchClock(contract.actions)
         self._blend_in = blend_in or BlendIn(1.0, 0)
         self._latch = latch or InterventionLatch(0.0, 1)
@@ -127,7 +127,6 @@ class Playback:
         self._homing: Homing | None = None
         self._home_ticks = 0  # ticks that commanded home
         self._homing_ended = False  # home is reached, or the robot must not be moved there
-        self._stop_ticks = 0  # stops still to command once there is nothing to execute
         self._word = ControlWord()  # of the tick in progress, or of the last one
         self.control = ControlPanel(self._word, self._turn)
         self._seen: Float64Array | None = None  # where the joints were measured lately
@@ -158,7 +157,7 @@ class Playback:
         with self._turn:
             word = self.control.word
             goes_home = word.wants_home and not word.paused and not self._homing_ended
-            return word.halted and not self._stop_ticks and not goes_home
+            return word.halted and not self._stopping.left and not goes_home
 
     def listen(self, unheard: Iterable[CommandSink]) -> None:
         """Take the commands that no controller hears. The control thread calls this before a tick.
@@ -182,7 +181,7 @@ class Playback:
         before_ns, self._ticked_ns = self._ticked_ns, now_ns
         gap_ns = 0 if before_ns is None else now_ns - before_ns
         was_stuck = gap_ns > self._given_up_after_ns
-        may_be_stopped = self._is_in_force and (self._horizon.is_used or self._has_others)
+        may_be_stopped = self._is_in_force and (self._horizon.is_used or self._stopping.has_others)
         # Not after a tick that left in force what was commanded: where every tick is late, that would go on.
         is_late = gap_ns > self._late_after_ns and not was_stuck
         self._is_late = may_be_stopped and is_late and not self._left_in_force
@@ -251,8 +250,8 @@ class Playback:
             self._starved = ""
             goes_home = word.wants_home and not (word.paused or stopped or self._homing_ended)
             if not goes_home:
-                return self._stop(now_ns)
-            return self._stop_others((), in_force=True) if self._is_late else self._go_home(now_ns)
+                return self._stopping.stop(self._moment(now_ns))
+            return self._stopping.stop_others((), in_force=True) if self._is_late else self._go_home(now_ns)
         if self._is_late:
             return _WAIT
         if word.taken_over:
@@ -280,7 +279,7 @@ class Playback:
             self._stops.latch(reason)  # from the next tick on
         if guarded.action is None:
             return self._fall_back(now_ns, guarded.interventions)
-        self._stop_ticks = self._stops_in_all
+        self._stopping.owe()
         source = step.row.source
         command = self._without_others(guarded.action)
         horizon = self._horizon.hand_over(command, now_ns, scale, source.episode_id)
@@ -310,10 +309,10 @@ class Playback:
         guarded = self._guard.check(action, start, settling=settling)
         if guarded.action is None:
             return self._fall_back(now_ns, guarded.interventions)
-        self._stop_ticks = self._stops_in_all
+        self._stopping.owe()
         command = self._without_others(guarded.action)
         self._take(command, now_ns)
-        return _alone(command, CommandSource.HUMAN, guarded.interventions)
+        return Tick.alone(command, CommandSource.HUMAN, guarded.interventions)
 
     def _without_others(self, action: Float64Array) -> Float64Array:
         """Return an action; while a joint does not follow its commands, one that leads the others nowhere.
@@ -330,6 +329,13 @@ class Playback:
         """Take a command of the policy or of a person; nothing else changes a switch."""
         self._switch_clock.take(self._reference.last, command, now_ns)
         self._reference.take(command, self._unheard)
+
+    def _moment(self, now_ns: int) -> Moment:
+        halted = self._word.halted
+        return Moment(now_ns, halted, self._is_late, self._measured, self._seen, self._unheard)
+
+    def _fall_back(self, now_ns: int, interventions: tuple[str, ...]) -> Tick:
+        return self._stopping.fall_back(self._moment(now_ns), interventions)
 
     def _refuse_astray(self, now_ns: int) -> Tick:
         """Lead no arm on that does not follow."""
@@ -351,98 +357,7 @@ class Playback:
             shadow.add(tick.command, arm, tick.queued.source.episode_id)
         return replace(tick, shadow=True)
 
-    # -- nothing to execute --------------------------------------------------------------------------------
-
-    def _fall_back(self, now_ns: int, interventions: tuple[str, ...]) -> Tick:
-        last = self._reference.last
-        if last is None:  # before the first action another node may drive the robot
-            return self._stop(now_ns, interventions)
-        start = self._reference.start(self._measured)
-        command = self._fallback.command(last, None if self._reference.forgotten else start)
-        if command is None:
-            return self._stop(now_ns, interventions)
-        return self._stand_in(command, start, interventions)
-
-    def _stop(self, now_ns: int, interventions: tuple[str, ...] = ()) -> Tick:
-        """Command nothing; a robot that goes on without commands first gets stop commands for a while."""
-        if self._stop_ticks:
-            last = self._reference.last
-            assert last is not None, "stops follow a command"
-            stop = self._fallback.stop(last)
-            if stop is not None:
-                self._count_stop()
-                return self._stand_in(stop, self._reference.start(self._measured), interventions)
-            if self._horizon.is_used:
-                return self._hold(now_ns, interventions)
-            if self._has_others:
-                self._count_stop()
-            else:  # a forward position controller keeps its last target
-                self._stop_ticks = 0
-            return self._stop_others(interventions)
-        return Tick(None, CommandSource.NONE, interventions=interventions)
-
-    def _count_stop(self) -> None:
-        """Count a stop, unless a controller that goes on in silence does not hear it: it may come back.
-
-        A robot that has given up waits for nobody.
-        """
-        if self._word.halted or not (self._unheard & self._goes_on).any():
-            self._stop_ticks -= 1
-
-    def _stop_others(self, interventions: tuple[str, ...], *, in_force: bool = False) -> Tick:
-        """Command zeros to controllers of velocities and efforts, if there are any, and nothing else.
-
-        in_force: the positions' controllers go on.
-        """
-        if not self._has_others:
-            return Tick(None, CommandSource.NONE, interventions=interventions, in_force=in_force)
-        zeros = _alone(self._reference.stop_others(), CommandSource.ZERO, interventions)
-        return replace(zeros, in_force=in_force)
-
-    def _stand_in(
-        self, command: Float64Array, start: Float64Array | None, interventions: tuple[str, ...]
-    ) -> Tick:
-        """Command what the fallback returned: positions within the guard; other kinds' zeros are a stop.
-
-        Switches stay at their last command.
-        """
-        last = self._reference.last
-        assert last is not None, "a fallback stands in after a command"
-        if self._guard.needs_position:
-            command = np.where(self._is_switch, last, np.where(self._is_stood_in, command, 0.0))
-            # From where zeros are no step: a stop is never limited.
-            start = None if start is None else np.where(self._is_stood_in, start, 0.0)
-            guarded = self._guard.check(command, start)
-            interventions = (*interventions, *guarded.interventions)
-            if guarded.action is None:
-                return self._stop_others(interventions)
-            command = guarded.action
-        else:
-            command = np.where(self._is_switch, last, command)
-        self._reference.take(command, self._unheard)
-        return _alone(command, self._fallback.source, interventions)
-
-    def _hold(self, now_ns: int, interventions: tuple[str, ...]) -> Tick:
-        """End the horizon that trajectory controllers execute, where their joints are by now."""
-        if self._is_late:
-            return self._stop_others(interventions, in_force=True)
-        rest = self._reference.rest(self._measured, self._seen, self._unheard)
-        if rest is None:  # tried again until the horizon ends by itself
-            goes_on = now_ns < self._horizon.end_ns
-            if not goes_on and self._has_others:
-                self._count_stop()
-            elif not goes_on:
-                self._stop_ticks = 0
-            self._guard.refuse(SENSOR_AGE)
-            return self._stop_others((*interventions, SENSOR_AGE), in_force=goes_on)
-        self._count_stop()
-        rest = np.where(self._goes_on, 0.0, rest)
-        guarded = self._guard.check(rest, rest)
-        interventions = (*interventions, *guarded.interventions)
-        if guarded.action is None:
-            return self._stop_others(interventions)
-        self._reference.last = guarded.action
-        return _alone(guarded.action, CommandSource.HOLD, interventions)
+    # -- the way home --------------------------------------------------------------------------------------
 
     def _go_home(self, now_ns: int) -> Tick:
         """Command the next point of the way home, or end the way for good.
@@ -468,18 +383,13 @@ class Playback:
         self._reference.take(guarded.action, self._unheard)
         self._home_ticks += self._homing.reached(guarded.action)
         self._homing_ended = self._home_ticks >= self._stops_in_all
-        return _alone(guarded.action, CommandSource.HOMING, guarded.interventions)
+        return Tick.alone(guarded.action, CommandSource.HOMING, guarded.interventions)
 
     def _end_way_home(self, now_ns: int, interventions: tuple[str, ...] = ()) -> Tick:
         self._homing_ended = True
         if self._homing is not None:  # a trajectory controller is told to stay where its joints are
-            self._stop_ticks = self._stops_in_all
-        return self._stop(now_ns, interventions)
-
-
-def _alone(command: Float64Array, source: CommandSource, interventions: tuple[str, ...]) -> Tick:
-    """Return a tick whose command no other follows, also for trajectory controllers."""
-    return Tick(command, source, interventions=interventions, horizon=command[np.newaxis])
+            self._stopping.owe()
+        return self._stopping.stop(self._moment(now_ns), interventions)
 
 
 def _taken_by(contract: Contract, sinks: Iterable[CommandSink]) -> np.ndarray:

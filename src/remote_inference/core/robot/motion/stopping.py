@@ -1,0 +1,171 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What a robot is commanded that has nothing to execute: the fallback, and how what was in force ends.
+
+Velocities and efforts get zero until their controllers have heard it often enough; trajectories end where
+their joints are; positions and switches stay by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from remote_inference.core.contract.command_interfaces import Kind
+from remote_inference.core.robot.command import CommandSource, Float64Array
+from remote_inference.core.robot.fallbacks import FALLBACKS
+from remote_inference.core.robot.motion.horizon import Horizon
+from remote_inference.core.robot.motion.step_reference import Joints, StepReference
+from remote_inference.core.robot.safety.guard import SENSOR_AGE, Guard
+from remote_inference.core.robot.tick import Tick
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What a control tick knows before it decides.
+
+    halted: the robot has given up. is_late: the tick waits for what is to be heard. measured: where the
+    joints are, `[action_dim]`, None when they may be anywhere. seen: where they were measured lately.
+    unheard: mask `[action_dim]` of the actions that no controller listens to.
+    """
+
+    now_ns: int
+    halted: bool
+    is_late: bool
+    measured: Float64Array | None
+    seen: Float64Array | None
+    unheard: Joints
+
+
+class Stopping:
+    """The fallback and the stops that follow a command. For the control thread."""
+
+    def __init__(
+        self,
+        fallback: str,
+        kinds: Sequence[Kind],
+        reference: StepReference,
+        guard: Guard,
+        horizon: Horizon,
+        *,
+        stops_in_all: int,
+    ) -> None:
+        """kinds: of the actions. stops_in_all: commands in a row that end what was commanded."""
+        self._fallback = FALLBACKS.get(fallback)()
+        self._reference = reference
+        self._guard = guard
+        self._horizon = horizon
+        self._stops_in_all = stops_in_all
+        self._is_switch = np.array([kind == "switch" for kind in kinds])
+        self._goes_on = np.array([kind in ("velocity", "effort") for kind in kinds])  # in silence
+        self._is_stood_in = np.array([kind in self._fallback.action_kinds for kind in kinds])  # others: zeros
+        self.left = 0  # stops still to command once there is nothing to execute
+
+    @property
+    def has_others(self) -> bool:
+        """Whether any action goes on in silence until it gets zero."""
+        return bool(self._goes_on.any())
+
+    def owe(self) -> None:
+        """Note that something was commanded which has to be ended."""
+        self.left = self._stops_in_all
+
+    def fall_back(self, moment: Moment, interventions: tuple[str, ...]) -> Tick:
+        """Return what the fallback commands in place of an action."""
+        last = self._reference.last
+        if last is None:  # before the first action another node may drive the robot
+            return self.stop(moment, interventions)
+        start = self._reference.start(moment.measured)
+        command = self._fallback.command(last, None if self._reference.forgotten else start)
+        if command is None:
+            return self.stop(moment, interventions)
+        return self._stand_in(moment, command, start, interventions)
+
+    def stop(self, moment: Moment, interventions: tuple[str, ...] = ()) -> Tick:
+        """Command nothing; a robot that goes on without commands first gets stop commands for a while."""
+        if not self.left:
+            return Tick(None, CommandSource.NONE, interventions=interventions)
+        last = self._reference.last
+        assert last is not None, "stops follow a command"
+        command = self._fallback.stop(last)
+        if command is not None:
+            self._count(moment)
+            return self._stand_in(moment, command, self._reference.start(moment.measured), interventions)
+        if self._horizon.is_used:
+            return self._hold(moment, interventions)
+        self._count_silent(moment)
+        return self.stop_others(interventions)
+
+    def stop_others(self, interventions: tuple[str, ...], *, in_force: bool = False) -> Tick:
+        """Command zeros to controllers of velocities and efforts, if there are any, and nothing else.
+
+        in_force: the positions' controllers go on.
+        """
+        if not self.has_others:
+            return Tick(None, CommandSource.NONE, interventions=interventions, in_force=in_force)
+        zeros = Tick.alone(self._reference.stop_others(), CommandSource.ZERO, interventions)
+        return replace(zeros, in_force=in_force)
+
+    def _hold(self, moment: Moment, interventions: tuple[str, ...]) -> Tick:
+        """End the horizon that trajectory controllers execute, where their joints are by now."""
+        if moment.is_late:
+            return self.stop_others(interventions, in_force=True)
+        rest = self._reference.rest(moment.measured, moment.seen, moment.unheard)
+        if rest is None:  # tried again until the horizon ends by itself
+            goes_on = moment.now_ns < self._horizon.end_ns
+            if not goes_on:
+                self._count_silent(moment)
+            self._guard.refuse(SENSOR_AGE)
+            return self.stop_others((*interventions, SENSOR_AGE), in_force=goes_on)
+        self._count(moment)
+        rest = np.where(self._goes_on, 0.0, rest)
+        guarded = self._guard.check(rest, rest)
+        interventions = (*interventions, *guarded.interventions)
+        if guarded.action is None:
+            return self.stop_others(interventions)
+        self._reference.last = guarded.action
+        return Tick.alone(guarded.action, CommandSource.HOLD, interventions)
+
+    def _stand_in(
+        self,
+        moment: Moment,
+        command: Float64Array,
+        start: Float64Array | None,
+        interventions: tuple[str, ...],
+    ) -> Tick:
+        """Command what the fallback returned: positions within the guard; other kinds' zeros are a stop.
+
+        Switches stay at their last command.
+        """
+        last = self._reference.last
+        assert last is not None, "a fallback stands in after a command"
+        if self._guard.needs_position:
+            command = np.where(self._is_switch, last, np.where(self._is_stood_in, command, 0.0))
+            # From where zeros are no step: a stop is never limited.
+            start = None if start is None else np.where(self._is_stood_in, start, 0.0)
+            guarded = self._guard.check(command, start)
+            interventions = (*interventions, *guarded.interventions)
+            if guarded.action is None:
+                return self.stop_others(interventions)
+            command = guarded.action
+        else:
+            command = np.where(self._is_switch, last, command)
+        self._reference.take(command, moment.unheard)
+        return Tick.alone(command, self._fallback.source, interventions)
+
+    def _count(self, moment: Moment) -> None:
+        """Count a stop, unless a controller that goes on in silence does not hear it: it may come back.
+
+        A robot that has given up waits for nobody.
+        """
+        if moment.halted or not (moment.unheard & self._goes_on).any():
+            self.left -= 1
+
+    def _count_silent(self, moment: Moment) -> None:
+        """Count a stop that nothing but zeros is sent for: a position controller keeps its last target."""
+        if self.has_others:
+            self._count(moment)
+        else:
+            self.left = 0
