@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from mutations import find_mutants
 
 ROOT = Path(__file__).parents[2]
@@ -77,6 +78,21 @@ def test_an_explanation_holds_as_long_as_its_mutant_exists(checkout: Path, expla
     result = run(checkout)
     assert result.returncode == code, result.stderr
     assert f"| tiny | 6 | 5 | 1 | 0 | {code} |" in result.stdout
+
+
+def test_every_explanation_of_the_core_is_of_a_mutant_that_exists() -> None:
+    explained = yaml.safe_load((ROOT / "tools" / "equivalent_mutants.yaml").read_text())
+    in_vain = set()
+    for module, entries in explained.items():
+        (path,) = (ROOT / "src" / "remote_inference" / "core").rglob(f"{module}.py")
+        known = {mutant.identity for mutant in find_mutants(path.read_text())}
+        in_vain |= {
+            identity
+            for entry in entries
+            for becomes in entry["becomes"]
+            if (identity := (entry["function"], entry["line"], becomes)) not in known
+        }
+    assert in_vain == set()
 
 
 def test_no_mutant_is_tried_with_tests_that_fail(checkout: Path) -> None:
