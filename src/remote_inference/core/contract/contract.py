@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from remote_inference.core.contract.command_interfaces import Kind
+from remote_inference.core.contract.command_sink import CommandSink
 from remote_inference.core.contract.fields import Name, Positive, require_unique
 from remote_inference.core.contract.operator_inputs import (
     InstructionInput,
@@ -22,7 +23,6 @@ from remote_inference.core.contract.policy_units import UnitMap, have_one_zero, 
 from remote_inference.core.contract.sections import (
     JOINT_STATE,
     Actions,
-    CommandSink,
     ControllerSwitch,
     Home,
     ImageSource,

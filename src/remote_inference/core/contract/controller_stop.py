@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from remote_inference.core.contract.command_sink import CommandSink
 from remote_inference.core.contract.contract import Contract
-from remote_inference.core.contract.sections import CommandSink
 
 STOPS = 10  # messages to each controller: a single one may be lost
 MIN_STOPS = 3

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -20,26 +19,16 @@ from pydantic import (
 )
 
 from remote_inference.core.contract.command_interfaces import (
-    ACTION_INTERFACE,
-    ANY_KIND,
-    COMMAND_INTERFACES,
-    CommandInterface,
     Kind,
     MotionKind,
 )
-from remote_inference.core.contract.field_path import parse_field_path
 from remote_inference.core.contract.fields import (
-    JOINT_PREFIX,
-    FieldPathText,
     Finite,
     Name,
     Names,
     NodeName,
     Positive,
     Topic,
-    check_prefix,
-    require_action_type,
-    require_message_type,
     require_unique,
 )
 from remote_inference.core.contract.image_encodings import BY_COLOUR, IMAGE_ENCODINGS, RAW, Colour
@@ -340,152 +329,6 @@ class Actions(Document):
     def positions(self) -> tuple[str, ...]:
         """The position actions, in the order of `names`."""
         return tuple(name for name in self.names if self.kind_of(name) == "position")
-
-
-class CommandSink(Document):
-    """A controller's command topic or action, and the actions of the policy it takes, in its own order."""
-
-    topic: Annotated[
-        Topic,
-        Field(description="topic, relative to the robot's namespace; each command has one, or `action`"),
-    ] = ""
-    action: Annotated[
-        Topic | None,
-        Field(
-            description="in place of topic: action server that gets goals, relative to the robot's "
-            "namespace, of a gripper for example; for position actions, with `fields`"
-        ),
-    ] = None
-    type: Annotated[
-        Name,
-        Field(
-            description="what the controller takes: Float64MultiArray, JointState but for switches, "
-            "JointTrajectory for position actions only, or an entry point of an installed distribution; with "
-            "`fields` any type that is installed; with `action` its type, of whose goal `fields` and "
-            "`constant` are"
-        ),
-    ]
-    names: Annotated[
-        Names, Field(description="actions that the controller takes, in its own order; left out: of `fields`")
-    ] = ()
-    prefix: Annotated[str, JOINT_PREFIX] = ""
-    fields: Annotated[
-        Mapping[FieldPathText, Name],
-        Field(description="the action for each field of the message: `twist.linear.x: base_vx`"),
-    ] = {}
-    constant: Annotated[
-        Mapping[FieldPathText, bool | int | float | str],
-        Field(description="values of other fields, with `fields`: `header.frame_id: base_link`"),
-    ] = {}
-    controller: Annotated[
-        NodeName | None,
-        Field(
-            description="node of the controller, relative to the robot's namespace: no other subscriber "
-            "counts as one; left out: each does but recorders and other known observers"
-        ),
-    ] = None
-    min_change: Annotated[
-        float | None,
-        Field(
-            ge=0,
-            allow_inf_nan=False,
-            description="with `action`: a goal is sent when an action is further than this from the last "
-            "goal; left out: a hundredth of its range [unit of the action]",
-        ),
-    ] = None
-    max_rate_hz: Annotated[
-        Positive | None,
-        Field(description="with `action`: goals are sent at most this often; left out: 5 Hz [Hz]"),
-    ] = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _name_actions(cls, content: Any) -> Any:
-        """Take the actions' names from the fields, and no topic where a dump says that there is none."""
-        if isinstance(content, Mapping) and content.get("action") and content.get("topic") == "":
-            content = {key: value for key, value in content.items() if key != "topic"}
-        fields = content.get("fields") if isinstance(content, Mapping) else None
-        if isinstance(fields, Mapping) and fields and not content.get("names"):
-            return {**content, "names": tuple(fields.values())}
-        return content
-
-    @model_validator(mode="after")
-    def _names_its_destination(self) -> CommandSink:
-        if self.action is not None and self.topic:
-            raise ValueError(f"action: found {self.action} beside topic {self.topic}, expected one of them")
-        if self.action is None:
-            if not self.topic:
-                raise ValueError("topic: missing, expected it, or `action`")
-            for key in ("min_change", "max_rate_hz"):
-                if getattr(self, key) is not None:
-                    raise ValueError(f"{key}: found with topic {self.topic}, expected it with `action` only")
-            return self
-        if not self.fields:
-            raise ValueError(
-                "fields: missing, expected the goal's field for each action, as `command.position: gripper`"
-            )
-        if self.controller is not None:
-            raise ValueError("controller: found with action, expected none: its server is the controller")
-        return self
-
-    @model_validator(mode="after")
-    def _consistent(self) -> CommandSink:
-        if not self.fields:
-            if self.constant:
-                raise ValueError("constant: found without fields, expected it with `fields`")
-            if not self.names:
-                raise ValueError("names: missing, expected the actions that the controller takes")
-            try:
-                COMMAND_INTERFACES.check(self.type)
-            except ValueError as error:
-                raise ValueError(f"type: {error}, or `fields`, for any message type") from None
-            if self.prefix and not self.interface.names_joints:
-                raise ValueError(f"prefix: found with {self.type}, expected a type that names its joints")
-            check_prefix(self.prefix, self.names)
-            return self
-        if self.prefix:
-            raise ValueError("prefix: found with fields, expected none: fields name no joints")
-        try:
-            (require_message_type if self.action is None else require_action_type)(self.type)
-        except ValueError as error:
-            raise ValueError(f"type: {error}") from None
-        if self.names != tuple(self.fields.values()):
-            raise ValueError(
-                f"names: found {', '.join(self.names)} beside fields, expected none: fields name the actions"
-            )
-        require_unique(self.names, "fields")
-        paths = [parse_field_path(text) for text in (*self.fields, *self.constant)]
-        for place, path in enumerate(paths):  # not by their texts: data[0] and data[00] are one field
-            if twice := [other.text for other in paths[:place] if other.parts == path.parts]:
-                raise ValueError(
-                    f"{'fields' if place < len(self.fields) else 'constant'}: found {path.text} and "
-                    f"{twice[0]}, expected one value for each field"
-                )
-        if slices := [path for path in (*self.fields, *self.constant) if parse_field_path(path).slice]:
-            raise ValueError(f"fields: found the slice {slices[0]!r}, expected one field for each value")
-        return self
-
-    @property
-    def joints(self) -> tuple[str, ...]:
-        """Names of the actions' joints in messages that name them, in the controller's order."""
-        return tuple(name.removeprefix(self.prefix) for name in self.names)
-
-    @property
-    def destination(self) -> str:
-        """The topic, or the name of the action, by which a command is known."""
-        return self.action or self.topic
-
-    @property
-    def announced_topic(self) -> str:
-        """The topic that shows in the graph who takes the command: an action server publishes its status."""
-        return self.topic if self.action is None else f"{self.action}/_action/status"
-
-    @cached_property  # an entry point is looked for in every distribution that is installed
-    def interface(self) -> CommandInterface:
-        """What the core must know of the controller; of `fields`, that they carry numbers of any kind."""
-        if self.action is not None:
-            return ACTION_INTERFACE
-        return CommandInterface(kinds=ANY_KIND) if self.fields else COMMAND_INTERFACES.get(self.type)
 
 
 class Home(Document):

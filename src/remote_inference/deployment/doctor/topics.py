@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+from remote_inference.core.contract.command_sink import CommandSink
 from remote_inference.core.contract.command_subscribers import is_controller
 from remote_inference.core.contract.contract import Contract
-from remote_inference.core.contract.sections import CommandSink
 from remote_inference.core.exchange import in_namespace
 from remote_inference.deployment.doctor.doctor import Finding, Level, TopicFacts
 from remote_inference.nodes.graph import UNKNOWN_NODE

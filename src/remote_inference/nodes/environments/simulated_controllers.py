@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from rclpy.node import Node
 
+from remote_inference.core.contract.command_sink import CommandSink
 from remote_inference.core.contract.contract import Contract
-from remote_inference.core.contract.sections import CommandSink
 from remote_inference.core.environment import EnvError, EnvironmentSpec
 from remote_inference.wire import CommandReader, SensorError, WireError, make_sink_reader
 from remote_inference.wire.qos import COMMAND_QOS

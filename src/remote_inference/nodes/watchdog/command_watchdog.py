@@ -20,9 +20,9 @@ from pydantic import Field
 from rclpy.publisher import Publisher
 from std_msgs.msg import Header
 
+from remote_inference.core.contract.command_sink import CommandSink
 from remote_inference.core.contract.contract import load_contract
 from remote_inference.core.contract.controller_stop import ControllerStop, longest_stopping_s, stop_controller
-from remote_inference.core.contract.sections import CommandSink
 from remote_inference.core.watchdog import Watchdog, WatchdogState
 from remote_inference.msg import Heartbeat
 from remote_inference.msg import WatchdogState as WatchdogMessage

@@ -7,9 +7,9 @@ from __future__ import annotations
 import pkgutil
 
 from remote_inference.core.contract.command_interfaces import TAKEOVER_INTERFACES, CommandInterface
+from remote_inference.core.contract.command_sink import CommandSink
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.contract.operator_inputs import TakeoverInput
-from remote_inference.core.contract.sections import CommandSink
 from remote_inference.core.documents.registry import Registry
 from remote_inference.wire.arrays import WireError
 from remote_inference.wire.commands.fields import FieldCommandReader, FieldWriter

@@ -13,8 +13,8 @@ import numpy as np
 from builtin_interfaces.msg import Time
 from numpy.typing import NDArray
 
+from remote_inference.core.contract.command_sink import CommandSink
 from remote_inference.core.contract.contract import Contract
-from remote_inference.core.contract.sections import CommandSink
 from remote_inference.wire.arrays import WireError
 
 

@@ -15,8 +15,8 @@ from enum import Enum
 
 import numpy as np
 
+from remote_inference.core.contract.command_sink import CommandSink
 from remote_inference.core.contract.contract import Contract
-from remote_inference.core.contract.sections import CommandSink
 from remote_inference.core.robot.command import Float64Array
 
 MAX_RATE_HZ = 5.0

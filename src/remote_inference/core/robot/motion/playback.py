@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from remote_inference.core.contract.command_sink import CommandSink
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.contract.controller_stop import count_stops, longest_stopping_s
-from remote_inference.core.contract.sections import CommandSink
 from remote_inference.core.robot.command import CommandSource, Float64Array
 from remote_inference.core.robot.motion.blend_in import BlendIn
 from remote_inference.core.robot.motion.control_word import ControlPanel, ControlWord
