@@ -444,9 +444,12 @@ def test_each_action_has_the_unit_of_its_kind():
         (("position", "velocity"), {"hold", "repeat_last"}),
         (("velocity", "effort"), {"zero"}),
         (("effort", "position"), {"hold", "repeat_last"}),
+        (("position", "switch"), {"hold", "repeat_last"}),
+        (("switch", "velocity"), {"zero"}),
+        (("switch",), {"hold", "repeat_last", "zero"}),
     ],
 )
-def test_the_fallback_of_a_mixed_vector_is_safe_for_its_positions(kinds: tuple[str, ...], safe: set[str]):
+def test_the_fallback_of_a_mixed_vector_is_safe_for_what_moves(kinds: tuple[str, ...], safe: set[str]):
     for fallback in ("hold", "repeat_last", "zero"):
         config = RobotConfig(servers=("/a",), fallback=fallback)
         if fallback in safe:

@@ -14,7 +14,6 @@ from remote_inference.core.contract.contract import Contract
 from remote_inference.core.contract.controller_stop import stop_controller
 from remote_inference.core.documents.document import DocumentError, parse_document
 from remote_inference.core.robot.command import CommandSource
-from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.motion.human_commands import HumanCommands
 from remote_inference.core.robot.motion.playback import Playback
 from remote_inference.core.robot.motion.shadow import ShadowComparison
@@ -525,21 +524,3 @@ def test_a_range_of_percent_is_known_of_a_switch_and_degrees_are_not():
     parse_document(document, Contract, "switch.contract.yaml")
     document["actions"]["scale"] = [{"unit": "degrees", "names": [GRIPPER]}]
     assert "found degrees with switch" in problem_of(document)
-
-
-@pytest.mark.parametrize(
-    ("kinds", "safe"),
-    [
-        (("position", "switch"), {"hold", "repeat_last"}),
-        (("switch", "velocity"), {"zero"}),
-        (("switch",), {"hold", "repeat_last", "zero"}),
-    ],
-)
-def test_the_fallback_is_that_of_what_moves(kinds: tuple[str, ...], safe: set[str]):
-    for fallback in ("hold", "repeat_last", "zero"):
-        config = RobotConfig(servers=("/a",), fallback=fallback)
-        if fallback in safe:
-            config.check_fallback(*kinds)
-        else:
-            with pytest.raises(ValueError, match=f"^fallback: found '{fallback}'"):
-                config.check_fallback(*kinds)

@@ -29,6 +29,7 @@ from remote_inference.core.contract.fields import (
     require_action_type,
     require_message_type,
     require_unique,
+    without_prefix,
 )
 from remote_inference.core.documents.document import Document
 
@@ -159,7 +160,7 @@ class CommandSink(Document):
     @property
     def joints(self) -> tuple[str, ...]:
         """Names of the actions' joints in messages that name them, in the controller's order."""
-        return tuple(name.removeprefix(self.prefix) for name in self.names)
+        return without_prefix(self.prefix, self.names)
 
     @property
     def destination(self) -> str:

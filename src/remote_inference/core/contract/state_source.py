@@ -16,6 +16,7 @@ from remote_inference.core.contract.fields import (
     Name,
     Topic,
     check_prefix,
+    without_prefix,
 )
 from remote_inference.core.contract.message_readers import GROUP, is_read_whole
 from remote_inference.core.contract.policy_units import Scale, check_scales, scales_by_name
@@ -125,7 +126,7 @@ class StateSource(Document):
     @property
     def joints(self) -> tuple[str, ...]:
         """Names `[n]` that a JointState has for `names`."""
-        return tuple(name.removeprefix(self.prefix) for name in self.names)
+        return without_prefix(self.prefix, self.names)
 
     @property
     def paths(self) -> tuple[FieldPath, ...]:

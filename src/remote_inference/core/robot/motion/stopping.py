@@ -60,13 +60,9 @@ class Stopping:
         self._stops_in_all = stops_in_all
         self._is_switch = np.array([kind == "switch" for kind in kinds])
         self._goes_on = np.array([kind in ("velocity", "effort") for kind in kinds])  # in silence
+        self.has_others = bool(self._goes_on.any())  # actions that go on in silence until they get zero
         self._is_stood_in = np.array([kind in self._fallback.action_kinds for kind in kinds])  # others: zeros
         self.left = 0  # stops still to command once there is nothing to execute
-
-    @property
-    def has_others(self) -> bool:
-        """Whether any action goes on in silence until it gets zero."""
-        return bool(self._goes_on.any())
 
     def owe(self) -> None:
         """Note that something was commanded which has to be ended."""
