@@ -312,6 +312,10 @@ def test_a_helper_that_is_imported_by_its_bare_name_is_found(tmp_path: Path):
     ]
 
 
+def test_pages_stand_in_docs_but_for_those_that_every_repository_has():
+    assert {path.name for path in ROOT.glob("*.md")} == {"README.md", "CONTRIBUTING.md", "SECURITY.md"}
+
+
 def test_every_folder_is_known():
     assert {module.split(".")[1] for module in MODULE_FILES if "." in module} == set(FOLDERS)
 
