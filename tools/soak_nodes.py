@@ -1,8 +1,9 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Lets a real robot's node and a real server run for a time while sensors, server and operator misbehave.
+"""Lets robots of each kind of controller run for a time while sensors, servers and nodes misbehave.
 
-Exits with 1 when the arm was commanded unsafely, as the fault tests judge it, or when a process has grown.
+Each robot has processes, a domain and a judge of its own. Exits with 1 when one was commanded unsafely, did
+not go on after an event, or when a process has grown.
 """
 
 from __future__ import annotations
@@ -10,54 +11,24 @@ from __future__ import annotations
 import argparse
 import os
 import random
-import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+import traceback
+from collections import Counter
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "test"))
 
 import conftest  # noqa: F401  claims a ROS domain for this process and its children
 
-from support.faults.arm import Arm
-from support.faults.judge import find_violations
+from support.faults.soaked_robots import SOAKED, SoakedRobot
 
 PAUSE_S = (2.0, 8.0)  # between two events
 SAMPLE_S = 1.0
 GROWTH_MAX = 1.1  # of a process' memory, from the second tenth of the time to the last
-
-
-def pause_and_resume(arm: Arm) -> None:
-    arm.pause()
-    arm.resume()
-
-
-def begin_an_episode(arm: Arm) -> None:
-    arm.reset()
-
-
-def lose_the_camera(arm: Arm) -> None:
-    arm.camera_on = False
-    time.sleep(1.0)
-    arm.camera_on = True
-
-
-def freeze_the_server(arm: Arm) -> None:
-    arm.server.send_signal(signal.SIGSTOP)
-    time.sleep(1.0)
-    arm.server.send_signal(signal.SIGCONT)
-
-
-EVENTS: tuple[Callable[[Arm], None], ...] = (
-    pause_and_resume,
-    begin_an_episode,
-    lose_the_camera,
-    freeze_the_server,
-)
 
 
 def memory_mb(process: subprocess.Popen[bytes]) -> float:
@@ -72,45 +43,82 @@ def growth(sizes: list[float]) -> float:
     return statistics.median(sizes[-tenth:]) / statistics.median(sizes[tenth : 2 * tenth] or sizes)
 
 
-def soak(arm: Arm, seconds: float, rng: random.Random) -> dict[str, list[float]]:
-    """Let events happen for a time; return the memory of the two processes over this time [MB]."""
-    sizes: dict[str, list[float]] = {"robot": [], "server": []}
-    end_s = time.monotonic() + seconds
-    next_event_s = time.monotonic() + rng.uniform(*PAUSE_S)
-    while time.monotonic() < end_s:
-        time.sleep(SAMPLE_S)
-        sizes["robot"].append(memory_mb(arm.robot))
-        sizes["server"].append(memory_mb(arm.server))
-        if time.monotonic() >= next_event_s:
-            rng.choice(EVENTS)(arm)
-            next_event_s = time.monotonic() + rng.uniform(*PAUSE_S)
-    return sizes
+class Soak:
+    """What one robot went through."""
+
+    def __init__(self) -> None:
+        self.sizes: dict[str, list[float]] = {}  # of its processes, once a second [MB]
+        self.happened: Counter[str] = Counter()
+        self.problem = ""  # why it did not go on
+
+    def run(self, robot: SoakedRobot, seconds: float, rng: random.Random) -> None:
+        """Let events happen for a time, or until the robot does not go on after one."""
+        end_s = time.monotonic() + seconds
+        next_event_s = time.monotonic() + rng.uniform(*PAUSE_S)
+        while time.monotonic() < end_s:
+            time.sleep(SAMPLE_S)
+            for name in ("robot", "server", "watchdog"):
+                if (process := getattr(robot.rig, name, None)) is not None:
+                    self.sizes.setdefault(name, []).append(memory_mb(process))
+            if time.monotonic() >= next_event_s:
+                event = rng.choice(robot.events)
+                try:
+                    event()
+                except AssertionError:
+                    self.problem = f"{event.__name__}: {traceback.format_exc()}"
+                    return
+                self.happened[event.__name__] += 1
+                next_event_s = time.monotonic() + rng.uniform(*PAUSE_S)
+
+
+def soak(kind: str, minutes: float, seed: int) -> bool:
+    """Let one robot run, and tell what happened; return whether all was well."""
+    soaked = Soak()
+    with tempfile.TemporaryDirectory() as folder:
+        robot = SOAKED[kind](Path(folder))
+        try:
+            robot.start()
+            soaked.run(robot, minutes * 60, random.Random(seed))
+            alive = robot.rig.robot.poll() is None and robot.rig.server.poll() is None
+            state = robot.rig.states[-1]
+        finally:
+            robot.rig.close()
+        violations = robot.find_violations()
+    print(f"{kind}, {minutes:g} min: {robot.commands} commands, {state.requests} requests")
+    print(f"  {state.chunks_merged} chunks merged, {state.reconnects} reconnects")
+    print("  " + ", ".join(f"{name} {count}" for name, count in sorted(soaked.happened.items())))
+    for name, values in soaked.sizes.items():
+        print(f"  memory of the {name}: {values[-1]:.0f} MB, grew {growth(values):.3f} times")
+    print(f"  violations: {len(violations)}", *violations[:20], sep="\n  ")
+    if not alive:
+        print("  a process has ended")
+    if soaked.problem:
+        print(f"  did not go on after {soaked.problem}")
+    flat = all(growth(values) <= GROWTH_MAX for values in soaked.sizes.values())
+    return alive and flat and not violations and not soaked.problem
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--robot", choices=sorted(SOAKED), help="one of them alone (default: all of them, side by side)"
+    )
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        arm = Arm(Path(folder))
-        try:
-            arm.start_arm_server()
-            arm.start_arm()
-            sizes = soak(arm, arguments.minutes * 60, random.Random(arguments.seed))
-            alive = arm.robot.poll() is None and arm.server.poll() is None
-            state = arm.states[-1]
-        finally:
-            arm.close()
-        violations = find_violations(arm.record)
-    commands, calls = len(arm.record.commands), len(arm.record.calls)
-    print(f"{arguments.minutes:g} min: {commands} commands, {calls} operator calls")
-    print(f"  {state.requests} requests, {state.chunks_merged} merged, {state.reconnects} reconnects")
-    for name, values in sizes.items():
-        print(f"  memory of the {name}: {values[-1]:.0f} MB, grew {growth(values):.3f} times")
-    print(f"  violations: {len(violations)}", *violations[:20], sep="\n  ")
-    flat = all(growth(values) <= GROWTH_MAX for values in sizes.values())
-    return 0 if alive and flat and not violations else 1
+    if arguments.robot:
+        return 0 if soak(arguments.robot, arguments.minutes, arguments.seed) else 1
+    options = ("--minutes", str(arguments.minutes), "--seed", str(arguments.seed))
+    started = [
+        subprocess.Popen([sys.executable, __file__, "--robot", kind, *options], stdout=subprocess.PIPE)
+        for kind in sorted(SOAKED)
+    ]
+    codes = []
+    for process in started:
+        told, _ = process.communicate()
+        print(told.decode(), flush=True)
+        codes.append(process.returncode)
+    return 1 if any(codes) else 0
 
 
 if __name__ == "__main__":

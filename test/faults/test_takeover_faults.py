@@ -8,35 +8,15 @@ import signal
 from typing import Any
 
 import pytest
-from sensor_msgs.msg import JointState
 
 from remote_inference.msg import Heartbeat
 from remote_inference.wire.qos import HEARTBEAT_QOS, HEARTBEAT_TOPIC
 from support.faults.arm import NAMES, Arm
 from support.faults.fault import Fault
-from support.faults.judge import LIMITS
+from support.faults.person import TAKEOVER, Person, markers
 from support.faults.scripted_server import ScriptedServer, right_answer
 
-TAKEOVER = {"topic": "teleop", "type": "sensor_msgs/msg/JointState", "silent_s": 0.4}
 SLOW_S = 0.5  # delay of each answer: the robot waits for one most of the time
-
-
-class Person:
-    """Commands the arm to the middle of its range, from what is seen of it: the newest capture."""
-
-    def __init__(self, arm: Arm) -> None:
-        self.drives = True
-        self._arm = arm
-        self._publisher = arm.node.create_publisher(JointState, "teleop", 10)
-        arm.node.create_timer(0.03, self._publish)
-
-    def _publish(self) -> None:
-        captures = self._arm.record.captures
-        if not self.drives or not captures:
-            return
-        values: dict[str, float] = dict.fromkeys(LIMITS, 0.0)
-        values |= {"capture": float(len(captures) - 1), "episode": float(captures[-1].episode)}
-        self._publisher.publish(JointState(name=list(NAMES), position=[values[name] for name in NAMES]))
 
 
 def sources_since(arm: Arm, first: int) -> set[int]:
@@ -63,7 +43,7 @@ def test_a_takeover_during_a_request_ends_the_policy_s_commands(
     arm: Arm, scripted: ScriptedServer, fault: Fault
 ) -> None:
     arm.start_arm({"takeover": TAKEOVER}, servers=[scripted.name])
-    Person(arm)
+    Person(arm, markers(arm))
     scripted.behaviour = lambda observation: [(SLOW_S, right_answer(observation))]
     seen = len(scripted.observations)
     arm.wait_for(lambda: len(scripted.observations) > seen, "a request")
@@ -85,7 +65,7 @@ def test_a_takeover_during_a_request_ends_the_policy_s_commands(
 def test_a_silent_person_means_the_fallback_and_not_the_policy(arm: Arm, fault: Fault) -> None:
     arm.start_arm_server()
     arm.start_arm({"takeover": TAKEOVER})
-    person = Person(arm)
+    person = Person(arm, markers(arm))
     arm.operate("takeover")
     wait_for_ticks(arm, 10, source=6)
     fault.begins()

@@ -9,9 +9,10 @@ needs no statement of the node itself, but for the times of its ticks: when it w
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 FPS = 30.0
 PERIOD_S = 1.0 / FPS
@@ -147,6 +148,7 @@ def _steps(record: Record) -> Iterator[str]:
     for a person, too.
     """
     before: Command | None = None
+    forgetting = _Forgetting(record)
     for command in record.commands:
         # Commands before the first received one had no subscriber: an arm is discovered late.
         periods = max(1, command.number - (before.number if before else 0))
@@ -157,7 +159,8 @@ def _steps(record: Record) -> Iterator[str]:
             since_s = (command.time_ns - unheard.ended_ns) / 1e9 if unheard.ended_ns else 0.0
             periods = min(periods, 1 + math.ceil(max(0.0, since_s) / PERIOD_S))
         for index, joint in enumerate(LIMITS):
-            references = _find_references(record, None if unheard else before, command, index, periods)
+            heard = None if unheard else before
+            references = _find_references(record, forgetting, heard, command, index, periods)
             way = MAX_VELOCITY[joint] * PERIOD_S * periods + ROUNDING
             position = command.positions[index]
             if not any(lower - way <= position <= upper + way for lower, upper in references):
@@ -166,24 +169,27 @@ def _steps(record: Record) -> Iterator[str]:
 
 
 def _find_references(
-    record: Record, before: Command | None, command: Command, index: int, periods: int
+    record: Record,
+    forgetting: _Forgetting,
+    before: Command | None,
+    command: Command,
+    index: int,
+    periods: int,
 ) -> list[tuple[float, float]]:
     """Return the ranges in which a joint's step to a command may begin.
 
     before: the command that it heard last, if any.
     """
     oldest_ns = command.time_ns - round((FRESH_S + periods * PERIOD_S) * 1e9)
-    measured = [
-        (capture.positions[index], capture.positions[index])
-        for capture in record.captures
-        if oldest_ns <= capture.time_ns <= command.time_ns
-    ]
+    first = bisect_left(record.captures, oldest_ns, key=_time_ns)
+    last_seen = bisect_right(record.captures, command.time_ns, key=_time_ns)
+    measured = [(capture.positions[index],) * 2 for capture in record.captures[first:last_seen]]
     if before is None:
         return measured
     last = before.positions[index]
     bound = record.max_following_error + SENSED_S * list(MAX_VELOCITY.values())[index]
     follows = any(abs(last - position) <= bound for position, _ in measured)
-    may_be_measured = _may_have_forgotten(record, before, command) or _lacks_drives(record, command)
+    may_be_measured = forgetting.lies_between(before, command) or _lacks_drives(record, command)
     on_its_way = _range_of_way(before, command.time_ns, index)
     return [*(measured if may_be_measured else []), *([on_its_way] if follows or not measured else [])]
 
@@ -226,11 +232,12 @@ def _lacks_drives(record: Record, command: Command) -> bool:
 
 def _pace(record: Record) -> Iterator[str]:
     """No joint is sent farther than its maximum velocity allows in the time, however commands are bunched."""
+    forgetting = _Forgetting(record)
     for index, (joint, velocity) in enumerate(MAX_VELOCITY.items()):
         for direction in (1.0, -1.0):
             least, before = math.inf, None
             for command in record.commands:
-                if before is not None and _may_have_forgotten(record, before, command):
+                if before is not None and forgetting.lies_between(before, command):
                     least = math.inf
                 surplus = direction * command.positions[index] - velocity * command.time_ns / 1e9
                 if surplus - least > velocity * JITTER_S:
@@ -275,21 +282,32 @@ def _is_known(record: Record, command: Command) -> bool:
     return 0 <= number < len(record.captures) and number == int(number)
 
 
-def _may_have_forgotten(record: Record, before: Command, command: Command) -> bool:
-    """Return whether a call or a long silence may have made the measured position the node's reference.
+def _time_ns(event: Capture | Command) -> int:
+    return event.time_ns
 
-    A node that was stuck steps from there, too. `before` may come only after it, together with `command`.
-    """
-    silence_s = (command.time_ns - before.time_ns) / 1e9
-    if silence_s > MAX_ACTION_AGE_S - TRANSPORT_S:
-        return True
-    calls = [(call.called_ns, call.returned_ns) for call in record.calls if call.name in FORGETTING]
-    stuck = [
-        (tick_ns, tick_ns)
-        for before_ns, tick_ns in pairwise(record.ticks_ns)
-        if tick_ns - before_ns > STUCK_S * 1e9
-    ]
-    return any(
-        before.time_ns <= end_ns + UNDER_WAY_S * 1e9 and command.time_ns >= begin_ns
-        for begin_ns, end_ns in (*calls, *stuck)
-    )
+
+class _Forgetting:
+    """The times of calls and stalls that may have made the measured position the node's reference."""
+
+    def __init__(self, record: Record) -> None:
+        """A node that was stuck steps from where it is measured, too."""
+        calls = [(call.called_ns, call.returned_ns) for call in record.calls if call.name in FORGETTING]
+        stuck = [
+            (tick_ns, tick_ns)
+            for before_ns, tick_ns in pairwise(record.ticks_ns)
+            if tick_ns - before_ns > STUCK_S * 1e9
+        ]
+        times = sorted([*calls, *stuck])
+        self._begins_ns = [begin_ns for begin_ns, _ in times]
+        self._latest_ends_ns = list(accumulate((end_ns for _, end_ns in times), max))
+
+    def lies_between(self, before: Command, command: Command) -> bool:
+        """Return whether one of them, or a long silence, lies between two commands.
+
+        `before` may come only after it, together with `command`.
+        """
+        silence_s = (command.time_ns - before.time_ns) / 1e9
+        if silence_s > MAX_ACTION_AGE_S - TRANSPORT_S:
+            return True
+        begun = bisect_right(self._begins_ns, command.time_ns)
+        return begun > 0 and before.time_ns <= self._latest_ends_ns[begun - 1] + UNDER_WAY_S * 1e9

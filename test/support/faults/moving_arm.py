@@ -37,6 +37,8 @@ class Step:
 class MovingArm(WatchedArm):
     """The joints follow while `driven`."""
 
+    policy = "support.faults.ramp_policy:RampPolicy"
+
     def __init__(self, folder: Path, controller: str) -> None:
         """controller: position or trajectory."""
         self.driven = True
@@ -48,9 +50,7 @@ class MovingArm(WatchedArm):
 
     def write_manifest(self) -> Path:
         path = self.folder / "manifest.yaml"
-        path.write_text(
-            yaml.safe_dump({"model": {"backend": "support.faults.ramp_policy:RampPolicy", "path": "."}})
-        )
+        path.write_text(yaml.safe_dump({"model": {"backend": self.policy, "path": "."}}))
         return path
 
     def start_server(self, manifest: Path, **parameters: Any) -> None:

@@ -197,8 +197,11 @@ def each_controller(
     return pytest.mark.parametrize(arm, controllers, indirect=True)
 
 
-def wait_for_stop(arm: WatchedArm, begin_ns: int) -> str:
-    """Wait until the watchdog has stopped the arm, and judge the stop; return what happened."""
+def wait_for_stop(arm: WatchedArm, begin_ns: int, trips: int = 1) -> str:
+    """Wait until the watchdog has stopped the arm, and judge the stop; return what happened.
+
+    trips: of the watchdog until then.
+    """
     arm.wait_for(lambda: arm.first_stop_since(begin_ns), "the stop")
     trip = arm.wait_for_watchdog("TRIPPED")
     stop = arm.first_stop_since(begin_ns)
@@ -211,7 +214,7 @@ def wait_for_stop(arm: WatchedArm, begin_ns: int) -> str:
     assert all(command.time_ns < stop.time_ns for command in under_way)
     stopped_s = (stop.time_ns - begin_ns) / 1e9
     assert TIMEOUT_S - PERIOD_S < stopped_s < arm.latest_stop_s(begin_ns)
-    assert trip.trips == 1
+    assert trip.trips == trips
     assert ("sent a hold" if arm.controller == "trajectory" else "sent zero velocity") in trip.stops[0]
     words = "hold of the measured position" if arm.controller == "trajectory" else "zero velocity"
     return f"the watchdog sent {words} after {stopped_s:.2f} s"
