@@ -9,7 +9,10 @@ from collections.abc import Callable
 
 import pytest
 
+from remote_inference.msg import ExecutedAction
+from remote_inference.wire.sensors.stamps import stamp_ns
 from support.faults.judge import TRANSPORT_S
+from support.faults.moving_arm import MovingArm
 from support.faults.panel import STOPS, Panel
 from support.faults.watched_arm import WatchedArm, article
 
@@ -17,8 +20,11 @@ MAX_ACTION_AGE_S = 1.0
 Note = Callable[[str, str], None]
 
 
-def each_fallback(fault: str, *fallbacks: tuple[str, str]) -> pytest.MarkDecorator:
-    """Return a mark that repeats a test of a fault with pairs of a controller and a fallback."""
+def each_fallback(fault: str, *fallbacks: tuple[str, str], arm: str = "watched") -> pytest.MarkDecorator:
+    """Return a mark that repeats a test of a fault with pairs of a controller and a fallback.
+
+    arm: the fixture of the arm.
+    """
     cases = [
         pytest.param(
             kind,
@@ -27,7 +33,7 @@ def each_fallback(fault: str, *fallbacks: tuple[str, str]) -> pytest.MarkDecorat
         )
         for kind, fallback in fallbacks
     ]
-    return pytest.mark.parametrize(("watched", "fallback"), cases, indirect=["watched"])
+    return pytest.mark.parametrize((arm, "fallback"), cases, indirect=[arm])
 
 
 @each_fallback(
@@ -52,6 +58,26 @@ def test_without_actions_the_controller_is_left_with_a_stop(
     assert moved_s <= MAX_ACTION_AGE_S + TRANSPORT_S
     assert watched.watchdog_states[-1].trips == 0
     note(f"moved for {moved_s:.1f} s more, then {describe(watched)}", "-")
+
+
+@each_fallback("server killed (SIGKILL)", ("position", "hold"), ("position", "repeat_last"), arm="moving")
+def test_without_actions_a_position_controller_is_left_with_the_last_one(
+    moving: MovingArm, fallback: str, note: Note
+) -> None:
+    moving.fallback = fallback
+    moving.start(max_action_age_s=MAX_ACTION_AGE_S)
+    begin_ns = time.time_ns()
+    moving.server.kill()
+    moving.wait_for(lambda: moving.executed[-1].source != ExecutedAction.CHUNK, "the last action")
+    moving.wait_for_executed(30)  # nothing leads it on
+    actions = [tick for tick in moving.executed if tick.source == ExecutedAction.CHUNK]
+    last = tuple(reversed(actions[-1].action))
+    moved_s = (stamp_ns(actions[-1]) - begin_ns) / 1e9
+    assert moved_s <= MAX_ACTION_AGE_S + TRANSPORT_S
+    repeated = [command for command in moving.received if command.time_ns > stamp_ns(actions[-1])]
+    assert {command.values for command in repeated} == {last}
+    assert moving.watchdog_states[-1].trips == 0
+    note(f"moved for {moved_s:.1f} s more, then the last position", "-")
 
 
 @each_fallback("a stop input says stop", ("velocity", "zero"), ("effort", "zero"), ("trajectory", "hold"))

@@ -44,11 +44,12 @@ class PeerProcess:
 
     def start(self, **settings: Any) -> None:
         """Start it, and wait until it listens. settings: in place of those before."""
+        from support.waiting import read_line  # the program of a server has no such path
+
         self.settings.update(settings)
         command = [sys.executable, __file__, self.wire, str(self.port), json.dumps(self.settings)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE)
-        assert self.process.stdout
-        assert self.process.stdout.readline() == b"listening\n"
+        assert read_line(self.process) == b"listening\n"
 
     def kill(self) -> None:
         self.process.kill()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from support.builders import (
     make_spec,
     ns,
 )
+from support.robot.controllers import Controlled
 from support.robot.random_world import CURED, RECOVERY_S, Outcome, outcome_of
 from support.robot.simulated_server import SimulatedServer
 from support.robot.watched_world import WatchedWorld
@@ -256,11 +258,16 @@ def _take_a_controller_away(world: WatchedWorld, rng: random.Random) -> None:
     arms = world.arms if rng.random() < 0.5 else [rng.choice(world.arms)]
     for arm in arms:
         world.take_away(arm)
-        # At least a control period: nobody notices less.
-        world.after(
-            world.period_ns + ns(rng.choice([0.01, 0.3, 1.5, 4.0])),
-            lambda back=arm: setattr(back, "is_heard", True),
-        )
+        duration_ns = world.period_ns + ns(rng.choice([0.01, 0.3, 1.5, 4.0]))
+        world.after(duration_ns, partial(_bring_back, world, arm, world.now_ns))
+
+
+def _bring_back(world: WatchedWorld, arm: Controlled, taken_ns: int) -> None:
+    """Let a controller be heard again, once a control tick has found it away: nobody notices less."""
+    if world.ticked[-1] < taken_ns:
+        world.after(world.period_ns, partial(_bring_back, world, arm, taken_ns))
+    else:
+        arm.is_heard = True
 
 
 def _lose_the_way(world: WatchedWorld, _: random.Random) -> None:
