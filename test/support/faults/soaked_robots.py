@@ -30,7 +30,7 @@ STEP = CONTRACT["actions"]["limits"]["shoulder"]["max_velocity"] * PERIOD_S  # o
 FAR = 2 * STEP  # a command may be a moment on its way to an arm that moves on meanwhile
 PARAMETERS = {
     "merge_mode": "replace",
-    "buffer_time_s": 1.5,  # of 2 or 3 s in a chunk
+    "buffer_time_s": 1.0,  # of 1.5 s that an observation's actions last
     "max_action_age_s": 1.5,
     "request_timeout_s": 1.0,
     "reconnect_initial_backoff_s": 0.2,
