@@ -33,6 +33,7 @@ import fuzz_explained
 import fuzz_files
 import fuzz_gr00t
 import fuzz_openpi
+import fuzz_robots
 import fuzz_weights
 import fuzz_wire
 from fuzz_target import CORPUS, Place, Signature, Target, try_input
@@ -45,6 +46,7 @@ TARGETS = {
         fuzz_openpi,
         fuzz_gr00t,
         fuzz_documents,
+        fuzz_robots,
         fuzz_files,
         fuzz_explained,
         fuzz_weights,
