@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from remote_inference.nodes.later_service import LaterAnswer, create_later_servi
 from remote_inference.nodes.schedule import Schedule
 from remote_inference.nodes.server.trainer_links import NOBODY, TrainerLinks
 from remote_inference.srv import OpenWeightsLink
-from remote_inference.weights import LinkClosedError, Reason, SenderConfig, WeightSender, WeightsError
+from remote_inference.weights import Link, LinkClosedError, Reason, SenderConfig, WeightSender, WeightsError
 from remote_inference.weights.transports.fragment_link import LEASE_S, PING_S
 from remote_inference.wire.qos import WEIGHTS_QOS, WEIGHTS_TOPIC
 from support.importable import python_path
@@ -135,6 +135,58 @@ def test_a_server_that_was_killed_gets_everything_when_it_is_back(receiver: Rece
         return trainer.sync() is None and trainer.is_current()
 
     wait_until(reaches_it, "the new server has the newest weights", DEADLINE_S)
+    trainer.sender.close()
+    assert serves(trainer.tensors)
+
+
+class InterruptedLink:
+    """A trainer's link, after some frames of which something happens, once."""
+
+    def __init__(self, link: Link, frames: int, happens: Callable[[], None]) -> None:
+        self._link, self._left, self._happens = link, frames, happens
+
+    def send(self, frame: bytes, timeout_s: float) -> None:
+        self._link.send(frame, timeout_s)
+        self._left -= 1
+        if self._left == 0:
+            self._happens()
+
+    def receive(self, timeout_s: float) -> bytes:
+        return self._link.receive(timeout_s)
+
+    def close(self) -> None:
+        self._link.close()
+
+
+@pytest.mark.parametrize("is_back_at_once", [False, True], ids=["stays away", "back at once"])
+def test_a_server_that_is_killed_in_the_middle_of_an_update_gets_everything_when_it_is_back(
+    receiver: Receiver, is_back_at_once: bool
+):
+    """A hello, a header and one part of four: the rest goes to nobody, or to a server that knows no link."""
+    trainer = Trainer(bucket_size=1 << 20)
+    frames = [3]  # of the first link
+
+    def restart() -> None:
+        receiver.kill()
+        if is_back_at_once:
+            receiver.start()
+
+    def interrupted() -> Link:
+        left = frames.pop() if frames else 0
+        return InterruptedLink(connect(SERVER, DEADLINE_S), left, restart)
+
+    trainer.sender.init_sender({"server": interrupted})
+    status = trainer.sender.wait(DEADLINE_S)["server"]
+    assert (status.reason, status.is_current, status.updates) == (Reason.TRANSPORT, False, 0)
+    assert "receiver" in status.text
+    if not is_back_at_once:
+        receiver.start()
+    assert serves(make_tensors()), "what it was started with"
+
+    change(trainer.tensors, 0.01, np.random.default_rng(5))
+    wait_until(lambda: trainer.sync() is None, "the new server has the newest weights", DEADLINE_S)
+    status = trainer.sender.statuses["server"]
+    assert (status.is_current, status.updates, status.full_updates) == (True, 1, 1)
     trainer.sender.close()
     assert serves(trainer.tensors)
 
