@@ -52,6 +52,18 @@ def test_a_server_that_refuses_or_is_silent_gives_way_to_the_next(trouble: Any):
     assert "/server_a" in world.warnings()
 
 
+@pytest.mark.parametrize(("accepts", "tried"), [(True, TWO[:1]), (False, TWO)])
+def test_a_robot_that_wants_no_updates_of_weights_is_served_by_a_server_that_takes_none(
+    accepts: bool, tried: tuple[str, ...]
+):
+    world = World(make_config(servers=TWO, accept_weight_updates=accepts))
+    world.servers["/server_a"].updates_weights = True
+    world.run_until(lambda: world.state is State.STREAMING, limit_s=4)
+    assert servers_tried(world) == list(tried)
+    assert world.engine.handshake.server == tried[-1]
+    assert ("trainers may change the server's" in world.warnings()) == (not accepts)
+
+
 def test_a_server_at_capacity_is_asked_again_later_and_is_no_violation():
     world = World(make_config(servers=TWO, max_offline_s=3600.0))
     for server in world.servers.values():

@@ -37,6 +37,7 @@ class SimulatedServer:
         self.hung = False  # true: the control plane answers, the worker does not
         self.accepting = True
         self.max_sessions = 4
+        self.updates_weights = False
         self.generation = 0
         self.acknowledges_resets = True
         self.response_s = 0.06  # what it says of itself
@@ -59,7 +60,10 @@ class SimulatedServer:
 
     def open(self, offer: SessionOffer) -> SessionReply:
         terms = make_terms(
-            max_sessions=self.max_sessions, active_sessions=len(self.registry), accepting=self.accepting
+            max_sessions=self.max_sessions,
+            active_sessions=len(self.registry),
+            accepting=self.accepting,
+            updates_weights=self.updates_weights,
         )
         reply = self.registry.reply(offer, self.spec, terms)
         if reply.accepted:
