@@ -344,6 +344,23 @@ def test_periodic_calls_are_made_by_the_schedule() -> None:
     assert not [path for path in SOURCE.rglob("*.py") if ".create_timer(" in path.read_text()]
 
 
+def coroutines_of(path: Path) -> list[str]:
+    """Return the names of the coroutines that a file defines."""
+    nodes = ast.walk(ast.parse(path.read_text()))
+    return [node.name for node in nodes if isinstance(node, ast.AsyncFunctionDef)]
+
+
+def test_no_node_has_a_coroutine() -> None:
+    """rclpy's events executor raises TypeError for one: a service that waits is a `nodes.later_service`."""
+    assert {str(path): found for path in SOURCE.glob("nodes/**/*.py") if (found := coroutines_of(path))} == {}
+
+
+def test_a_coroutine_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "node.py"
+    path.write_text("class Node:\n    async def answer(self):\n        pass\n\n    def ask(self): ...\n")
+    assert coroutines_of(path) == ["answer"]
+
+
 def test_every_interface_is_built_and_every_field_explained() -> None:
     listed = set(
         re.findall(r"(?:msg|srv|action)/\w+\.(?:msg|srv|action)", (ROOT / "CMakeLists.txt").read_text())
