@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 if find_spec("zenoh") is None:  # an installed ROS 2 has no Python binding of Zenoh
-    collect_ignore = ["test_fleet_access.py", "test_fleet_routers.py", "test_fleet_rules.py"]
+    collect_ignore = ["test_access.py", "test_access_refused.py", "test_routers.py", "test_rules.py"]
 
 
 @pytest.fixture(scope="session")
