@@ -77,6 +77,7 @@ def test_a_trainer_and_its_server_see_each_other_s_tokens(rig: FleetRig):
         ("robot_1", "robot_1/remote_inference/resume"),
         ("robot_1", "robot_1/remote_inference/set_parameters"),
         ("gpu_1", "gpu_1/change_state"),
+        ("gpu_1", "gpu_1/rollback_weights"),
     ],
 )
 def test_an_operator_calls_every_service(rig: FleetRig, owner: str, name: str):

@@ -124,6 +124,25 @@ def test_only_its_trainers_open_links_to_a_server(rig: FleetRig, caller: str, re
     assert not forged(server.got)
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["gpu_1/rollback_weights", "gpu_1/change_state", "gpu_1/open_session", "robot_1/remote_inference/pause"],
+)
+def test_a_trainer_calls_nothing_but_its_link(rig: FleetRig, name: str):
+    """To take an update back is for operators: a trainer sends another one."""
+    key = topic(name, "srv")
+    victim = Inbox(rig.connect(name.split("/", maxsplit=1)[0])).serve(key)
+    Inbox(rig.connect("gpu_1")).serve(LINK_1)
+    trainer, operator = rig.connect("trainer_1"), rig.connect("alice")
+    ask_until(operator, key, "ready")
+    ask_until(trainer, LINK_1)
+    for selector in (key, "**", f"*/{name}/**"):
+        trainer.get(selector, payload="forged", timeout=2.0)
+    ask_until(trainer, LINK_1)
+    ask_until(operator, key, "marker")
+    assert not forged(victim.got)
+
+
 def test_a_robot_hears_no_weights(rig: FleetRig):
     spy = Inbox(rig.connect("robot_1")).subscribe("**", WEIGHTS_1, REPLIES_1, CHUNK_1)
     server, trainer = rig.connect("gpu_1"), rig.connect("trainer_1")
@@ -187,6 +206,8 @@ def test_a_late_spy_gets_no_latched_state(rig: FleetRig):
         "robot_10/remote_inference/pause",
         "gpu_1/change_state",
         "gpu_1/set_parameters",
+        "gpu_1/rollback_weights",
+        "gpu_1/open_weights_link",
         "gpu_2/open_session",
     ],
 )

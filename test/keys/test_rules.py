@@ -66,6 +66,25 @@ def test_no_rule_of_a_robot_matches_a_key_of_a_server_that_is_not_its_own(strang
             assert not [one for one in strange if KeyExpr(key).intersects(KeyExpr(one))], key
 
 
+@pytest.mark.parametrize(
+    ("member", "services"),
+    [
+        ("robot_1", {"open_session", "close_session", "reset_session", "get_status"}),
+        ("trainer_1", {"open_weights_link"}),
+    ],
+)
+def test_of_a_server_s_services_robots_and_trainers_may_call_their_own_alone(member: str, services: set[str]):
+    every = {
+        *("open_session", "close_session", "reset_session", "get_status"),
+        *("open_weights_link", "rollback_weights", "change_state", "set_parameters"),
+    }
+    keys = [KeyExpr(key) for key in keys_of(member, "query", flow="ingress")]
+    callable_by_it = {
+        name for name in every if any(key.intersects(KeyExpr(topic(f"gpu_1/{name}", "srv"))) for key in keys)
+    }
+    assert callable_by_it == services
+
+
 def test_what_one_end_may_send_the_other_may_receive():
     """Every grant between routers and members has a counterpart, so no rule is useless."""
     members = [name for role, name in FLEET.members() if role != "routers"]
