@@ -9,6 +9,8 @@ import signal
 import socket
 from array import array
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 from remote_inference.monitoring.health import PAGE, HealthServer
 from remote_inference.monitoring.metrics import ServerMetrics
 from remote_inference.monitoring.snapshot import ServerSnapshot, SessionView
+from remote_inference.weights.live import CLOSED
 from support.nodes.browser import CONTRAST, chromium, complaints, needs_browser, overflow, prefer, resize
 from support.nodes.fleet import FleetRobot
 from support.nodes.rig import DEADLINE_S, Rig, write_manifest
@@ -104,6 +107,31 @@ def test_the_page_says_when_the_server_is_gone_and_recovers(
     rig.start_server(manifest)
     wait_for(browser, lambda: text(browser, "#state") == "ready", "ready again")
     assert text(browser, "#alarm") == ""
+
+
+def test_the_page_says_how_far_the_served_weights_are_behind_the_trainer_s(browser: WebDriver) -> None:
+    snapshot = ServerSnapshot("/server", "abc", "active", 0.0, policy="p 1", policy_fingerprint="f")
+    shown = [snapshot]
+    port = free_port()
+    server = HealthServer(port, lambda: shown[-1], ServerMetrics(lambda: shown[-1], lambda: 0.0).render)
+
+    def says(policy: str) -> bool:
+        return " ".join(text(browser, "#policy").split()) == f"p 1 · {policy}"
+
+    try:
+        browser.get(f"http://127.0.0.1:{port}/")
+        for version, behind, policy in (
+            (-1, 0, "f"),
+            (0, 1, "f@0 (1 behind the trainer)"),
+            (0, 0, "f"),
+            (3, 2, "f@3 (2 behind the trainer)"),
+            (5, 0, "f@5"),
+        ):
+            shown.append(replace(snapshot, weights=replace(CLOSED, version=version, behind=behind)))
+            wait_for(browser, partial(says, policy), policy)
+        assert complaints(browser) == []
+    finally:
+        server.close()
 
 
 def _listens(port: int) -> bool:
