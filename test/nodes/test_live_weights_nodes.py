@@ -15,7 +15,7 @@ from safetensors.numpy import save_file
 from std_srvs.srv import Trigger
 
 from remote_inference import cli
-from remote_inference.msg import ActionChunk
+from remote_inference.msg import ActionChunk, ExecutedAction
 from remote_inference.nodes.clients import weights_link
 from remote_inference.srv import GetStatus
 from remote_inference.weights import SenderConfig, WeightSender
@@ -25,13 +25,14 @@ from remote_inference.weights.transports.transport import Link
 from support.importable import python_path
 from support.nodes.fleet import SERVER, FleetRobot
 from support.nodes.health_port import ask
-from support.nodes.rig import Rig, write_manifest
-from support.nodes.version_policy import CHUNK_SIZE, LIMIT, WEIGHTS
+from support.nodes.rig import Rig, write_contract, write_manifest
+from support.nodes.version_policy import CHUNK_SIZE, FPS, LIMIT, WEIGHTS
 from support.waiting import wait_until
 
 DEADLINE_S = 60.0
 ROBOTS, UPDATES = 8, 30
 PERIOD_S = 0.05  # between two requests of a robot
+STEP = 0.01  # by which an update changes what the policy commands [rad]
 
 
 class Trainer:
@@ -125,6 +126,42 @@ def test_robots_are_served_on_while_updates_come_and_every_chunk_is_of_one_versi
     found = samples(port)
     assert found["policy_server_weights_updates_total", "applied"] == UPDATES + 1
     assert found["policy_server_weights_received_bytes_total", ""] > UPDATES * 4 * WEIGHTS
+
+
+@pytest.fixture
+def other_rig(tmp_path: Path) -> Iterator[Rig]:
+    made = Rig(tmp_path / "other", "/other")
+    yield made
+    made.close()
+
+
+def test_no_control_tick_is_held_while_updates_come(
+    rig: Rig, other_rig: Rig, tmp_path: Path, trainer: Trainer
+) -> None:
+    """Robots' nodes that have two seconds of playback left, whatever the machine does beside.
+
+    `make bench-weights-pause ARGS="--control"` has eight, with the buffer of their default parameters.
+    """
+    contract, robots = write_contract(tmp_path), (rig, other_rig)
+    for robot in robots:
+        robot.follows = True
+        robot.start_robot(contract, merge_mode="replace", buffer_time_s=CHUNK_SIZE / FPS - 2 * PERIOD_S)
+    for robot in robots:
+        robot.wait_for(lambda robot=robot: source_of_last(robot) == ExecutedAction.CHUNK, "the first action")
+    first = [len(robot.executed) for robot in robots]
+    for number in range(1, 11):
+        assert trainer.send(number * STEP) is None
+        newest = f"version-1@{trainer.sender.version}"
+        for robot in robots:
+            robot.wait_for(
+                lambda robot=robot, newest=newest: robot.executed[-1].policy_version == newest, newest
+            )
+    for robot, begin in zip(robots, first, strict=True):
+        assert {tick.source for tick in robot.executed[begin:]} == {ExecutedAction.CHUNK}
+
+
+def source_of_last(robot: Rig) -> int | None:
+    return robot.executed[-1].source if robot.executed else None
 
 
 def test_spoiled_updates_are_refused_and_the_robots_see_nothing_of_them(rig: Rig, trainer: Trainer) -> None:
