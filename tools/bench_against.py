@@ -162,11 +162,17 @@ def git(*words: str) -> str:
 
 
 def find_commit(rev: str) -> str:
-    """Return the hash of a commit. Raises UserError."""
-    try:
-        return git("rev-parse", "--verify", f"{rev}^{{commit}}")
-    except UserError as error:
-        raise UserError(f"REV: found {rev!r}, expected a branch, tag or hash of a commit ({error})") from None
+    """Return the hash of a commit. Raises UserError.
+
+    A clone has a branch of its own only of what was checked out there: another one is its origin's.
+    """
+    errors: list[UserError] = []
+    for name in (rev, f"origin/{rev}"):
+        try:
+            return git("rev-parse", "--verify", f"{name}^{{commit}}")
+        except UserError as error:  # noqa: PERF203  either may be it
+            errors.append(error)
+    raise UserError(f"REV: found {rev!r}, expected a branch, tag or hash of a commit ({errors[0]})")
 
 
 def build(commit: str) -> Side:

@@ -474,6 +474,20 @@ def test_an_unknown_commit_is_refused(checkout: Path, capfd: pytest.CaptureFixtu
     assert "REV: found 'v9.9', expected a branch, tag or hash of a commit" in capfd.readouterr().err
 
 
+def test_a_branch_that_a_clone_has_not_checked_out_is_its_origin_s(
+    checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a fresh clone of a branch, which has no `main` of its own."""
+    commit = bench_against.find_commit("HEAD")
+    bench_against.git("branch", "other")
+    clone = tmp_path / "clone"
+    subprocess.run(["git", "clone", "-q", "-b", "other", checkout, clone], check=True, timeout=60)
+    main = bench_against.git("branch", "--show-current")
+    monkeypatch.setattr(bench_against, "ROOT", clone)
+    assert bench_against.git("branch", "--format", "%(refname:short)") == "other"
+    assert bench_against.find_commit(main) == commit
+
+
 def test_fewer_than_three_blocks_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as error:
         bench_against.main(["main", "--blocks", "2"])
