@@ -3,7 +3,8 @@
 """Compares openpi-client and this package on the same observation in one run, as ratios.
 
 Run `make bench-peers`, or `python benchmarks/peers.py [--cycles 100]` where it has made `.venv/peers`. Each
-side has its own server process with a policy that takes no time; their cycles take turns.
+side has its own server process with a policy that takes no time, and a bare ping-pong of rclpy shows what its
+executor and the middleware take alone; their cycles take turns.
 """
 
 from __future__ import annotations
@@ -68,13 +69,16 @@ CONTESTS = (
     Contest("640x480: openpi resizes, ours JPEG", Case(2, 90), resize=True),
 )
 Repeat: TypeAlias = "Callable[[int, float], list[float]]"
+OPENPI, BARE = REFERENCES = ("openpi", "bare rclpy")
 OURS = ("our client", "our nodes")
-SIDES = ("openpi", *OURS)
+SIDES = (*REFERENCES, *OURS)
 BLOCKS = 7
 METHOD = f"""\
 Two cameras, a state of {len(JOINTS)} joints, a task; the answer has {CHUNK_SIZE} x {len(JOINTS)} float32.
 [italic]openpi[/italic]: openpi-client's infer() and a websocket server on the loopback device: packing, \
 sending, unpacking, the answer. Where it resizes, the time includes that.
+[italic]Bare rclpy[/italic]: two plain nodes on the executor that ours have, an Observation of the same \
+bytes as ours and an ActionChunk, prepared once: nothing is encoded, decoded or admitted.
 [italic]Our client[/italic]: one node that holds the images as arrays, too, and policy_server, over Fast \
 DDS's shared memory: the message (encoded where JPEG), sending, reading, decoding, the answer in both action \
 spaces.
@@ -82,7 +86,7 @@ spaces.
 remote_inference and policy_server, to the chunk: the sensors' way to the robot comes on top.
 All of it is on this machine.
 The sides take turns in {BLOCKS} blocks. [italic]To openpi[/italic]: the median of the blocks' ratios, and \
-the least and the most of them.
+the least and the most of them. [italic]To bare[/italic]: the median of those to the bare ping-pong.
 [italic]Back to back[/italic]: the next cycle follows at once. [italic]Paced[/italic]: \
 {PAUSES_S["paced"] * 1e3:g} ms later."""
 
@@ -100,9 +104,9 @@ class Measurement:
         p50, p95 = np.quantile(np.concatenate(self.blocks_ms[side]), (0.5, 0.95))
         return float(p50), float(p95)
 
-    def ratios(self, side: str) -> list[float]:
-        """Return a side's median over openpi's in each block, rising."""
-        pairs = zip(self.blocks_ms[side], self.blocks_ms["openpi"], strict=True)
+    def ratios(self, side: str, reference: str) -> list[float]:
+        """Return a side's median over that of one of REFERENCES in each block, rising."""
+        pairs = zip(self.blocks_ms[side], self.blocks_ms[reference], strict=True)
         return sorted(float(np.median(ours) / np.median(theirs)) for ours, theirs in pairs)
 
 
@@ -197,11 +201,12 @@ def measure(contest: Contest, cycles: int) -> list[Measurement]:
     with (
         tempfile.TemporaryDirectory(prefix="peers_") as name,
         openpi(Path(name), contest) as infer,
-        deployment(Path(name), contest.case, Sensors) as (sensors, _pinger),
+        deployment(Path(name), contest.case, Sensors) as (sensors, pinger),
     ):
         client = Client(contest.case)
         sides: dict[str, Repeat] = {
-            "openpi": infer,
+            OPENPI: infer,
+            BARE: partial(repeat, pinger),
             "our client": partial(repeat, client),
             "our nodes": partial(repeat, sensors),
         }
@@ -222,14 +227,15 @@ def measure(contest: Contest, cycles: int) -> list[Measurement]:
 
 def print_results(pace: str, results: list[Measurement]) -> None:
     """Print a row per observation and side: side by side they are wider than a terminal."""
-    numbers = ("p50", "p95", "to openpi\np50", "least", "most")
+    numbers = ("p50", "p95", "to openpi\np50", "least", "most", "to bare\np50")
     rows = []
     for result in results:
         for side in SIDES:
             values = result.quantiles_ms(side)
             if side in OURS:
-                ratios = result.ratios(side)
-                values = (*values, ratios[len(ratios) // 2], ratios[0], ratios[-1])
+                to_openpi, to_bare = (result.ratios(side, reference) for reference in REFERENCES)
+                middle = len(to_openpi) // 2
+                values = (*values, to_openpi[middle], to_openpi[0], to_openpi[-1], to_bare[middle])
             texts = [f"{value:.2f}" for value in values]
             rows.append((result.contest, side, *texts, *[""] * (len(numbers) - len(texts))))
     title = f"From an observation to its chunk, {pace} [ms]"

@@ -113,13 +113,15 @@ def test_this_checkout_s_request_cycle_prints_what_is_read(capsys: pytest.Captur
 
 
 def test_this_checkout_s_peers_print_what_is_read(capsys: pytest.CaptureFixture[str]) -> None:
-    values = {"openpi": [[1.0]], "our client": [[2.0]], "our nodes": [[3.0]]}
+    values = {"openpi": [[1.0]], "bare rclpy": [[0.5]], "our client": [[2.0]], "our nodes": [[3.0]]}
     Console().print(peers.METHOD)
     for pace in peers.PAUSES_S:
         peers.print_results(
             pace, [peers.Measurement(contest.name, pace, values) for contest in peers.CONTESTS]
         )
-    figures = bench_figures.parse_peers(capsys.readouterr().out)
+    printed = capsys.readouterr().out
+    assert re.search(r"our nodes +3\.00 +3\.00 +3\.00 +3\.00 +3\.00 +6\.00\n", printed)
+    figures = bench_figures.parse_peers(printed)
     assert len(figures) == len(peers.PAUSES_S) * len(peers.CONTESTS) * len(peers.OURS)
     assert set(figures.values()) == {2.0, 3.0}
 
