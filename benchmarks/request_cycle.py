@@ -35,7 +35,6 @@ CASES = (
 WARM_UP = 20
 ROUNDS = 4  # cycles and pings take turns this many times
 MAX_LOST = 0.05  # fraction
-OPENPI_CASE, OPENPI_MS = Case(2, QUALITY), 3.4
 
 COLUMNS = ("KB", "sensors to\nchunk p50", "p95", "request\ncycle p50", "bare\np50", "p95", "ratio\np50")
 METHOD = f"""\
@@ -103,17 +102,6 @@ def print_results(pace: str, results: list[Measurement]) -> None:
     print_table(Table(title, ("observation", *COLUMNS), rows, COLUMNS))
 
 
-def print_comparison(console: Console, results: list[Measurement]) -> None:
-    for result in results:
-        if result.case == OPENPI_CASE:
-            p50 = float(np.median(result.sensors_to_chunk))
-            console.print(
-                f"{result.case.name}, {result.pace}: [bold]{p50:.2f} ms[/bold], {p50 / OPENPI_MS:.2f} of the "
-                f"{OPENPI_MS} ms in which openpi-client encodes, sends, decodes and answers two such images "
-                "on two cores, without sensors that are processes of their own."
-            )
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -135,7 +123,6 @@ def main() -> None:
     console.print(METHOD, load, sep="\n", highlight=False)
     for pace in PAUSES_S:
         print_results(pace, [result for result in results if result.pace == pace])
-    print_comparison(console, results)
 
 
 if __name__ == "__main__":

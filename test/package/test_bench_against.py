@@ -106,7 +106,6 @@ def test_this_checkout_s_request_cycle_prints_what_is_read(capsys: pytest.Captur
     Console().print(request_cycle.METHOD)
     for pace in request_cycle.PAUSES_S:
         request_cycle.print_results(pace, [result for result in results if result.pace == pace])
-    request_cycle.print_comparison(Console(), results)
     figures = bench_figures.parse_request_cycle(capsys.readouterr().out)
     assert len(figures) == 2 * len(results)
     assert set(figures.values()) == {3.5, 2.5}
