@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -13,13 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gateways.line_environment import STATE, Line
 from websockets.sync.server import serve
 
 from remote_inference.gateways.hud.client import HudControl, HudError, HudRobot
-from remote_inference.gateways.hud.episode import HudEnvironment
-from remote_inference.gateways.hud.server import HudServer
 from remote_inference.wire.frameworks.openpi import pack
+from support.environments.hud_gateway import hud_gateway
+from support.environments.line import STATE, Line
 
 DEADLINE_S = 30.0
 SHORT_S = 0.2
@@ -28,21 +26,8 @@ SHORT_S = 0.2
 @pytest.fixture
 def control_port() -> Iterator[int]:
     """The control channel of our server, which runs on another thread."""
-    ports: list[int] = []
-    up, loop, stop = threading.Event(), asyncio.new_event_loop(), asyncio.Event()
-
-    def announce(port: int) -> None:
-        ports.append(port)
-        up.set()
-
-    server = HudServer(lambda: HudEnvironment(Line()), real_time=False)
-    thread = threading.Thread(target=lambda: loop.run_until_complete(server.run(announce, stop)))
-    thread.start()
-    assert up.wait(DEADLINE_S)
-    yield ports[0]
-    loop.call_soon_threadsafe(stop.set)
-    thread.join(DEADLINE_S)
-    loop.close()
+    with hud_gateway(Line(), real_time=False) as port:
+        yield port
 
 
 @contextmanager

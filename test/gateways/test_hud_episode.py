@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gateways.line_environment import STATE, TOP, Line
 
 from remote_inference.core.drafts.hud import from_hud, read_hud
 from remote_inference.core.environment import EnvError
 from remote_inference.gateways.hud.episode import HudEnvironment
+from support.environments.line import STATE, TOP, Line
 
 
 def rows(*values: float) -> Any:

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import pytest
 import websockets
-from gateways.line_environment import STATE, Line
 
 from remote_inference.errors import UserError
 from remote_inference.gateways.hud import server as hud_server
 from remote_inference.gateways.hud.episode import HudEnvironment
 from remote_inference.gateways.hud.server import HudServer
 from remote_inference.wire.frameworks.openpi import pack, unpack_map
+from support.environments.line import STATE, Line
 
 DEADLINE_S = 30.0
 
@@ -75,8 +75,8 @@ class Agent:
 
 
 @asynccontextmanager
-async def running(*, real_time: bool = False) -> AsyncIterator[Running]:
-    line = Line(rate_hz=50.0)
+async def running(line: Line | None = None, *, real_time: bool = False) -> AsyncIterator[Running]:
+    line = line or Line(rate_hz=50.0)
     server = HudServer(lambda: HudEnvironment(line), real_time=real_time)
     stop, port = asyncio.Event(), asyncio.get_running_loop().create_future()
     serving = asyncio.create_task(server.run(port.set_result, stop))
@@ -91,9 +91,11 @@ async def running(*, real_time: bool = False) -> AsyncIterator[Running]:
         assert line.closed
 
 
-def play(work: Callable[[Running], Awaitable[None]], *, real_time: bool = False) -> None:
+def play(
+    work: Callable[[Running], Awaitable[None]], line: Line | None = None, *, real_time: bool = False
+) -> None:
     async def run() -> None:
-        async with running(real_time=real_time) as found:
+        async with running(line, real_time=real_time) as found:
             await work(found)
 
     asyncio.run(asyncio.wait_for(run(), DEADLINE_S))
@@ -127,6 +129,44 @@ def test_in_real_time_observations_come_by_themselves_and_chunks_are_executed() 
         await agent.act(actions=np.full((50, 1), 0.95, np.float32))
         while not (await agent.read())["terminated"]:
             pass
+        assert (await found.call("result"))["success"] is True
+
+    play(work, real_time=True)
+
+
+def test_in_real_time_the_clock_does_not_wait_for_an_agent_that_reads_nothing() -> None:
+    """Its buffers and ours fill up while it computes; the frames of that time are left out."""
+    line = Line(rate_hz=200.0, image=(480, 640, 3))
+
+    async def work(found: Running) -> None:
+        await found.call("reset")
+        agent = await found.connect()
+        while len(line.actions) < 150:  # 140 MB of frames
+            await asyncio.sleep(0.01)
+        index = -1
+        for read in range(150):
+            before, index = index, (await agent.read())["meta"]["obs_index"]
+            if index > before + 1:
+                return
+            assert index == before + 1 == read
+        pytest.fail("found every frame, expected that some are left out")
+
+    play(work, line, real_time=True)
+
+
+def test_a_chunk_for_an_episode_that_has_just_ended_is_no_error() -> None:
+    """An agent sees the end only after it has answered the observation before it."""
+
+    async def work(found: Running) -> None:
+        await found.call("reset")
+        agent = await found.connect()
+        await agent.act(actions=np.full((50, 1), 0.95, np.float32))
+        while not (await agent.read())["terminated"]:
+            pass
+        for _ in range(3):
+            await agent.act(actions=np.full((50, 1), 0.4, np.float32))
+            await asyncio.wait_for(await agent.socket.ping(), DEADLINE_S)
+        await agent.socket.close()
         assert (await found.call("result"))["success"] is True
 
     play(work, real_time=True)

@@ -130,23 +130,38 @@ class HudServer:
 
     async def _play(self, agent: ServerConnection, frame: Frame) -> None:
         """Run the clock, and take chunks whenever they come, until the episode or the connection ends."""
-        await _send(agent, await self._touch(lambda: self._environment.describe(frame)))
+        frames = _NewestFrame(agent)
+        frames.put(await self._touch(lambda: self._environment.describe(frame)))
         chunks = asyncio.create_task(self._take_chunks(agent))
+        sending = asyncio.create_task(frames.send())
         try:
             loop = asyncio.get_running_loop()
             period_s = 1.0 / self._environment.contract["control_rate"]
             due_s = loop.time() + period_s
-            while not frame["terminated"] and not chunks.done():
-                await asyncio.wait([chunks], timeout=max(0.0, due_s - loop.time()))
+            while not frame["terminated"]:
+                ended, _ = await asyncio.wait(
+                    [chunks, sending],
+                    timeout=max(0.0, due_s - loop.time()),
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                for task in ended:
+                    task.result()  # raises what was wrong with a chunk, or the end of the connection
                 due_s = max(due_s + period_s, loop.time())  # a late tick delays the others, as a slow clock
                 frame = await self._touch(self._environment.tick)
-                await _send(agent, frame)
-            if chunks.done():
-                chunks.result()  # raises what was wrong with a chunk
+                frames.put(frame)
+            await sending
+            await chunks  # of an agent that has not seen the end yet: until it leaves
         finally:
-            chunks.cancel()
-            with suppress(asyncio.CancelledError, UserError, WireError, websockets.ConnectionClosed):
-                await chunks
+            for task in (chunks, sending):
+                task.cancel()
+                with suppress(
+                    asyncio.CancelledError,
+                    asyncio.TimeoutError,
+                    UserError,
+                    WireError,
+                    websockets.ConnectionClosed,
+                ):
+                    await task
 
     async def _take_chunks(self, agent: ServerConnection) -> None:
         while True:
@@ -202,6 +217,33 @@ class HudServer:
         if method == "result":
             return await self._touch(lambda: hud.release(params.get("token")))
         raise UserError(f"found method {method!r}, expected capabilities, contract, reset, result or url")
+
+
+class _NewestFrame:
+    """Sends an agent in real time what is newest: a frame that the agent is too slow for is left out.
+
+    The environment's clock never waits for an agent that reads nothing while it computes.
+    """
+
+    def __init__(self, agent: ServerConnection) -> None:
+        self._agent = agent
+        self._newest: bytes | None = None  # not sent yet
+        self._is_last = False
+        self._changed = asyncio.Event()
+
+    def put(self, frame: Frame) -> None:
+        """Take the newest frame. It is packed now: the environment may use its arrays again."""
+        self._newest, self._is_last = pack(frame), bool(frame["terminated"])
+        self._changed.set()
+
+    async def send(self) -> None:
+        """Send until the episode's last frame has been sent."""
+        while not (self._is_last and self._newest is None):
+            await self._changed.wait()
+            self._changed.clear()
+            newest, self._newest = self._newest, None
+            if newest is not None:
+                await asyncio.wait_for(self._agent.send(newest), SEND_TIMEOUT_S)
 
 
 def _port_of(server: Server) -> int:

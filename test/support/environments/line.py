@@ -29,7 +29,13 @@ GOAL = 0.9
 class Line:
     """Position actions move the slider at once. The seed is where it starts, in hundredths."""
 
-    def __init__(self, kind: Literal["position", "velocity", "effort"] = "position", rate_hz: float = 100.0):
+    def __init__(
+        self,
+        kind: Literal["position", "velocity", "effort"] = "position",
+        rate_hz: float = 100.0,
+        image: tuple[int, int, int] = (2, 3, 3),
+    ):
+        self._image = image
         self.spec = EnvironmentSpec(
             name="line",
             control_rate_hz=rate_hz,
@@ -37,7 +43,7 @@ class Line:
             state_names=("x",),
             features={
                 STATE: Feature(FeatureKind.STATE, (1,)),
-                TOP: Feature(FeatureKind.RGB, (2, 3, 3)),
+                TOP: Feature(FeatureKind.RGB, image),
                 "observation.depth": Feature(FeatureKind.DEPTH, (2, 3)),
             },
             tasks=("slide", "slide back"),
@@ -68,11 +74,11 @@ class Line:
         return Metrics(self._x > GOAL, {"x": self._x})
 
     def render(self) -> NDArray[np.uint8]:
-        return np.zeros((2, 3, 3), np.uint8)
+        return np.zeros(self._image, np.uint8)
 
     def close(self) -> None:
         self.closed = True
 
     def _observe(self) -> EnvironmentObservation:
-        values = {STATE: np.array([self._x], np.float32), TOP: np.zeros((2, 3, 3), np.uint8)}
+        values = {STATE: np.array([self._x], np.float32), TOP: np.zeros(self._image, np.uint8)}
         return EnvironmentObservation({name: values[name] for name in self._wanted}, 0.0)

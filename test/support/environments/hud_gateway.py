@@ -1,0 +1,37 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Our own HUD bridge, on a thread of its own, for the clients of one."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from remote_inference.core.environment import Environment
+from remote_inference.gateways.hud.episode import HudEnvironment
+from remote_inference.gateways.hud.server import HudServer
+from support.waiting import DEADLINE_S
+
+
+@contextmanager
+def hud_gateway(environment: Environment, *, real_time: bool) -> Iterator[int]:
+    """Serve an environment; yield the port of the control channel."""
+    ports: list[int] = []
+    up, loop, stop = threading.Event(), asyncio.new_event_loop(), asyncio.Event()
+
+    def announce(port: int) -> None:
+        ports.append(port)
+        up.set()
+
+    server = HudServer(lambda: HudEnvironment(environment), real_time=real_time)
+    thread = threading.Thread(target=lambda: loop.run_until_complete(server.run(announce, stop)))
+    thread.start()
+    assert up.wait(DEADLINE_S)
+    try:
+        yield ports[0]
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join(DEADLINE_S)
+        loop.close()
