@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Any
@@ -97,6 +98,7 @@ class HudRobot:
             self._read()  # metadata
             self._send({"claim": token})
             self._opened = opened.pop_all()
+        self._frames: NewestFrame | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -105,10 +107,17 @@ class HudRobot:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._opened.close()
+        if self._frames is not None:
+            self._frames.join(self._timeout_s)
 
     def observe(self) -> dict[str, Any]:
         """Return the next observation. Raises HudError when none comes in time, or an error instead."""
         return self._read()
+
+    def follow(self) -> NewestFrame:
+        """Read observations without rest from now on, in real time; nothing is left to `observe`."""
+        self._frames = NewestFrame(self._read)
+        return self._frames
 
     def act(self, row: Float32Array) -> None:
         """Send one action `[A]`; an observation follows."""
@@ -137,3 +146,67 @@ class HudRobot:
             self._socket.send(pack(message))
         except websockets.ConnectionClosed as error:
             raise HudError(f"{self._url}: the connection has ended: {error}") from error
+
+
+class NewestFrame:
+    """The newest frame of a bridge in real time, which a thread of its own reads without rest.
+
+    A frame that nobody has taken gives way to the next one: who computes for ten ticks goes on with the
+    observation of the tenth. Read one after the other, frames would wait, first here and then in the bridge,
+    and every answer would come later than the one before.
+    """
+
+    def __init__(self, read: Callable[[], dict[str, Any]]) -> None:
+        """read: blocks until the next frame, or raises."""
+        self._read = read
+        self._changed = threading.Condition()
+        self._frame: dict[str, Any] | None = None  # that nobody has taken yet
+        self._end: Exception | None = None  # why no frame follows
+        self._thread = threading.Thread(target=self._follow, name="hud_frames", daemon=True)
+        self._thread.start()
+
+    def take(self) -> dict[str, Any]:
+        """Return the newest frame, each one once; wait for one.
+
+        Raises HudError when none comes in time, an error comes instead, or the last one has been taken.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._frame is not None or self._end is not None)
+            return self._take()
+
+    def take_last(self) -> dict[str, Any]:
+        """Return the episode's last frame, after the connection has failed. Raises HudError without one."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._end is not None)
+            if self._frame is not None and not self._frame.get("terminated"):
+                self._frame = None
+            return self._take()
+
+    def join(self, timeout_s: float) -> None:
+        """Wait until the thread has ended, which it does when the connection is closed."""
+        self._thread.join(timeout_s)
+
+    def _take(self) -> dict[str, Any]:
+        frame, self._frame = self._frame, None
+        if frame is None:
+            assert self._end is not None, "waited for a frame or the end"
+            raise self._end
+        return frame
+
+    def _follow(self) -> None:
+        end: Exception = HudError("the episode has ended")
+        try:
+            while not self._put(self._read()):
+                pass
+        except Exception as error:  # raised where the next frame is taken
+            end = error
+        with self._changed:
+            self._end = end
+            self._changed.notify_all()
+
+    def _put(self, frame: dict[str, Any]) -> bool:
+        """Keep a frame in place of the one before; return whether it is the last."""
+        with self._changed:
+            self._frame = frame
+            self._changed.notify_all()
+        return bool(frame.get("terminated"))

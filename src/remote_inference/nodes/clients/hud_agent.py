@@ -7,6 +7,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,21 +18,17 @@ from remote_inference.core.documents.document import parse_document
 from remote_inference.core.drafts.hud import ACTION, OBSERVATION, HudContract
 from remote_inference.core.exchange import ChunkStatus, ImageFeature, Request, SessionOffer
 from remote_inference.core.policy import Float32Array
+from remote_inference.gateways.hud.agent import MAX_STEPS, Played, play
 from remote_inference.gateways.hud.client import HudControl, HudError, HudRobot
 from remote_inference.nodes.clients.operator_client import OperatorClient
 from remote_inference.nodes.clients.server_session import ServerSession, read_status
 from remote_inference.wire import WireError, image_to_message, observation_to_message
 
-MAX_STEPS = 520  # of an episode, as HUD's own agent
-
 
 @dataclass(frozen=True)
-class HudEpisode:
+class HudEpisode(Played):
     """The outcome of one episode. `score` is what the bridge says of it."""
 
-    steps: int
-    requests: int
-    ended: bool  # by the environment, not by our limit
     score: Mapping[str, Any]
 
 
@@ -88,7 +85,7 @@ class HudFeatures:
 
 
 class HudAgent:
-    """Plays episodes of one bridge with the chunks of one server: each chunk to its end, then the next."""
+    """Plays episodes of one bridge with the chunks of one server."""
 
     def __init__(
         self,
@@ -121,30 +118,13 @@ class HudAgent:
                 ServerSession(self._client, self._server, offer, self._timeout_s) as session,
                 HudRobot(self._url, token, self._timeout_s) as robot,
             ):
-                steps, requests, ended = self._run(session, robot, prompt)
+                played = play(robot, partial(self._ask, session, prompt), MAX_STEPS)
         finally:
             score = self._control.call("result", token=token)
-        return HudEpisode(steps, requests, ended, score)
-
-    def _run(self, session: ServerSession, robot: HudRobot, prompt: str) -> tuple[int, int, bool]:
-        steps = requests = 0
-        shown = robot.observe()
-        while not shown.get("terminated") and steps < MAX_STEPS:
-            rows = self._ask(session, shown, prompt, requests)
-            requests += 1
-            if "meta" in shown:  # in real time: the bridge goes on meanwhile
-                robot.send_chunk(rows, int(shown["meta"]["obs_index"]))
-                shown, steps = robot.observe(), steps + 1
-                continue
-            for row in rows:
-                robot.act(row)
-                shown, steps = robot.observe(), steps + 1
-                if shown.get("terminated") or steps == MAX_STEPS:
-                    break
-        return steps, requests, bool(shown.get("terminated"))
+        return HudEpisode(**vars(played), score=score)
 
     def _ask(
-        self, session: ServerSession, shown: Mapping[str, Any], prompt: str, requests: int
+        self, session: ServerSession, prompt: str, shown: Mapping[str, Any], is_first: bool
     ) -> Float32Array:
         """Return the rows of a chunk for an observation. Raises HudError when the server cannot answer."""
         needed = {image.name for image in session.offer.images}
@@ -153,7 +133,7 @@ class HudAgent:
             session_epoch=0,
             seq_id=0,
             episode_id=1,
-            episode_start=requests == 0,
+            episode_start=is_first,
             client_mono_ns=time.monotonic_ns(),
             task=prompt,
             inference_delay_steps=0,
