@@ -5,7 +5,10 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -18,6 +21,7 @@ from remote_inference.gateways.hud.client import HudControl, HudError, HudRobot
 from remote_inference.wire.frameworks.openpi import pack
 from support.environments.hud_gateway import hud_gateway
 from support.environments.line import STATE, Line
+from support.waiting import read_line
 
 DEADLINE_S = 30.0
 SHORT_S = 0.2
@@ -98,6 +102,48 @@ def test_a_bridge_that_says_hello_never_is_given_up() -> None:
         with pytest.raises(HudError, match=r"nothing within 0\.2 s"):
             HudRobot(url, None, SHORT_S)
         ended.set()
+
+
+def test_a_bridge_that_says_hello_too_late_is_given_up_and_may_be_asked_again() -> None:
+    """What it then says to the agent that has left is not heard by the one that comes."""
+    agents: list[Any] = []
+    second = threading.Event()
+
+    def handle(agent: Any) -> None:
+        agents.append(agent)
+        _ = second.set() if len(agents) > 1 else second.wait(DEADLINE_S)
+        agent.send(pack({"claim_required": True}))
+        agent.send(pack({"terminated": agent is agents[0]}))
+        agent.recv(DEADLINE_S)
+
+    with bridge(handle) as url:
+        with pytest.raises(HudError, match=r"nothing within 0\.2 s"):
+            HudRobot(url, None, SHORT_S)
+        with HudRobot(url, None, DEADLINE_S) as robot:
+            assert robot.observe() == {"terminated": False}
+
+
+FROZEN = """
+import os, signal
+from websockets.sync.server import serve
+with serve(lambda agent: os.kill(os.getpid(), signal.SIGSTOP), "127.0.0.1", 0) as server:
+    print(server.socket.getsockname()[1], flush=True)
+    server.serve_forever()
+"""
+
+
+def test_a_bridge_that_is_frozen_is_not_waited_for_when_it_is_left() -> None:
+    """It would have to answer the agent's goodbye, for which the library waits ten seconds."""
+    process = subprocess.Popen([sys.executable, "-c", FROZEN], stdout=subprocess.PIPE, text=True)
+    try:
+        url = f"ws://127.0.0.1:{int(read_line(process))}"
+        begin_s = time.monotonic()
+        with pytest.raises(HudError, match=r"nothing within 0\.2 s"):
+            HudRobot(url, None, SHORT_S)
+        assert time.monotonic() - begin_s < 10.0
+    finally:
+        process.kill()
+        process.communicate(timeout=DEADLINE_S)
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from remote_inference.wire.frameworks.openpi import MAX_FRAME_BYTES, pack, unpac
 
 MAX_ANSWER_BYTES = 1 << 24
 MAX_REASON = 500  # characters of what a bridge says went wrong
+CLOSE_S = 0.5  # for the bridge's part of a goodbye: one that is frozen takes no part
 
 
 class HudError(UserError):
@@ -89,6 +90,7 @@ class HudRobot:
                         url,
                         max_size=MAX_FRAME_BYTES,
                         open_timeout=timeout_s,
+                        close_timeout=CLOSE_S,
                         compression=None,
                         ping_interval=None,
                     )
