@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The other side of peers.py: openpi-client and a minimal server for it. Runs without ROS 2.
 
-`python openpi_peer.py server` prints its port and answers each observation with its state, CHUNK_SIZE times.
+`python openpi_peer.py server [PORT]` prints its port and answers each observation with its state, CHUNK_SIZE
+times.
 `python openpi_peer.py client PORT IMAGE.npy [--resize]` reads `TIMES PAUSE_S` from its standard input, line
 by line, and prints the durations of so many inferences [ms] as JSON. --resize: to 224x224, within the time.
 """
@@ -20,7 +21,7 @@ import numpy as np
 from openpi_client import image_tools, msgpack_numpy
 from openpi_client.websocket_client_policy import WebsocketClientPolicy
 from websockets.asyncio.server import ServerConnection, serve
-from websockets.exceptions import ConnectionClosedError
+from websockets.exceptions import ConnectionClosed
 
 CHUNK_SIZE, JOINTS, CAMERAS = 50, 6, 2
 SIDE = 224  # px, as openpi's policies take their images
@@ -29,15 +30,15 @@ SIDE = 224  # px, as openpi's policies take their images
 async def answer(connection: ServerConnection) -> None:
     """Speak openpi's protocol: metadata first, then a chunk for each observation."""
     await connection.send(msgpack_numpy.packb({}))
-    with suppress(ConnectionClosedError):  # the client does not close the connection
+    with suppress(ConnectionClosed):  # openpi-client leaves without a goodbye, others with one
         async for frame in connection:
             observation = msgpack_numpy.unpackb(frame)
             chunk = np.tile(observation["state"], (CHUNK_SIZE, 1))
             await connection.send(msgpack_numpy.packb({"actions": chunk}))
 
 
-async def run_server() -> None:
-    async with serve(answer, "127.0.0.1", 0, compression=None, max_size=None) as server:
+async def run_server(port: int) -> None:
+    async with serve(answer, "127.0.0.1", port, compression=None, max_size=None) as server:
         print(server.sockets[0].getsockname()[1], flush=True)
         await server.serve_forever()
 
@@ -69,7 +70,7 @@ def infer(policy: WebsocketClientPolicy, image: np.ndarray, resize: bool, pause_
 if __name__ == "__main__":
     try:
         if sys.argv[1] == "server":
-            asyncio.run(run_server())
+            asyncio.run(run_server(int(sys.argv[2]) if sys.argv[2:] else 0))
         else:
             run_client(int(sys.argv[2]), Path(sys.argv[3]), "--resize" in sys.argv)
     except KeyboardInterrupt:

@@ -16,11 +16,12 @@ pytest.importorskip("websockets", reason="found no websockets, which requirement
 
 from support.policies.remote_models import model_of
 from support.policies.remote_peers import PeerProcess
+from support.policies.stock_openpi import STOCK, peer_of
 
 
-@pytest.fixture(params=["gr00t", "openpi"])
+@pytest.fixture(params=["gr00t", "openpi", STOCK])
 def peer(request: pytest.FixtureRequest) -> Iterator[PeerProcess]:
-    made = PeerProcess(request.param)
+    made = peer_of(request.param)(request.param)
     yield made
     if made.process.poll() is None:
         made.kill()

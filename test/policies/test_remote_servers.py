@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import io
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import msgpack
 import numpy as np
 import pytest
 
-from support.waiting import read_line, wait_until
+from support.waiting import wait_until
 
 pytest.importorskip("zmq", reason="found no pyzmq, which requirements/server.txt lists")
 pytest.importorskip("websockets", reason="found no websockets, which requirements/server.txt lists")
@@ -24,12 +23,12 @@ from remote_inference.core.policy import Policy, PolicyError, PolicyObservation,
 from remote_inference.core.server.manifest.manifest import ModelSource
 from remote_inference.core.server.probe import find_serving_mode
 from remote_inference.policies import load_policy
-from support.policies.remote_models import FEATURE, NAMES, entries, model_of
+from support.policies.remote_models import FEATURE, entries, model_of
 from support.policies.remote_peers import CHUNK_SIZE, GR00T_MODALITIES, PeerProcess, openpi_unpack
+from support.policies.stock_openpi import STOCK, peer_of
 
-PEERS = Path(__file__).parents[2] / ".venv" / "peers"
-PROGRAM = Path(__file__).parents[2] / "benchmarks" / "openpi_peer.py"
 WIRES = ("gr00t", "openpi")
+SERVERS = (*WIRES, STOCK)
 STATE = np.array([0.25, -0.5], np.float32)
 Start = Callable[..., PeerProcess]
 
@@ -40,7 +39,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     peers: list[PeerProcess] = []
 
     def start_one(wire: str, **settings: Any) -> PeerProcess:
-        peers.append(PeerProcess(wire, tmp_path / "requests", **settings))
+        peers.append(peer_of(wire)(wire, tmp_path / "requests", **settings))
         return peers[-1]
 
     yield start_one
@@ -147,24 +146,11 @@ def test_a_server_at_a_path_may_answer_with_rows_alone_as_vllm_omni_does(start: 
         load(peer)
 
 
-@pytest.mark.skipif(
-    not (PEERS / ".packages").exists(), reason="openpi-client is not installed: make .venv/peers/.packages"
-)
-def test_the_frames_of_openpi_client_itself_are_spoken():
+@pytest.mark.parametrize("wire", [STOCK])
+def test_the_frames_of_openpi_client_itself_are_spoken(wire: str, start: Start):
     """Its server side reads and writes with the module that openpi's own server uses."""
-    process = subprocess.Popen(
-        [str(PEERS / "bin" / "python"), str(PROGRAM), "server"], stdout=subprocess.PIPE, text=True
-    )
-    try:
-        url = f"ws://127.0.0.1:{int(read_line(process))}"
-        options = {"name": "theirs", "url": url, "chunk_size": 50, "trained_fps": 30.0}
-        state, image = {"key": "state", "names": NAMES}, {"key": "image", "size": (24, 32)}
-        keys = {"state": (state,), "action_names": NAMES, "images": {FEATURE: image}}
-        source = ModelSource(backend="openpi", path=".", options={**options, **keys})
-        np.testing.assert_array_equal(ask(load_policy(source)), np.tile(STATE, (50, 1)))
-    finally:
-        process.kill()
-        process.communicate()
+    policy = load(start(wire))
+    np.testing.assert_array_equal(ask(policy), np.tile(STATE, (policy.spec.chunk_size, 1)))
 
 
 def test_an_openpi_server_with_endpoints_is_reset_before_the_next_episode(start: Start):
@@ -196,7 +182,7 @@ def test_a_wrong_answer_is_an_error_in_words(wire: str, fault: str, message: str
     policy.close()
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("wire", SERVERS)
 def test_a_killed_server_costs_errors_until_it_is_back(wire: str, start: Start):
     peer = start(wire)
     policy = load(peer, timeout_s=2.0)
@@ -210,7 +196,7 @@ def test_a_killed_server_costs_errors_until_it_is_back(wire: str, start: Start):
     wait_until(lambda: answers(policy, STATE), "an answer of the new process")
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("wire", SERVERS)
 def test_a_frozen_server_costs_errors_and_its_late_answer_is_not_taken(wire: str, start: Start):
     peer = start(wire)
     policy = load(peer, timeout_s=2.0)
@@ -243,6 +229,31 @@ def test_an_idle_connection_that_the_server_closed_is_opened_again_without_an_er
 def test_a_server_that_never_says_hello_is_refused_within_the_time(start: Start):
     with pytest.raises(PolicyError, match=r"metadata: no answer within [01].\d s"):
         load(start("openpi", fault="no hello"), timeout_s=1.0)
+
+
+def test_a_server_that_says_hello_too_late_is_refused_and_may_be_asked_again(start: Start):
+    peer = start("openpi", fault="late hello")
+    with pytest.raises(PolicyError, match=r"metadata: no answer within [01].\d s"):
+        load(peer, timeout_s=1.0)
+    np.testing.assert_array_equal(ask(load(peer))[0], STATE)
+
+
+def test_a_hello_that_comes_too_late_after_a_restart_is_not_taken_for_an_answer(start: Start):
+    peer = start("openpi")
+    policy = load(peer, timeout_s=1.0)
+    ask(policy)
+    peer.kill()
+    peer.start(fault="late hello")
+
+    def find_problem() -> str:
+        try:
+            ask(policy)
+        except PolicyError as error:
+            return str(error)
+        return "answered"
+
+    wait_until(lambda: "metadata: no answer within" in find_problem(), "an attempt that takes too long")
+    wait_until(lambda: answers(policy, STATE), "an answer after the late hello")
 
 
 @pytest.mark.parametrize("wire", WIRES)

@@ -1,12 +1,14 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The section `model` of manifests that name the servers of `remote_peers`."""
+"""The section `model` of manifests that name the servers of `remote_peers` and `stock_openpi`."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from support.policies.remote_peers import CHUNK_SIZE, PeerProcess
+from support.policies.stock_openpi import CHUNK_SIZE as STOCK_CHUNK_SIZE
+from support.policies.stock_openpi import WIRE as STOCK_WIRE
 
 FEATURE = "observation.images.camera"
 NAMES = ("shoulder", "elbow")
@@ -38,4 +40,8 @@ def model_of(peer: PeerProcess, **options: Any) -> dict[str, Any]:
             "action_names": list(NAMES),
             "images": {FEATURE: {"key": "observation/image", "size": [24, 32]}},
         }
-    return {"backend": peer.wire, "path": ".", "options": {**shared, **own, **options}}
+    if peer.wire == STOCK_WIRE:
+        own["state"] = [{"key": "state", "names": list(NAMES)}]
+        shared["chunk_size"] = STOCK_CHUNK_SIZE
+    backend = peer.wire.removeprefix("stock ")
+    return {"backend": backend, "path": ".", "options": {**shared, **own, **options}}

@@ -10,10 +10,12 @@ digits.
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -47,9 +49,11 @@ class PeerProcess:
         from support.waiting import read_line  # the program of a server has no such path
 
         self.settings.update(settings)
-        command = [sys.executable, __file__, self.wire, str(self.port), json.dumps(self.settings)]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE)
-        assert read_line(self.process) == b"listening\n"
+        self.process = subprocess.Popen(self.command(), stdout=subprocess.PIPE)
+        assert read_line(self.process), f"{self.wire}: ended before it listened"
+
+    def command(self) -> list[str]:
+        return [sys.executable, __file__, self.wire, str(self.port), json.dumps(self.settings)]
 
     def kill(self) -> None:
         self.process.kill()
@@ -179,6 +183,7 @@ def serve_openpi(port: int, settings: dict[str, Any]) -> None:
     from websockets.sync.server import ServerConnection, serve
 
     fault, path = settings.get("fault", ""), settings.get("path", "/")
+    connections, second = itertools.count(1), threading.Event()
 
     def check(connection: ServerConnection, request: Any) -> Any:
         if settings.get("key") and request.headers.get("Authorization") != f"Api-Key {settings['key']}":
@@ -188,6 +193,8 @@ def serve_openpi(port: int, settings: dict[str, Any]) -> None:
     def talk(connection: ServerConnection) -> None:
         if fault == "no hello":
             connection.recv()
+        if fault == "late hello":  # to the first client, when it has long given up and come again
+            _ = second.wait() if next(connections) == 1 else second.set()
         connection.send(openpi_pack({"revision": settings.get("revision", 1)}))
         for frame in connection:
             note(settings, frame)
