@@ -18,9 +18,13 @@ from remote_inference.evaluation import (
     Evaluation,
     ResultsError,
     ResultsFolder,
+    ServerLostError,
     load_evaluation,
     merge_folders,
 )
+from remote_inference.evaluation.books import Books, Played
+from remote_inference.evaluation.episode_result import LostEpisode
+from remote_inference.evaluation.reports.report import write_report
 from remote_inference.evaluation.results import read_episodes
 from support.evaluation.drawer_evaluation import in_order, make_result, write_evaluation
 
@@ -137,6 +141,55 @@ def test_results_without_their_configuration_are_refused(tmp_path: Path, evaluat
         ResultsFolder(tmp_path / "out", evaluation)
 
 
+def lose(out: Path, evaluation: Evaluation, seed: int) -> None:
+    """Let one run lose an episode to the network."""
+
+    def attempt(_: object) -> Played:
+        raise ServerLostError("server /gpu_1 is gone")
+
+    with ResultsFolder(out, evaluation) as folder:
+        Books(folder).play(make_result(seed).key, attempt, lambda: False)
+
+
+def test_an_episode_that_was_lost_counts_until_it_is_played_and_then_its_errors_do(
+    tmp_path: Path, evaluation: Evaluation
+) -> None:
+    out = tmp_path / "out"
+    for seed in (0, 1, 0):
+        lose(out, evaluation, seed)
+    with ResultsFolder(out, evaluation) as folder:
+        assert write_report(evaluation, folder, "drawer").lost == {"network": 2}
+        assert "Lost to errors, by kind: network 2." in (out / "report.html").read_text()
+        result = make_result(0, session_wait_ms=1500.0)
+        Books(folder).play(result.key, lambda _: Played(result), lambda: False)
+        findings = write_report(evaluation, folder, "drawer")
+    assert findings.lost == {"network": 1}
+    (summary,) = findings.summaries
+    assert (summary.troubles, summary.session_wait_ms) == ({"network": 2}, 1500.0)
+    content = json.loads((out / "task_summary.json").read_text())
+    assert content["episodes_lost"] == {"network": 1}
+    assert [one.troubles for one in read_episodes(out / "episodes.jsonl", mends=False)] == [{"network": 2}]
+
+
+def test_a_lost_episode_that_the_document_no_longer_asks_for_does_not_count(
+    tmp_path: Path, evaluation: Evaluation
+) -> None:
+    lose(tmp_path / "out", evaluation, 4)
+    fewer = load_evaluation(write_evaluation(tmp_path, episodes=4))
+    with ResultsFolder(tmp_path / "out", fewer) as folder:
+        assert write_report(fewer, folder, "drawer").lost == {}
+
+
+def test_a_torn_line_of_a_lost_episode_is_mended(tmp_path: Path, evaluation: Evaluation) -> None:
+    out = tmp_path / "out"
+    lose(out, evaluation, 0)
+    with (out / "lost.jsonl").open("ab") as file:
+        file.write(b'{"task": "op')
+    lose(out, evaluation, 1)
+    with ResultsFolder(out, evaluation) as folder:
+        assert [one.seed for one in folder.lost] == [0, 1]
+
+
 FILL = """
 import resource, signal, sys
 from pathlib import Path
@@ -177,6 +230,18 @@ def test_shards_are_joined_and_joining_again_changes_nothing(tmp_path: Path, eva
         assert merge_folders(parts, folder, evaluation) == 4
         assert merge_folders(parts, folder, evaluation) == 0
         assert [one.seed for one in in_order(folder)] == [0, 1, 2, 3]
+
+
+def test_what_shards_have_lost_is_joined_once_unless_another_has_played_it(
+    tmp_path: Path, evaluation: Evaluation
+) -> None:
+    parts = [write_shard(tmp_path / f"{seed}", evaluation, seed) for seed in (0, 1)]
+    for seed in (1, 2):
+        lose(parts[0], evaluation, seed)
+    with ResultsFolder(tmp_path / "all", evaluation) as folder:
+        for _ in range(2):
+            merge_folders(parts, folder, evaluation)
+            assert folder.lost == [LostEpisode.of(make_result(2).key, "network", {"network": 1})]
 
 
 def test_shards_that_disagree_about_an_episode_are_refused_as_a_whole(

@@ -156,8 +156,13 @@ def test_a_server_that_is_killed_costs_its_episodes_and_is_found_again(
     assert 1 <= tally.troubles["network"] == len(tally.unplayed) <= 2
     assert all(why.startswith("network: ") and SERVER in why for why in tally.unplayed.values())
     assert len(results) == 10 - len(tally.unplayed)
+    # Two sessions at the begin, and one or two that waited for the server: what it cost is in the timing.
+    assert 3 <= sum(one.session_wait_ms > 0 for one in results) <= 4
+    assert {kind for one in results for kind in one.troubles} == set(), "none is an error of what was played"
     again, results = play(path, tmp_path / "out")
     assert (again.played, again.unplayed) == (len(tally.unplayed), {})
+    assert sorted(one.key for one in results if one.troubles) == sorted(tally.unplayed)
+    assert all(one.troubles in ({}, {"network": 1}) for one in results)
     whole = write_evaluation(tmp_path, policies=HERE, episodes=10, num_envs=2)
     assert by_policy(results, "live") == by_policy(play(whole, tmp_path / "whole")[1], "here")
 

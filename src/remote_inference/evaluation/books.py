@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from remote_inference.core.environment import EnvError
 from remote_inference.evaluation.document import EpisodeKey
-from remote_inference.evaluation.episode_result import EpisodeResult
+from remote_inference.evaluation.episode_result import EpisodeResult, LostEpisode
 from remote_inference.evaluation.film import Film, save_strip
 from remote_inference.evaluation.results import FILMS, ResultsError, ResultsFolder
 from remote_inference.evaluation.troubles import Trouble, describe, find_trouble
@@ -76,11 +76,12 @@ class Books:
                     return
                 trouble = self.count(error, met)
                 if met[trouble.kind] >= trouble.attempts:
-                    self.give_up(key, f"{trouble.kind}: {describe(error)}")
+                    self.give_up(LostEpisode.of(key, trouble.kind, met), describe(error))
                     return
                 continue
             if self.saved is not None:
                 self.saved.add(played.result, list(played.ticks))
+            met.update(self.folder.troubles_of(key))
             self._keep(played.result.model_copy(update={"troubles": dict(met)}), played.film)
             return
 
@@ -92,11 +93,13 @@ class Books:
             self.tally.troubles[trouble.kind] += 1
         return trouble
 
-    def give_up(self, key: EpisodeKey, why: str) -> None:
-        """Leave an episode to the next run."""
+    def give_up(self, lost: LostEpisode, why: str) -> None:
+        """Leave an episode to the next run. Raises ResultsError when that cannot be kept."""
+        self.folder.note_lost(lost)
+        reason = f"{lost.kind}: {why}"
         with self._lock:
-            self.tally.unplayed[key] = why
-        self._tell(key, None, why)
+            self.tally.unplayed[lost.key] = reason
+        self._tell(lost.key, None, reason)
 
     def _keep(self, result: EpisodeResult, film: Film | None) -> None:
         if film is not None and not result.success and self._wants_film(result):

@@ -227,6 +227,11 @@ class Evaluation(Document):
             for seed in range(self.first_seed, self.first_seed + self.episodes):
                 yield EpisodeKey(condition, seed)
 
+    def asks_for(self, key: EpisodeKey) -> bool:
+        """Return whether an episode is one of the document's; any task is where it names none."""
+        conditions = self.conditions(key.condition.task)
+        return 0 <= key.seed - self.first_seed < self.episodes and key.condition in conditions
+
 
 def load_evaluation(path: Path) -> Evaluation:
     """Read a document. Raises DocumentError naming file, key, what was found and expected."""

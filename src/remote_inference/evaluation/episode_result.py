@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What one episode has brought: one line of episodes.jsonl."""
+"""What one episode has brought, a line of episodes.jsonl, or why it was lost, a line of lost.jsonl."""
 
 from __future__ import annotations
 
@@ -40,20 +40,45 @@ class Times(Document):
         )
 
 
-class EpisodeResult(Document):
-    """One finished episode.
-
-    success, metrics: as the environment says; a number that is not finite is None. held_steps: in which a
-    robot had no action to execute. digest: of executed actions and rewards, bit for bit. troubles: errors
-    that it took to play the episode, by kind. error: why the policy could not go on; empty otherwise.
-    inference, step: durations of the policy's calls and the environment's steps. film: file of the strip.
-    """
+class EpisodeLine(Document):
+    """A line about one episode."""
 
     task: str
     policy: str
     mode: Mode
     latency_ms: float
     seed: int
+
+    @property
+    def key(self) -> EpisodeKey:
+        return EpisodeKey(Condition(self.task, self.policy, self.mode, self.latency_ms), self.seed)
+
+    def to_line(self) -> bytes:
+        """Return the line of the file, with its end."""
+        return self.model_dump_json().encode() + b"\n"
+
+
+class LostEpisode(EpisodeLine):
+    """An episode that one run could not play. kind: of the last error. troubles: all errors, by kind."""
+
+    kind: str
+    troubles: Mapping[str, int]
+
+    @classmethod
+    def of(cls, key: EpisodeKey, kind: str, troubles: Mapping[str, int]) -> Self:
+        return cls(**vars(key.condition), seed=key.seed, kind=kind, troubles=dict(troubles))
+
+
+class EpisodeResult(EpisodeLine):
+    """One finished episode.
+
+    success, metrics: as the environment says; a number that is not finite is None. held_steps: in which a
+    robot had no action to execute. digest: of executed actions and rewards, bit for bit. troubles: errors
+    that it took to play the episode, by kind, those of earlier runs too. error: why the policy could not go
+    on; empty otherwise. inference, step: durations of the policy's calls and the environment's steps.
+    session_wait_ms: until a server had a session for the episode [ms]. film: file of the strip.
+    """
+
     policy_versions: tuple[str, ...]
     success: bool
     steps: Count
@@ -64,22 +89,15 @@ class EpisodeResult(Document):
     digest: str
     inference: Times
     step: Times
+    session_wait_ms: Annotated[float, Field(ge=0)] = 0.0
     troubles: Mapping[str, int] = {}
     error: str = ""
     film: str = ""
 
     @property
-    def key(self) -> EpisodeKey:
-        return EpisodeKey(Condition(self.task, self.policy, self.mode, self.latency_ms), self.seed)
-
-    @property
     def outcome(self) -> dict[str, Any]:
         """What the same episode brings again: all but durations, troubles and the film strip."""
-        return self.model_dump(exclude={"inference", "step", "troubles", "film"})
-
-    def to_line(self) -> bytes:
-        """Return the line of the file, with its end."""
-        return self.model_dump_json().encode() + b"\n"
+        return self.model_dump(exclude={"inference", "step", "session_wait_ms", "troubles", "film"})
 
 
 def digest_actions(actions: Sequence[Actions], rewards: Sequence[float]) -> str:

@@ -55,6 +55,7 @@ class Episode:
     ticks: list[PlayedTick] | None = None  # kept for a data set
     shows: tuple[str, ...] = ()  # features besides those that the policy sees
     inference_s: list[float] = field(default_factory=list)
+    session_wait_s: float = 0.0
     step_s: list[float] = field(default_factory=list)
     versions: dict[str, None] = field(default_factory=dict)
     held_steps: int = 0
@@ -75,6 +76,7 @@ class Episode:
         answer = self.policy.answer(observation, len(self.actions))
         self._requests += 1
         self.inference_s.append(answer.inference_s)
+        self.session_wait_s += answer.session_wait_s
         self.versions[answer.policy_version] = None
         return answer
 
@@ -119,6 +121,7 @@ class Episode:
             digest=digest_actions(self.actions, self.rewards),
             inference=Times.of(self.inference_s),
             step=Times.of(self.step_s),
+            session_wait_ms=1e3 * self.session_wait_s,
             error=error,
         )
 

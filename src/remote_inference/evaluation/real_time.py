@@ -21,7 +21,7 @@ from remote_inference.core.environment import EnvError, EnvironmentSpec
 from remote_inference.core.policy import PolicySpec
 from remote_inference.evaluation.books import Books, Played
 from remote_inference.evaluation.document import EpisodeKey, Evaluation
-from remote_inference.evaluation.episode_result import EpisodeResult
+from remote_inference.evaluation.episode_result import EpisodeResult, LostEpisode
 from remote_inference.evaluation.policies import PolicyPlace
 from remote_inference.evaluation.preparation import check_versions, naming
 from remote_inference.evaluation.troubles import RobotLostError, describe, find_trouble
@@ -101,7 +101,7 @@ class RealTimeEpisodes:
                 if self._stop.is_set():
                     return
                 if slot.problem:
-                    self._books.give_up(key, slot.problem)
+                    self._books.give_up(LostEpisode.of(key, slot.kind, {slot.kind: 1}), slot.problem)
                 else:
                     self._books.play(key, partial(slot.attempt, key), self._stop.is_set)
 
@@ -117,7 +117,7 @@ class _Slot:
         self._policy, self._plan, self._books = policy, plan, books
         self._stack = ExitStack()
         self._robot: RealTimeRobot | None = None
-        self.problem = ""  # why it did not come up when it was started last
+        self.problem = self.kind = ""  # why it did not come up when it was started last
 
     def close(self) -> None:
         self._stack.close()
@@ -154,7 +154,7 @@ class _Slot:
         except BaseException as error:
             self.close()
             if isinstance(error, RobotLostError):
-                self.problem = f"{find_trouble(error).kind}: {describe(error)}"
+                self.problem, self.kind = describe(error), find_trouble(error).kind
             raise
         self._robot, self.problem = robot, ""
         return robot

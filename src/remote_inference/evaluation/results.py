@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The results on disk: a line for each finished episode, which nothing that is killed can tear or double.
 
+An episode that a run could not play has a line in another file, which counts the errors that it has cost.
+
 A folder belongs to one configuration and, while it is open, to one process.
 """
 
@@ -11,11 +13,12 @@ import fcntl
 import json
 import os
 import threading
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import IO, Any, TypeVar
 
 from typing_extensions import Self
 
@@ -23,9 +26,11 @@ from remote_inference.core.documents.document import DocumentError, parse_docume
 from remote_inference.core.documents.problems import show_value
 from remote_inference.errors import UserError
 from remote_inference.evaluation.document import EpisodeKey, Evaluation
-from remote_inference.evaluation.episode_result import EpisodeResult
+from remote_inference.evaluation.episode_result import EpisodeLine, EpisodeResult, LostEpisode
 
-EPISODES, CONFIGURATION, LOCK, FILMS = "episodes.jsonl", "evaluation.json", ".lock", "films"
+EPISODES, LOST, CONFIGURATION = "episodes.jsonl", "lost.jsonl", "evaluation.json"
+LOCK, FILMS = ".lock", "films"
+Line = TypeVar("Line", bound=EpisodeLine)
 _FREE = frozenset({"num_envs", "episodes"})  # what may change between two runs of one folder
 
 
@@ -53,8 +58,8 @@ class ResultsFolder:
             self._take_lock()
             _check_configuration(folder, configuration_of(evaluation), writes=True)
             self.results = _by_key(folder / EPISODES, read_episodes(folder / EPISODES, mends=True))
-            with _told(folder / EPISODES):
-                self._file = (folder / EPISODES).open("ab", buffering=0)
+            self.lost = read_lines(folder / LOST, LostEpisode, mends=True)
+            self._file = self._open(EPISODES)
         except BaseException:
             self._lock_file.close()
             raise
@@ -73,22 +78,28 @@ class ResultsFolder:
             self._file.close()
             self._lock_file.close()
 
+    def troubles_of(self, key: EpisodeKey) -> Counter[str]:
+        """Return the errors of the runs that could not play an episode, by kind."""
+        with self._lock:
+            return sum((Counter(one.troubles) for one in self.lost if one.key == key), Counter())
+
+    def note_lost(self, lost: LostEpisode) -> None:
+        """Write that this run could not play an episode. Raises ResultsError when it cannot be written."""
+        with self._lock, self._open(LOST) as file:
+            _append(file, self.folder / LOST, lost)
+            self.lost.append(lost)
+
     def append(self, result: EpisodeResult) -> None:
         """Write a line, on the disk when this returns. Raises ResultsError when it cannot be written."""
         with self._lock:
             if result.key in self.results:
                 raise ResultsError(f"{self.folder / EPISODES}: {result.key}: found twice, expected once")
-            size = os.fstat(self._file.fileno()).st_size
-            try:
-                line = result.to_line()
-                while line:
-                    line = line[self._file.write(line) or 0 :]
-                os.fsync(self._file.fileno())
-            except OSError as error:
-                with suppress(OSError):  # a torn line is mended by the next run, too
-                    os.ftruncate(self._file.fileno(), size)
-                raise _cannot_write(self.folder / EPISODES, error) from error
+            _append(self._file, self.folder / EPISODES, result)
             self.results[result.key] = result
+
+    def _open(self, name: str) -> IO[bytes]:
+        with _told(self.folder / name):
+            return (self.folder / name).open("ab", buffering=0)
 
     def _take_lock(self) -> None:
         try:
@@ -98,7 +109,7 @@ class ResultsFolder:
 
 
 def merge_folders(folders: Iterable[Path], into: ResultsFolder, evaluation: Evaluation) -> int:
-    """Append the episodes of shards that are not there yet, and return how many.
+    """Append the episodes of shards that are not there yet, and return how many; what shards lost, too.
 
     Raises ResultsError for a shard of another configuration, and for an episode that came out otherwise in
     two of them; then nothing has been appended.
@@ -120,11 +131,21 @@ def merge_folders(folders: Iterable[Path], into: ResultsFolder, evaluation: Eval
                 )
     for result, folder in new:
         into.append(_with_film(result, folder, into.folder))
+    known = {one.key for one in into.lost}
+    for folder in folders:
+        for one in read_lines(folder / LOST, LostEpisode, mends=False):
+            if one.key not in known and one.key not in into.results:
+                into.note_lost(one)
     return len(new)
 
 
 def read_episodes(path: Path, *, mends: bool) -> list[EpisodeResult]:
-    """Return the episodes of a file; none without one. mends: cut a torn last line off the file.
+    """Return the episodes of a file; mends: cut a torn last line off the file. Raises ResultsError."""
+    return read_lines(path, EpisodeResult, mends=mends)
+
+
+def read_lines(path: Path, kind: type[Line], *, mends: bool) -> list[Line]:
+    """Return the lines of a file; none without one. mends: cut a torn last line off the file.
 
     A line is torn when its end is missing: who wrote it was killed. Raises ResultsError for any other damage.
     """
@@ -136,7 +157,7 @@ def read_episodes(path: Path, *, mends: bool) -> list[EpisodeResult]:
             os.truncate(path, len(content) - len(torn))
     lines = whole.split(b"\n") if whole else []
     try:
-        return [_parse_line(line, f"{path}: line {number}") for number, line in enumerate(lines, 1)]
+        return [_parse_line(line, kind, f"{path}: line {number}") for number, line in enumerate(lines, 1)]
     except DocumentError as error:
         raise ResultsError(str(error)) from error
 
@@ -155,8 +176,22 @@ def write_whole(path: Path, text: str) -> None:
             draft.unlink(missing_ok=True)
 
 
-def _parse_line(line: bytes, source: str) -> EpisodeResult:
-    return parse_document(parse_json(line, source), EpisodeResult, source)
+def _append(file: IO[bytes], path: Path, content: EpisodeLine) -> None:
+    """Write a line, on the disk when this returns. Raises ResultsError, and then has written nothing."""
+    size = os.fstat(file.fileno()).st_size
+    try:
+        line = content.to_line()
+        while line:
+            line = line[file.write(line) or 0 :]
+        os.fsync(file.fileno())
+    except OSError as error:
+        with suppress(OSError):  # a torn line is mended by the next run, too
+            os.ftruncate(file.fileno(), size)
+        raise _cannot_write(path, error) from error
+
+
+def _parse_line(line: bytes, kind: type[Line], source: str) -> Line:
+    return parse_document(parse_json(line, source), kind, source)
 
 
 def _check_configuration(folder: Path, expected: Mapping[str, Any], *, writes: bool) -> None:

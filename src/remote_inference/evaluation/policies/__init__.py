@@ -51,12 +51,16 @@ class PolicyPlace:
 
 @dataclass(frozen=True)
 class PolicyAnswer:
-    """A chunk in both spaces `[H, A]`, in the policy's order. inference_s: what it took to get it [s]."""
+    """A chunk in both spaces `[H, A]`, in the policy's order.
+
+    inference_s: what it took to get it [s]. session_wait_s: until there was a session to ask in, before [s].
+    """
 
     chunk_model: Float32Array
     chunk_robot: Float32Array
     policy_version: str
     inference_s: float
+    session_wait_s: float = 0.0
 
 
 class EpisodePolicy(Protocol):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
@@ -40,16 +41,22 @@ img { max-width: 100%; } figure { margin: 1em 0; } figcaption { color: #555; }
 
 @dataclass(frozen=True)
 class Findings:
-    """What an evaluation has brought so far. asked: episodes of the whole evaluation."""
+    """What an evaluation has brought so far. asked: episodes of the whole evaluation.
+
+    lost: those that are not played since an error ended the last attempt, by its kind.
+    """
 
     asked: int
     played: int
+    lost: Mapping[str, int]
     summaries: Sequence[Summary]
     pairs: Sequence[Pair]
     degradations: Sequence[Degradation]
 
     @classmethod
-    def of(cls, evaluation: Evaluation, results: Collection[EpisodeResult]) -> Findings:
+    def of(
+        cls, evaluation: Evaluation, results: Collection[EpisodeResult], lost: Mapping[str, int]
+    ) -> Findings:
         """Return the findings of the episodes that the document asks for; others do not count."""
         tasks = list(dict.fromkeys(result.task for result in results)) or [""]
         conditions = list(evaluation.conditions(tasks[0]))
@@ -59,6 +66,7 @@ class Findings:
         return cls(
             len(conditions) * evaluation.episodes,
             len(asked),
+            lost,
             summaries,
             compare_policies(asked),
             find_degradations(summaries),
@@ -69,6 +77,7 @@ class Findings:
         return {
             "episodes_asked": self.asked,
             "episodes_played": self.played,
+            "episodes_lost": dict(self.lost),
             "conditions": [_flatten(one) for one in self.summaries],
             "comparisons": [asdict(one) for one in self.pairs],
             "rt_degradation": [{**asdict(one), "points": one.points} for one in self.degradations],
@@ -83,13 +92,20 @@ def write_report(
     names: to show instead of the policies' own. Raises ResultsError.
     """
     found: Iterable[EpisodeResult] = folder.results.values()
+    lost = _count_lost(evaluation, folder)
     if names:
         evaluation, found = blind(evaluation, found, names)
     results = sorted(found, key=lambda one: one.key)
-    findings = Findings.of(evaluation, results)
+    findings = Findings.of(evaluation, results, lost)
     write_whole(folder.folder / SUMMARY, json.dumps(findings.to_json(), indent=2, allow_nan=False) + "\n")
     write_whole(folder.folder / REPORT, _make_page(title, findings, results, folder.folder))
     return findings
+
+
+def _count_lost(evaluation: Evaluation, folder: ResultsFolder) -> dict[str, int]:
+    """Return how many episodes that the document asks for have no result, by the kind of their last error."""
+    last = {one.key: one.kind for one in folder.lost if one.key not in folder.results}
+    return dict(Counter(kind for key, kind in last.items() if evaluation.asks_for(key)))
 
 
 def _flatten(summary: Summary) -> dict[str, object]:
@@ -100,7 +116,9 @@ def _flatten(summary: Summary) -> dict[str, object]:
 
 def _make_page(title: str, findings: Findings, results: Sequence[EpisodeResult], folder: Path) -> str:
     missing = findings.asked - findings.played
-    state = f'<p class="bad">{missing} of them are not played yet.</p>' if missing else ""
+    lost = ", ".join(f"{kind} {count}" for kind, count in findings.lost.items())
+    why = f" Lost to errors, by kind: {escape(lost)}." if lost else ""
+    state = f'<p class="bad">{missing} of them are not played yet.{why}</p>' if missing else ""
     parts = [
         f"<h1>{escape(title)}</h1>",
         f"<p>{findings.played} of {findings.asked} episodes played.</p>{state}",
@@ -130,10 +148,12 @@ def _make_page(title: str, findings: Findings, results: Sequence[EpisodeResult],
                 "mode",
                 "*latency",
                 *(f"*{w} {q} ms" for w in ("policy", "step") for q in _QUANTITIES),
+                "*sessions s",
             ),
             map(_times_row, findings.summaries),
         ),
-        "<p>p95 and p99 are the largest of an episode's.</p>",
+        "<p>p95 and p99 are the largest of an episode's. sessions: what all episodes waited until a server "
+        "had a session for them.</p>",
         _troubles_part(findings.summaries),
         _failures_part(results, folder),
     ]
@@ -163,7 +183,8 @@ def _success_row(one: Summary) -> tuple[str, ...]:
 
 def _times_row(one: Summary) -> tuple[str, ...]:
     times = [found[name] for found in (one.inference_ms, one.step_ms) for name in _QUANTITIES]
-    return (one.condition.policy, one.condition.mode, one.condition.latency, *map(_milliseconds, times))
+    at = one.condition
+    return (at.policy, at.mode, at.latency, *map(_milliseconds, times), f"{one.session_wait_ms / 1e3:.1f}")
 
 
 def _degradation_part(degradations: Sequence[Degradation]) -> str:

@@ -58,6 +58,7 @@ class Summary:
     held_steps: int
     inference_ms: Mapping[str, float | None]  # mean over episodes, largest p95 and p99
     step_ms: Mapping[str, float | None]
+    session_wait_ms: float  # of all episodes, until a server had a session for them
     troubles: Mapping[str, int]
     errors: int  # episodes in which the policy could not go on
 
@@ -224,6 +225,7 @@ def _summarise(condition: Condition, results: Sequence[EpisodeResult]) -> Summar
         sum(one.held_steps for one in results),
         _join_times([one.inference for one in results]),
         _join_times([one.step for one in results]),
+        sum(one.session_wait_ms for one in results),
         troubles,
         sum(bool(one.error) for one in results),
     )

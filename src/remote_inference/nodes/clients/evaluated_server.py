@@ -157,9 +157,8 @@ class _Slot:
     def answer(self, observation: PolicyObservation, *, is_begin: bool) -> PolicyAnswer:
         """Return the chunk. Raises PolicyError when the server has none, ServerLostError without one."""
         with self._in_use:
-            if is_begin:
-                self._require_session(observation.task)
-            return self._ask(observation, is_begin)
+            wait_s = self._require_session(observation.task) if is_begin else 0.0
+            return replace(self._ask(observation, is_begin), session_wait_s=wait_s)
 
     def close(self) -> bool:
         """End the session and the client; return False when the slot stays in use."""
@@ -223,11 +222,14 @@ class _Slot:
 
     # -- the session ---------------------------------------------------------------------------------------
 
-    def _require_session(self, task: str) -> None:
+    def _require_session(self, task: str) -> float:
         """Open a session for a task unless there is one; wait for a server that may return.
 
-        Raises ServerLostError.
+        Return how long that took [s]. Raises ServerLostError.
         """
+        if self._has_session(task):
+            return 0.0
+        begin_s = time.monotonic()
         pause_s = FIRST_PAUSE_S
         while not self._has_session(task):
             try:
@@ -236,6 +238,7 @@ class _Slot:
                 self._give_up_in_time(error)
                 self._policy.aborted.wait(pause_s)
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        return time.monotonic() - begin_s
 
     def _has_session(self, task: str) -> bool:
         return self._is_open and self._session is not None and self._session.offer.task == task
