@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from remote_inference.cli.exit_codes import EXIT_USAGE
 from remote_inference.evaluation import (
     Evaluation,
     ResultsError,
@@ -203,6 +205,16 @@ with ResultsFolder(Path(sys.argv[2]), load_evaluation(Path(sys.argv[1]))) as fol
     folder.append(make_result(1))
 """
 
+JOIN = """
+import resource, sys
+from pathlib import Path
+from remote_inference.evaluation import ResultsFolder, load_evaluation, merge_folders
+evaluation = load_evaluation(Path(sys.argv[1]))
+with ResultsFolder(Path(sys.argv[2]), evaluation) as folder:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, resource.RLIM_INFINITY))
+    merge_folders([Path(sys.argv[3])], folder, evaluation)
+"""
+
 
 def test_a_file_that_cannot_grow_is_named_and_keeps_what_it_has(
     tmp_path: Path, evaluation: Evaluation
@@ -215,6 +227,41 @@ def test_a_file_that_cannot_grow_is_named_and_keeps_what_it_has(
     assert (out / "episodes.jsonl").read_bytes() == make_result(0).to_line()
     with ResultsFolder(out, evaluation) as folder:
         assert [one.seed for one in in_order(folder)] == [0]
+
+
+@pytest.mark.parametrize("name", ["task_summary.json", "report.html"])
+def test_a_report_that_finds_no_room_is_named_in_one_line_and_the_one_before_stays(
+    tmp_path: Path, evaluation: Evaluation, name: str
+) -> None:
+    part, out = write_shard(tmp_path / "part", evaluation, 0), tmp_path / "out"
+    document = str(tmp_path / "drawer.evaluation.yaml")
+    call = [sys.executable, "-m", "remote_inference.cli", "evaluate", document]
+    call += ["--out", str(out), "--merge", str(part)]
+    subprocess.run(call, capture_output=True, timeout=120)
+    before = {file.name: file.read_bytes() for file in out.iterdir() if file.is_file()}
+    limit = len(before["task_summary.json"]) if name == "report.html" else 100
+
+    def limit_files() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    done = subprocess.run(call, capture_output=True, text=True, timeout=120, preexec_fn=limit_files)
+    assert done.returncode == EXIT_USAGE
+    (line,) = done.stderr.splitlines()
+    assert line.endswith(f"{out / name}: cannot be written: File too large")
+    assert {file.name: file.read_bytes() for file in out.iterdir() if file.is_file()} == before
+
+
+def test_a_film_strip_that_finds_no_room_is_not_left_half_written(
+    tmp_path: Path, evaluation: Evaluation
+) -> None:
+    part = write_shard(tmp_path / "part", evaluation, 0, success=False, film="films/a.png")
+    (part / "films" / "a.png").write_bytes(bytes(10_000))
+    out = tmp_path / "out"
+    call = [sys.executable, "-c", JOIN, str(tmp_path / "drawer.evaluation.yaml"), str(out), str(part)]
+    done = subprocess.run(call, capture_output=True, text=True, timeout=120)
+    assert "a.png: cannot be written: File too large" in done.stderr
+    assert list((out / "films").iterdir()) == []
+    assert (out / "episodes.jsonl").read_bytes() == b""
 
 
 def write_shard(folder: Path, evaluation: Evaluation, *seeds: int, **changes: object) -> Path:

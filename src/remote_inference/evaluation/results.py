@@ -162,13 +162,13 @@ def read_lines(path: Path, kind: type[Line], *, mends: bool) -> list[Line]:
         raise ResultsError(str(error)) from error
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a file that is there whole or not at all. Raises ResultsError."""
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file that is there whole or not at all; text as UTF-8. Raises ResultsError."""
     draft = path.with_name(f".{path.name}.draft")
     with _told(path):
         try:
-            with draft.open("w", encoding="utf-8") as file:
-                file.write(text)
+            with draft.open("wb") as file:
+                file.write(content.encode() if isinstance(content, str) else content)
                 file.flush()
                 os.fsync(file.fileno())
             draft.replace(path)
@@ -242,8 +242,9 @@ def _with_film(result: EpisodeResult, folder: Path, into: Path) -> EpisodeResult
     source = folder / result.film
     if not result.film or not source.is_file():
         return result.model_copy(update={"film": ""})
-    with _told(into / result.film):
-        (into / result.film).write_bytes(source.read_bytes())
+    with _told(source, "read"):
+        content = source.read_bytes()
+    write_whole(into / result.film, content)
     return result
 
 
