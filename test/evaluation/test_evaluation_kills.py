@@ -55,7 +55,7 @@ def lines_of(out: Path) -> int:
 def test_an_evaluator_that_is_killed_at_random_moments_plays_each_episode_once(
     tmp_path: Path, whole: list[dict[str, object]]
 ) -> None:
-    path, out, rng = write(tmp_path), tmp_path / "out", random.Random(5)
+    path, out, rng, killed = write(tmp_path), tmp_path / "out", random.Random(5), 0
     call = [sys.executable, "-m", "remote_inference.cli", "evaluate", str(path), "--out", str(out), "--quiet"]
     for _ in range(KILLS):
         target = lines_of(out) + rng.randrange(4)
@@ -70,8 +70,10 @@ def test_an_evaluator_that_is_killed_at_random_moments_plays_each_episode_once(
             )
             time.sleep(rng.uniform(0.0, 0.2))  # a random moment is what this test is about
         finally:
+            killed += evaluator.poll() is None
             evaluator.kill()
             evaluator.wait(30.0)
+    assert killed == KILLS, "it had played everything before"
     assert subprocess.run(call, timeout=DEADLINE_S).returncode == 0
     results = sorted(read_episodes(out / "episodes.jsonl", mends=False), key=lambda one: one.key)
     assert outcomes(results) == whole
@@ -82,31 +84,37 @@ def test_an_evaluator_that_is_killed_at_random_moments_plays_each_episode_once(
 def test_simulators_that_are_killed_at_random_moments_cost_no_episode(
     tmp_path: Path, whole: list[dict[str, object]]
 ) -> None:
-    path, out, rng = write(tmp_path), tmp_path / "out", random.Random(6)
+    path, rng = write(tmp_path), random.Random(6)
     ended = threading.Event()
-    killed = []
+    killed: list[int] = []
 
     def kill_now_and_then() -> None:
         while len(killed) < KILLS and not ended.wait(rng.uniform(0.05, 0.4)):
             running = [int(file.name.removeprefix("pid_")) for file in tmp_path.glob("pid_*")]
             running = [process_id for process_id in running if process_state(process_id)]
             if running:
-                killed.append(rng.choice(running))
-                with suppress(ProcessLookupError):
-                    os.kill(killed[-1], signal.SIGKILL)
+                with suppress(ProcessLookupError):  # it has ended by itself meanwhile
+                    os.kill(victim := rng.choice(running), signal.SIGKILL)
+                    killed.append(victim)
+
+    def play_until_whole(out: Path) -> None:
+        met = 0
+        while True:
+            tally, results = play(path, out)
+            met += tally.troubles["environment"]
+            if not tally.unplayed:  # killed three times in one episode: the next run plays it
+                break
+        assert outcomes(results) == whole
+        assert met >= sum(sum(one.troubles.values()) for one in results)
 
     killer = threading.Thread(target=kill_now_and_then, daemon=True)
     killer.start()
     try:
-        tally, results = play(path, out)
-        met = tally.troubles["environment"]
-        if tally.unplayed:  # killed three times in one episode: the next run plays it
-            ended.set()
-            killer.join(30.0)
-            results = play(path, out)[1]
+        evaluations = 0
+        while len(killed) < KILLS:  # an evaluation may end sooner
+            play_until_whole(tmp_path / f"out_{evaluations}")
+            evaluations += 1
     finally:
         ended.set()
         killer.join(30.0)
-    assert outcomes(results) == whole
-    assert killed
-    assert met >= sum(sum(one.troubles.values()) for one in results)
+    assert len(killed) == KILLS
