@@ -125,6 +125,17 @@ def test_actions_are_held_within_the_space(tmp_path: Path) -> None:
     assert step.observation.values["observation.state"][:2].tolist() == [1.0, -1.0]
 
 
+def test_limits_of_the_mapping_replace_those_of_the_space(tmp_path: Path) -> None:
+    """As gym-aloha's, whose space ends at 1 rad, before the arm's first position."""
+    mapping = write(tmp_path, action_limits={"y": [-0.5, 3.0]})
+    environment = make_environment("gymnasium:test/Reach-v0", {"mapping": mapping})
+    assert (environment.spec.actions.lower, environment.spec.actions.upper) == ((-1.0, -0.5), (1.0, 3.0))
+    environment.reset(0, "reach the goal", ["observation.state"])
+    for action, reached in ((9.0, [1.0, 3.0]), (-9.0, [-1.0, -0.5])):
+        step = environment.step(np.array([action, action]))
+        assert step.observation.values["observation.state"][:2].tolist() == reached
+
+
 def test_options_reach_the_environment(tmp_path: Path) -> None:
     mapping = write(tmp_path, options={"speed": 0.5})
     environment = make_environment("gymnasium:test/Reach-v0", {"mapping": mapping})
@@ -143,6 +154,11 @@ def test_options_reach_the_environment(tmp_path: Path) -> None:
             "found 1 entries, expected one for each of the 2",
         ),
         ({"images": {"observation.images.top": "agent/position"}}, r"rgb: found shape \[2\]"),
+        (
+            {"action_limits": {"z": [0, 1]}},
+            r"action_limits: found z: \[0, 1\], expected a name of action_names",
+        ),
+        ({"action_limits": {"x": [1, 1]}}, r"action_limits: found x: \[1, 1\], expected a name"),
         ({"options": {"weight": 3}}, "unexpected keyword argument 'weight'"),
     ],
 )

@@ -21,6 +21,9 @@ import yaml
 
 pytest.importorskip("gym_pusht", reason="gym-pusht is not installed here: make test-environments")
 
+from remote_inference.environments.gymnasium_environment import STATE
+from remote_inference.environments.make import make_environment
+
 HOME = Path(__file__).parent
 MAPPINGS = HOME.parents[1] / "config" / "environments"
 TIMEOUT_S = 600.0
@@ -109,6 +112,20 @@ def test_scripted_random_and_recorded_actions_are_evaluated(tmp_path: Path, name
     assert all(1 <= one["steps"] <= STEPS for one in results)
     for one in results:
         assert set(one["metrics"]) == set(SIMULATORS[name].metrics), "as the environment computes them"
+
+
+@pytest.mark.parametrize("name", ["pusht", "aloha"])
+def test_a_robot_may_be_told_to_stay_where_an_episode_begins(name: str) -> None:
+    """gym-aloha's own action space ends before the elbows' first position."""
+    simulator = SIMULATORS[name]
+    options = {"mapping": str(MAPPINGS / simulator.mapping)}
+    environment = make_environment(f"gymnasium:{simulator.gym_id}", options)
+    spec = environment.spec
+    assert spec.state_names == spec.actions.names
+    state = environment.reset(0, spec.tasks[0], [STATE]).values[STATE]
+    environment.close()
+    beyond = (state < np.array(spec.actions.lower)) | (state > np.array(spec.actions.upper))
+    assert [name for name, is_beyond in zip(spec.state_names, beyond, strict=True) if is_beyond] == []
 
 
 def test_a_policy_that_reaches_succeeds_and_random_motion_does_not(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import gymnasium
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, FiniteFloat
 
 from remote_inference.core.contract.fields import Name, Names, Positive
 from remote_inference.core.documents.document import Document, load_document
@@ -58,6 +58,13 @@ class GymnasiumMapping(Document):
         Literal["position", "velocity", "effort"], Field(description="what an action commands")
     ]
     action_names: Annotated[Names, Field(description="entries of the action, in order")]
+    action_limits: Annotated[
+        Mapping[str, tuple[FiniteFloat, FiniteFloat]],
+        Field(
+            description="least and greatest value of an entry, by its name, where the action space has "
+            "others than the environment takes"
+        ),
+    ] = {}
     state: Annotated[tuple[StateEntries, ...], Field(min_length=1, description="concatenated in this order")]
     images: Annotated[
         Mapping[str, Name],
@@ -154,13 +161,9 @@ class GymnasiumEnvironment:
         features = {STATE: Feature(FeatureKind.STATE, (self._count_state(sample),))}
         for name, key in mapping.images.items():
             features[name] = Feature(FeatureKind.RGB, self._find(sample, key).shape)
-        count = len(mapping.action_names)
+        lower, upper = zip(*self._find_limits(space), strict=True)
         actions = ActionSpec(
-            mapping.action_kind,
-            mapping.action_names,
-            tuple(map(float, space.low)),
-            tuple(map(float, space.high)),
-            (math.inf,) * count,
+            mapping.action_kind, mapping.action_names, lower, upper, (math.inf,) * len(mapping.action_names)
         )
         return EnvironmentSpec(
             name=f"gymnasium:{gym_id}",
@@ -171,6 +174,18 @@ class GymnasiumEnvironment:
             tasks=mapping.tasks,
             episode_limit_s=mapping.episode_limit_s,
         )
+
+    def _find_limits(self, space: gymnasium.spaces.Box) -> list[tuple[float, float]]:
+        """Return the bounds of each entry of the action: the mapping's, or those of the space."""
+        names, limits = self._mapping.action_names, self._mapping.action_limits
+        for name, (low, high) in limits.items():
+            if name not in names or low >= high:
+                raise EnvError(
+                    f"{self._path}: action_limits: found {name}: [{low:g}, {high:g}], expected a name of "
+                    "action_names, the least and the greatest value"
+                )
+        found = zip(map(float, space.low), map(float, space.high), strict=True)
+        return [limits.get(name, bounds) for name, bounds in zip(names, found, strict=True)]
 
     def _count_state(self, sample: Any) -> int:
         """Return the length of the state. Raises EnvError where a vector has not as many entries as names."""
