@@ -178,8 +178,26 @@ def test_a_metric_that_is_not_told_is_named(tmp_path: Path) -> None:
     mapping = write(tmp_path, metrics=["coverage"])
     environment = make_environment("gymnasium:test/Reach-v0", {"mapping": mapping})
     environment.reset(0, "reach the goal", [])
+    environment.step(np.zeros(2))
     with pytest.raises(EnvError, match="metrics: found no coverage in info, which has is_success, distance"):
         environment.metrics()
+
+
+def test_an_episode_without_a_step_has_no_metrics_that_only_steps_compute(tmp_path: Path) -> None:
+    """As gym-pusht's coverage: a policy that cannot answer at all has failed the episode all the same."""
+    mapping = write(tmp_path, metrics=["coverage", "distance"])
+    environment = make_environment("gymnasium:test/Reach-v0", {"mapping": mapping})
+    environment.reset(0, "reach the goal", [])
+    assert set(environment.metrics().values) == {"distance"}
+
+
+def test_the_last_reward_may_be_a_metric(tmp_path: Path) -> None:
+    environment = make_environment(
+        "gymnasium:test/Reach-v0", {"mapping": write(tmp_path, metrics=["reward"])}
+    )
+    environment.reset(0, "reach the goal", [])
+    rewards = [environment.step(np.array([x, 0.0])).reward for x in (0.1, 0.3)]
+    assert environment.metrics().values == {"reward": rewards[-1]}
 
 
 @pytest.mark.parametrize("name", ["gymnasium:nobody/Knows-v0", "gymnasium:Pendulum-v9999"])

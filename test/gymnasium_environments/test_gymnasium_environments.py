@@ -43,7 +43,7 @@ class Simulator:
 SIMULATORS = {
     "pusht": Simulator("gym_pusht:gym_pusht/PushT-v0", "pusht.yaml", ("coverage",), (96, 96, 3)),
     "aloha": Simulator(
-        "gym_aloha:gym_aloha/AlohaTransferCube-v0", "aloha_transfer_cube.yaml", (), (480, 640, 3)
+        "gym_aloha:gym_aloha/AlohaTransferCube-v0", "aloha_transfer_cube.yaml", ("reward",), (480, 640, 3)
     ),
     "fetch": Simulator("gymnasium_robotics:FetchReach-v4", "fetch_reach.yaml", ()),
 }

@@ -36,6 +36,7 @@ if not os.environ.get("DISPLAY"):  # read by MuJoCo and SDL when a simulator is 
 
 STATE = "observation.state"
 WHOLE = "."  # in a mapping: the observation itself, where it is not a dictionary
+REWARD = "reward"  # among the metrics: that of the last step, where `info` has no such number
 
 
 class StateEntries(Document):
@@ -73,7 +74,11 @@ class GymnasiumMapping(Document):
     tasks: Annotated[Names, Field(description="what the policy is told; the first is the default")]
     success: Annotated[Name, Field(description="key of `info` that is true once the task is done")]
     metrics: Annotated[
-        tuple[Name, ...], Field(description="keys of `info` that are numbers, read at the episode's end")
+        tuple[Name, ...],
+        Field(
+            description="keys of `info` that are numbers, read at the episode's end; `reward`: of its last "
+            "step"
+        ),
     ] = ()
     episode_limit_s: Annotated[Positive, Field(description="robot's time after which an episode ends")]
 
@@ -101,6 +106,7 @@ class GymnasiumEnvironment:
         self._wanted: tuple[str, ...] = ()
         self._steps = 0
         self._success = False
+        self._reward = 0.0
         self._info: Mapping[str, Any] = {}
 
     def reset(self, seed: int, task: str, wanted: Sequence[str]) -> EnvironmentObservation:
@@ -108,7 +114,7 @@ class GymnasiumEnvironment:
         self.spec.check_wanted(wanted)
         self._wanted = tuple(wanted)
         shown, self._info = self._gym.reset(seed=seed)
-        self._steps, self._success = 0, False
+        self._steps, self._success, self._reward = 0, False, 0.0
         return self._observe(shown)
 
     def step(self, action: NDArray[np.floating[Any]]) -> Step:
@@ -117,20 +123,22 @@ class GymnasiumEnvironment:
         bounds = self.spec.actions
         clipped = np.clip(checked, bounds.lower, bounds.upper).astype(space.dtype)
         shown, reward, terminated, truncated, self._info = self._gym.step(clipped)
-        self._steps += 1
+        self._steps, self._reward = self._steps + 1, float(reward)
         self._success = self._success or bool(self._info.get(self._mapping.success, False))
         observation = self._observe(shown)
         late = observation.time_s >= self.spec.episode_limit_s - 1e-9
         ended = bool(terminated) or self._success
-        return Step(observation, float(reward), ended, not ended and (bool(truncated) or late))
+        return Step(observation, self._reward, ended, not ended and (bool(truncated) or late))
 
     def metrics(self) -> Metrics:
+        told = {REWARD: self._reward, **self._info}
         values: dict[str, MetricValue] = {}
         for key in self._mapping.metrics:
-            if key not in self._info:
+            if key in told:
+                values[key] = float(told[key])
+            elif self._steps:  # many compute them in a step alone: an episode may have none
                 found = ", ".join(map(str, self._info)) or "nothing"
                 raise EnvError(f"{self._path}: metrics: found no {key} in info, which has {found}")
-            values[key] = float(self._info[key])
         return Metrics(self._success, values)
 
     def render(self) -> NDArray[np.uint8]:
