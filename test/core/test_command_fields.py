@@ -26,7 +26,7 @@ def test_the_fields_name_the_actions_of_a_controller_that_needs_no_horizon():
     sink = load()
     assert sink.names == JOINTS
     assert not sink.interface.takes_horizon
-    assert sink.interface.kinds == ("position", "velocity", "effort", "switch")
+    assert sink.interface.kinds == ("position", "velocity", "effort", "switch", "pose")
 
 
 def test_a_contract_that_was_written_down_again_is_the_same():

@@ -55,7 +55,7 @@ def write_files(folder: Path, contract: Contract, rows: Float32Array, source: st
             f"found {' and '.join(others)} actions, expected position actions: others lead an arm elsewhere "
             "each time"
         )
-    positions = contract.measured.names if contract.measured else contract.actions.names
+    measured = tuple(name for source in contract.measured for name in source.names)
     # The commands were recorded in the robot's units and at its control rate, and so this policy speaks them.
     state = tuple(source.model_copy(update={"scale": ()}) for source in contract.measuring_sources)
     actions = contract.actions.model_copy(update={"scale": ()})
@@ -72,7 +72,7 @@ def write_files(folder: Path, contract: Contract, rows: Float32Array, source: st
     policy = {
         "bag": source,
         "state_names": list(changed.state_names),
-        "positions": list(positions),
+        "positions": list(measured or contract.actions.names),
         "action_names": list(contract.actions.names),
         "max_velocity": [contract.actions.limits[name].fastest for name in contract.actions.names],
         "fps": contract.fps,

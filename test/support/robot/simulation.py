@@ -77,7 +77,7 @@ class World:
         self.engine = JournalledEngine(self.begin, turn)
         self.period_ns = round(self.contract.period_s * 1e9)
         self._ticks_of_row: dict[tuple[str, int, int], int] = {}  # executed so far, by row of a chunk
-        limits = [self.contract.actions.limits[name] for name in self.contract.actions.names]
+        limits = [self.contract.actions.limit_of(name) for name in self.contract.actions.names]
         self.max_step = np.array([limit.max_velocity or 0.0 for limit in limits]) * self.contract.period_s
         self.now_ns = ns(100)
         self.start_ns = self.now_ns

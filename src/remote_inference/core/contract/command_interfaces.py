@@ -14,15 +14,17 @@ from typing import Literal
 from remote_inference.core.documents.registry import Registry
 
 MotionKind = Literal["position", "velocity", "effort"]  # of what moves, and the fields of a JointState
-Kind = Literal["position", "velocity", "effort", "switch"]  # of actions
+LimitKind = Literal["position", "velocity", "effort", "switch"]  # of actions with bounds of their own
+Kind = Literal["position", "velocity", "effort", "switch", "pose"]  # of actions
 MOTIONS: tuple[Kind, ...] = ("position", "velocity", "effort")
-ANY_KIND: tuple[Kind, ...] = (*MOTIONS, "switch")
+ANY_KIND: tuple[Kind, ...] = (*MOTIONS, "switch", "pose")
 # The field of a JointState in which a person, or a bag, has an action of each kind.
 JOINT_FIELDS: Mapping[Kind, MotionKind] = {
     "position": "position",
     "velocity": "velocity",
     "effort": "effort",
     "switch": "position",
+    "pose": "position",
 }
 
 

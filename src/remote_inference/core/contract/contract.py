@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from remote_inference.core.contract.command_interfaces import Kind
 from remote_inference.core.contract.command_sink import CommandSink
@@ -27,7 +27,7 @@ from remote_inference.core.contract.sections import (
     Home,
     ImageSource,
 )
-from remote_inference.core.contract.state_source import StateSource
+from remote_inference.core.contract.state_source import Measurement, OneOrSeveral, StateSource
 from remote_inference.core.documents.document import Document, load_document, parse_document, parse_yaml
 from remote_inference.core.exchange import ImageFeature
 from remote_inference.core.limits import MAX_TASK_LENGTH
@@ -80,9 +80,14 @@ class Contract(Document):
         ),
     ] = {}
     measured: Annotated[
-        StateSource | None,
-        Field(description="joint position for each position action, where state does not hold them by name"),
-    ] = None
+        tuple[StateSource, ...],
+        BeforeValidator(OneOrSeveral.read),
+        OneOrSeveral(),
+        Field(
+            description="one source or several, where state does not hold these by name: a joint position "
+            "for each position action, in this order, and the seven numbers of a pose, by the actions' names"
+        ),
+    ] = ()
     home: Annotated[
         Home | None, Field(description="where to go when the robot gives up; left out: it stays")
     ] = None
@@ -162,6 +167,18 @@ class Contract(Document):
                 raise ValueError(
                     f"commands: {sink.topic} takes rows ahead, expected another type for a switch"
                 )
+        self._check_pose_commands()
+
+    def _check_pose_commands(self) -> None:
+        for title, pose in self.actions.poses.items():
+            takers = [sink for sink in self.commands if not set(pose.names).isdisjoint(sink.names)]
+            if len(takers) > 1:
+                found = " and ".join(sink.destination for sink in takers)
+                raise ValueError(f"commands: found the pose {title} in {found}, expected it in one command")
+            if takers[0].interface.takes_horizon:
+                raise ValueError(
+                    f"commands: {takers[0].topic} takes rows ahead, expected another type for a pose"
+                )
 
     def _check_joints(self) -> None:
         """Refuse a joint of a topic that has two names here: of two arms, one topic may be meant."""
@@ -184,27 +201,39 @@ class Contract(Document):
         require_unique(self.policy_action_names, "action names after rename")
 
     def _check_measured(self) -> None:
-        """Require joint positions: the first step of a position robot can be bounded only from these."""
-        if self.measured is not None:
-            if not self.measured.is_joints:
-                raise ValueError(f"measured.type: found {self.measured.type}, expected {JOINT_STATE}")
-            if self.measured.scale:
-                raise ValueError("measured.scale: found one, expected none: the policy does not see measured")
-            require_unique(self.measured.names, "measured.names")
-            positions = self.measured_actions
-            if self.measured.field != "position" or len(self.measured.names) != len(positions):
+        """Require positions and poses: the first step of these can be bounded only from where they are."""
+        joints: list[str] = []
+        for where, source in self.state_sources.items():
+            if not where.startswith("measured"):
+                continue
+            joints += source.names if self._is_in_order(where, source) else ()
+            if source.scale:
+                raise ValueError(f"{where}.scale: found one, expected none: the policy does not see measured")
+            if source.is_joints:
+                if source.field != "position":
+                    raise ValueError(f"{where}: found field {source.field}, expected field position")
+            elif not self._poses_in(source):
+                expected = f"{JOINT_STATE}, or the seven names of a pose"
+                raise ValueError(f"{where}.type: found {source.type}, expected {expected}")
+        if joints:
+            require_unique(joints, "measured.names")
+            if len(joints) != len(expecting := self._measured_joints):
                 raise ValueError(
-                    f"measured: found {len(self.measured.names)} names of field {self.measured.field}, "
-                    f"expected one of field position for each of the {len(positions)} actions"
+                    f"measured: found {len(joints)} names of field position, expected one of field position "
+                    f"for each of the {len(expecting)} actions"
                 )
-            return
-        measured = {name for source in self.measuring_sources for name in source.names}
-        missing = [name for name in self.actions.positions if name not in measured]
-        if missing:
+        measured = {name for measurement in self.measurements for name in measurement.actions}
+        if missing := [name for name in self.actions.positions if name not in measured]:
             raise ValueError(
                 f"state holds no position of {', '.join(missing)}, from which the first step is bounded; "
                 "expected the names of the actions, in JointStates, or `measured` with a joint for each"
             )
+        for title, pose in self.actions.poses.items():
+            if not measured.issuperset(pose.names):
+                raise ValueError(
+                    f"no source of state holds the pose {title}, from which the first step is bounded; "
+                    f"expected the names {', '.join(pose.names)} in one of them, or in one of `measured`"
+                )
 
     def _check_scale(self) -> None:
         """Refuse degrees for a joint whose limits are not in radians, and a joint with two zeros."""
@@ -213,7 +242,11 @@ class Contract(Document):
             self.actions.check_angles(f"state.{place}.scale", source.scale, of_kind)
         seen = scales_by_name([scale for source in self.state for scale in source.scale])
         commanded = scales_by_name(self.actions.scale)
-        for name in self.actions.positions:
+        if turned := [name for name in self.actions.quaternions if name in seen]:
+            raise ValueError(
+                f"state: found scale of {', '.join(turned)}, of a quaternion, expected none: it has no unit"
+            )
+        for name in (*self.actions.positions, *self.actions.pose_positions):
             if name in self.state_names and not have_one_zero(seen.get(name), commanded.get(name)):
                 places = {"state": seen.get(name), "actions": commanded.get(name)}
                 found = [f"{scale.zero if scale else 'none'} in {place}" for place, scale in places.items()]
@@ -226,6 +259,11 @@ class Contract(Document):
         if self.home is None:
             return
         names = self.actions.positions
+        if self.actions.poses:
+            raise ValueError(
+                f"home: found beside the pose {', '.join(self.actions.poses)}, expected none: a way home of "
+                "joints does not know where it leads a pose"
+            )
         if not names:
             raise ValueError(f"home: found with {self.actions.kind} actions, expected position actions")
         if len(self.home.positions) != len(names):
@@ -315,7 +353,10 @@ class Contract(Document):
         """Unit `[state_dim]` that the policy has for each state entry; empty where nobody says it."""
         entries = [(source.field, name) for source in self.state for name in source.entries]
         kinds = dict(zip(self.actions.names, self.actions.kinds, strict=True))
-        own = [self.actions.unit(name) if kinds.get(name, "") == field else "" for field, name in entries]
+        own = [
+            self.actions.unit(name) if kinds.get(name, "") in (field, "pose") else ""
+            for field, name in entries
+        ]
         return tuple(unit or robot for unit, robot in zip(self.state_units.units, own, strict=True))
 
     @property
@@ -364,7 +405,9 @@ class Contract(Document):
     def state_sources(self) -> dict[str, StateSource]:
         """Sources of the state and of separately measured positions, by place in the contract."""
         sources = {f"state.{place}": source for place, source in enumerate(self.state)}
-        return sources | ({"measured": self.measured} if self.measured else {})
+        if len(self.measured) == 1:
+            return sources | {"measured": self.measured[0]}
+        return sources | {f"measured.{place}": source for place, source in enumerate(self.measured)}
 
     @property
     def joint_sources(self) -> tuple[StateSource, ...]:
@@ -378,17 +421,58 @@ class Contract(Document):
         return state | {image.topic: image.type for image in self.images.values()}
 
     @property
+    def measurements(self) -> tuple[Measurement, ...]:
+        """Sources of the positions and poses of what is commanded, and the action of each of their entries.
+
+        A JointState of `measured` has the order of the position actions, all others go by the actions' names.
+        A pose is taken from one source, one of `measured` first: its seven numbers are of one instant.
+        """
+        sources = self.state_sources.items()
+        places = dict(sorted(sources, key=lambda item: not item[0].startswith("measured")))
+        pose_names: dict[str, set[str]] = {place: set() for place in places}
+        for title, pose in self.actions.poses.items():
+            if held := [place for place, source in places.items() if title in self._poses_in(source)]:
+                pose_names[held[0]].update(pose.names)
+        joints = list(self._measured_joints)
+        in_order = [place for place, source in places.items() if self._is_in_order(place, source)]
+        found = []
+        for place, source in self.state_sources.items():
+            if place in in_order:
+                actions, joints = joints[: len(source.names)], joints[len(source.names) :]
+            else:
+                wanted = set(pose_names[place])
+                if source.is_joints and source.field == "position" and not in_order:
+                    wanted.update(self._measured_joints)
+                actions = [name if name in wanted else "" for name in source.entries]
+            if any(actions):
+                found.append(Measurement(place, source, tuple(actions)))
+        return tuple(found)
+
+    @property
     def measuring_sources(self) -> tuple[StateSource, ...]:
         """Sources of the positions of what is commanded: no other sensor's silence makes these old."""
-        if self.measured is not None:
-            return (self.measured,)
-        joints = (source for source in self.state if source.is_joints and source.field == "position")
-        return tuple(source for source in joints if not set(self.measured_actions).isdisjoint(source.names))
+        return tuple(measurement.source for measurement in self.measurements)
 
     @property
     def measured_actions(self) -> tuple[str, ...]:
-        """Actions whose positions are measured: `measured.names`, if it is there, has their order."""
-        return self.actions.positions or self.actions.names
+        """Actions whose positions are measured: those of positions and poses, or without any all."""
+        held = [name for name in self.actions.names if self.actions.kind_of(name) in ("position", "pose")]
+        return tuple(held) or self.actions.names
+
+    @property
+    def _measured_joints(self) -> tuple[str, ...]:
+        """The measured actions of no pose: JointStates of `measured`, if there are any, have their order."""
+        return tuple(name for name in self.measured_actions if self.actions.kind_of(name) != "pose")
+
+    def _poses_in(self, source: StateSource) -> tuple[str, ...]:
+        """Return the poses whose seven names a source has, which may be positions of a JointState."""
+        if source.is_joints and source.field != "position":
+            return ()
+        poses = self.actions.poses.items()
+        return tuple(title for title, pose in poses if set(pose.names) <= set(source.entries))
+
+    def _is_in_order(self, place: str, source: StateSource) -> bool:
+        return place.startswith("measured") and source.is_joints and not self._poses_in(source)
 
     @property
     def measured_topics(self) -> tuple[str, ...]:

@@ -45,11 +45,13 @@ def stop_controller(contract: Contract, sink: CommandSink, measured: Mapping[str
     """Return the stop of a controller. measured: positions by action [unit of the action], fresh ones only.
 
     Zero stops a velocity and an effort. A trajectory is replaced by one that ends where the arm is. Any other
-    position controller has no trajectory: it stays at its last target by itself, as a switch does.
+    position controller has no trajectory: it stays at its last target by itself, as one of poses or switches.
     """
     kind = contract.kind_of(sink)
     if kind == "switch":
         return ControllerStop(sink.destination, None, "nothing sent, it stays as it is")
+    if kind == "pose":
+        return ControllerStop(sink.destination, None, "nothing sent, it keeps its last pose")
     if kind != "position":
         return ControllerStop(sink.destination, np.zeros(contract.action_dim), f"sent zero {kind}")
     if not sink.interface.takes_horizon:

@@ -25,6 +25,7 @@ from remote_inference.core.documents.registry import Registry
 
 MOST = 1e6  # of a range's ends and of a factor: beyond it, float32 would not do
 LEAST = 1e-6  # of a factor, and between a range's ends
+QUATERNION = "quaternion"  # the quantity of its four numbers
 
 Float64Array = NDArray[np.float64]
 
@@ -160,7 +161,7 @@ class Scale(Document):
 def check_scales(scales: Sequence[Scale], quantities: Mapping[str, str]) -> None:
     """Raise ValueError for scales that do not fit the joints beside them.
 
-    quantities: of these joints' numbers by joint: a kind of action, or a JointState's field.
+    quantities: of these joints' numbers by joint: a kind of action, QUATERNION, or a JointState's field.
     """
     for index, scale in enumerate(scales):
         if unknown := [name for name in scale.names if name not in quantities]:
@@ -169,17 +170,21 @@ def check_scales(scales: Sequence[Scale], quantities: Mapping[str, str]) -> None
             )
         for name in scale.names:
             quantity = quantities[name]
-            if scale.has_range and quantity not in ("position", "switch"):
+            if quantity == QUATERNION:
+                raise ValueError(
+                    f"scale.{index}.names: found {name} of a quaternion, expected none: it has no unit"
+                )
+            if scale.has_range and quantity not in ("position", "switch", "pose"):
                 raise ValueError(
                     f"scale.{index}.unit: found {scale.unit} with {quantity}, expected it with position or "
                     "switch only"
                 )
-            if scale.is_angular and quantity in ("effort", "switch"):
+            if scale.is_angular and quantity in ("effort", "switch", "pose"):
                 raise ValueError(
                     f"scale.{index}.unit: found {scale.unit} with {quantity}, expected it with position or "
                     "velocity"
                 )
-            if scale.offset is not None and quantity != "position":
+            if scale.offset is not None and quantity not in ("position", "pose"):
                 raise ValueError(
                     f"scale.{index}.offset: found with {quantity}, expected it with position only"
                 )

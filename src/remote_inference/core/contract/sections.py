@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -20,6 +21,7 @@ from pydantic import (
 
 from remote_inference.core.contract.command_interfaces import (
     Kind,
+    LimitKind,
     MotionKind,
 )
 from remote_inference.core.contract.fields import (
@@ -32,14 +34,16 @@ from remote_inference.core.contract.fields import (
     require_unique,
 )
 from remote_inference.core.contract.image_encodings import BY_COLOUR, IMAGE_ENCODINGS, RAW, Colour
-from remote_inference.core.contract.policy_units import Scale, check_scales
+from remote_inference.core.contract.policy_units import QUATERNION, Scale, check_scales
+from remote_inference.core.contract.pose_action import PoseAction
 from remote_inference.core.documents.document import Document, DocumentError, NameIn, parse_document
 
 JOINT_STATE = "sensor_msgs/msg/JointState"
 IMAGE = "sensor_msgs/msg/Image"
 COMPRESSED_IMAGE = "sensor_msgs/msg/CompressedImage"
 GRIPPER_WORDS = ("gripper", "finger", "jaw", "claw")
-UNITS = {"position": "rad", "velocity": "rad/s", "effort": "Nm", "switch": ""}  # by the kind of the actions
+# By the kind of the actions; a pose's positions have metres.
+UNITS = {"position": "rad", "velocity": "rad/s", "effort": "Nm", "switch": "", "pose": ""}
 Controllers = tuple[Annotated[str, Field(min_length=1)], ...]
 
 
@@ -158,9 +162,9 @@ class JointLimit(Document):
         }
     )
 
-    kind: Annotated[Kind | None, Field(description="what this action commands; left out: actions.kind")] = (
-        None
-    )
+    kind: Annotated[
+        LimitKind | None, Field(description="what this action commands; left out: actions.kind")
+    ] = None
     min: Annotated[Finite, Field(description="lowest command; a switch that is open [unit of the action]")]
     max: Annotated[
         Finite, Field(description="highest command, above min; a switch that is closed [unit of the action]")
@@ -257,14 +261,22 @@ class Actions(Document):
 
     kind: Annotated[
         MotionKind,
-        Field(description="what an action commands, where its entry in limits does not say another kind"),
+        Field(
+            description="what an action commands that belongs to no pose, where its entry in limits does not "
+            "say another kind"
+        ),
     ]
     names: Annotated[
         Names, Field(description="action vector; after rename equal to the policy's, order included")
     ]
     limits: Annotated[
-        Mapping[str, JointLimit], Field(description="bounds by action; one entry for each of names")
-    ]
+        Mapping[str, JointLimit],
+        Field(description="bounds by action; one entry for each of names that belongs to no pose"),
+    ] = {}
+    poses: Annotated[
+        Mapping[Name, PoseAction],
+        Field(description="targets of Cartesian controllers, by a name that states and logs give each"),
+    ] = {}
     scale: Annotated[
         tuple[Scale, ...],
         Field(description="actions that the policy has in another unit than the command and its limits"),
@@ -273,12 +285,14 @@ class Actions(Document):
     @model_validator(mode="after")
     def _limits_cover_names(self) -> Actions:
         require_unique(self.names, "names")
-        if missing := [name for name in self.names if name not in self.limits]:
+        self._check_poses()
+        own = [name for name in self.names if name not in self._pose_names]
+        if missing := [name for name in own if name not in self.limits]:
             raise ValueError(f"limits has no entry for {', '.join(missing)}, expected one for each of names")
-        if unknown := [name for name in self.limits if name not in self.names]:
+        if unknown := [name for name in self.limits if name not in own]:
             raise ValueError(f"limits names {', '.join(unknown)}, expected only names of actions.names")
-        for name, kind in zip(self.names, self.kinds, strict=True):
-            limit = self.limits[name]
+        for name in own:
+            kind, limit = self.kind_of(name), self.limits[name]
             if kind not in ("position", "switch") and not limit.min <= 0.0 <= limit.max:
                 raise ValueError(
                     f"limits.{name}: found {limit.min} to {limit.max} for {kind} actions, "
@@ -289,9 +303,28 @@ class Actions(Document):
                     f"limits.{name}: found max_following_error with {kind} actions, "
                     "expected it with position actions only"
                 )
-        check_scales(self.scale, dict(zip(self.names, self.kinds, strict=True)))
+        check_scales(self.scale, {name: self._quantity(name) for name in self.names})
         self.check_angles("scale", self.scale, self.names)
         return self
+
+    def _check_poses(self) -> None:
+        seen: dict[str, str] = {}
+        for title, pose in self.poses.items():
+            if title in self.names:
+                raise ValueError(f"poses.{title}: found the name of an action, expected another for the pose")
+            for key, names in (("position", pose.position), ("quaternion", pose.quaternion)):
+                if unknown := [name for name in names if name not in self.names]:
+                    raise ValueError(
+                        f"poses.{title}.{key}: found {', '.join(unknown)}, expected names of actions.names"
+                    )
+            for name in pose.names:
+                if (other := seen.setdefault(name, title)) != title:
+                    raise ValueError(f"poses: found {name} in {other} and {title}, expected it in one pose")
+                if name in self.limits:
+                    raise ValueError(
+                        f"limits.{name}: found an entry for {name} of the pose {title}, expected none: "
+                        f"poses.{title} has its bounds"
+                    )
 
     def check_angles(self, where: str, scales: Sequence[Scale], names: Collection[str]) -> None:
         """Raise ValueError, naming `where`, for degrees of an action whose limits are not in radians.
@@ -314,11 +347,22 @@ class Actions(Document):
 
     def unit(self, name: str) -> str:
         """Return the unit of one action, for people to read."""
-        return self.limits[name].unit or UNITS[self.kind_of(name)]
+        return self.limit_of(name).unit or UNITS[self.kind_of(name)]
 
     def kind_of(self, name: str) -> Kind:
         """Return what one action commands."""
+        if name in self._pose_names:
+            return "pose"
         return self.limits[name].kind or self.kind
+
+    def limit_of(self, name: str) -> JointLimit:
+        """Return the bounds of one action; those of a pose come from its box and its speeds."""
+        title = self._pose_names.get(name)
+        if title is None:
+            return self.limits[name]
+        low, high, change = self.poses[title].bounds_of(name)
+        unit = "m" if name in self.poses[title].position else None
+        return JointLimit(min=low, max=high, max_velocity=change, unit=unit)
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
@@ -329,6 +373,24 @@ class Actions(Document):
     def positions(self) -> tuple[str, ...]:
         """The position actions, in the order of `names`."""
         return tuple(name for name in self.names if self.kind_of(name) == "position")
+
+    @property
+    def pose_positions(self) -> tuple[str, ...]:
+        """The actions that are x, y or z of a pose."""
+        return tuple(name for pose in self.poses.values() for name in pose.position)
+
+    @property
+    def quaternions(self) -> tuple[str, ...]:
+        """The actions that are parts of a quaternion: no number of them means anything alone."""
+        return tuple(name for pose in self.poses.values() for name in pose.quaternion)
+
+    @cached_property
+    def _pose_names(self) -> Mapping[str, str]:
+        """The pose of each action that belongs to one."""
+        return {name: title for title, pose in self.poses.items() for name in pose.names}
+
+    def _quantity(self, name: str) -> str:
+        return QUATERNION if name in self.quaternions else self.kind_of(name)
 
 
 class Home(Document):

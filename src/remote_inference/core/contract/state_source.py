@@ -4,9 +4,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, GetJsonSchemaHandler, model_validator
+from pydantic_core import CoreSchema
 
 from remote_inference.core.contract.field_path import FieldPath, parse_field_path
 from remote_inference.core.contract.fields import (
@@ -162,3 +165,29 @@ class StateSource(Document):
         if not self.is_joints or self.field == "position":
             return self.entries
         return tuple(f"{name}.{self.field}" for name in self.names)
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A source that measures what is commanded. `actions`: that of each entry; empty where it is of none."""
+
+    place: str  # in the contract
+    source: StateSource
+    actions: tuple[str, ...]
+
+
+class OneOrSeveral:
+    """Says in a schema that a section may stand in place of a list of them."""
+
+    @staticmethod
+    def read(content: Any) -> Any:
+        """Return the list for a single section; of anything else what it is."""
+        if content is None:
+            return ()
+        return (content,) if isinstance(content, (Mapping, StateSource)) else content
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        several = handler(schema)
+        return {"anyOf": [several["items"], several, {"type": "null"}]}

@@ -149,11 +149,11 @@ class RobotConfig(Document):
         """Refuse a fallback that is dangerous for actions of these kinds.
 
         Zeros are a target, not a stop, for position controllers; silence keeps the last velocity or effort.
-        Where there are positions among the actions, the fallback is theirs, and the others get zeros. A
-        switch stays as it is with any. Raises ValueError.
+        Where there are positions or poses among the actions, the fallback is theirs, and the others get
+        zeros. A switch stays as it is with any. Raises ValueError.
         """
-        moving = [kind for kind in kinds if kind != "switch"]
-        for kind in ("position",) if "position" in moving else dict.fromkeys(moving):
+        moving = dict.fromkeys(kind for kind in kinds if kind != "switch")
+        for kind in [kind for kind in moving if kind in ("position", "pose")] or moving:
             if kind not in FALLBACKS.get(self.fallback).action_kinds:
                 safe = (name for name in FALLBACKS.names if kind in FALLBACKS.get(name).action_kinds)
                 raise ValueError(

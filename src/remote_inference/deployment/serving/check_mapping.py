@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from remote_inference.core.contract.command_interfaces import Kind
 from remote_inference.core.contract.contract import Contract
-from remote_inference.core.contract.sections import JointLimit
+from remote_inference.core.contract.pose_action import PoseAction
+from remote_inference.core.contract.sections import Actions, JointLimit
 from remote_inference.monitoring.tables import Table
 
 INDENT = "  "
@@ -22,6 +22,8 @@ def describe_mapping(contract: Contract) -> Iterator[str]:
     for name, kind in zip(contract.actions.names, contract.actions.kinds, strict=True):
         if kind == "switch":
             yield f"{INDENT}switch {name}: {_describe_switch(contract.actions.limits[name])}"
+    for name, pose in contract.actions.poses.items():
+        yield f"{INDENT}pose {name}: {_describe_pose(pose)}"
 
 
 def _numbers(contract: Contract) -> Table:
@@ -47,16 +49,25 @@ def _actions(contract: Contract) -> Table:
         "",
         ("action", "kind", "min", "max", "per second", "unit"),
         [
-            (name, kind, f"{limit.min:g}", f"{limit.max:g}", _describe_rate(kind, limit), actions.unit(name))
+            (name, kind, *_describe_bounds(actions, name), actions.unit(name))
             for name, kind in zip(actions.names, actions.kinds, strict=True)
-            for limit in [actions.limits[name]]
         ],
         numbers=("min", "max", "per second"),
     )
 
 
-def _describe_rate(kind: Kind, limit: JointLimit) -> str:
-    return "-" if kind == "switch" else f"{limit.fastest:g}"
+def _describe_bounds(actions: Actions, name: str) -> tuple[str, str, str]:
+    """Return lowest and highest command and the bound on its change; "-" for what has none of its own."""
+    if name in actions.quaternions:
+        return "-", "-", "-"
+    limit, kind = actions.limit_of(name), actions.kind_of(name)
+    return f"{limit.min:g}", f"{limit.max:g}", f"{limit.fastest:g}" if kind != "switch" else "-"
+
+
+def _describe_pose(pose: PoseAction) -> str:
+    position, quaternion = ", ".join(pose.position), ", ".join(pose.quaternion)
+    speeds = f"{pose.max_velocity:g} m/s and {pose.max_angular_velocity:g} rad/s along its way"
+    return f"position {position}; quaternion {quaternion}; {speeds}"
 
 
 def _describe_switch(limit: JointLimit) -> str:

@@ -22,12 +22,17 @@ from remote_inference.core.contract.sections import ImageSource
 from remote_inference.core.exchange import ImageFeature
 from remote_inference.core.robot.queue.content_time import ContentClock
 from remote_inference.nodes.runtime import StartupError
-from remote_inference.wire import CameraReader, JointReader, SensorError, WireError, message_class
+from remote_inference.wire import CameraReader, SensorError, WireError, message_class
 from remote_inference.wire.history import ReadyImage
 from remote_inference.wire.qos import JOINTS_QOS, SENSOR_QOS
 from remote_inference.wire.sensors.joint_merge import JointDrivers, needs_of
 from remote_inference.wire.sensors.stamps import stamp_reader
-from remote_inference.wire.sensors.state_readers import StateReader, find_class, make_state_readers
+from remote_inference.wire.sensors.state_readers import (
+    StateReader,
+    find_class,
+    make_state_reader,
+    make_state_readers,
+)
 
 ENCODING_TIMEOUT_S = 1.0
 
@@ -95,10 +100,13 @@ class SensorHub:
         try:
             classes = _find_classes(contract)
             self._readers = make_state_readers(contract)
+            self._measuring = [
+                (measurement.source.topic, make_state_reader(measurement.source, measurement.place))
+                for measurement in contract.measurements
+            ]
         except WireError as error:
             raise StartupError(f"contract: {error}") from error
         self._units = contract.state_units
-        self._measuring = [(source.topic, JointReader(source)) for source in contract.measuring_sources]
         self._places = _find_places(contract)
         self._measured = [contract.actions.names.index(name) for name in contract.measured_actions]
         self._drivers = {
@@ -167,9 +175,9 @@ class SensorHub:
             self._cameras[feature].prepare(steps)
 
     def measured_positions(self, snapshot: Snapshot) -> NDArray[np.float64] | None:
-        """Return the joint positions `[action_dim]` in the order of the actions, 0 where one is no position.
+        """Return positions and poses `[action_dim]` in the order of the actions, 0 where one is neither.
 
-        None when no joint is measured for each of them, or when they cannot be read yet.
+        None when not each of them is measured, or when they cannot be read yet.
         """
         if self._places is None or any(topic not in snapshot.messages for topic, _ in self._measuring):
             return None
@@ -196,11 +204,9 @@ def _find_classes(contract: Contract) -> dict[str, Any]:
 
 
 def _find_places(contract: Contract) -> NDArray[np.intp] | None:
-    """Return where the position of each measured action stands in what is read; None when one is missing."""
+    """Return where the number of each measured action stands in what is read; None when one is missing."""
     wanted = contract.measured_actions
-    if contract.measured is not None:
-        return np.arange(len(wanted))
-    names = [name for source in contract.measuring_sources for name in source.names]
+    names = [name for measurement in contract.measurements for name in measurement.actions]
     return np.array([names.index(name) for name in wanted]) if set(wanted) <= set(names) else None
 
 

@@ -28,13 +28,12 @@ class MeasuredPositions:
         self._messages: dict[str, deque[tuple[float, bytes]]] = {}  # arrival [s]
         if not any(sink.interface.takes_horizon for sink in contract.commands):
             return
-        if contract.measured is not None:
-            named = zip(contract.measured.joints, contract.measured_actions, strict=True)
-            self._actions[contract.measured.topic] = dict(named)
-        else:
-            for source in contract.measuring_sources:
-                joints = self._actions.setdefault(source.topic, {})
-                joints.update(zip(source.joints, source.names, strict=True))
+        for measurement in contract.measurements:
+            source = measurement.source
+            if source.is_joints:  # poses are measured by others, and no trajectory controller takes them
+                named = zip(source.joints, measurement.actions, strict=True)
+                joints = {joint: action for joint, action in named if action}
+                self._actions.setdefault(source.topic, {}).update(joints)
         for topic in self._actions:
             self._messages[topic] = deque(maxlen=KEPT)
             node.create_subscription(JointState, topic, partial(self._keep, topic), JOINTS_QOS, raw=True)

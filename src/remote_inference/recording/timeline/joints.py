@@ -119,19 +119,21 @@ def find_joints(
 def _by_contract(
     name: str, records: Mapping[str, Sequence[JointRecord]], namespace: str, contract: Contract
 ) -> Joint:
-    unit, limit = contract.actions.unit(name), contract.actions.limits[name]
-    if contract.measured is not None:
-        if name not in contract.measured_actions:
-            return Joint(name, "", np.empty(0), np.empty(0), unit, limit)
-        source, joint = contract.measured, contract.measured.joints[contract.measured_actions.index(name)]
-    else:
-        kind = JOINT_FIELDS[contract.actions.kind_of(name)]
-        named = [source for source in contract.joint_sources if name in source.names and source.field == kind]
-        if not named:
-            return Joint(name, "", np.empty(0), np.empty(0), unit, limit)
-        source = named[0]
-        joint = source.joints[source.names.index(name)]
-    topic = in_namespace(namespace, source.topic)
+    unit, limit = contract.actions.unit(name), contract.actions.limit_of(name)
+    kind = JOINT_FIELDS[contract.actions.kind_of(name)]
+    named = [
+        (measurement.source, measurement.actions.index(name))
+        for measurement in contract.measurements
+        if measurement.source in contract.measured and name in measurement.actions
+    ] or [
+        (source, source.names.index(name))
+        for source in contract.state
+        if name in source.names and source.field == kind
+    ]
+    if not named or not named[0][0].is_joints:
+        return Joint(name, "", np.empty(0), np.empty(0), unit, limit)
+    source, place = named[0]
+    joint, topic = source.joints[place], in_namespace(namespace, source.topic)
     return Joint(name, topic, *_series(joint, records.get(topic, ())), unit, limit)
 
 

@@ -57,7 +57,7 @@ class FieldWriter(CommandWriter):
         self._convert: list[Callable[[float], _Value]] = []  # from a number to what the field holds
         for text, name in sink.fields.items():
             path, kind = _find(sink.type, "fields", text)
-            limit = contract.actions.limits[name]
+            limit = contract.actions.limit_of(name)
             if self.kind == "switch" and kind in NUMBERS and kind not in FLOATS:
                 self._add_switch(path, kind, limit)
                 continue
@@ -115,7 +115,7 @@ class FieldCommandReader(CommandReader):
         self.message_type = _find_class(sink)
         paths = [parse_field_path(text) for text in sink.fields]
         self._reader = FieldReader(sink.type, paths)
-        limits = [contract.actions.limits[name] for name in sink.names]
+        limits = [contract.actions.limit_of(name) for name in sink.names]
         self._ends = np.array([[limit.min, limit.max] for limit in limits])
         self._is_boolean = np.array([find_type(sink.type, path)[1] == "boolean" for path in paths])
 

@@ -8,9 +8,9 @@ from remote_inference.core.robot.command import CommandSource, Float64Array
 
 
 class Hold:
-    """Silence, for positions only: it would also keep the last velocity or effort."""
+    """Silence, for positions and poses only: it would also keep the last velocity or effort."""
 
-    action_kinds = ("position",)
+    action_kinds = ("position", "pose")
     source = CommandSource.NONE
 
     def command(self, last: Float64Array, reference: Float64Array | None) -> None:  # noqa: ARG002

@@ -13,7 +13,7 @@ class RepeatLast:
     Joints without a controller are told to stay where they are, for the moment in which one comes back.
     """
 
-    action_kinds = ("position",)
+    action_kinds = ("position", "pose")
     source = CommandSource.REPEAT_LAST
 
     def command(self, last: Float64Array, reference: Float64Array | None) -> Float64Array | None:  # noqa: ARG002
