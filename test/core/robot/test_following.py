@@ -11,6 +11,7 @@ import pytest
 
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.documents.document import DocumentError, parse_document, parse_yaml
+from remote_inference.core.robot.action_masks import ActionMasks
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.motion.following import LAG_S, RETRY_NS, FollowingWatch
 from remote_inference.core.robot.safety.guard import FOLLOWING_ERROR
@@ -41,7 +42,7 @@ def bounded_contract(**limits: Any) -> Contract:
 
 def make_watch(**limits: Any) -> FollowingWatch:
     contract = bounded_contract(**limits)
-    return FollowingWatch(contract.actions, contract.period_s)
+    return FollowingWatch(contract.actions, ActionMasks.of(contract.actions), contract.period_s)
 
 
 def look(watch: FollowingWatch, command: float, measured: float, **changes: float) -> list[bool]:

@@ -54,12 +54,12 @@ class Tick:
         """Return whether a controller gets the command. kind: of the actions that it takes.
 
         A hold ends horizons: of the controllers of positions, those that take none get nothing. Zeros are a
-        stop for velocities and efforts; positions and switches would have them for a target. What stops
-        others leaves a switch as it is.
+        stop for velocities and efforts; all others would have them for a target. What stops others leaves a
+        switch as it is.
         """
         if kind == "switch":
             return self.source not in (CommandSource.HOLD, CommandSource.ZERO)
-        if kind != "position":
+        if kind not in ("position", "pose"):
             return True
         if self.source is CommandSource.HOLD:
             return takes_horizon

@@ -10,6 +10,7 @@ import numpy as np
 
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.contract.sections import JointLimit
+from remote_inference.core.robot.pose_geometry import Poses
 from remote_inference.core.robot.safety.guard import DWELL, JOINT_LIMIT, ROUNDING, VELOCITY_LIMIT
 from remote_inference.recording.provenance.motion import Command, Correction
 from remote_inference.recording.timeline.answers import Answer
@@ -32,18 +33,22 @@ def find_corrections(
         return ()
     if contract is not None and contract.actions.names == tuple(joint_names):
         row = contract.action_units.to_robot(row)
+        # A quaternion may be longer or shorter than 1, and have either sign: the guard changes nothing there.
+        unified = Poses(contract.actions.poses, contract.actions.names).unify(row, after)
+        row = row if unified is None else unified
     changed = np.flatnonzero(np.abs(after - row) > ROUNDING)
     only = command.interventions[0] if len(command.interventions) == 1 else ""
     found = []
     for place in changed.tolist():
         name, rule = joint_names[place], only
-        limit = contract.actions.limits.get(name) if contract is not None else None
+        known = contract is not None and name in contract.actions.names
+        limit = contract.actions.limit_of(name) if contract is not None and known else None
         if limit is not None and limit.kind == "switch":
             if DWELL not in command.interventions or not _waited(limit, row[place], after[place]):
                 continue
             rule = DWELL
         elif limit is not None:
-            is_beyond = np.clip(row[place], limit.min, limit.max) != row[place]
+            is_beyond = abs(np.clip(row[place], limit.min, limit.max) - row[place]) > ROUNDING
             rule = JOINT_LIMIT if is_beyond and JOINT_LIMIT in command.interventions else VELOCITY_LIMIT
         found.append(Correction(name, rule, float(row[place]), float(after[place])))
     return tuple(found)

@@ -24,6 +24,7 @@ SOURCES: Mapping[str, str] = {
 RULES: Mapping[str, str] = {
     guard.AGE: "the queued actions were older than max_action_age_s",
     guard.NON_FINITE: "the action or its reference was not finite",
+    guard.ORIENTATION: "a pose's quaternion was too short to say an orientation",
     guard.SENSOR_AGE: "a sensor had fallen silent, or no fresh joint position was known to step from",
     guard.FOLLOWING_ERROR: "a joint did not follow its commands",
     guard.JOINT_LIMIT: "the command was clamped to a joint's limits",

@@ -90,7 +90,7 @@ class Playback:
             contract.action_units,
             contract.ticks_per_row,
             is_linear=contract.interpolation == "linear",
-            is_stepped=np.array([kind == "switch" for kind in contract.actions.kinds]),
+            masks=guard.masks,
         )
         self._horizon = Horizon(
             _taken_by(contract, (sink for sink in contract.commands if sink.interface.takes_horizon)),
@@ -100,10 +100,8 @@ class Playback:
             max_action_age_ns=max_action_age_ns,
         )
         self._unheard = _taken_by(contract, ())  # actions that no controller listens to
-        kinds = contract.actions.kinds
-        self._is_position = np.array([kind == "position" for kind in kinds])
-        self._is_switch = np.array([kind == "switch" for kind in kinds])
-        self._goes_on = ~(self._is_position | self._is_switch)  # in silence, until it gets zero
+        self._masks = guard.masks
+        self._holds = guard.masks.holds
         self._max_action_age_ns = max_action_age_ns
         self._max_sensor_age_ns = max_sensor_age_ns
         self._period_ns = round(contract.period_s * 1e9)
@@ -112,14 +110,14 @@ class Playback:
         self._is_late = False  # in this tick
         self._is_in_force = False  # a command of the last tick
         self._left_in_force = False  # what was commanded before, by the last tick
-        self._reference = StepReference(self._is_position, self._is_switch)
+        self._reference = StepReference(guard.masks)
         self._stopping = Stopping(
-            fallback, kinds, self._reference, guard, self._horizon, stops_in_all=self._stops_in_all
+            fallback, guard.masks, self._reference, guard, self._horizon, stops_in_all=self._stops_in_all
         )
-        self._switch_clock = SwitchClock(contract.actions)
+        self._switch_clock = SwitchClock(contract.actions, guard.masks)
         self._blend_in = blend_in or BlendIn(1.0, 0)
         self._latch = latch or InterventionLatch(0.0, 1)
-        self._following = FollowingWatch(contract.actions, contract.period_s)
+        self._following = FollowingWatch(contract.actions, guard.masks, contract.period_s)
         self._commanded_ns = 0  # time of the last command
         self._ticked_ns: int | None = None  # time of the last tick
         self._moved_ns = 0  # until then a joint whose command is forgotten may be on its way ...
@@ -136,7 +134,7 @@ class Playback:
 
     @property
     def astray(self) -> tuple[str, ...]:
-        """Joints that do not follow their commands."""
+        """Joints and poses that do not follow their commands."""
         with self._turn:
             return self._astray
 
@@ -225,7 +223,7 @@ class Playback:
         last = self._reference.last
         blocked = np.zeros_like(self._unheard)
         age_ns = self._word.measured_age_ns(now_ns)
-        self._seen = self._measured = self._word.measured if age_ns <= self._max_sensor_age_ns else None
+        self._seen = self._measured = self._read_measured() if age_ns <= self._max_sensor_age_ns else None
         if self._word.paused or self._shadow is not None:  # in shadow mode the arm follows another
             self._following.forget()
         elif last is not None and self._measured is not None and self._guard.needs_position:
@@ -242,6 +240,16 @@ class Playback:
         if self._measured is None:  # whether a joint that did not follow has moved, nobody knows
             return not self._astray
         return not blocked.any()
+
+    def _read_measured(self) -> Float64Array | None:
+        """Return what the word measures, a pose's quaternion with the sign of the last command's.
+
+        A pose without an orientation says nothing of where the robot is.
+        """
+        measured = self._word.measured
+        if measured is None or not self._masks.poses.exist:
+            return measured
+        return self._masks.poses.unify(measured, self._reference.last)
 
     def _decide(self, now_ns: int, led_on: bool) -> Tick:
         word = self._word
@@ -319,11 +327,11 @@ class Playback:
 
         Velocities and efforts get zero, and switches stay.
         """
-        if not self._astray and not (self._unheard & self._is_position).any():
+        if not self._astray and not (self._unheard & self._holds).any():
             return action
         last = self._reference.last
-        action = action if last is None else np.where(self._is_switch, last, action)
-        return np.where(self._goes_on, 0.0, action)
+        action = action if last is None else np.where(self._masks.is_switch, last, action)
+        return np.where(self._masks.goes_on, 0.0, action)
 
     def _take(self, command: Float64Array, now_ns: int) -> None:
         """Take a command of the policy or of a person; nothing else changes a switch."""
@@ -353,8 +361,10 @@ class Playback:
         """Mark a tick as one of shadow mode, and compare its position with the arm's."""
         measured = self._measured if self._guard.needs_position else None
         if tick.command is not None and tick.queued is not None and measured is not None:
-            arm = np.where(self._is_position, measured, tick.command)
-            shadow.add(tick.command, arm, tick.queued.source.episode_id)
+            arm = np.where(self._holds, measured, tick.command)
+            of_one_sign = self._masks.poses.unify(arm, tick.command)
+            assert of_one_sign is not None, "a measured pose has an orientation"
+            shadow.add(tick.command, of_one_sign, tick.queued.source.episode_id)
         return replace(tick, shadow=True)
 
     # -- the way home --------------------------------------------------------------------------------------
@@ -365,7 +375,7 @@ class Playback:
         It ends when there is no home or no controller listens, and for an arm that is nobody knows where, or
         does not follow: nobody is there to look at it.
         """
-        unheard = (self._unheard & self._is_position).any()
+        unheard = (self._unheard & self._holds).any()
         if self._home is None or self._reference.last is None or unheard:
             return self._end_way_home(now_ns)
         start = self._reference.start(self._measured)
@@ -376,8 +386,8 @@ class Playback:
             self._guard.refuse(FOLLOWING_ERROR)
             return self._end_way_home(now_ns, (FOLLOWING_ERROR,))
         if self._homing is None:
-            self._homing = Homing(start, self._home, now_ns, self._is_position, self._is_switch)
-        guarded = self._guard.check(self._homing.target(now_ns), np.where(self._is_position, start, 0.0))
+            self._homing = Homing(start, self._home, now_ns, self._masks.is_position, self._masks.is_switch)
+        guarded = self._guard.check(self._homing.target(now_ns), np.where(self._holds, start, 0.0))
         if guarded.action is None:  # only when the reference is not finite
             return self._end_way_home(now_ns, guarded.interventions)
         self._reference.take(guarded.action, self._unheard)

@@ -2,13 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the next step of each joint begins: at its last command, or where the joint is measured.
 
-A joint is the target of an action, also of one that commands a velocity or an effort.
+A joint is the target of an action, also of one that commands a velocity or an effort. A pose begins where it
+is as a whole: where one of its seven actions is lost, all of them are.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from remote_inference.core.robot.action_masks import ActionMasks
 from remote_inference.core.robot.command import Float64Array
 
 Joints = np.ndarray  # mask `[action_dim]`
@@ -17,14 +19,12 @@ Joints = np.ndarray  # mask `[action_dim]`
 class StepReference:
     """The last command, and the joints that may be elsewhere. For one thread."""
 
-    def __init__(self, is_position: Joints, is_switch: Joints | None = None) -> None:
-        """is_position: joints that can be measured in the commands' unit; others step from zero.
-
-        is_switch: actions that stay at their last command whatever happens, NaN before it; None: none.
-        """
-        self._is_position = is_position
-        self._is_switch = np.zeros(len(is_position), bool) if is_switch is None else is_switch
-        self._astray = np.zeros(len(is_position), bool)
+    def __init__(self, masks: ActionMasks) -> None:
+        """masks: of the actions. What holds steps from where it is measured, a switch from no number: NaN."""
+        self._holds = masks.holds
+        self._is_switch = masks.is_switch
+        self._poses = masks.poses
+        self._astray = np.zeros(len(masks.holds), bool)
         self._forgotten = False
         self.last: Float64Array | None = None  # last command `[action_dim]`, None before the first
 
@@ -35,8 +35,8 @@ class StepReference:
 
     @property
     def led(self) -> Joints:
-        """Joints that should be at the last command, or on their way there: positions only."""
-        return np.zeros_like(self._astray) if self.forgotten else self._is_position & ~self._astray
+        """Joints that should be at the last command, or on their way there: positions and poses only."""
+        return np.zeros_like(self._astray) if self.forgotten else self._holds & ~self._astray
 
     @property
     def has_lost(self) -> Joints:
@@ -49,18 +49,18 @@ class StepReference:
 
     def lose(self, joints: Joints) -> None:
         """Take joints that do not follow their last command, and will not when they are heard again."""
-        self._astray |= joints
+        self._astray |= self._poses.whole(joints)
 
     def take(self, command: Float64Array, unheard: Joints) -> None:
         """Take a command that the joints follow from now on, but for those whose controller is absent."""
         self.last = command
         self._forgotten = False
-        self._astray = unheard.copy()
+        self._astray = self._poses.whole(unheard.copy())
 
     def stop_others(self) -> Float64Array:
         """Return the last command with zeros for velocities and efforts; of others nothing new is known."""
         assert self.last is not None, "stops follow a command"
-        self.last = np.where(self._is_position | self._is_switch, self.last, 0.0)
+        self.last = np.where(self._holds | self._is_switch, self.last, 0.0)
         return self.last
 
     def reach(self, joints: Joints, position: Float64Array) -> None:
@@ -80,7 +80,7 @@ class StepReference:
         Unlike `start`, it trusts a forgotten command: controllers that followed it are still there. For
         joints whose controller is absent, which nothing moves, it is enough that they were seen lately.
         """
-        astray = self._astray & self._is_position
+        astray = self._astray & self._holds
         return self._find(self._astray, measured if (astray & ~unheard).any() else seen)
 
     def _find(self, elsewhere: Joints, measured: Float64Array | None) -> Float64Array | None:
@@ -88,8 +88,8 @@ class StepReference:
         if self.last is not None and not elsewhere.any():
             return self.last
         if measured is not None:
-            found = np.where(self._is_position, measured, 0.0)
-        elif (self._is_position if self.last is None else self._is_position & elsewhere).any():
+            found = np.where(self._holds, measured, 0.0)
+        elif (self._holds if self.last is None else self._holds & elsewhere).any():
             return None
         else:
             found = np.zeros(len(elsewhere))

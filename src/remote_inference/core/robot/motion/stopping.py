@@ -3,17 +3,16 @@
 """What a robot is commanded that has nothing to execute: the fallback, and how what was in force ends.
 
 Velocities and efforts get zero until their controllers have heard it often enough; trajectories end where
-their joints are; positions and switches stay by themselves.
+their joints are; positions, poses and switches stay by themselves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from remote_inference.core.contract.command_interfaces import Kind
+from remote_inference.core.robot.action_masks import ActionMasks
 from remote_inference.core.robot.command import CommandSource, Float64Array
 from remote_inference.core.robot.fallbacks import FALLBACKS
 from remote_inference.core.robot.motion.horizon import Horizon
@@ -45,23 +44,24 @@ class Stopping:
     def __init__(
         self,
         fallback: str,
-        kinds: Sequence[Kind],
+        masks: ActionMasks,
         reference: StepReference,
         guard: Guard,
         horizon: Horizon,
         *,
         stops_in_all: int,
     ) -> None:
-        """kinds: of the actions. stops_in_all: commands in a row that end what was commanded."""
+        """masks: of the actions. stops_in_all: commands in a row that end what was commanded."""
         self._fallback = FALLBACKS.get(fallback)()
         self._reference = reference
         self._guard = guard
         self._horizon = horizon
         self._stops_in_all = stops_in_all
-        self._is_switch = np.array([kind == "switch" for kind in kinds])
-        self._goes_on = np.array([kind in ("velocity", "effort") for kind in kinds])  # in silence
+        self._is_switch = masks.is_switch
+        self._goes_on = masks.goes_on
         self.has_others = bool(self._goes_on.any())  # actions that go on in silence until they get zero
-        self._is_stood_in = np.array([kind in self._fallback.action_kinds for kind in kinds])  # others: zeros
+        safe = self._fallback.action_kinds
+        self._is_stood_in = np.array([kind in safe for kind in masks.kinds])  # others: zeros
         self.left = 0  # stops still to command once there is nothing to execute
 
     def owe(self) -> None:

@@ -15,7 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from remote_inference.core.contract.policy_units import UnitMap
+from remote_inference.core.robot.action_masks import ActionMasks
 from remote_inference.core.robot.command import Float64Array
+from remote_inference.core.robot.pose_geometry import Poses
 from remote_inference.core.robot.queue.action_queue import ActionQueue, QueuedAction
 
 MOST_AHEAD = 100  # points between rows that are foreseen: each costs a trajectory controller's message
@@ -46,16 +48,23 @@ _Point = tuple[Float64Array, QueuedAction]  # with the row whose time it is
 
 @dataclass(frozen=True)
 class _Way:
-    """A straight way to the next row, from a point that was commanded in tick `since` of the present one."""
+    """A straight way to the next row, from a point that was commanded in tick `since` of the present one.
+
+    poses: those whose orientations go along an arc; None: none.
+    """
 
     begin: Float64Array
     since: int
     goal: QueuedAction
     goal_point: Float64Array
+    poses: Poses | None = None
 
     def at(self, tick: int, ticks_per_row: int) -> Float64Array:
         fraction = (tick - self.since) / (ticks_per_row - self.since)
-        return self.begin + fraction * (self.goal_point - self.begin)
+        point = self.begin + fraction * (self.goal_point - self.begin)
+        if self.poses is None:
+            return point
+        return self.poses.turn(point, self.begin, self.goal_point, fraction)
 
 
 class Interpolation:
@@ -68,17 +77,19 @@ class Interpolation:
         ticks_per_row: int,
         *,
         is_linear: bool,
-        is_stepped: np.ndarray | None = None,
+        masks: ActionMasks | None = None,
     ) -> None:
         """units: of the queue's rows. is_linear: False repeats each row instead of moving to the next.
 
-        is_stepped: mask `[action_dim]` of actions that keep their row's number all its time; None: none.
+        masks: of the actions: a switch keeps its row's number all its time, and orientations go along arcs;
+        None: all go straight.
         """
         self._queue = queue
         self._units = units
         self._ticks_per_row = ticks_per_row
         self._is_linear = is_linear
-        self._is_stepped = is_stepped
+        self._is_stepped = None if masks is None else masks.is_switch
+        self._poses = masks.poses if masks is not None and masks.poses.exist else None
         self._row: QueuedAction | None = None  # begun last
         self._tick = 0  # of that row, the last one that was asked for
         self._point = np.empty(0)  # of that tick
@@ -173,4 +184,4 @@ class Interpolation:
             return None
         if self._is_stepped is not None:
             point = np.where(self._is_stepped, begin, point)
-        return _Way(begin, since, goal, point)
+        return _Way(begin, since, goal, point, self._poses)

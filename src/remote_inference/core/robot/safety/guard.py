@@ -14,8 +14,11 @@ import numpy as np
 
 from remote_inference.core.contract.sections import Actions
 from remote_inference.core.policy import Float32Array
+from remote_inference.core.robot.action_masks import ActionMasks
 from remote_inference.core.robot.command import Float64Array
-from remote_inference.core.robot.safety.switches import BoolArray, SwitchRule
+from remote_inference.core.robot.pose_geometry import BoolArray
+from remote_inference.core.robot.safety.poses import PoseRule
+from remote_inference.core.robot.safety.switches import SwitchRule
 
 # Rules as they appear in ClientState.guard_names and ExecutedAction.interventions.
 AGE = "age"  # source observation older than max_action_age_s
@@ -27,7 +30,19 @@ FOLLOWING_ERROR = "following_error"  # a joint does not follow its commands
 JOINT_LIMIT = "joint_limit"
 VELOCITY_LIMIT = "velocity_limit"
 DWELL = "dwell"  # a switch has changed a moment ago
-RULES = (AGE, NON_FINITE, SHAPE, DIMENSION, SENSOR_AGE, FOLLOWING_ERROR, JOINT_LIMIT, VELOCITY_LIMIT, DWELL)
+ORIENTATION = "orientation"  # a quaternion too short to say one
+RULES = (
+    AGE,
+    NON_FINITE,
+    SHAPE,
+    DIMENSION,
+    SENSOR_AGE,
+    FOLLOWING_ERROR,
+    JOINT_LIMIT,
+    VELOCITY_LIMIT,
+    DWELL,
+    ORIENTATION,
+)
 ROUNDING = 1e-6  # a float32 action at a limit may lie this far beyond it; corrected, but no intervention
 
 
@@ -96,16 +111,19 @@ class Guard:
     """Checks chunks on arrival and each action against the contract. A refusal or clamp is counted."""
 
     def __init__(self, actions: Actions, period_s: float) -> None:
-        limits = [actions.limits[name] for name in actions.names]
+        limits = [actions.limit_of(name) for name in actions.names]
+        self.masks = ActionMasks.of(actions)
+        """Of the actions by kind, for all that treats them by it."""
         self._min = np.array([limit.min for limit in limits])
         self._max = np.array([limit.max for limit in limits])
         self._max_velocity = np.array([limit.fastest for limit in limits])
         self._max_step = self._max_velocity * period_s
         self._period_s = period_s
-        self._is_velocity = np.array([kind == "velocity" for kind in actions.kinds])
-        self._switches = SwitchRule(actions)
-        self.needs_position = bool(actions.positions)
-        """Whether the first step is bounded from the measured position."""
+        self._is_velocity = self.masks.is_velocity
+        self._switches = SwitchRule(actions, self.masks)
+        self._poses = PoseRule(actions, self.masks.poses, period_s)
+        self.needs_position = bool(self.masks.holds.any())
+        """Whether the first step is bounded from the measured position or pose."""
         self.counts: Counter[str] = Counter(dict.fromkeys(RULES, 0))
 
     def check_chunk(self, chunk_size: int, **spaces: Float32Array) -> str:
@@ -132,9 +150,10 @@ class Guard:
         """Check one action `[action_dim]` and count the interventions.
 
         reference: the last command, or the measured position before the first; None when neither is known.
-        A position may differ from it by `max_velocity * period`; an action with positions is refused without
-        one. An effort is bounded in the same way, from zero before the first. A velocity is bounded by
-        `max_velocity` itself. A switch is closed or opened; its reference is NaN before its first command.
+        A position may differ from it by `max_velocity * period`, and a pose along its line and its arc; an
+        action with either is refused without a reference. An effort is bounded in the same way, from zero
+        before the first. A velocity is bounded by `max_velocity` itself. A switch is closed or opened; its
+        reference is NaN before its first command.
         velocity_scale: fraction of `max_velocity` that is allowed now.
         settling: mask `[action_dim]` of switches that must not change yet; None: none.
         """
@@ -156,15 +175,18 @@ class Guard:
         if self._switches.exist:
             actions = np.where(self._switches.places, reference, actions)
         safe = np.clip(actions, self._min, self._max)
-        steps = np.abs(np.diff(safe, axis=0, prepend=reference[np.newaxis]))
-        if self._is_velocity.any():
-            steps = np.where(self._is_velocity, np.abs(safe) * self._period_s, steps)
-        if (steps <= velocity_scale * self._max_step).all() and (np.abs(safe - actions) <= ROUNDING).all():
-            return Foreseen(safe, ((),) * len(safe))
-        interventions = []
+        if not self._poses.exist:  # what a pose comes to is known only from the one before it
+            steps = np.abs(np.diff(safe, axis=0, prepend=reference[np.newaxis]))
+            if self._is_velocity.any():
+                steps = np.where(self._is_velocity, np.abs(safe) * self._period_s, steps)
+            is_near = (steps <= velocity_scale * self._max_step).all()
+            if is_near and (np.abs(safe - actions) <= ROUNDING).all():
+                return Foreseen(safe, ((),) * len(safe))
+        interventions: list[tuple[str, ...]] = []
         for row, action in enumerate(actions):
             limited = self._limit(action, reference, velocity_scale, None)
-            assert limited.action is not None, "rows that are not finite are cut off above"
+            if limited.action is None:  # rows that are not finite are cut off above: an orientation
+                return Foreseen(safe[:row], tuple(interventions))
             safe[row] = reference = limited.action
             interventions.append(limited.interventions)
         return Foreseen(safe, tuple(interventions))
@@ -195,10 +217,17 @@ class Guard:
             action, waits = self._switches.decide(action, reference, settling)
             interventions += [DWELL] if waits else []
             start = np.where(self._switches.places, action, start)  # no velocity limit
+        if self._poses.exist:
+            unified = self._poses.unify(action, start)
+            if unified is None:
+                return Guarded(None, (ORIENTATION,))
+            action, start = unified
         safe = np.clip(action, self._min, self._max)
         if (np.abs(safe - action) > ROUNDING).any():
             interventions.append(JOINT_LIMIT)
         slow = self._limit_step(safe, start, velocity_scale)
+        if self._poses.exist:
+            slow = self._poses.limit_step(safe, start, slow, velocity_scale)
         if (np.abs(slow - safe) > ROUNDING).any():
             interventions.append(VELOCITY_LIMIT)
         return Guarded(slow, tuple(interventions))

@@ -7,12 +7,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from remote_inference.core.contract.sections import Actions
+from remote_inference.core.robot.action_masks import ActionMasks
 from remote_inference.core.robot.command import Float64Array
-
-BoolArray = NDArray[np.bool_]
+from remote_inference.core.robot.pose_geometry import BoolArray
 
 
 class SwitchRule:
@@ -21,9 +20,9 @@ class SwitchRule:
     A switch is commanded its `min` (open) or its `max` (closed), and nothing else.
     """
 
-    def __init__(self, actions: Actions) -> None:
-        limits = [actions.limits[name] for name in actions.names]
-        self.places = np.array([kind == "switch" for kind in actions.kinds])  # mask `[action_dim]`
+    def __init__(self, actions: Actions, masks: ActionMasks) -> None:
+        limits = [actions.limit_of(name) for name in actions.names]
+        self.places = masks.is_switch
         self.exist = bool(self.places.any())
         self._open = np.array([limit.min for limit in limits])
         self._closed = np.array([limit.max for limit in limits])
@@ -55,9 +54,9 @@ class SwitchRule:
 class SwitchClock:
     """Knows which switches have changed a moment ago. For one thread."""
 
-    def __init__(self, actions: Actions) -> None:
-        self._is_switch = np.array([kind == "switch" for kind in actions.kinds])
-        dwells = [actions.limits[name].dwell_s or 0.0 for name in actions.names]
+    def __init__(self, actions: Actions, masks: ActionMasks) -> None:
+        self._is_switch = masks.is_switch
+        dwells = [actions.limit_of(name).dwell_s or 0.0 for name in actions.names]
         self._dwell_ns = np.array([round(dwell_s * 1e9) for dwell_s in dwells])
         self._until_ns = np.zeros(len(dwells), np.int64)
 

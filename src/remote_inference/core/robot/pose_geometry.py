@@ -1,0 +1,119 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Poses within action vectors: their columns, their distances and angles, and the way from one to another.
+
+A quaternion is x, y, z, w. It and its negative are the same orientation, so no column of one says anything
+alone: whatever compares two quaternions gives them one sign first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from remote_inference.core.contract.pose_action import PoseAction
+from remote_inference.core.robot.command import Float64Array
+
+LEAST_LENGTH = 0.1  # of a quaternion that says an orientation: a shorter one is made of noise
+EVEN_ANGLE = 1e-6  # between two unit quaternions below which the arc is straight [rad]
+
+BoolArray = NDArray[np.bool_]
+
+
+def align(quaternions: Float64Array, others: Float64Array) -> Float64Array:
+    """Return quaternions `[n, 4]` with the signs that are nearer to the others `[n, 4]`."""
+    against = np.einsum("ij,ij->i", quaternions, others) < 0.0
+    aligned: Float64Array = np.where(against[:, np.newaxis], -quaternions, quaternions)
+    return aligned
+
+
+def angles_between(begin: Float64Array, end: Float64Array) -> Float64Array:
+    """Return the shortest angles `[n]` between orientations, unit quaternions `[n, 4]` [rad]."""
+    end = align(end, begin)
+    apart, together = np.linalg.norm(end - begin, axis=1), np.linalg.norm(end + begin, axis=1)
+    angles: Float64Array = 4.0 * np.arctan2(apart, together)
+    return angles
+
+
+def slerp(begin: Float64Array, end: Float64Array, fraction: Float64Array) -> Float64Array:
+    """Return orientations `[n, 4]` on the shortest arcs between unit quaternions, at fractions `[n]`."""
+    end = align(end, begin)
+    half = 0.5 * angles_between(begin, end)  # between the two as vectors
+    is_straight = half < EVEN_ANGLE
+    sine = np.where(is_straight, 1.0, np.sin(half))
+    before = np.where(is_straight, 1.0 - fraction, np.sin((1.0 - fraction) * half) / sine)
+    after = np.where(is_straight, fraction, np.sin(fraction * half) / sine)
+    found: Float64Array = before[:, np.newaxis] * begin + after[:, np.newaxis] * end
+    found /= np.linalg.norm(found, axis=1, keepdims=True)
+    return found
+
+
+class Poses:
+    """The poses of an action vector `[action_dim]`. `places` `[n, 3]`, `turns` `[n, 4]`: their columns."""
+
+    def __init__(self, poses: Mapping[str, PoseAction], names: Sequence[str]) -> None:
+        """names: of the actions `[action_dim]`."""
+        self.names = tuple(poses)
+        self.exist = bool(poses)
+        columns = [[names.index(name) for name in pose.names] for pose in poses.values()]
+        self.columns = np.array(columns, np.intp).reshape(len(poses), 7)
+        self.places, self.turns = self.columns[:, :3], self.columns[:, 3:]
+
+    def whole(self, mask: BoolArray) -> BoolArray:
+        """Return a mask `[action_dim]` in which each pose with any column of it has all seven."""
+        if not self.exist:
+            return mask
+        return mask | self.spread(self.any_of(mask), len(mask))
+
+    def any_of(self, mask: BoolArray) -> BoolArray:
+        """Return the mask `[n]` of the poses that have any column in a mask `[action_dim]`."""
+        found: BoolArray = np.any(mask[self.columns], axis=1)
+        return found
+
+    def spread(self, poses: BoolArray, action_dim: int) -> BoolArray:
+        """Return the mask `[action_dim]` of all columns of some poses `[n]`."""
+        found = np.zeros(action_dim, bool)
+        found[self.columns[poses].ravel()] = True
+        return found
+
+    def unify(self, action: Float64Array, reference: Float64Array | None) -> Float64Array | None:
+        """Return the action `[action_dim]` with unit quaternions, of the signs of the reference's.
+
+        None when a quaternion is too short to say an orientation. reference: None where none is known.
+        """
+        if not self.exist:
+            return action
+        quaternions = action[self.turns]
+        lengths = np.linalg.norm(quaternions, axis=1, keepdims=True)
+        if not (lengths >= LEAST_LENGTH).all():
+            return None
+        unified: Float64Array = action.copy()
+        quaternions = quaternions / lengths
+        unified[self.turns] = quaternions if reference is None else align(quaternions, reference[self.turns])
+        return unified
+
+    def distances(self, begin: Float64Array, end: Float64Array) -> Float64Array:
+        """Return the distances `[n]` between the positions of two actions `[action_dim]` [m]."""
+        found: Float64Array = np.linalg.norm(end[self.places] - begin[self.places], axis=1)
+        return found
+
+    def angles(self, begin: Float64Array, end: Float64Array) -> Float64Array:
+        """Return the angles `[n]` between the unit quaternions of two actions `[action_dim]` [rad]."""
+        return angles_between(begin[self.turns], end[self.turns])
+
+    def turn(
+        self, point: Float64Array, begin: Float64Array, end: Float64Array, fraction: float
+    ) -> Float64Array:
+        """Return a point `[action_dim]` between two actions, with quaternions on the arcs between theirs.
+
+        Where one of the two says no orientation, the point keeps what it has: the guard will refuse that.
+        """
+        unit_begin, unit_end = self.unify(begin, None), self.unify(end, None)
+        if unit_begin is None or unit_end is None:
+            return point
+        fractions = np.full(len(self.turns), fraction)
+        turned: Float64Array = point.copy()
+        turned[self.turns] = slerp(unit_begin[self.turns], unit_end[self.turns], fractions)
+        return turned
