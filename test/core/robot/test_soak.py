@@ -16,7 +16,9 @@ from remote_inference.core.robot.fallbacks.zero import Zero
 from remote_inference.core.robot.motion.following import FollowingWatch
 from remote_inference.core.robot.motion.playback import Playback
 from remote_inference.core.robot.motion.stopping import Stopping
+from remote_inference.core.robot.safety import poses
 from remote_inference.core.robot.safety.guard import Guard, Guarded
+from remote_inference.core.robot.safety.poses import PoseRule
 from remote_inference.core.robot.safety.stop_inputs import StopInputs
 from remote_inference.core.robot.safety.switches import SwitchClock, SwitchRule
 from remote_inference.core.robot.tick import Tick
@@ -27,6 +29,10 @@ from support.robot.simulation import World
 
 def follow_always(_: FollowingWatch, command: np.ndarray, *__: object, **___: object) -> tuple:
     return np.zeros(len(command), bool), np.zeros(len(command), bool)
+
+
+def find_poses_together(_: FollowingWatch, command: np.ndarray, *__: object) -> np.ndarray:
+    return np.zeros(len(command), bool)
 
 
 def switch_without_hysteresis(self: SwitchRule, action: np.ndarray, *_: object) -> tuple:
@@ -67,6 +73,9 @@ BROKEN = {
     "a trajectory is not ended": (Stopping, "_hold", lambda self, *_: Tick(None, CommandSource.NONE)),
     "a velocity is not stopped": (Zero, "stop", lambda self, last: last),
     "a stop input is not heard": (StopInputs, "_latch", lambda self, _: None),
+    "a pose is cut by its columns": (PoseRule, "limit_step", lambda self, _, __, limited, ___: limited),
+    "a pose turns at any speed": (poses, "slerp", lambda _, end, __: end),
+    "a pose that does not follow is led on": (FollowingWatch, "_are_apart", find_poses_together),
     "a switch changes too often": (SwitchClock, "settling", lambda self, _: None),
     "a switch follows every number": (SwitchRule, "decide", lambda self, action, *_: (action, False)),
     "a switch has no hysteresis": (SwitchRule, "decide", switch_without_hysteresis),

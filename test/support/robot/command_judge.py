@@ -28,6 +28,7 @@ FRESH_NS = 2 * SENSOR_NS + TIMER_NS
 WATCHDOG_NS = ns(0.03)  # three looks at the clock
 BEAT_NS = ns(0.01)  # beats come no faster
 ROUNDING = 1e-6
+TURN_ROUNDING = 1e-5  # rad: an arc cosine near 1
 
 
 def judge_source(world: WatchedWorld, tick: Tick, *, paused: bool, taken_over: bool, dead: bool) -> None:
@@ -52,6 +53,9 @@ def judge_command(
     assert np.isfinite(rows).all()
     if arm.kind == "switch":
         judge_switch(world, tick, arm, rows[0])
+        return
+    if arm.kind == "pose":
+        judge_pose(world, tick, arm, rows[0], is_astray=bool(astray[arm.joints].any()))
         return
     if arm.kind == "velocity":
         bound = np.minimum(world.max_velocity[arm.joints], LIMIT)
@@ -78,6 +82,56 @@ def judge_switch(world: WatchedWorld, tick: Tick, arm: Controlled, first: np.nda
     if tick.source is CommandSource.CHUNK and tick.queued is not None:
         number = float(tick.queued.robot[place])
         assert number > limit.closes_above if value == limit.max else number < limit.opens_below
+
+
+def judge_pose(
+    world: WatchedWorld, tick: Tick, arm: Controlled, first: np.ndarray, *, is_astray: bool
+) -> None:
+    """A pose is a unit quaternion in its box, a step of its line and its arc from where the robot may be."""
+    assert np.abs(np.linalg.norm(first[3:]) - 1.0) <= ROUNDING, "no unit quaternion"
+    (pose,) = world.contract.actions.poses.values()
+    assert (first[:3] >= np.array(pose.min) - ROUNDING).all(), "below its box"
+    assert (first[:3] <= np.array(pose.max) + ROUNDING).all(), "above its box"
+    period_s = world.period_ns / 1e9
+    position, last = world.position[arm.joints], world.commanded[arm.joints]
+    measured, measured_ns = world.measured[0][arm.joints], world.measured[1]
+    age_ns = world.now_ns - measured_ns
+
+    def is_step_from(start: np.ndarray) -> bool:
+        return are_near(world, first, start, period_s)
+
+    near = is_step_from(position)
+    if any(world.now_ns - at_ns < world.period_ns for at_ns in world.ticked):
+        near |= is_step_from(last)  # the limit holds for each tick, and this one followed a late one
+    if is_astray or (world.now_ns - world.handed_off_ns < HAND_OFF_NS and age_ns <= FRESH_NS):
+        near |= is_step_from(measured)
+    if world.lags[arm.joints].any():
+        led = are_near(world, last, position, lag_s(world))
+        if is_exempt(world):
+            led |= tick.source is CommandSource.CHUNK  # until its age bound a policy may move the arm blind
+        is_fresh = age_ns <= ns(world.config.max_sensor_age_s)
+        near |= led and (is_step_from(last) or (is_fresh and is_step_from(measured)))
+    assert near, f"{tick.source.name} jumps: {first} from {position}, after {last}, measured {measured}"
+
+
+def are_near(world: WatchedWorld, one: np.ndarray, other: np.ndarray, time_s: float) -> bool:
+    """Return whether two poses `[7]` are no farther apart than it can go and turn in a time."""
+    (pose,) = world.contract.actions.poses.values()
+    way = np.linalg.norm(one[:3] - other[:3])
+    # By the trace of the rotation between them: not as the guard finds it.
+    turn = 2.0 * np.arccos(np.clip(abs(np.dot(one[3:], other[3:])), 0.0, 1.0))
+    is_near = way <= pose.max_velocity * time_s + ROUNDING
+    return bool(is_near and turn <= pose.max_angular_velocity * time_s + TURN_ROUNDING)
+
+
+def find_jumps(world: WatchedWorld, before: np.ndarray) -> list[str]:
+    """Return the poses that have moved farther than drives lag behind. before: `[action_dim]`."""
+    columns = world.poses.columns
+    return [
+        name
+        for name, place in zip(world.poses.names, columns, strict=True)
+        if not are_near(world, world.position[place], before[place], lag_s(world))
+    ]
 
 
 def judge_what_stays(world: WatchedWorld, tick: Tick) -> None:
@@ -116,8 +170,13 @@ def is_exempt(world: WatchedWorld) -> bool:
 
 def lag_bound(world: WatchedWorld) -> np.ndarray:
     """Return how far from their command joints may be that could not follow it."""
-    age_ns = world.now_ns - world.measured[1] + FRESH_NS + 2 * world.period_ns
-    return (LAG_S + age_ns / 1e9) * world.max_velocity + world.max_step
+    return lag_s(world) * world.max_velocity
+
+
+def lag_s(world: WatchedWorld) -> float:
+    """Return the time at full speed by which joints may be behind their command."""
+    age_ns = world.now_ns - world.measured[1] + FRESH_NS + 3 * world.period_ns
+    return LAG_S + age_ns / 1e9
 
 
 def _judge_effort(

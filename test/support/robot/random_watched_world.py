@@ -32,6 +32,7 @@ from support.builders import (
     make_spec,
     ns,
 )
+from support.robot import random_poses
 from support.robot.controllers import Controlled
 from support.robot.random_world import CURED, RECOVERY_S, Outcome, outcome_of
 from support.robot.simulated_server import SimulatedServer
@@ -44,6 +45,7 @@ KINDS = (  # of the two joints' actions
     *[("velocity", "position"), ("position", "effort"), ("velocity", "effort")],
     *[("velocity", "velocity"), ("effort", "effort")],
 )
+POSED = 0.25  # of the worlds: a pose beside an action of another kind
 SWITCHED = 0.3  # of the worlds: one of the two is a switch
 SWITCHES = (
     *2 * [("position", "switch")],
@@ -80,8 +82,14 @@ def make_world(rng: random.Random, seed: int) -> WatchedWorld:
     switched = random.Random(f"switch {seed}")  # not from the other choices' stream
     if switched.random() < SWITCHED:
         kinds = switched.choice(SWITCHES)
-    fallbacks = ["hold", "repeat_last"] if "position" in kinds else ["zero"]
-    server = Wandering("/server_a", make_spec(chunk_size=rng.choice([20, 60]), trained_fps=fps), rng)
+    posed = random.Random(f"pose {seed}")  # nor this
+    if posed.random() < POSED:
+        kinds = ("pose", posed.choice(["position", "position", "velocity", "effort", "switch"]))
+    fallbacks = ["zero"] if {"position", "pose"}.isdisjoint(kinds) else ["hold", "repeat_last"]
+    spec = make_spec(chunk_size=rng.choice([20, 60]), trained_fps=fps)
+    if "pose" in kinds:
+        spec = replace(spec, state_names=random_poses.NAMES, action_names=random_poses.NAMES)
+    server = Wandering("/server_a", spec, rng)
     world = WatchedWorld(
         make_config(
             fallback=rng.choice(fallbacks),
@@ -104,10 +112,11 @@ def make_world(rng: random.Random, seed: int) -> WatchedWorld:
 
 def make_contract(rng: random.Random, kinds: tuple[str, str], fps: float) -> Contract:
     ticks_per_row = rng.choice([1, 1, 2]) if fps < 50.0 else 1
-    document = contract_document(
-        next(kind for kind in kinds if kind != "switch"), fps=fps, ticks_per_row=ticks_per_row
-    )
+    moving = next((kind for kind in kinds if kind not in ("switch", "pose")), "position")
+    document = contract_document(moving, fps=fps, ticks_per_row=ticks_per_row)
     for name, kind in zip(JOINTS, kinds, strict=True):
+        if kind == "pose":
+            continue
         document["actions"]["limits"][name] |= {"max_velocity": SPEED, "kind": kind}
         if kind == "switch":
             document["actions"]["limits"][name] = {
@@ -123,7 +132,8 @@ def make_contract(rng: random.Random, kinds: tuple[str, str], fps: float) -> Con
         first, second = rng.choice(COMMANDS)
     elif kinds[0] != kinds[1]:
         simple = [FLOAT64_MULTI_ARRAY, JOINT_STATE]
-        carry = {"position": [*simple, JOINT_TRAJECTORY], "switch": [FLOAT64_MULTI_ARRAY]}
+        only = [FLOAT64_MULTI_ARRAY]
+        carry = {"position": [*simple, JOINT_TRAJECTORY], "switch": only, "pose": only}
         types = [rng.choice(carry.get(kind, simple)) for kind in kinds]
         first, second = types
     sinks = [(first, JOINTS)] if second is None else [(first, JOINTS[:1]), (second, JOINTS[1:])]
@@ -133,7 +143,9 @@ def make_contract(rng: random.Random, kinds: tuple[str, str], fps: float) -> Con
     ]
     document["stops"] = {"button": {"topic": "estop", "type": "std_msgs/msg/Bool", "stop_when": True}}
     document["takeover"] = {"topic": "teleop", "type": JOINT_STATE, "silent_s": 0.5}
-    if "position" in kinds and rng.random() < 0.4:
+    if "pose" in kinds:
+        random_poses.put_pose(document)
+    elif "position" in kinds and rng.random() < 0.4:
         home = [rng.uniform(-0.9, 0.9) for kind in kinds if kind == "position"]
         document["home"] = {"positions": home, "duration_s": 1.0}
     return parse_document(document, Contract, "random.contract.yaml")
@@ -151,7 +163,16 @@ class Wandering(SimulatedServer):
         rng, count = self._rng, self.spec.chunk_size
         phase = self._phase + np.arange(count) * rng.choice([0.2, 0.5, 1.0, 4.0]) / self.spec.trained_fps
         self._phase += rng.uniform(0.0, 3.0)
+        if self.spec.action_names == random_poses.NAMES:
+            return random_poses.wave(phase, rng).astype(np.float32)
         return (0.9 * np.stack([np.sin(phase), np.cos(phase)], axis=1)).astype(np.float32)
+
+
+def somewhere(world: WatchedWorld, rng: random.Random, most: float) -> np.ndarray:
+    """Return a position `[action_dim]`, each number at most `most` times its bound."""
+    if world.poses.exist:
+        return random_poses.somewhere(rng, most)
+    return np.array([rng.uniform(-most, most) for _ in JOINTS])
 
 
 def resume(world: WatchedWorld) -> None:
@@ -216,7 +237,7 @@ def _take_over(world: WatchedWorld, rng: random.Random) -> None:
         return
     world.take_over()
     for _ in range(rng.randint(0, 4)):
-        world.target = np.array([rng.uniform(-1.2, 1.2) for _ in JOINTS])
+        world.target = somewhere(world, rng, 1.2)
         world.run(rng.random() * 0.5)
     if rng.random() < 0.7:
         world.target = None
@@ -295,7 +316,7 @@ def _silence(world: WatchedWorld, rng: random.Random) -> None:
 def _move_by_hand(world: WatchedWorld, rng: random.Random) -> None:
     if world.engine.paused and not world.stuck:
         world.run(0.6)
-        world.shove(np.array([rng.uniform(-1.0, 1.0) for _ in JOINTS]))
+        world.shove(somewhere(world, rng, 1.0))
         world.run(0.1)
 
 

@@ -22,6 +22,7 @@ from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.journal import Begin, JournalledEngine
 from remote_inference.core.robot.motion.following import LAG_S
+from remote_inference.core.robot.pose_geometry import Poses
 from remote_inference.core.robot.queue.action_queue import QueuedAction
 from remote_inference.core.robot.queue.content_time import ContentClock
 from remote_inference.core.robot.queue.latency import SHORTEST_WAIT_S
@@ -81,7 +82,9 @@ class World:
         self.max_step = np.array([limit.max_velocity or 0.0 for limit in limits]) * self.contract.period_s
         self.now_ns = ns(100)
         self.start_ns = self.now_ns
-        self.position = np.zeros(2)  # the arm follows its commands at once
+        self.poses = Poses(self.contract.actions.poses, self.contract.actions.names)
+        self.position = np.zeros(self.contract.action_dim)  # the arm follows its commands at once
+        self.position[self.poses.turns[:, 3]] = 1.0
         self.seen = self.position  # as the sensors showed it last
         self.follows = True  # False: in shadow mode, nobody hears the commands
         self.sensors = dict.fromkeys(self.contract.topics, True)  # which of them deliver
@@ -208,8 +211,19 @@ class World:
             content_ns = self._clocks[topic].content_ns(stamp_ns, self.now_ns) if delivers else None
             if content_ns is not None:
                 self.arrivals[topic] = content_ns
-                if topic in self.contract.measured_topics:
-                    self.seen = self.position.copy()
+                self._see(topic)
+
+    def _see(self, topic: str) -> None:
+        """Take what a topic measures."""
+        if self.contract.measured_topics == (topic,):
+            self.seen = self.position.copy()
+            return
+        names = self.contract.actions.names
+        for measurement in self.contract.measurements:
+            if measurement.source.topic == topic:
+                columns = [names.index(name) for name in measurement.actions if name]
+                self.seen = self.seen.copy()
+                self.seen[columns] = self.position[columns]
 
     def _look_at_sensors(self) -> None:
         samples, self._samples = self._samples, []

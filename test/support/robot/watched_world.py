@@ -7,6 +7,7 @@ The arm moves as its controllers lead it, also while nobody commands. `command_j
 
 from __future__ import annotations
 
+import random
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -21,6 +22,7 @@ from remote_inference.core.robot.tick import Tick
 from remote_inference.core.watchdog import Watchdog
 from support.builders import ns
 from support.robot.command_judge import (
+    find_jumps,
     is_exempt,
     judge_command,
     judge_silence,
@@ -42,12 +44,13 @@ class WatchedWorld(World):
 
     def __init__(self, *arguments: Any, watched: bool = True, **named: Any) -> None:
         self._ready = False
+        self._signs = random.Random("signs")  # of the quaternions that are measured
         super().__init__(*arguments, **named)
         actions = self.contract.actions
         kind_of = self.contract.kind_of
         self.arms = [Controlled(sink, kind_of(sink), actions.names) for sink in self.contract.commands]
         self.is_position = np.array([kind == "position" for kind in actions.kinds])
-        self.max_velocity = np.array([actions.limits[name].max_velocity or 0.0 for name in actions.names])
+        self.max_velocity = np.array([actions.limit_of(name).max_velocity or 0.0 for name in actions.names])
         self.watchdog = Watchdog() if watched else None
         self.beats = Heartbeat(self.contract.period_s, self.config.watchdog_timeout_s)
         self.beats_are_lost = False
@@ -133,6 +136,9 @@ class WatchedWorld(World):
         if self._ready:
             self.move()
         super()._receive_sensors()
+        if self.poses.exist and self._signs.random() < 0.5:
+            self.seen = self.seen.copy()
+            self.seen[self.poses.turns] *= -1.0
 
     def _look_at_sensors(self) -> None:
         if not self._ready:
@@ -173,13 +179,14 @@ class WatchedWorld(World):
         """Switch the drives on. held: the controllers begin where the arm is, not at their targets."""
         self.move()
         for arm in self.arms:
-            if held and arm.kind == "position":
+            if held and arm.kind in ("position", "pose"):
                 arm.controller.forget()
         before, self.driven, self.driven_ns = self.position, True, self.now_ns
         self.move()
         if not (self.led_blind or is_exempt(self)):
             jumps = (np.abs(self.position - before) > lag_bound(self)) & self.is_position
             assert not jumps.any(), "the arm jumps to its targets"
+            assert not find_jumps(self, before), "a pose jumps to its target"
 
     def take_away(self, arm: Controlled) -> None:
         """Take a controller away; its joints stay where they are."""
@@ -251,7 +258,7 @@ class WatchedWorld(World):
         if self.now_ns - self.ticked[-1] > ns(self.config.watchdog_timeout_s) + self.period_ns:
             self.handed_off_ns = self.now_ns
         paused, taken_over, dead = self.engine.paused, self.engine.taken_over, self.engine.dead
-        self.astray |= np.isin(self.contract.actions.names, self.engine.playback.astray)
+        self.astray |= np.isin(self.contract.actions.names, self._columns_of(self.engine.playback.astray))
         tick = self.engine.play(self.now_ns, tuple(arm.sink.topic for arm in self.arms if not arm.is_heard))
         self.ticks.append((self.now_ns, tick))
         judge_source(self, tick, paused=paused or self.pressed, taken_over=taken_over, dead=dead)
@@ -262,6 +269,11 @@ class WatchedWorld(World):
         if phase is not None and self.watchdog is not None and not self.beats_are_lost:
             self.beaten_ns = self.now_ns
             self.watchdog.hear(INSTANCE, int(phase), self.beats.deadline_s, self.now_ns)
+
+    def _columns_of(self, astray: tuple[str, ...]) -> list[str]:
+        """Return the actions of joints and poses that do not follow."""
+        poses = self.contract.actions.poses
+        return [name for one in astray for name in (poses[one].names if one in poses else (one,))]
 
     def _publish(self, tick: Tick) -> bool:
         if tick.horizon is None:

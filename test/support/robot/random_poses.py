@@ -1,0 +1,45 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What a random world needs with a pose in place of its first joint: contract, policy and places."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+
+from support.builders import JOINTS
+from support.robot.pose_robot import BOX, POSE, pose_section, pose_state
+
+NAMES = (*POSE, JOINTS[1])  # of the actions, and of what the policy sees
+SPEED, TURN = 0.5, 2.0  # m/s, rad/s
+NO_ORIENTATION = 0.01  # of a policy's rows
+
+
+def put_pose(document: dict[str, Any]) -> None:
+    """Let a contract have a pose in place of its first joint, whose command and limits it takes."""
+    document["state"][0]["names"] = [JOINTS[1]]
+    document["state"].insert(0, pose_state())
+    actions = document["actions"]
+    del actions["limits"][JOINTS[0]]
+    actions["names"] = list(NAMES)
+    actions["poses"] = {"tool": pose_section(max_velocity=SPEED, max_angular_velocity=TURN)}
+    document["commands"][0]["names"] = list(POSE)
+
+
+def wave(phase: np.ndarray, rng: random.Random) -> np.ndarray:
+    """Return a policy's rows `[rows, 8]` at phases of a wave: quaternions of any sign and length."""
+    places = 1.1 * BOX * np.stack([np.sin(phase), np.cos(phase), np.sin(2.0 * phase)], axis=1)
+    half = 0.5 * phase
+    turns = np.stack([np.sin(half), 0.0 * half, np.sin(half), np.cos(half)], axis=1)
+    turns *= np.array([rng.choice([-1.0, 1.0]) * rng.uniform(0.5, 2.0) for _ in phase])[:, np.newaxis]
+    turns[[rng.random() < NO_ORIENTATION for _ in phase]] = 0.0
+    return np.concatenate([places, turns, 0.9 * np.cos(phase)[:, np.newaxis]], axis=1)
+
+
+def somewhere(rng: random.Random, most: float) -> np.ndarray:
+    """Return a pose and a joint's position `[8]`, each number of a place at most `most` times its bound."""
+    places = [most * BOX * rng.uniform(-1.0, 1.0) for _ in range(3)]
+    turn = np.array([rng.gauss(0.0, 1.0) for _ in range(4)])
+    return np.array([*places, *(turn / np.linalg.norm(turn)), most * rng.uniform(-1.0, 1.0)])
