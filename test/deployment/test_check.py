@@ -14,6 +14,7 @@ import yaml
 
 from remote_inference import cli
 from remote_inference.paths import share_path
+from support.robot.pose_robot import pose_document
 
 CONTRACT = share_path("config", "belt_arm.contract.yaml")
 MANIFEST = share_path("config", "belt_arm.manifest.yaml")
@@ -61,6 +62,19 @@ def test_a_switch_is_explained_by_its_thresholds(tmp_path: Path, capsys: pytest.
     said = " ".join(capsys.readouterr().out.split())
     assert "switch gripper: 0.035 above 0.02, 0 below 0.01, at most one change in 0.5 s" in said
     assert "warning" not in said
+
+
+def test_a_pose_is_explained_by_its_parts_and_speeds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "pose.contract.yaml"
+    path.write_text(yaml.safe_dump(pose_document()))
+    assert cli.main(["check", str(path)]) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "x pose -0.5 0.5 0.4 m" in lines
+    assert "qw pose - - -" in lines
+    speeds = "0.4 m/s and 2 rad/s along its way"
+    assert f"pose tool: position x, y, z; quaternion qx, qy, qz, qw; {speeds}" in lines
 
 
 def test_a_gripper_that_must_follow_its_commands_is_a_warning(

@@ -16,6 +16,7 @@ from remote_inference.core.contract.contract import load_contract
 from remote_inference.nodes.watchdog import measured_positions
 from remote_inference.nodes.watchdog.measured_positions import MeasuredPositions
 from support.nodes.rig import CONTRACT, JOINTS, write_contract
+from support.robot.pose_robot import POSE, pose_command, pose_section, pose_state
 
 SINK = {**CONTRACT["commands"][0], "type": "trajectory_msgs/msg/JointTrajectory"}
 
@@ -95,3 +96,28 @@ def test_only_topics_with_positions_of_actions_are_heard(listener: Listener, tmp
     contract = load_contract(write_contract(tmp_path, commands=[SINK], state=state))
     MeasuredPositions(listener, contract)  # type: ignore[arg-type]
     assert list(listener.callbacks) == ["joint_states"]
+
+
+def test_joints_of_several_measured_sources_are_heard_and_poses_are_not(
+    listener: Listener, tmp_path: Path
+) -> None:
+    """A trajectory ends where its joints are; a controller of poses gets nothing in a stop."""
+    drive = {"type": "sensor_msgs/msg/JointState", "field": "position"}
+    actions = {"names": [*POSE, *JOINTS], "poses": {"tool": pose_section()}}
+    contract = load_contract(
+        write_contract(
+            tmp_path,
+            actions={**CONTRACT["actions"], **actions},
+            commands=[SINK, pose_command()],
+            measured=[
+                {**drive, "topic": "first", "names": ["joint"]},
+                pose_state(),
+                {**drive, "topic": "second", "names": ["other_joint"]},
+            ],
+        )
+    )
+    positions = MeasuredPositions(listener, contract)  # type: ignore[arg-type]
+    assert list(listener.callbacks) == ["first", "second"]
+    listener.callbacks["first"](joints(joint=0.25))
+    listener.callbacks["second"](joints(other_joint=-0.5, joint=9.0))
+    assert positions.fresh() == {"shoulder": 0.25, "elbow": -0.5}

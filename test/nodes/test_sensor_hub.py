@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from geometry_msgs.msg import WrenchStamped
+from geometry_msgs.msg import PoseStamped, WrenchStamped
 from rclpy.node import Node
 from sensor_msgs.msg import CompressedImage, Image, JointState
 from std_msgs.msg import Float32MultiArray
@@ -18,6 +18,7 @@ from remote_inference.core.contract.contract import load_contract
 from remote_inference.nodes.robot.sensor_hub import SensorHub, Snapshot
 from remote_inference.wire import SensorError, decode_jpeg
 from support.nodes.rig import CONTRACT, JOINTS, write_contract
+from support.robot.pose_robot import POSE, pose_command, pose_section, pose_state
 
 IMAGE_TYPE = "sensor_msgs/msg/Image"
 FRONT, TOP, WRIST = "images.front", "images.top", "images.wrist"
@@ -169,6 +170,33 @@ def test_measured_positions_follow_the_order_of_the_actions(node: Node, tmp_path
     ]
     assert found[0] == pytest.approx([0.5, 0.6])
     assert found[1] == pytest.approx([0.1, 0.2])
+
+
+def test_joints_and_a_pose_are_measured_by_sources_of_their_own(node: Node, tmp_path: Path) -> None:
+    names = [*POSE, *JOINTS]
+    document = {
+        **CONTRACT,
+        "actions": {**CONTRACT["actions"], "names": names, "poses": {"tool": pose_section()}},
+        "commands": [pose_command(), *CONTRACT["commands"]],
+        "measured": [
+            pose_state("tool_pose", POSE),
+            {
+                "topic": "drives",
+                "type": "sensor_msgs/msg/JointState",
+                "field": "position",
+                "names": ["a", "b"],
+            },
+        ],
+    }
+    hub = SensorHub(node, load_contract(write_contract(tmp_path, **document)), lambda: None)
+    tool = PoseStamped()
+    tool.pose.position.z, tool.pose.orientation.w = 0.5, -1.0
+    drives = JointState(name=["b", "a"], position=[0.2, 0.1])
+    assert hub.measured_positions(snapshot(drives=drives)) is None, "nobody knows where the tool is"
+    measured = hub.measured_positions(snapshot(drives=drives, tool_pose=tool))
+    assert measured == pytest.approx([0.0, 0.0, 0.5, 0.0, 0.0, 0.0, -1.0, 0.1, 0.2])
+    tool.pose.orientation.x = math.nan
+    assert hub.measured_positions(snapshot(drives=drives, tool_pose=tool)) is None
 
 
 def joints(sec: int, **positions: float) -> JointState:

@@ -66,6 +66,7 @@ from support.recording.explained_run import (
     write_explained_run,
 )
 from support.recording.synthetic_run import START_NS, TOPICS, Recording, jpeg
+from support.robot.pose_robot import POSE, pose_at, pose_contract
 from support.robot.simulation import World, streaming
 
 
@@ -152,6 +153,28 @@ def test_a_switch_is_corrected_only_where_it_waits(
     contract = parse_document(document, Contract, "f")
     corrections = find_corrections(executed, answer, JOINTS, contract)
     assert [(one.joint, one.rule, one.before, one.after) for one in corrections] == found
+
+
+@pytest.mark.parametrize(
+    ("row", "command", "rule", "found"),
+    [
+        (-2.0 * pose_at(0.0, angle=0.3), pose_at(angle=0.3), "velocity_limit", []),
+        (pose_at(x=0.7), pose_at(x=0.5), "joint_limit", [("x", "joint_limit")]),
+        (
+            pose_at(x=0.3, angle=0.6),
+            pose_at(x=0.1, angle=0.2),
+            "velocity_limit",
+            [(name, "velocity_limit") for name in ("x", "qz", "qw")],
+        ),
+    ],
+)
+def test_length_and_sign_of_a_quaternion_are_no_correction(
+    row: np.ndarray, command: np.ndarray, rule: str, found: list[tuple[str, str]]
+) -> None:
+    executed = SimpleNamespace(row=0, row_fraction=0.0, action=tuple(command), interventions=(rule,))
+    answer = SimpleNamespace(rows=row[np.newaxis])
+    corrections = find_corrections(executed, answer, POSE, pose_contract())
+    assert [(one.joint, one.rule) for one in corrections] == found
 
 
 def test_a_row_in_the_policys_units_is_told_in_the_robots(bag: Path) -> None:

@@ -20,6 +20,7 @@ from remote_inference.wire import SensorError, WireError, make_command_writer, m
 from remote_inference.wire.commands.fields import FLOATS
 from remote_inference.wire.sensors.field_types import find_type, number_paths
 from support.builders import JOINTS, contract_document
+from support.robot.pose_robot import pose_at, pose_contract
 
 STAMP = Time(sec=7, nanosec=8)
 TRAJECTORY = "trajectory_msgs/msg/JointTrajectory"
@@ -266,3 +267,14 @@ def test_a_constant_may_stand_beside_a_switch_which_no_zeros_stop():
     contract = switch_contract("geometry_msgs/msg/Vector3", "x", 0.0, 0.04, constant={"y": 20.0})
     message = write(contract, 0.0, 0.04)
     assert (message.x, message.y) == (0.04, 20.0)
+
+
+def test_a_pose_goes_into_a_stamped_message_and_is_read_from_it():
+    contract = pose_contract()
+    sink, stamp = contract.commands[0], Time(sec=3, nanosec=4)
+    pose = pose_at(0.1, -0.2, 0.3, angle=0.7)
+    message = make_command_writer(sink, contract).message(pose[np.newaxis], stamp)
+    assert message.header.stamp == stamp
+    assert message.header.frame_id == "base_link"
+    assert (message.pose.position.y, message.pose.orientation.w) == (pose[1], pose[6])
+    assert make_sink_reader(sink, contract).read(message).tolist() == pose.tolist()
