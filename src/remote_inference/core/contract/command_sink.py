@@ -51,10 +51,10 @@ class CommandSink(Document):
     type: Annotated[
         Name,
         Field(
-            description="what the controller takes: Float64MultiArray, JointState but for switches, "
-            "JointTrajectory for position actions only, or an entry point of an installed distribution; with "
-            "`fields` any type that is installed; with `action` its type, of whose goal `fields` and "
-            "`constant` are"
+            description="what the controller takes: Float64MultiArray, JointState but for switches and "
+            "poses, JointTrajectory for position actions only, or an entry point of an installed "
+            "distribution; with `fields` any type that is installed; with `action` its type, of whose goal "
+            "`fields` and `constant` are"
         ),
     ]
     names: Annotated[

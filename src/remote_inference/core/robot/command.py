@@ -23,7 +23,7 @@ class CommandSource(IntEnum):
     NONE = 0
     CHUNK = 1
     REPEAT_LAST = 2
-    ZERO = 3  # the stop of velocities and efforts; positions and switches beside them get nothing
+    ZERO = 3  # the stop of velocities and efforts; all others beside them get nothing
     HOMING = 4
     HOLD = 5  # ends the horizon that trajectory controllers execute, where the arm is
     HUMAN = 6  # a person's command, after a takeover
