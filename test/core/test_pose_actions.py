@@ -279,3 +279,20 @@ def test_an_array_may_carry_a_pose_in_an_order_of_its_own():
     contract = pose_contract(document)
     assert contract.kind_of(contract.commands[0]) == "pose"
     assert np.array(contract.commands[0].names).tolist() == names
+
+
+@pytest.mark.parametrize(
+    ("measured", "problem"),
+    [
+        ({"type": JOINT_STATE}, "measured.topic: missing, expected topic, relative to the robot's namespace"),
+        ([pose_state(), {"type": JOINT_STATE}], "measured.1.topic: missing, expected topic, relative"),
+        (pose_state() | {"naems": []}, "measured.naems: unknown key, did you mean 'names'?"),
+        (pose_state() | {"topic": "a//b"}, "measured.topic: found '//'"),
+        ([pose_state() | {"topic": "a//b"}], "measured.0.topic: found '//'"),
+        ("tool_pose", "measured: found 'tool_pose', expected a list"),
+    ],
+)
+def test_a_problem_of_what_is_measured_is_told_at_its_place(measured: Any, problem: str):
+    with pytest.raises(DocumentError) as caught:
+        pose_contract(pose_document() | {"measured": measured})
+    assert str(caught.value).startswith(f"pose.contract.yaml: {problem}")

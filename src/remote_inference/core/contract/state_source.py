@@ -181,10 +181,10 @@ class OneOrSeveral:
 
     @staticmethod
     def read(content: Any) -> Any:
-        """Return the list for a single section; of anything else what it is."""
+        """Return the list for a single section, whose problems have no index; anything else as it is."""
         if content is None:
             return ()
-        return (content,) if isinstance(content, (Mapping, StateSource)) else content
+        return (StateSource.model_validate(content),) if isinstance(content, Mapping) else content
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler

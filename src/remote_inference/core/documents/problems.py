@@ -114,7 +114,7 @@ def _keys_at(model: type[BaseModel], place: tuple[Any, ...]) -> Mapping[str, Any
     kind: Any = model
     for part in place:
         kind = _kind_at(kind, part)
-    kind = _alternatives(kind)[0]
+    kind = _item(_alternatives(kind)[0])
     if not isinstance(kind, type) or not issubclass(kind, BaseModel):
         return {}
     return kind.every_key() if hasattr(kind, "every_key") else kind.model_fields
@@ -123,6 +123,8 @@ def _keys_at(model: type[BaseModel], place: tuple[Any, ...]) -> Mapping[str, Any
 def _kind_at(kind: Any, part: Any) -> Any:
     """Return the annotation of the value under a key or index; None when it is unknown."""
     kind = _alternatives(kind)[0]
+    if isinstance(part, str):
+        kind = _item(kind)
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         field = kind.model_fields.get(part)
         return field.annotation if field is not None else None
@@ -130,6 +132,11 @@ def _kind_at(kind: Any, part: Any) -> Any:
     if get_origin(kind) is tuple:
         return arguments[0] if arguments[-1] is ... else arguments[part]
     return arguments[1] if len(arguments) == 2 else None
+
+
+def _item(kind: Any) -> Any:
+    """Return what a list holds: a section may stand in place of a list of one."""
+    return get_args(kind)[0] if get_origin(kind) is tuple and get_args(kind)[-1] is ... else kind
 
 
 def _alternatives(kind: Any) -> list[Any]:
