@@ -1,0 +1,98 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A whole robot with a pose: its engine, controllers, watchdog and person; each command is judged."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from remote_inference.core.robot.command import CommandSource
+from remote_inference.core.robot.safety.state_machine import State
+from support.builders import make_config, make_spec
+from support.robot import random_poses
+from support.robot.random_watched_world import Wandering, make_contract
+from support.robot.simulation import streaming
+from support.robot.watched_world import WatchedWorld
+
+FPS = 20.0
+
+
+def make_world(kind: str = "position", fallback: str = "hold", seed: int = 3) -> WatchedWorld:
+    """Return a robot with a pose beside a joint of some kind; its policy wanders."""
+    rng = random.Random(seed)
+    spec = make_spec(state_names=random_poses.NAMES, action_names=random_poses.NAMES, trained_fps=FPS)
+    contract = make_contract(rng, ("pose", kind), FPS)
+    config = make_config(fallback=fallback, max_action_age_s=1.0)
+    world = WatchedWorld(config, [Wandering("/server_a", spec, rng)], contract=contract)
+    world.engine.hear_stop("button", False, world.now_ns)
+    return world
+
+
+def tool(world: WatchedWorld) -> np.ndarray:
+    """Return where the tool is `[7]`."""
+    return world.position[world.poses.columns[0]].copy()
+
+
+def test_the_tool_moves_and_keeps_its_pose_while_there_is_no_server():
+    world = streaming(make_world())
+    begin = tool(world)
+    world.run(1.0)
+    assert np.abs(tool(world)[:3] - begin[:3]).max() > 0.05
+    world.server.up = False
+    world.run(2.0)
+    held = tool(world)
+    world.run(2.0)
+    assert tool(world).tolist() == held.tolist()
+    assert world.ticks[-1][1].source is CommandSource.NONE
+    world.server.restart()
+    world.run_until(lambda: world.state is State.STREAMING and tool(world).tolist() != held.tolist())
+
+
+@pytest.mark.parametrize("kind", ["position", "velocity", "effort", "switch"])
+def test_a_pause_keeps_the_pose_and_the_next_step_begins_where_it_was_moved_to(kind: str):
+    world = streaming(make_world(kind))
+    world.pause()
+    world.run(1.0)
+    held = tool(world)
+    world.run(0.5)
+    assert tool(world).tolist() == held.tolist()
+    world.shove(random_poses.somewhere(random.Random(5), 0.8))
+    world.run(0.1)
+    world.resume()
+    world.run_until(lambda: world.ticks[-1][1].source is CommandSource.CHUNK)
+
+
+def test_a_stop_input_keeps_the_pose():
+    world = streaming(make_world())
+    world.engine.hear_stop("button", True, world.now_ns)
+    world.run(0.2)
+    held = tool(world)
+    world.run(1.0)
+    assert tool(world).tolist() == held.tolist()
+
+
+def test_a_person_leads_the_tool_and_the_policy_goes_on_from_there():
+    world = streaming(make_world("velocity"))
+    assert world.take_over() == ""
+    goal = random_poses.somewhere(random.Random(6), 0.5)
+    world.target = goal * np.array([1.0, 1.0, 1.0, -2.0, -2.0, -2.0, -2.0, 1.0])
+    world.run(5.0)
+    reached = tool(world)
+    assert reached[:3] == pytest.approx(goal[:3], abs=1e-6)
+    assert abs(np.dot(reached[3:], goal[3:7])) == pytest.approx(1.0, abs=1e-9)
+    world.target = None
+    assert world.release() == ""
+    world.run_until(lambda: world.ticks[-1][1].source is CommandSource.CHUNK)
+
+
+def test_drives_that_come_back_let_the_tool_go_on_from_where_it_is():
+    world = streaming(make_world(fallback="repeat_last"))
+    world.drive_off()
+    world.run_until(lambda: "tool" in world.engine.playback.astray and world.state is State.STALLED)
+    world.drive_on(held=True)
+    world.run_until(lambda: not world.engine.playback.astray)
+    world.run(1.0)
+    assert world.ticks[-1][1].source is CommandSource.CHUNK
