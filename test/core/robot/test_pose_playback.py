@@ -28,8 +28,11 @@ from support.robot.pose_robot import (
     PoseRobot,
     angle_of,
     pose_at,
+    pose_command,
     pose_contract,
     pose_document,
+    pose_section,
+    pose_state,
 )
 
 JOINT_STATE = "sensor_msgs/msg/JointState"
@@ -265,6 +268,14 @@ def test_no_way_leads_to_a_row_that_says_no_orientation():
         assert tick.command[3:] == pytest.approx(pose_at()[3:])
 
 
+def test_no_way_leads_from_a_row_that_says_no_orientation():
+    robot = PoseRobot(pose_contract(ticks_per_row=4))
+    robot.feed(np.zeros(7), pose_at(x=0.01))
+    ticks = [robot.tick() for _ in range(5)]
+    assert ticks[0].interventions == (ORIENTATION,)
+    assert ticks[-1].command == pytest.approx(pose_at(x=0.01), abs=1e-7)
+
+
 # -- following -----------------------------------------------------------------------------------------------
 
 LED = np.ones(7, bool)
@@ -302,6 +313,22 @@ def test_the_bounds_of_the_contract_hold_for_distance_and_angle():
     assert look(watch, pose_at(x=0.021), pose_at()) == 7 * [True]
     watch.forget()
     assert look(watch, pose_at(angle=0.31), pose_at()) == 7 * [True]
+
+
+def test_of_two_poses_the_one_that_does_not_follow_is_named():
+    document = pose_document()
+    other = [f"other_{name}" for name in POSE]
+    document["actions"]["names"] += other
+    document["actions"]["poses"]["other"] = pose_section(other, max_following_error=0.01)
+    document["state"].append(pose_state("other_pose", other))
+    document["commands"].append(pose_command("other_target", other))
+    actions = pose_contract(document).actions
+    watch = FollowingWatch(actions, ActionMasks.of(actions), 0.05)
+    still, near = np.array([*pose_at(), *pose_at()]), pose_at(x=0.02)
+    led = np.ones(14, bool)
+    lost, blocked = watch.look(np.array([*near, *near]), still, led, age_s=0.0, now_ns=0)
+    assert watch.astray == ("other",)
+    assert lost.tolist() == blocked.tolist() == [*7 * [False], *7 * [True]]
 
 
 def test_the_distance_is_that_of_the_line_not_of_each_axis():

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from remote_inference.core.contract.contract import Contract
 from remote_inference.core.robot.pose_geometry import angles_between, slerp
 from remote_inference.core.robot.safety.guard import (
     JOINT_LIMIT,
@@ -132,7 +133,7 @@ def test_a_position_beyond_the_box_is_clipped_and_says_so():
     assert guarded.interventions == (JOINT_LIMIT,)
 
 
-@pytest.mark.parametrize("length", [0.2, 1.0 - 1e-7, 3.0])
+@pytest.mark.parametrize("length", [0.11, 1.0 - 1e-7, 3.0])
 def test_a_quaternion_of_another_length_is_no_intervention(length: float):
     guarded = guard_of().check(pose_of((0.0, 0.0, 0.0), length * np.array(turned(0.5 * ARC))), pose_at())
     assert guarded.action == pytest.approx(pose_at(angle=0.5 * ARC))
@@ -166,7 +167,33 @@ def test_foreseen_rows_end_before_one_that_says_no_orientation():
     assert foreseen.interventions == ((), ())
 
 
+@pytest.mark.parametrize("axis", [(1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (1.0, -2.0, 3.0)])
+def test_a_turn_is_bounded_about_any_axis_and_is_no_way_to_go(axis: tuple[float, ...]):
+    guard, start = guard_of(), pose_at()
+    for angle, passed in ((0.9 * ARC, 0.9 * ARC), (5.0 * ARC, ARC)):
+        goal = np.array([0.0, 0.0, 0.0, *turned(angle, axis)])
+        expected = np.array([0.0, 0.0, 0.0, *turned(passed, axis)])
+        assert guard.check(goal, start).action == pytest.approx(expected, abs=1e-12)
+
+
+def test_one_of_two_poses_without_an_orientation_refuses_the_action():
+    guard, row = Guard(two_poses().actions, 1.0 / FPS), np.array([0.0, *pose_at(), *np.zeros(7)])
+    assert guard.check(row, np.array([0.0, *pose_at(), *pose_at()])).interventions == (ORIENTATION,)
+
+
 def test_two_poses_and_a_joint_are_bounded_each_by_itself():
+    contract = two_poses()
+    guard = Guard(contract.actions, contract.period_s)
+    far = np.array([7.0, *pose_at(x=0.4), *pose_at(angle=0.5 * ARC)])
+    command = guard.check(far, np.array([0.0, *pose_at(), *pose_at()])).action
+    assert command == pytest.approx(np.array([1.0, *pose_at(x=0.5 * STEP), *pose_at(angle=0.5 * ARC)]))
+    far = np.array([0.0, *pose_at(angle=2.0 * ARC), *pose_at(angle=-5.0 * ARC)])
+    command = guard.check(far, np.array([0.0, *pose_at(), *pose_at()])).action
+    assert command == pytest.approx(np.array([0.0, *pose_at(angle=ARC), *pose_at(angle=-ARC)]))
+
+
+def two_poses() -> Contract:
+    """Return the contract of a velocity, a slow pose and the usual one."""
     document = pose_document()
     other = [f"other_{name}" for name in POSE]
     document["actions"]["names"] = ["grip", *other, *POSE]
@@ -177,11 +204,7 @@ def test_two_poses_and_a_joint_are_bounded_each_by_itself():
         {**document["commands"][0], "topic": "other_target", "fields": dict(zip(FIELDS, other, strict=True))},
         {"topic": "grip", "type": "std_msgs/msg/Float64MultiArray", "names": ["grip"]},
     ]
-    contract = pose_contract(document)
-    guard = Guard(contract.actions, contract.period_s)
-    far = np.array([7.0, *pose_at(x=0.4), *pose_at(angle=0.5 * ARC)])
-    command = guard.check(far, np.array([0.0, *pose_at(), *pose_at()])).action
-    assert command == pytest.approx(np.array([1.0, *pose_at(x=0.5 * STEP), *pose_at(angle=0.5 * ARC)]))
+    return pose_contract(document)
 
 
 # -- rotations -----------------------------------------------------------------------------------------------
@@ -202,3 +225,18 @@ def test_the_angle_between_two_orientations_is_that_of_the_shortest_turn(angle: 
     end = np.array([turned(0.4 + angle, (1.0, 2.0, -1.0))])
     for sign in (1.0, -1.0):
         assert angles_between(begin, sign * end)[0] == pytest.approx(angle, abs=1e-12, rel=1e-6)
+
+
+def test_each_of_several_orientations_has_an_arc_of_its_own():
+    begin = np.array([turned(0.0), turned(1.0), turned(0.5, (1.0, 0.0, 0.0))])
+    end = np.array([turned(2.0), turned(-1.0), turned(0.5, (1.0, 0.0, 0.0))])
+    assert angles_between(begin, end) == pytest.approx([2.0, 2.0, 0.0])
+    expected = [turned(0.5), turned(0.0), turned(0.5, (1.0, 0.0, 0.0))]
+    assert slerp(begin, end, np.array([0.25, 0.5, 0.9])) == pytest.approx(np.array(expected))
+
+
+def test_tiny_arcs_are_divided_as_large_ones_are():
+    begin, end = np.array([turned(0.0)]), np.array([turned(2e-9)])
+    found = slerp(begin, end, np.array([0.25]))
+    assert found[0, 2] == pytest.approx(0.25e-9, rel=1e-6)
+    assert found[0, 3] == pytest.approx(1.0, abs=1e-15)

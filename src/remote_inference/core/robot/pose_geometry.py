@@ -17,7 +17,6 @@ from remote_inference.core.contract.pose_action import PoseAction
 from remote_inference.core.robot.command import Float64Array
 
 LEAST_LENGTH = 0.1  # of a quaternion that says an orientation: a shorter one is made of noise
-EVEN_ANGLE = 1e-6  # between two unit quaternions below which the arc is straight [rad]
 
 BoolArray = NDArray[np.bool_]
 
@@ -40,13 +39,11 @@ def angles_between(begin: Float64Array, end: Float64Array) -> Float64Array:
 def slerp(begin: Float64Array, end: Float64Array, fraction: Float64Array) -> Float64Array:
     """Return orientations `[n, 4]` on the shortest arcs between unit quaternions, at fractions `[n]`."""
     end = align(end, begin)
-    half = 0.5 * angles_between(begin, end)  # between the two as vectors
-    is_straight = half < EVEN_ANGLE
-    sine = np.where(is_straight, 1.0, np.sin(half))
-    before = np.where(is_straight, 1.0 - fraction, np.sin((1.0 - fraction) * half) / sine)
-    after = np.where(is_straight, fraction, np.sin(fraction * half) / sine)
+    half = 0.5 * angles_between(begin, end) / np.pi  # between the two as vectors; sinc takes half turns
+    before, after = 1.0 - fraction, fraction
+    before = before * np.sinc(before * half) / np.sinc(half)
+    after = after * np.sinc(after * half) / np.sinc(half)
     found: Float64Array = before[:, np.newaxis] * begin + after[:, np.newaxis] * end
-    found /= np.linalg.norm(found, axis=1, keepdims=True)
     return found
 
 

@@ -61,8 +61,6 @@ class FollowingWatch:
             return ()
         astray = self._astray & ~self._is_pose
         alone = tuple(name for name, is_astray in zip(self._names, astray, strict=True) if is_astray)
-        if not self._poses.exist:
-            return alone
         found = zip(self._poses.names, self._poses.any_of(self._astray), strict=True)
         return (*alone, *(name for name, is_astray in found if is_astray))
 
@@ -91,7 +89,7 @@ class FollowingWatch:
             self._retry_ns = now_ns + RETRY_NS
         lost = self._astray
         still = np.abs(measured - self._from) <= self._least_move
-        if self._poses.exist and lost.any():
+        if self._poses.exist:
             has_moved = self._are_apart(self._from, measured, self._period_s)
             still = np.where(self._is_pose, ~has_moved, still)
         self._astray = lost & still

@@ -174,22 +174,28 @@ class Guard:
             actions = actions[: int(np.argmin(finite))]
         if self._switches.exist:
             actions = np.where(self._switches.places, reference, actions)
+        if self._poses.exist:  # the step of a pose is no matter of single columns
+            return self._foresee_in_turn(actions, reference, velocity_scale)
         safe = np.clip(actions, self._min, self._max)
-        if not self._poses.exist:  # what a pose comes to is known only from the one before it
-            steps = np.abs(np.diff(safe, axis=0, prepend=reference[np.newaxis]))
-            if self._is_velocity.any():
-                steps = np.where(self._is_velocity, np.abs(safe) * self._period_s, steps)
-            is_near = (steps <= velocity_scale * self._max_step).all()
-            if is_near and (np.abs(safe - actions) <= ROUNDING).all():
-                return Foreseen(safe, ((),) * len(safe))
+        steps = np.abs(np.diff(safe, axis=0, prepend=reference[np.newaxis]))
+        if self._is_velocity.any():
+            steps = np.where(self._is_velocity, np.abs(safe) * self._period_s, steps)
+        if (steps <= velocity_scale * self._max_step).all() and (np.abs(safe - actions) <= ROUNDING).all():
+            return Foreseen(safe, ((),) * len(safe))
+        return self._foresee_in_turn(actions, reference, velocity_scale)
+
+    def _foresee_in_turn(
+        self, actions: Float64Array, reference: Float64Array, velocity_scale: float
+    ) -> Foreseen:
+        safe = np.empty_like(actions)
         interventions: list[tuple[str, ...]] = []
         for row, action in enumerate(actions):
             limited = self._limit(action, reference, velocity_scale, None)
-            if limited.action is None:  # rows that are not finite are cut off above: an orientation
-                return Foreseen(safe[:row], tuple(interventions))
+            if limited.action is None:  # rows that are not finite are cut off before: an orientation
+                break
             safe[row] = reference = limited.action
             interventions.append(limited.interventions)
-        return Foreseen(safe, tuple(interventions))
+        return Foreseen(safe[: len(interventions)], tuple(interventions))
 
     def count(self, interventions: tuple[str, ...]) -> None:
         """Count rules that altered an action which a controller executed by itself."""

@@ -28,8 +28,10 @@ class PoseRule:
         None when a quaternion of one of them is too short to say an orientation.
         """
         begin = self._poses.unify(start, None)
-        goal = None if begin is None else self._poses.unify(action, begin)
-        return None if begin is None or goal is None else (goal, begin)
+        if begin is None:
+            return None
+        goal = self._poses.unify(action, begin)
+        return None if goal is None else (goal, begin)
 
     def limit_step(
         self, action: Float64Array, start: Float64Array, limited: Float64Array, velocity_scale: float
@@ -40,15 +42,13 @@ class PoseRule:
         stays on its way, and neither is early. action, start: what `unify` returned.
         """
         way, turn = self._poses.distances(start, action), self._poses.angles(start, action)
-        fractions = np.ones(len(way))
-        for far, most in ((way, velocity_scale * self._max_way), (turn, velocity_scale * self._max_turn)):
-            is_far = far > most
-            fractions[is_far] = np.minimum(fractions[is_far], most[is_far] / far[is_far])
+        max_way, max_turn = velocity_scale * self._max_way, velocity_scale * self._max_turn
+        fractions = np.minimum(
+            max_way / np.maximum(way, max_way), max_turn / np.maximum(turn, max_turn)
+        )  # 1 for what is near
         places, turns = self._poses.places, self._poses.turns
-        is_short = (fractions < 1.0)[:, np.newaxis]
-        on_line = start[places] + fractions[:, np.newaxis] * (action[places] - start[places])
-        on_arc = slerp(start[turns], action[turns], fractions)
         found: Float64Array = limited.copy()
-        found[places] = np.where(is_short, on_line, action[places])
-        found[turns] = np.where(is_short, on_arc, action[turns])
+        left = (1.0 - fractions)[:, np.newaxis]
+        found[places] = action[places] - left * (action[places] - start[places])
+        found[turns] = slerp(start[turns], action[turns], fractions)
         return found
