@@ -223,7 +223,9 @@ def _judge_position(
     if world.resumed and world.beats_are_lost:  # the watchdog's stops come in between
         steps |= np.abs(first - commanded) <= step
     near |= world.lags[arm.joints] & led & steps
-    # The drives were back before the node could see that they had been off.
+    # The drives were back before the node could see that they had been off: the controller leads the arm to
+    # its target meanwhile, and each hold is of where the arm was measured on its way.
     if arm.is_trajectory and world.driven_ns >= world.ticked[-3]:
-        near |= world.lags[arm.joints] & (off <= lag_bound(world)[arm.joints] + step)
+        returning = world.lags[arm.joints] | (tick.source is CommandSource.HOLD)
+        near |= returning & (off <= lag_bound(world)[arm.joints] + step)
     return np.where(near, 0.0, off)
