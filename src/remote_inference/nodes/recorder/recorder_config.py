@@ -25,7 +25,6 @@ from remote_inference.wire import WireError, message_types
 
 MIN_SPLIT_BYTES = 1 << 20
 MIN_BYTES = 8 << 20  # of a budget: some chunks and the index
-MIN_BYTES = 8 << 20  # of a budget: some chunks and the index
 
 
 class RecorderError(StartupError):
@@ -93,8 +92,6 @@ class RecorderConfig(NodeParameters):
             raise ValueError(
                 f"max_split_bytes: found {self.max_split_bytes}, expected 0 or at least {MIN_SPLIT_BYTES}"
             )
-        if 0 < self.max_bytes < MIN_BYTES:
-            raise ValueError(f"max_bytes: found {self.max_bytes}, expected 0 or at least {MIN_BYTES}")
         if 0 < self.max_bytes < MIN_BYTES:
             raise ValueError(f"max_bytes: found {self.max_bytes}, expected 0 or at least {MIN_BYTES}")
         if self.when_full == "drop_oldest":
