@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import resource
 import signal
@@ -14,16 +15,21 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from mcap.exceptions import EndOfFile, InvalidMagic
 from mcap.reader import make_reader
+from mcap.records import Message
+from mcap.stream_reader import StreamReader
 from rcl_interfaces.srv import GetParameters
 from rclpy.duration import Duration
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.publisher import Publisher
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.serialization import deserialize_message
 from rosbags.interfaces import QosDurability, QosReliability
 from sensor_msgs.msg import JointState
 
@@ -33,14 +39,19 @@ from remote_inference.nodes.recorder.recorder_config import RecorderError, messa
 from remote_inference.nodes.recorder.recorder_entries import SUBSCRIPTION_DEPTH, subscription_qos
 from remote_inference.recording.bags.bag import open_bag
 from remote_inference.recording.bags.bag_error import BagError
-from remote_inference.recording.bags.bag_records import END, LOSSES, NODE, POLICY, RUN
-from remote_inference.recording.bags.mcap_scan import Messages, scan_file
+from remote_inference.recording.bags.bag_metadata import METADATA_NAME
+from remote_inference.recording.bags.bag_records import DROPPED, END, LOSSES, NODE, POLICY, RUN
+from remote_inference.recording.bags.mcap_scan import Messages, file_number, scan_file
+from remote_inference.recording.checks import Level
 from remote_inference.recording.checks.repair import repair
 from remote_inference.recording.checks.verification import verify
 from support.nodes.rig import write_contract
 from support.waiting import wait_until
 
 DEADLINE_S = 30.0
+KILLS = int(os.environ.get("RECORDER_KILLS", "3"))
+
+BUDGET = 8_400_000  # bytes of a bag
 
 STATE, EXECUTED, JOINTS, LATCHED = (
     "/arm/remote_inference/state",
@@ -209,30 +220,66 @@ def test_a_recording_ends_at_the_first_failed_write_and_says_so(
     assert verify(tmp_path / "repaired").is_intact
 
 
-def test_a_killed_recorder_s_bag_is_repaired_to_its_last_second(
+def test_a_recorder_that_is_killed_at_random_moments_costs_no_more_than_its_last_chunk(
     node: Node, start: Callable[..., Recorder], tmp_path: Path
 ) -> None:
-    joints = node.create_publisher(JointState, JOINTS, RELIABLE)
-    recorder = start(f"path:={tmp_path / 'run'}", f"topics:=['{JOINTS}:sensor_msgs/msg/JointState']")
-    wait_for_subscriber(joints)
-    file = tmp_path / "run" / "run_0.mcap"
-    size = file.stat().st_size
+    """RECORDER_KILLS says how many are killed. Chunks and files end each second: some die between two."""
+    rng = random.Random(7)
+    for kill in range(KILLS):
+        topic = f"{JOINTS}_{kill}"  # of the one before the middleware may not know yet that it is dead
+        joints = node.create_publisher(JointState, topic, RELIABLE)
+        run, repaired = tmp_path / f"run_{kill}", tmp_path / f"repaired_{kill}"
+        recorder = start(
+            f"path:={run}",
+            f"topics:=['{topic}:sensor_msgs/msg/JointState']",
+            f"max_split_duration_s:={rng.choice([0.0, 1.0])}",
+        )
+        wait_for_subscriber(joints)
+        published = publish_for(joints, rng.uniform(0.0, 4.0))
+        assert recorder.stop(signal.SIGKILL) == -signal.SIGKILL
+        assert "Traceback" not in recorder.log
+        whole = positions_in_whole_chunks(run)
+        with pytest.raises(BagError, match="its recorder was killed; `remote-inference repair"):
+            open_bag(run)
+        unfinished = verify(run)
+        assert not unfinished.is_intact
+        assert any(
+            f"`remote-inference repair {run} NEW_FOLDER` recovers" in one.text for one in unfinished.findings
+        )
+        if not whole:
+            with pytest.raises(BagError, match="nothing can be recovered"):
+                repair(run, repaired)
+            continue
+        told = repair(run, repaired)
+        with open_bag(repaired) as bag:
+            found = [int(message.position[0]) for _, _, message in bag.messages([topic])]
+        assert found == whole, "all but what the last chunk would have held"
+        assert found == sorted(set(found))
+        assert found[-1] < published
+        result = verify(repaired)
+        assert result.is_intact
+        if told.lost != [f"{METADATA_NAME} was absent: written anew"]:
+            assert "lost" in " ".join(one.text for one in result.of(Level.MISSING))
 
-    def publish_until_a_chunk_is_written() -> bool:
-        joints.publish(JointState(name=[incompressible(500)]))
-        return file.stat().st_size > size + 2000
 
-    wait_until(publish_until_a_chunk_is_written, "a chunk in the file")
-    assert recorder.stop(signal.SIGKILL) == -signal.SIGKILL
-    with pytest.raises(BagError, match="its recorder was killed; `remote-inference repair"):
-        open_bag(tmp_path / "run")
-    repair(tmp_path / "run", tmp_path / "repaired")
-    result = verify(tmp_path / "repaired")
-    assert result.is_intact
-    assert result.counts[JOINTS] > 0
-    with open_bag(tmp_path / "repaired") as bag:
-        assert len(list(bag.messages([JOINTS]))) == result.counts[JOINTS]
-    assert "Traceback" not in recorder.log
+def publish_for(publisher: Publisher, seconds: float) -> int:
+    """Publish numbers for a time; return how many."""
+    end_s = time.monotonic() + seconds
+    number = 0
+    while time.monotonic() < end_s:
+        publisher.publish(JointState(name=[incompressible(500)], position=[float(number)]))
+        number += 1
+        time.sleep(0.002)  # a robot's sensors do not publish as fast as they can
+    return number
+
+
+def positions_in_whole_chunks(run: Path) -> list[int]:
+    """Return what the MCAP library finds in the files of a killed recorder, up to where each is cut off."""
+    found: list[bytes] = []
+    for file in sorted(run.glob("*.mcap"), key=file_number):
+        with suppress(EndOfFile, InvalidMagic), file.open("rb") as data:
+            found.extend(one.data for one in StreamReader(data).records if isinstance(one, Message))
+    return [int(deserialize_message(message, JointState).position[0]) for message in found]
 
 
 @pytest.mark.parametrize(
@@ -434,6 +481,54 @@ def test_a_bag_that_may_not_grow_is_finished_and_readable(
     assert sum(file.stat().st_size for file in (tmp_path / "run").glob("*.mcap")) <= 8_400_000
     with open_bag(tmp_path / "run") as bag:
         assert len(list(bag.messages())) == bag.message_count > 0
+
+
+def test_a_bag_that_drops_its_oldest_file_goes_on_within_its_budget(
+    node: Node, start: Callable[..., Recorder], tmp_path: Path
+) -> None:
+    joints = node.create_publisher(JointState, JOINTS, RELIABLE)
+    recorder = start(
+        f"path:={tmp_path / 'run'}",
+        f"topics:=['{JOINTS}:sensor_msgs/msg/JointState']",
+        "when_full:=drop_oldest",
+        f"max_bytes:={BUDGET}",
+        "max_split_bytes:=2000000",
+    )
+    wait_for_subscriber(joints)
+    number = 0
+    sizes = []
+
+    def publish_until_two_are_dropped() -> bool:
+        nonlocal number
+        joints.publish(JointState(name=[incompressible(50_000)], position=[float(number)]))
+        number += 1
+        sizes.append(size_of(tmp_path / "run"))
+        return (tmp_path / "run" / "run_5.mcap").exists() and not (tmp_path / "run" / "run_1.mcap").exists()
+
+    wait_until(publish_until_two_are_dropped, "the second file is dropped", 3 * DEADLINE_S)
+    wait_for_arrival(node, joints)
+    assert recorder.stop(signal.SIGINT) == 0
+    assert max([*sizes, size_of(tmp_path / "run")]) <= BUDGET
+    dropped = json.loads(records_of(tmp_path / "run")[DROPPED]["files"])
+    assert dropped[:2] == ["run_0.mcap", "run_1.mcap"]
+    with open_bag(tmp_path / "run") as bag:
+        found = [int(message.position[0]) for _, _, message in bag.messages([JOINTS])]
+    assert found[-1] == number - 1
+    assert found == list(range(found[0], number)), "what was dropped is the oldest, and nothing else"
+    result = verify(tmp_path / "run")
+    assert result.is_intact
+    assert f"{len(dropped)} files dropped by the disk budget" in [
+        one.text for one in result.of(Level.MISSING)
+    ]
+
+
+def size_of(bag: Path) -> int:
+    """Return the bytes of a bag's files, one of which may be dropped this moment."""
+    sizes = []
+    for file in bag.glob("*.mcap"):
+        with suppress(FileNotFoundError):
+            sizes.append(file.stat().st_size)
+    return sum(sizes)
 
 
 def test_topic_entries_may_carry_a_type() -> None:
