@@ -126,6 +126,9 @@ def test_an_interrupted_demo_tells_its_results_so_far(tmp_path: Path) -> None:
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert 0 < summary["episodes"] < summary["episodes_asked_for"] == 50
     assert len(summary["episode_results"]) == summary["episodes"]
+    replayed = replay_decisions(tmp_path / "run" / "bag", None, {})  # at 0 ms
+    assert (replayed.exit_code, replayed.first, replayed.problems) == (0, None, [])
+    assert replayed.compared["ticks"] > 50
 
 
 def test_a_demo_that_is_interrupted_while_it_starts_says_so(tmp_path: Path) -> None:
