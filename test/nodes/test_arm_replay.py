@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import rclpy
 from rclpy.serialization import serialize_message
 from std_msgs.msg import Float64MultiArray
 from trajectory_msgs.msg import JointTrajectory
@@ -181,6 +182,21 @@ def test_a_robot_that_somebody_else_commands_is_left_alone(rig: FollowingRig, tm
     with started(bag) as process:
         output, _ = process.communicate(timeout=2 * DEADLINE_S)
     assert "found /rig/rig publishes /rig/commands; expected that nobody else commands" in output
+    assert not rig.commands
+
+
+def test_a_watchdog_that_an_earlier_run_left_is_named_as_that(rig: FollowingRig, tmp_path: Path) -> None:
+    bag = write_bag(tmp_path / "bag")
+    left = rclpy.create_node("command_watchdog", namespace="/rig", context=rig.node.context)
+    left.create_publisher(Float64MultiArray, "commands", 1)
+    try:
+        with started(bag) as process:
+            output, _ = process.communicate(timeout=2 * DEADLINE_S)
+    finally:
+        left.destroy_node()
+    told = "found /rig/command_watchdog, the robot's watchdog, is left over of an earlier run; expected"
+    assert told in output
+    assert process.returncode == 2
     assert not rig.commands
 
 

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterator
 
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.exchange import in_namespace
@@ -12,26 +12,46 @@ from remote_inference.nodes.clients.operator_client import POLL_S, ROBOT_NODE, O
 from remote_inference.nodes.graph import full_name
 
 NAMES_S = 0.5  # an endpoint may be known before the name of its node is
+WATCHDOG_NODE = "command_watchdog"
 
 
 def find_rivals(client: OperatorClient, namespace: str, contract: Contract, listen_s: float) -> list[str]:
-    """Return who commands a robot, one text each; listen for a time, or until there is somebody."""
+    """Return who commands a robot, one text each; listen for a time, or until there is somebody.
+
+    The robot's own watchdog commands nothing while no node beats. One that is left over ends soon after its
+    node, or nobody ended it: then it would watch the next node beside that one's own.
+    """
     for _ in range(max(1, round(listen_s / POLL_S))):
         client.spin(POLL_S)
-        if found := _look(client, namespace, contract):
+        if _look(client, namespace, contract):
             client.spin(NAMES_S)
-            return _look(client, namespace, contract) or found
-    return []
+            if found := _look(client, namespace, contract):
+                return found
+    return _find_left_watchdog(client, namespace, contract)
 
 
 def _look(client: OperatorClient, namespace: str, contract: Contract) -> list[str]:
-    topics: Collection[str] = [in_namespace(namespace, sink.topic) for sink in contract.topic_commands]
+    watchdog = in_namespace(namespace, WATCHDOG_NODE)
     found = {
-        f"{full_name(endpoint)} publishes {topic}"
-        for topic in topics
-        for endpoint in client.node.get_publishers_info_by_topic(topic)
+        f"{name} publishes {topic}"
+        for name, topic in _find_publishers(client, namespace, contract)
+        if name != watchdog
     }
     node = in_namespace(namespace, ROBOT_NODE)
     if (namespace or "/") in client.find_robots():
         found.add(f"{node} is running")
     return sorted(found)
+
+
+def _find_left_watchdog(client: OperatorClient, namespace: str, contract: Contract) -> list[str]:
+    watchdog = in_namespace(namespace, WATCHDOG_NODE)
+    is_left = any(name == watchdog for name, _ in _find_publishers(client, namespace, contract))
+    return [f"{watchdog}, the robot's watchdog, is left over of an earlier run"] if is_left else []
+
+
+def _find_publishers(client: OperatorClient, namespace: str, contract: Contract) -> Iterator[tuple[str, str]]:
+    """Yield the full name of each node that publishes commands, with the topic."""
+    for sink in contract.topic_commands:
+        topic = in_namespace(namespace, sink.topic)
+        for endpoint in client.node.get_publishers_info_by_topic(topic):
+            yield full_name(endpoint), topic
