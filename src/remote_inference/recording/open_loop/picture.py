@@ -29,6 +29,7 @@ from remote_inference.recording.report.style import (
     VERMILLION,
     Handle,
     least_range,
+    save,
     say,
     style,
 )
@@ -82,7 +83,7 @@ def draw(evaluations: Sequence[Evaluation], path: Path, title: str) -> None:
         fontsize=NORMAL,
     )
     try:
-        figure.savefig(path)
+        save(figure, path)
     except OSError as error:
         raise ReplayError(f"{path}: cannot be written: {error.strerror or error}") from error
 

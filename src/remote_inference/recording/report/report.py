@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from remote_inference.errors import UserError
 from remote_inference.recording.report.joints import draw_joints, joint_rows
 from remote_inference.recording.report.run import draw_run, run_height_in
-from remote_inference.recording.report.style import DPI, NORMAL, TITLE, Windows
+from remote_inference.recording.report.style import DPI, NORMAL, TITLE, Windows, save
 from remote_inference.recording.report.summary import UNKNOWN_UNIT, summarise
 from remote_inference.recording.timeline.episodes import find_episodes
 from remote_inference.recording.timeline.timeline import Timeline
@@ -63,7 +63,7 @@ def draw_report(
             )
     figure = _draw(timeline, title, Windows(shown, joints, excerpt), outcomes)
     try:
-        figure.savefig(path)
+        save(figure, path)
     except OSError as error:
         raise ReportError(f"{path}: cannot be written: {error.strerror or error}") from error
     except ValueError as error:  # matplotlib's own words say which formats it knows

@@ -4,12 +4,17 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+
+from remote_inference.recording.drafted_file import drafted
 
 # Okabe and Ito's palette, which colour-blind readers can distinguish.
 BLUE, ORANGE, GREEN, SKY, VERMILLION = "#0072B2", "#E69F00", "#009E73", "#56B4E9", "#D55E00"
@@ -23,6 +28,7 @@ STATE_COLOURS = {
     "RECONNECTING": "#CC79A7",
     "DEAD": "#000000",
 }
+UNKNOWN_STATE = GREY  # of a later release
 SMALL, NORMAL, TITLE = 8.0, 9.0, 14.0  # [pt]
 DPI = 110
 TIME_LABEL = "time since start of the bag [s]"
@@ -39,6 +45,17 @@ class Windows:
     run_s: tuple[float, float]
     joints_s: tuple[float, float]
     excerpt_s: tuple[float, float] | None  # the joints' part of the run, None for the whole run
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure in the format of the name's ending; the file is there whole or not at all.
+
+    Raises OSError, or ValueError for a format that matplotlib does not know.
+    """
+    picture = io.BytesIO()  # not the file: with a full disk the PDF writer fails in words of its own
+    figure.savefig(picture, format=path.suffix[1:] or None)
+    with drafted(path) as draft:
+        draft.write_bytes(picture.getvalue())
 
 
 def style(axes: Axes, ylabel: str) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from remote_inference.core.contract.contract import Contract, parse_contract
 from remote_inference.errors import UserError
 from remote_inference.recording.bags.bag import BagReader, Window, open_bag
+from remote_inference.recording.drafted_file import drafted
 from remote_inference.recording.provenance.page.album import MAX_BYTES
 from remote_inference.recording.provenance.page.page_data import PageData
 from remote_inference.recording.provenance.page.page_reader import PageReader
@@ -94,13 +95,8 @@ def _window_ns(bag: BagReader, window_s: tuple[float, float] | None) -> Window:
 def _write(out: Path, data: Mapping[str, Any]) -> None:
     text = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     head, middle, tail = _split(TEMPLATE.read_text(encoding="utf-8"), "/*DATA*/", "/*SCRIPT*/")
-    draft = out.with_name(f".{out.name}.draft")
-    try:
-        with draft.open("w", encoding="utf-8") as file:
-            file.writelines((head, text, middle, SCRIPT.read_text(encoding="utf-8"), tail))
-        draft.replace(out)
-    finally:
-        draft.unlink(missing_ok=True)
+    with drafted(out) as draft, draft.open("w", encoding="utf-8") as file:
+        file.writelines((head, text, middle, SCRIPT.read_text(encoding="utf-8"), tail))
 
 
 def _split(text: str, *marks: str) -> Iterable[str]:
