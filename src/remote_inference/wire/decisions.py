@@ -116,7 +116,8 @@ class DecisionDecoder:
         except WireError:
             raise
         except Exception as problem:  # damaged bytes may raise anything in msgpack, numpy and the models
-            raise WireError(f"decisions: found {len(data)} bytes that are no entries: {problem}") from problem
+            reason = " ".join(str(problem).split())  # pydantic's has many lines
+            raise WireError(f"decisions: found {len(data)} bytes that are no entries: {reason}") from problem
 
     def _restore(self, code: int, data: bytes) -> Any:
         if code == _ARRIVALS:

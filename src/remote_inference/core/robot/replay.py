@@ -100,6 +100,8 @@ class Replay:
         if entry.method == PLAY or entry.method in INPUTS:
             self._waiting.append(entry)
         elif entry.method in CALLS:
+            if entry.method == "take_chunk" and not isinstance(next(iter(entry.arguments), None), Chunk):
+                raise JournalError("found an entry 'take_chunk' without a chunk")
             self._call(entry)
         else:
             raise JournalError(f"found entry {entry.method!r}, expected one of the engine's methods")

@@ -19,9 +19,9 @@ from mcap.reader import make_reader
 from rosbags.interfaces import Connection, MessageDefinitionFormat
 from rosbags.rosbag2 import Reader, ReaderError
 from rosbags.serde import SerdeError
-from rosbags.typesys import TypesysError
 
-from remote_inference.recording.bags.bag_error import BagError
+from remote_inference import __version__
+from remote_inference.recording.bags.bag_error import BagError, StrangeMessageError
 from remote_inference.recording.bags.bag_metadata import METADATA_NAME
 from remote_inference.recording.bags.bag_records import CONTRACT_KEY, QUOTED_CONTRACT_KEY, BagTopic
 from remote_inference.recording.bags.mcap_scan import file_number
@@ -42,7 +42,7 @@ class BagReader:
         self.path = path
         with _reading(path):
             self._reader = _open_reader(path)
-            self._decoder = _make_decoder(self._reader, path)
+            self._decoder, self._unreadable = _make_decoder(self._reader)
             self.topics = {
                 c.topic: BagTopic(c.topic, c.msgtype, tuple(getattr(c.ext, "offered_qos_profiles", ())))
                 for c in self._reader.connections
@@ -82,17 +82,43 @@ class BagReader:
     def decode(self, topic: str, stamp_ns: int, cdr: bytes) -> Any:
         """Return the message in the bytes that `raw_messages` yielded for a topic.
 
-        Raises BagError when it does not fit its definition.
+        Raises BagError when it does not fit its definition, or that cannot be read.
         """
+        self._require_readable(topic)
         with _reading(self.path, f"{topic} at {stamp_ns} ns: "):
             return self._decoder.decode(self.topics[topic].msgtype, cdr)
 
     def is_as_installed(self, topic: str) -> bool:
         """Return whether a topic's messages have the fields of the installed definition."""
+        self._require_readable(topic)
         msgtype = self.topics[topic].msgtype
         installed = MessageDecoder()
         installed.add_type(msgtype, "")
         return self._decoder.type_hash(msgtype) == installed.type_hash(msgtype)
+
+    @contextmanager
+    def expecting(self, topic: str) -> Iterator[None]:
+        """Turn what a topic's messages of another release or project make fail into StrangeMessageError.
+
+        That is a field that they lack, and any error when they have one of another type than installed.
+        """
+        try:
+            yield
+        except (AttributeError, TypeError, ValueError) as error:
+            found = self._find_strange(topic, error)
+            if not found:
+                raise
+            expected = f"expected the messages of version {__version__} of this package"
+            raise StrangeMessageError(f"{self.path}: {topic}: found {found}, {expected}") from error
+
+    def _find_strange(self, topic: str, error: Exception) -> str:
+        """Return what of a topic's type explains an error; empty when nothing does."""
+        lacking = getattr(getattr(error, "obj", None), "__msgtype__", "")
+        if lacking and isinstance(error, AttributeError):
+            return f"{lacking} without {error.name}"
+        msgtype = self.topics[topic].msgtype
+        changed = self._decoder.changed_fields(msgtype)
+        return f"{msgtype} with {', '.join(changed)}" if changed else ""
 
     def share(self, at_ns: int) -> float:
         """Return which share of the bag's time has passed at an instant, 0 to 1 inside the bag."""
@@ -125,6 +151,10 @@ class BagReader:
                 present = ", ".join(sorted(self.topics)) or "nothing"
                 raise BagError(f"{self.path}: topic {name} is not in the bag, which holds {present}")
         return [c for c in self._reader.connections if not topic_names or c.topic in topic_names]
+
+    def _require_readable(self, topic: str) -> None:
+        if topic in self._unreadable:
+            raise BagError(f"{self.path}: {topic}: {self._unreadable[topic]}")
 
     def close(self) -> None:
         """Close the bag's files; a second call does nothing."""
@@ -187,24 +217,28 @@ def _contract(custom_data: Mapping[str, Any]) -> str:
     return str(custom_data.get(CONTRACT_KEY, "")) or unquote(quoted)
 
 
-def _make_decoder(reader: Reader, path: Path) -> MessageDecoder:
-    """Return a decoder of a bag's types: its own definitions, and the installed ones where it has none."""
+def _make_decoder(reader: Reader) -> tuple[MessageDecoder, dict[str, str]]:
+    """Return a decoder of a bag's types, and why some topics' types cannot be read.
+
+    It has the bag's own definitions, and the installed ones where the bag has none.
+    """
     decoder = MessageDecoder()
+    unreadable: dict[str, str] = {}
     for connection in reader.connections:
         definition = connection.msgdef
         try:
             is_idl = definition.format == MessageDefinitionFormat.IDL
             decoder.add_type(connection.msgtype, definition.data, is_idl=is_idl)
-        except (TypesysError, BagError) as error:
-            reason, *definition_lines = str(error).splitlines()  # the parser quotes the definition
+        except Exception as error:  # rosbags raises many kinds; the other topics are readable
+            reason, *definition_lines = str(error).splitlines() or [type(error).__name__]  # it quotes
             more = " ..." if definition_lines else ""
-            raise BagError(f"{path}: {connection.topic}: {reason}{more}") from error
-    return decoder
+            unreadable[connection.topic] = f"{reason}{more}"
+    return decoder, unreadable
 
 
 def open_bag(path: Path) -> BagReader:
     """Open a rosbag2 bag for reading, to be used as a context manager.
 
-    Raises BagError when there is no bag at `path`, it was not finished, or a message definition is missing.
+    Raises BagError when there is no bag at `path`, or it was not finished.
     """
     return BagReader(path)

@@ -11,5 +11,9 @@ class BagError(UserError):
     """A bag cannot be written or read; names the bag and what is wrong with it."""
 
 
+class StrangeMessageError(BagError):
+    """A topic's messages lack fields of this release, or have other ones; those of other topics may not."""
+
+
 class UnsupportedBagError(BagError):
     """A bag is of a kind that cannot be read here, whole as it may be."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from rosbags.interfaces import Nodetype
-from rosbags.typesys import Stores, get_types_from_idl, get_types_from_msg, get_typestore
+from rosbags.typesys import Stores, TypesysError, get_types_from_idl, get_types_from_msg, get_typestore
 
 from remote_inference.paths import share_path
 from remote_inference.recording.bags.bag_error import BagError
@@ -52,6 +52,15 @@ def _nested_types(text: str, msgtype: str) -> list[str]:
     return [value for kind, value in elements if kind == Nodetype.NAME]
 
 
+def _spell(field: Any) -> str:
+    """Return a field's type as a definition has it: `string`, `float64[]`, `std_msgs/msg/Header`."""
+    kind, value = field
+    if kind in {Nodetype.ARRAY, Nodetype.SEQUENCE}:
+        element, length = value
+        return f"{_spell(element)}[{length or ''}]"
+    return str(value if kind == Nodetype.NAME else value[0])
+
+
 class MessageDecoder:
     """Turns CDR bytes into messages, whose numeric sequences are numpy arrays."""
 
@@ -78,6 +87,24 @@ class MessageDecoder:
         decode = definition.deserialize_cdr_le if cdr[1:2] == b"\x01" else definition.deserialize_cdr_be
         message, _ = decode(cdr[4:], 0, definition.cls, self._store)
         return message
+
+    def changed_fields(self, msgtype: str) -> list[str]:
+        """Return, in words, the fields of a declared type that have another type in the installed one."""
+        installed = MessageDecoder()
+        try:
+            installed.add_type(msgtype, "")
+        except (TypesysError, BagError):  # a type of another project
+            return []
+        expected, found = installed.field_types(msgtype), self.field_types(msgtype)
+        return [
+            f"{name} as {kind} instead of {expected[name]}"
+            for name, kind in found.items()
+            if expected.get(name, kind) != kind
+        ]
+
+    def field_types(self, msgtype: str) -> dict[str, str]:
+        """Return the types of a declared type's fields, spelt as in a definition."""
+        return {name: _spell(kind) for name, kind in self._store.fielddefs[msgtype][1]}
 
     def type_hash(self, msgtype: str) -> str:
         """Return the hash of a declared type's fields and of all types in it, as ROS 2 computes it."""

@@ -79,7 +79,7 @@ class IdCheck(Check):
             return
         try:
             self._judge[ending](robot, decoded)
-        except AttributeError as error:
+        except (AttributeError, TypeError, ValueError) as error:  # of another release: other fields, or types
             robot.wrong[f"{channel.topic}: cannot be followed: {error}"] += 1
 
     def _decode(self, message: ScannedMessage) -> Any:

@@ -40,7 +40,7 @@ class TickRecord:
     def of_message(cls, message: Any) -> TickRecord:
         return cls(
             message.source,
-            np.asarray(message.action, np.float64),
+            np.asarray(message.action, np.float64).reshape(len(message.action)),
             list(message.interventions),
             message.session_id,
             message.seq_id,
@@ -48,7 +48,7 @@ class TickRecord:
             float(getattr(message, "row_fraction", 0.0)),  # bags of older releases lack it
             message.policy_version,
             float(message.action_age_s),
-            bool(message.shadow),
+            bool(getattr(message, "shadow", False)),  # as above
         )
 
     @classmethod

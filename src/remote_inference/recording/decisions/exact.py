@@ -40,7 +40,7 @@ def first_difference(names: list[str], recorded: Any, replayed: Any) -> tuple[st
     names: of the elements of arrays as long, such as joints. Values are equal: a field of no name.
     """
     for name in names_of(recorded):
-        before, after = getattr(recorded, name), getattr(replayed, name)
+        before, after = getattr(recorded, name), getattr(replayed, name, None)  # another release lacks it
         if exact(before) != exact(after):
             return _narrow(names, name, before, after)
     return "", recorded, replayed

@@ -102,9 +102,14 @@ class _Reader:
             time_s = (stamp_ns - bag.start_ns) * 1e-9
             tell((stamp_ns - bag.start_ns) / duration_ns)
             if topic == decisions:
-                self._take_decisions(time_s, message)
+                with bag.expecting(topic):
+                    instance, first, count = int(message.instance), int(message.first), int(message.count)
+                    data = bytes(message.data)
+                self._take_decisions(time_s, instance, first, count, data)
             else:
-                self._hand_on(*self._read_recorded(topic, time_s, message))
+                with bag.expecting(topic):
+                    recorded = self._read_recorded(topic, time_s, message)
+                self._hand_on(*recorded)
         self._end_run(time_s)
         if not self._report.runs and not self._report.problems:
             self._report.problems.append(f"{decisions} holds nothing")
@@ -123,16 +128,15 @@ class _Reader:
 
     def _first_commands(self) -> Sequence[CommandSink]:
         """Return the commands by topic of the contract with which the bag's first journal begins."""
-        for _, _, message in self._bag.messages([self._topics["decisions"]]):
-            with suppress(WireError):
+        for topic, _, message in self._bag.messages([self._topics["decisions"]]):
+            with suppress(WireError), self._bag.expecting(topic):
                 for entry in DecisionDecoder().decode(bytes(message.data)):
                     return entry.arguments[0].contract.topic_commands if is_begin(entry) else ()
         return ()
 
     # -- the journal ---------------------------------------------------------------------------------------
 
-    def _take_decisions(self, time_s: float, message: Any) -> None:
-        instance, first = int(message.instance), int(message.first)
+    def _take_decisions(self, time_s: float, instance: int, first: int, count: int, data: bytes) -> None:
         if instance != self._instance:
             self._end_run(time_s)
             self._instance, self._next, self._decoder = instance, 0, DecisionDecoder()
@@ -148,9 +152,9 @@ class _Reader:
             self._give_up(f"{gap}: what follows in this run cannot be replayed")
             return
         try:
-            entries = list(self._decoder.decode(bytes(message.data)))
-            if len(entries) != message.count:
-                raise WireError(f"found {len(entries)} entries, expected {message.count}")
+            entries = list(self._decoder.decode(data))
+            if len(entries) != count or not entries:
+                raise WireError(f"found {len(entries)} entries, expected {count or 'some'}")
             self._next = first + len(entries)
             if first == 0:
                 self._begin_run(entries.pop(0))

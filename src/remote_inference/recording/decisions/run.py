@@ -79,9 +79,9 @@ class Run:
         self._time_s = time_s
         for entry in entries:
             self._report.entries += 1
+            self._take(self._replay.feed(entry))
             if entry.method == "take_chunk":
                 self._recorded.chunks.replay(time_s, entry.arguments[0])
-            self._take(self._replay.feed(entry))
         for commands in self._recorded.commands.values():
             commands.compare()
 

@@ -21,7 +21,7 @@ class Phase(IntEnum):
     HOLD = 2  # nobody: a fallback, a pause, the way home, or a person who was silent
 
 
-_LED = {CommandSource.CHUNK: Phase.POLICY, CommandSource.HUMAN: Phase.PERSON}
+_LED: Mapping[int, Phase] = {CommandSource.CHUNK: Phase.POLICY, CommandSource.HUMAN: Phase.PERSON}
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class ControlTick:
     task: str
     client_state: str  # name of State, empty before the first message
     paused: bool
-    source: CommandSource
+    source: int  # value of CommandSource, or one that a later release added
     action: FloatArray | None
     state: FloatArray | None
     images: Mapping[str, Any]

@@ -117,9 +117,9 @@ class LeRobotDataSet(Format):
     def own_values(self, tick: ControlTick) -> dict[str, Any]:
         """Return a tick's values of the own columns."""
         return {
-            "command.source": int(tick.source),
+            "command.source": tick.source,
             "command.phase": int(tick.phase),
-            "command.is_human": tick.source is CommandSource.HUMAN,
+            "command.is_human": tick.source == CommandSource.HUMAN,
             "command.is_guarded": bool(tick.interventions),
             "command.seq_id": tick.seq_id,
             "command.step_index": tick.step_index,

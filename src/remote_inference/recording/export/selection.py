@@ -41,7 +41,7 @@ def one_per_row(ticks: Iterable[ControlTick], ticks_per_row: int) -> Iterator[Co
     """Yield the ticks in which a row of the policy begins; where it commands nothing, one in a row's time."""
     since: ControlTick | None = None
     for tick in ticks:
-        if tick.source is CommandSource.CHUNK:
+        if tick.source == CommandSource.CHUNK:
             begins = tick.row_fraction == 0.0
         else:
             begins = since is None or tick.tick - since.tick >= ticks_per_row

@@ -10,6 +10,7 @@ from typing import Any
 from remote_inference.core.contract.contract import Contract
 from remote_inference.recording.export.control_tick import ControlTick
 from remote_inference.recording.timeline.joints import FloatArray
+from remote_inference.recording.timeline.recorded_names import source_name
 
 # Name and type of the columns before those of the joints; the types are pyarrow's.
 COLUMNS = {
@@ -52,7 +53,7 @@ def row_of(tick: ControlTick, episode_index: int, contract: Contract) -> dict[st
         "task": tick.task,
         "client_state": tick.client_state,
         "paused": tick.paused,
-        "source": tick.source.name,
+        "source": source_name(tick.source),
         "phase": tick.phase.name.lower(),
         "interventions": " ".join(tick.interventions),
         "session_id": tick.session_id,

@@ -89,10 +89,11 @@ class _Run:
                 self._take_request(data)
                 continue
             message = bag.decode(topic, stamp_ns, data)
-            if topic == self._chunk:
-                self._take_chunk(message)
-            else:
-                self._take_tick(message)
+            with bag.expecting(topic):
+                if topic == self._chunk:
+                    self._take_chunk(message)
+                else:
+                    self._take_tick(message)
         self._compare(self._alignment.finish())
         return self._found
 

@@ -88,7 +88,8 @@ def _needed_then(bag: BagReader) -> Iterator[frozenset[str]]:
     told: set[tuple[str, frozenset[str]]] = set()
     status: Any
     for topic, _, status in bag.messages(topics) if topics else ():
-        policy = topic, frozenset(status.image_features)
-        if status.policy_name and policy not in told:
+        with bag.expecting(topic):
+            policy, is_told = (topic, frozenset(status.image_features)), bool(status.policy_name)
+        if is_told and policy not in told:
             told.add(policy)
             yield policy[1]

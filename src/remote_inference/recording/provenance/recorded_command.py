@@ -13,8 +13,9 @@ from remote_inference.core.robot.command import CommandSource
 from remote_inference.recording.bags.bag import BagReader, Window
 from remote_inference.recording.bags.bag_error import BagError
 from remote_inference.recording.provenance.motion import Command
-from remote_inference.recording.timeline.answers import expect_fields, stamped_ns
+from remote_inference.recording.timeline.answers import stamped_ns
 from remote_inference.recording.timeline.joints import EXECUTED_SUFFIX
+from remote_inference.recording.timeline.recorded_names import source_name
 
 LATE_NS = 2_000_000_000  # a tick is published, and recorded, at most so much later than it was commanded
 
@@ -40,7 +41,7 @@ def read_command(received_ns: int, message: Any, start_ns: int) -> Command:
         tick=int(message.tick),
         t_s=(stamped_ns(received_ns, message) - start_ns) * 1e-9,
         received_ns=received_ns,
-        source=_name_of(source),
+        source=source_name(source),
         action=tuple(map(float, message.action)),
         shadow=bool(getattr(message, "shadow", False)),  # bags of older releases lack it
         episode_id=int(message.episode_id),
@@ -52,13 +53,6 @@ def read_command(received_ns: int, message: Any, start_ns: int) -> Command:
         policy_version=message.policy_version,
         row_fraction=float(getattr(message, "row_fraction", 0.0)),
     )
-
-
-def _name_of(source: int) -> str:
-    try:
-        return CommandSource(source).name
-    except ValueError:  # of a later release
-        return str(source)
 
 
 def find_command(
@@ -89,7 +83,7 @@ def find_command(
             if topic != executed:
                 take_other(topic, received_ns, message)
                 continue
-            with expect_fields(bag.path, topic):
+            with bag.expecting(topic):
                 command = read_command(received_ns, message, bag.start_ns)
             first_s = min(first_s, command.t_s)
             if tick is None and command.t_s > (at_ns - bag.start_ns) * 1e-9:

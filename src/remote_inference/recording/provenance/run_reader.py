@@ -17,10 +17,8 @@ import numpy as np
 
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.contract.image_encodings import find_encoding
-from remote_inference.core.robot.safety.state_machine import State
-from remote_inference.core.watchdog import WatchdogState
 from remote_inference.recording.bags.bag import BagReader, Window
-from remote_inference.recording.bags.bag_error import BagError
+from remote_inference.recording.bags.bag_error import BagError, StrangeMessageError
 from remote_inference.recording.bags.bag_records import POLICY
 from remote_inference.recording.provenance.journal_times import JournalTimes
 from remote_inference.recording.provenance.motion import (
@@ -32,13 +30,8 @@ from remote_inference.recording.provenance.motion import (
     WatchdogChange,
 )
 from remote_inference.recording.provenance.recorded_command import Tell, read_command
-from remote_inference.recording.timeline.answers import (
-    Answer,
-    RequestKey,
-    expect_fields,
-    request_key,
-    stamped_ns,
-)
+from remote_inference.recording.timeline.answers import Answer, RequestKey, request_key, stamped_ns
+from remote_inference.recording.timeline.recorded_names import state_name, watchdog_name
 from remote_inference.wire.images.encodings import IMAGE_ENCODINGS
 from remote_inference.wire.images.images import ImageError
 
@@ -95,6 +88,7 @@ class RunReader:
         self._topics = {f"{namespace}/{OWN}/{kind}": kind for kind in (*TOPICS, WATCHDOG)}
         self._cameras = tuple(contract.images) if contract else ()
         self._state_units = contract.state_units if contract else None
+        self._strange: set[str] = set()  # topics whose messages cannot be understood
         self.run = Run(missing=self._find_missing())
 
     def _find_missing(self) -> list[str]:
@@ -149,15 +143,26 @@ class RunReader:
         take_command: TakeCommand | None = None,
         take_pictures: TakePictures | None = None,
     ) -> None:
-        """Add what a message of one of the robot's topics says. Raises BagError when it lacks a field."""
+        """Add what a message of one of the robot's topics says.
+
+        A topic whose messages are of another release is missing. Raises BagError for commands that are so.
+        """
         kind = self._topics[topic]
-        with expect_fields(self._bag.path, topic):
+        if topic in self._strange:
+            return
+        try:
+            with self._bag.expecting(topic):
+                if kind == "executed":
+                    self._take_executed(received_ns, message, take_command)
+                elif kind == "observation":
+                    self._take_observation(received_ns, message, take_pictures)
+                else:
+                    getattr(self, f"_take_{kind}")(received_ns, message)
+        except StrangeMessageError as error:
             if kind == "executed":
-                self._take_executed(received_ns, message, take_command)
-            elif kind == "observation":
-                self._take_observation(received_ns, message, take_pictures)
-            else:
-                getattr(self, f"_take_{kind}")(received_ns, message)
+                raise
+            self._strange.add(topic)
+            self.run.missing.append(f"{error}: {TOPICS.get(kind, 'what it tells is not known')}")
 
     def read_policies(self, wanted: Collection[str]) -> None:
         """Add the policies that the recorder noted, or else those of some fingerprints that servers told."""
@@ -174,17 +179,18 @@ class RunReader:
         topics = [name for name, topic in self._bag.topics.items() if topic.msgtype == SERVER_STATUS]
         if not unknown or not topics:
             return
-        for _, _, status in self._bag.messages(topics):
-            version = status.policy_fingerprint
-            if version in unknown:
-                self.run.policies[version] = Policy(
-                    version,
+        for topic, _, status in self._bag.messages(topics):
+            with self._bag.expecting(topic):
+                policy = Policy(
+                    status.policy_fingerprint,
                     status.policy_name,
                     status.policy_revision,
                     status.server,
                     getattr(status, "manifest_digest", ""),  # bags of older releases lack it
                 )
-                unknown.discard(version)
+            if policy.fingerprint in unknown:
+                self.run.policies[policy.fingerprint] = policy
+                unknown.discard(policy.fingerprint)
                 if not unknown:
                     return
 
@@ -248,7 +254,7 @@ class RunReader:
     def _take_state(self, received_ns: int, message: Any) -> None:
         standing = Standing(
             t_s=self.seconds(stamped_ns(received_ns, message)),
-            state=State(message.state).name if message.state in set(State) else str(message.state),
+            state=state_name(message),
             cause=message.cause,
             paused=bool(message.paused),
             stop=getattr(message, "stop", ""),  # bags of older releases lack it and what follows
@@ -262,10 +268,9 @@ class RunReader:
         _append_change(self.run.standings, standing)
 
     def _take_watchdog(self, received_ns: int, message: Any) -> None:
-        state = int(message.state)
-        name = WatchdogState(state).name if state in set(WatchdogState) else str(state)
         t_s = self.seconds(stamped_ns(received_ns, message))
-        _append_change(self.run.watchdog, WatchdogChange(t_s, name, message.cause, tuple(message.stops)))
+        change = WatchdogChange(t_s, watchdog_name(message.state), message.cause, tuple(message.stops))
+        _append_change(self.run.watchdog, change)
 
 
 def _append_change(seen: list[Any], new: Any) -> None:

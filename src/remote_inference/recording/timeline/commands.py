@@ -41,9 +41,10 @@ def read_commands(
     """
     reader = _Reader(bag, contract, round(LONGEST_WAIT_S * contract.fps))
     duration_ns = max(1, bag.end_ns - bag.start_ns)
-    for _, stamp_ns, message in bag.messages([namespace + EXECUTED_SUFFIX]):
+    for topic, stamp_ns, message in bag.messages([namespace + EXECUTED_SUFFIX]):
         tell((stamp_ns - bag.start_ns) / duration_ns)
-        reader.take(message)
+        with bag.expecting(topic):
+            reader.take(message)
     return reader.finish()
 
 

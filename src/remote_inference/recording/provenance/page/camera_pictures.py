@@ -85,9 +85,11 @@ class CameraPictures:
                 kept.skip()
                 continue
             message = self._bag.decode(topic, at_ns, cdr)
-            jpeg = shrink(message)
             t_s = (at_ns - self._bag.start_ns) * 1e-9
-            kept.add(Picture(t_s, look_at(message, self._cameras[topic]), jpeg), len(jpeg or b""))
+            with self._bag.expecting(topic):
+                jpeg = shrink(message)
+                picture = Picture(t_s, look_at(message, self._cameras[topic]), jpeg)
+            kept.add(picture, len(jpeg or b""))
 
     def left_out(self) -> list[str]:
         """Return what is not kept, in words."""

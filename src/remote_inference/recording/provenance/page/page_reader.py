@@ -79,7 +79,8 @@ class PageReader:
         if before is None or before[0] is not cdr:
             message = self._bag.decode(topic, at_ns, cdr)
             names = self._names.get(topic, {})
-            record = JointRecord.of(self.reader.seconds(at_ns), message, self._contract, names)
+            with self._bag.expecting(topic):
+                record = JointRecord.of(self.reader.seconds(at_ns), message, self._contract, names)
             self._records[topic] = cdr, record
         return self._records[topic][1]
 
