@@ -7,6 +7,7 @@ from __future__ import annotations
 import io
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ COMMANDED_FROM = 10  # first tick of an episode with a command
 SILENT, GUARDED, HUMAN = range(30, 33), range(40, 42), range(50, 55)  # ticks of an episode
 WAIT_MS, INFERENCE_MS = 3.0, 40.0
 NS = "/arm"
+Stamps = Callable[[float], float]
 TOPICS = {
     f"{NS}/remote_inference/chunk": "remote_inference/msg/ActionChunk",
     f"{NS}/remote_inference/state": "remote_inference/msg/ClientState",
@@ -87,11 +89,17 @@ def jpeg(rgb: NDArray[np.uint8]) -> bytes:
 
 
 def write_picked_run(
-    path: Path, *, stalls: bool = False, leave_out: str = "", simulated_time: bool = False, **changes: Any
+    path: Path,
+    *,
+    stalls: bool = False,
+    leave_out: str = "",
+    simulated_time: bool = False,
+    stamps_ms: Stamps = lambda at_ms: at_ms,
+    **changes: Any,
 ) -> Path:
     """Write two episodes of TICKS ticks each. stalls: the second ends without actions.
 
-    simulated_time: the node's stamps begin at 0.
+    simulated_time: the node's stamps begin at 0. stamps_ms: what its clock shows at a time.
     """
     recording = Recording(TOPICS, JOINTS)
     recording.state(1, ClientState.CONNECTING, task="wave", paused=True, episode_id=1)
@@ -101,11 +109,13 @@ def write_picked_run(
         recording.add("image_raw", at_ms, image_to_message(picture(at_ms)))
         recording.add("compressed", at_ms, CompressedImage(format="jpeg", data=jpeg(picture(at_ms))))
     for tick in range(2 * TICKS):
-        _add_tick(recording, tick, stalls=stalls, simulated_time=simulated_time)
+        _add_tick(recording, tick, stalls=stalls, simulated_time=simulated_time, stamps_ms=stamps_ms)
     return recording.write(path, leave_out, json.dumps(document(**changes)))
 
 
-def _add_tick(recording: Recording, tick: int, *, stalls: bool, simulated_time: bool) -> None:
+def _add_tick(
+    recording: Recording, tick: int, *, stalls: bool, simulated_time: bool, stamps_ms: Stamps
+) -> None:
     episode, place = divmod(tick, TICKS)
     at_ms = tick * PERIOD_MS
     task = ("wave", "point")[episode]
@@ -116,7 +126,8 @@ def _add_tick(recording: Recording, tick: int, *, stalls: bool, simulated_time: 
         recording.state(at_ms - 1, last, task=task, paused=place == 0, episode_id=episode + 1)
     if place == COMMANDED_FROM:
         recording.chunk(at_ms - 5, tick, queue_wait_ms=WAIT_MS, inference_ms=INFERENCE_MS)
-    stamp = Time(nanoseconds=(0 if simulated_time else START_NS) + round(at_ms * 1e6)).to_msg()
+    begin_ns = 0 if simulated_time else START_NS
+    stamp = Time(nanoseconds=begin_ns + round(stamps_ms(at_ms) * 1e6)).to_msg()
     fields: dict[str, Any] = {"header": Header(stamp=stamp), "episode_id": episode + 1}
     if place < COMMANDED_FROM or place in SILENT:
         recording.executed(at_ms + 20, tick, None, session_id="", **fields)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from remote_inference.core.contract.contract import Contract, parse_contract
@@ -17,7 +18,12 @@ from remote_inference.recording.export.tick_reader import TickReader
 from remote_inference.recording.timeline.episodes import WITHOUT_ACTIONS
 from remote_inference.recording.timeline.timeline_reader import find_namespace
 
-Progress = Callable[[Path, float], None]  # the bag, and the share of it that is done
+Tell = Callable[[float], None]  # takes the share of a bag that is done
+ShowProgress = Callable[[str, Path], AbstractContextManager[Tell]]  # of what is done with a bag
+
+
+def _show_nothing(_what: str, _bag: Path) -> AbstractContextManager[Tell]:
+    return nullcontext(lambda _: None)
 
 
 def find_contract(bags: Sequence[Path], given: Contract | None) -> Contract:
@@ -51,7 +57,7 @@ def export(
     *,
     namespace: str | None = None,
     outcomes: Mapping[int, bool] | None = None,
-    progress: Progress | None = None,
+    show_progress: ShowProgress = _show_nothing,
 ) -> None:
     """Write all episodes of the bags, one bag after another.
 
@@ -61,10 +67,13 @@ def export(
     contract = target.contract
     period_ns = round((contract.row_period_s if target.takes_rows else contract.period_s) * 1e9)
     for path in bags:
-        failed = find_failed(path, target.contract, namespace, outcomes) if selection.drop_failed else ()
-        with open_bag(path) as bag:
+        failed: Collection[int] = ()
+        if selection.drop_failed:
+            with show_progress("looking for failed episodes", path) as tell:
+                failed = find_failed(path, target.contract, namespace, outcomes, tell)
+        with open_bag(path) as bag, show_progress("exporting", path) as tell:
             reader = _reader(bag, target, namespace)
-            for number, ticks in _episodes(_told(reader.ticks(), bag, progress)):
+            for number, ticks in _episodes(_told(reader.ticks(), bag, tell)):
                 if number in failed:
                     target.written.leave_out("failed episode", sum(1 for _ in ticks))
                     continue
@@ -72,10 +81,16 @@ def export(
                 for tick in selection.apply(kept, period_ns, target.written):
                     target.add(tick)
                 target.end_episode()
+        if reader.clock_jump:
+            target.written.notes.append(reader.clock_jump)
 
 
 def find_failed(
-    path: Path, contract: Contract, namespace: str | None, outcomes: Mapping[int, bool] | None
+    path: Path,
+    contract: Contract,
+    namespace: str | None,
+    outcomes: Mapping[int, bool] | None,
+    tell: Tell = lambda _: None,
 ) -> Collection[int]:
     """Return the places in the bag of the episodes that failed.
 
@@ -85,7 +100,7 @@ def find_failed(
     failed = set()
     with open_bag(path) as bag:
         reader = TickReader(bag, find_namespace(bag, namespace), contract, images=False)
-        for number, ticks in _episodes(reader.ticks()):
+        for number, ticks in _episodes(_told(reader.ticks(), bag, tell)):
             *_, last = ticks
             success = (outcomes or {}).get(last.episode_id)
             if success is False or (success is None and last.client_state in WITHOUT_ACTIONS):
@@ -98,10 +113,9 @@ def _reader(bag: BagReader, target: Format, namespace: str | None) -> TickReader
     return TickReader(bag, ns, target.contract, images=target.images and target.needs_images)
 
 
-def _told(ticks: Iterator[ControlTick], bag: BagReader, progress: Progress | None) -> Iterator[ControlTick]:
+def _told(ticks: Iterator[ControlTick], bag: BagReader, tell: Tell) -> Iterator[ControlTick]:
     for tick in ticks:
-        if progress is not None:
-            progress(bag.path, (tick.t_ns - bag.start_ns) / max(1, bag.end_ns - bag.start_ns))
+        tell(bag.share(tick.t_ns))
         yield tick
 
 

@@ -24,6 +24,7 @@ class Written:
     episodes: int = 0
     ticks: int = 0
     left_out: dict[str, int] = field(default_factory=dict)  # ticks by reason
+    notes: list[str] = field(default_factory=list)  # what else is to be known of the ticks, in words
 
     def leave_out(self, reason: str, ticks: int = 1) -> None:
         """Count ticks that are not exported."""
@@ -31,7 +32,12 @@ class Written:
 
     def as_json(self) -> dict[str, Any]:
         """Return what `--json` prints of it."""
-        return {"episodes": self.episodes, "ticks": self.ticks, "left_out": self.left_out}
+        return {
+            "episodes": self.episodes,
+            "ticks": self.ticks,
+            "left_out": self.left_out,
+            "notes": self.notes,
+        }
 
 
 class Format(ABC):

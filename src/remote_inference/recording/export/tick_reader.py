@@ -12,20 +12,21 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.exchange import in_namespace
-from remote_inference.core.robot.command import CommandSource
-from remote_inference.core.robot.safety.state_machine import State
 from remote_inference.recording.bags.bag import BagReader
 from remote_inference.recording.bags.bag_error import BagError
 from remote_inference.recording.export.control_tick import ControlTick
-from remote_inference.recording.timeline.answers import Answer, RequestKey, request_key, stamped_ns
+from remote_inference.recording.timeline.answers import Answer, RequestKey, request_key
 from remote_inference.recording.timeline.joints import EXECUTED_SUFFIX, FloatArray
 from remote_inference.recording.timeline.newest import Newest
+from remote_inference.recording.timeline.recorded_names import state_name
+from remote_inference.recording.timeline.tick_times import TickOrder, TickTimes
 from remote_inference.wire.arrays import WireError
 from remote_inference.wire.sensors import SensorError
 from remote_inference.wire.sensors.joint_merge import JointDrivers, needs_of
@@ -34,11 +35,20 @@ from remote_inference.wire.sensors.state_readers import make_state_readers
 _CHUNKS_REMEMBERED = 1_000  # a command executes one of the last few
 
 
+@dataclass(frozen=True)
+class _Standing:
+    """What the robot's node had said of itself."""
+
+    task: str
+    state: str
+    paused: bool
+
+
 class TickReader:
     """The control ticks of one robot in a bag.
 
     namespace: the robot's, without a slash at its end. images: let the ticks carry the cameras' messages.
-    Raises BagError when the bag lacks a topic.
+    Raises BagError when the bag lacks a topic, or has one of another type than the contract says.
     """
 
     def __init__(self, bag: BagReader, namespace: str, contract: Contract, *, images: bool) -> None:
@@ -62,9 +72,13 @@ class TickReader:
             else {}
         )
         self._require_topics()
+        for source in (*contract.state, *(contract.images.values() if images else ())):
+            self._require_type(in_namespace(namespace, source.topic), source.type)
         sensors = {topic for topic, _ in self._readers} | set(self._cameras.values())
         self._newest = {topic: Newest() for topic in (self._state, *sensors)}
         self._chunks: OrderedDict[RequestKey, Answer] = OrderedDict()
+        self._heard: set[str] = set()  # topics of joints
+        self._times, self._order = TickTimes(), TickOrder()
 
     def _require_topics(self) -> None:
         if missing := [topic for topic, _ in self._readers if topic not in self._bag.topics]:
@@ -79,40 +93,76 @@ class TickReader:
                     "it was not recorded; --no-images exports the rest"
                 )
 
+    def _require_type(self, topic: str, expected: str) -> None:
+        found = self._bag.topics[topic].msgtype
+        if found != expected:
+            raise BagError(
+                f"{self._bag.path}: {topic}: found {found}, expected {expected}, as the contract says"
+            )
+
+    @property
+    def clock_jump(self) -> str:
+        """What became of the times when the robot's clock was set, in words; empty when it was not."""
+        times = self._times
+        if times.jump_ns is None:
+            return ""
+        at_s = (times.jumped_at_ns - self._bag.start_ns) * 1e-9
+        return (
+            f"{self._bag.path}: the robot's clock jumped by {times.jump_ns * 1e-9:+.3f} s at {at_s:.1f} s: "
+            "from there on the time of a tick is that of its reception"
+        )
+
     def ticks(self) -> Iterator[ControlTick]:
         """Yield the ticks in order. Raises BagError for a damaged bag, and a message that does not fit."""
         wanted = [t for t in (self._executed, self._chunk, *self._newest) if t in self._bag.topics]
-        heard: set[str] = set()
         for topic, at_ns, message in self._bag.messages(wanted):
-            if topic == self._executed:
-                yield self._tick(at_ns, message)
-            elif topic == self._chunk:
-                self._chunks[request_key(message)] = Answer.of(at_ns, message)
-                if len(self._chunks) > _CHUNKS_REMEMBERED:
-                    self._chunks.popitem(last=False)
-            elif topic not in self._drivers:
-                self._newest[topic].add(at_ns, message)
-            else:
-                heard.add(topic)
-                if known := self._drivers[topic].take(message, at_ns):
-                    self._newest[topic].add(at_ns, known[0])
-        for topic in sorted(heard):
+            tick: ControlTick | None = None
+            with self._bag.expecting(topic):
+                if topic == self._executed:
+                    tick = self._tick(at_ns, message)
+                else:
+                    self._take(topic, at_ns, message)
+            if tick is not None:
+                yield tick
+        for topic in sorted(self._heard):
             if missing := self._drivers[topic].missing:
                 found = f"{topic}: found no {', '.join(missing)} in any message"
                 raise BagError(f"{self._bag.path}: {found}, expected every joint of the contract")
 
+    def _take(self, topic: str, at_ns: int, message: Any) -> None:
+        """Take a message other than a tick."""
+        if topic == self._state:
+            standing = _Standing(message.task, state_name(message), bool(message.paused))
+            self._newest[topic].add(at_ns, standing)
+        elif topic == self._chunk:
+            self._chunks[request_key(message)] = Answer.of(at_ns, message)
+            if len(self._chunks) > _CHUNKS_REMEMBERED:
+                self._chunks.popitem(last=False)
+        elif topic not in self._drivers:
+            self._newest[topic].add(at_ns, message)
+        else:
+            self._heard.add(topic)
+            if known := self._drivers[topic].take(message, at_ns):
+                self._newest[topic].add(at_ns, known[0])
+
     def _tick(self, received_ns: int, message: Any) -> ControlTick:
-        t_ns = stamped_ns(received_ns, message)
-        state = self._newest[self._state].at(t_ns)
+        if self._order.is_mixed_with(int(message.tick)):
+            raise BagError(
+                f"{self._bag.path}: {self._executed}: control tick {message.tick} is among ticks of another "
+                "time, expected them in order: a clock was set back while it was recorded; `remote-inference "
+                "verify` says where"
+            )
+        t_ns = self._times.at(received_ns, message)
+        state: _Standing | None = self._newest[self._state].at(t_ns)
         answer = self._chunks.get(request_key(message))
         return ControlTick(
             t_ns=t_ns,
             tick=int(message.tick),
             episode_id=int(message.episode_id),
             task=state.task if state else "",
-            client_state=State(state.state).name if state else "",
-            paused=bool(state.paused) if state else True,
-            source=CommandSource(message.source),
+            client_state=state.state if state else "",
+            paused=state.paused if state else True,
+            source=int(message.source),
             action=np.array(message.action, np.float64) if len(message.action) else None,
             state=self._read_state(t_ns),
             images={name: self._newest[topic].at(t_ns) for name, topic in self._cameras.items()},

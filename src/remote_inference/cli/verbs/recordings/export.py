@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -61,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         '"success"}]}, as the demo\'s summary.json is',
     )
     parser.add_argument("--no-images", action="store_true", help="leave the cameras out")
-    add_output_arguments(parser, json_shape='{"path", "episodes", "ticks", "left_out"}')
+    add_output_arguments(parser, json_shape='{"path", "episodes", "ticks", "left_out", "notes"}')
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -74,6 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(f"--{format_name}: {out.absolute().parent} is no folder, expected one for {out.name}")
     if arguments.outcomes and len(arguments.bags) > 1:
         raise UserError(f"--outcomes: found {len(arguments.bags)} bags, expected one: episodes count in each")
+    from remote_inference.cli.progress import show_bag_progress  # noqa: PLC0415
     from remote_inference.core.contract.contract import load_contract  # noqa: PLC0415  the rest needs rosbags
     from remote_inference.recording.export.export import export, find_contract  # noqa: PLC0415
     from remote_inference.recording.export.selection import Selection  # noqa: PLC0415
@@ -86,10 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
         drop_paused="paused" in arguments.drop,
         drop_failed="failed" in arguments.drop,
     )
-    with (
-        TemporaryDirectory(dir=out.absolute().parent, prefix=f".{out.name}_") as scratch,
-        _progress(quiet=arguments.quiet or arguments.json) as progress,
-    ):
+    with TemporaryDirectory(dir=out.absolute().parent, prefix=f".{out.name}_") as scratch:
         draft = Path(scratch) / out.name
         with _find_format(format_name)(draft, contract, images=not arguments.no_images) as target:
             export(
@@ -98,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
                 selection,
                 namespace=arguments.namespace,
                 outcomes=outcomes,
-                progress=progress,
+                show_progress=partial(show_bag_progress, is_quiet=arguments.quiet or arguments.json),
             )
         draft.rename(out)
     written = target.written
@@ -108,6 +105,8 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"{out}: {written.episodes} episodes, {written.ticks} ticks")
         for reason, ticks in written.left_out.items():
             print(f"left out: {ticks} ticks, {reason}")
+        for note in written.notes:
+            print(f"note: {note}")
     return 0
 
 
@@ -134,24 +133,3 @@ def _read_outcomes(path: Path) -> dict[int, bool]:
     except (ValueError, TypeError, KeyError) as error:
         expected = '{"episode_results": [{"episode_id", "success"}]}'
         raise UserError(f"--outcomes: {path}: found {error}, expected JSON like {expected}") from error
-
-
-@contextmanager
-def _progress(*, quiet: bool) -> Iterator[Callable[[Path, float], None] | None]:
-    """Show a bar on a terminal; yield what takes a bag and the share of it that is done."""
-    from rich.console import Console  # noqa: PLC0415  only drawn on a terminal
-    from rich.progress import Progress, TaskID  # noqa: PLC0415
-
-    console = Console(stderr=True)
-    if quiet or not console.is_terminal:
-        yield None
-        return
-    with Progress(console=console, transient=True) as bars:
-        tasks: dict[Path, TaskID] = {}
-
-        def show(bag: Path, share: float) -> None:
-            if bag not in tasks:
-                tasks[bag] = bars.add_task(str(bag), total=1.0)
-            bars.update(tasks[bag], completed=share)
-
-        yield show
