@@ -19,6 +19,7 @@ from remote_inference.recording.export.export import find_contract
 from remote_inference.recording.timeline.commands import read_commands
 from support.builders import make_config
 from support.recording.decision_bag import messages_of, write
+from support.recording.explained_run import write_explained_run
 from support.recording.picked_run import NS, write_picked_run
 from support.robot.simulation import World, streaming
 
@@ -29,6 +30,12 @@ CUTS = 4  # random places of each kind
 def picked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A robot's run, with its contract, cameras and joints."""
     return write_picked_run(tmp_path_factory.mktemp("picked") / "run")
+
+
+@pytest.fixture(scope="module")
+def explained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A robot's run with the requests that its picture shows."""
+    return write_explained_run(tmp_path_factory.mktemp("explained") / "run")
 
 
 @pytest.fixture(scope="module")
@@ -107,13 +114,15 @@ def contents(folder: Path) -> dict[str, str]:
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
 def test_a_damaged_bag_is_read_or_refused_in_words_and_stays_as_it_is(
     picked: Path,
+    explained: Path,
     decided: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     reader: str,
     damage: Callable[[Path, random.Random], None],
 ) -> None:
-    whole, chance = decided if "decisions" in reader else picked, random.Random(f"{reader} {damage.__name__}")
+    whole = decided if "decisions" in reader else explained if "explain" in reader else picked
+    chance = random.Random(f"{reader} {damage.__name__}")
     for index in range(CUTS):
         bag, out = tmp_path / f"bag_{index}", tmp_path / f"out_{index}"
         shutil.copytree(whole, bag)

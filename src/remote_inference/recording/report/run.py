@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpecFromSubplotSpec, SubplotSpec
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from numpy.typing import NDArray
 
 from remote_inference.recording.report.style import (
     BLUE,
@@ -27,6 +28,7 @@ from remote_inference.recording.report.style import (
     STATE_COLOURS,
     TIME_LABEL,
     TROUBLE,
+    UNKNOWN_STATE,
     VERMILLION,
     Handle,
     Windows,
@@ -41,6 +43,7 @@ from remote_inference.recording.timeline.joints import FloatArray
 from remote_inference.recording.timeline.timeline import Timeline
 
 _LATENCY_IN, _AGE_IN, _GUARD_ROW_IN, _STATES_IN, _GAP_IN = 1.6, 1.1, 0.2, 0.6, 0.42
+_MOST_DRAWN = 6_000  # values of a panel: four to a pixel
 _CROWD = 60  # number of episodes that leaves no room for names
 _CHARACTER_IN = 0.068  # width of a character of the episodes' names
 
@@ -92,15 +95,17 @@ def _draw_latency(axes: Axes, timeline: Timeline, handles: list[Handle]) -> None
     text = "Request cycle latency"
     style(axes, "ms")
     if len(t_s):
-        floor = np.zeros(len(t_s))
+        whole = np.sum([values for _, _, values in parts], axis=0)
+        drawn = _highest(t_s, whole)
+        floor = np.zeros(len(drawn))
         for label, colour, values in parts:
-            axes.add_collection(_bars(t_s, floor, values, colour))
-            floor = floor + values
+            axes.add_collection(_bars(t_s[drawn], floor, values[drawn], colour))
+            floor = floor + values[drawn]
             handles.append(Patch(color=colour, label=label))
-        top = max(1.0, min(float(floor.max()) * 1.1, float(np.percentile(floor, 99)) * 1.6))
+        top = max(1.0, min(float(whole.max()) * 1.1, float(np.percentile(whole, 99)) * 1.6))
         axes.set_ylim(0, top)
-        if beyond := int((floor > top).sum()):
-            text += f" ({beyond} beyond the panel, up to {floor.max():.0f} ms)"
+        if beyond := int((whole > top).sum()):
+            text += f" ({beyond} beyond the panel, up to {whole.max():.0f} ms)"
     else:
         axes.set_yticks([])
         say(axes, "no request was answered" if len(requests.t_s) else "no request was recorded")
@@ -121,6 +126,20 @@ def _draw_latency(axes: Axes, timeline: Timeline, handles: list[Handle]) -> None
     legend(axes, handles)
 
 
+def _highest(t_s: FloatArray, values: FloatArray) -> NDArray[np.int64]:
+    """Return the places `[k]` of what is drawn of values `[n]` in order of time: what stands out of a pixel.
+
+    Of more values than a panel has room for, these are the highest one in each stretch of time.
+    """
+    if len(t_s) <= _MOST_DRAWN:
+        return np.arange(len(t_s))
+    stretches = np.linspace(t_s[0], t_s[-1], _MOST_DRAWN, endpoint=False)
+    stretch = np.searchsorted(stretches, t_s, side="right")
+    ranked = np.lexsort((-np.nan_to_num(values, nan=-np.inf), stretch))
+    _, first = np.unique(stretch[ranked], return_index=True)
+    return np.asarray(ranked[first], np.int64)
+
+
 def _bars(t_s: FloatArray, floor: FloatArray, values: FloatArray, colour: str) -> PolyCollection:
     """Return bars as one collection: thousands of single ones take seconds to draw."""
     half = 0.4 * float(np.median(np.diff(t_s))) if len(t_s) > 1 else 0.05
@@ -134,7 +153,9 @@ def _draw_age(axes: Axes, timeline: Timeline) -> None:
     style(axes, "s")
     heading(axes, "Age of the executed action's observation")
     if np.isfinite(executed.age_s).any():
-        axes.plot(executed.t_s, executed.age_s, color=BLUE, linewidth=0.8)
+        t_s, age_s = executed.t_s, executed.age_s
+        shown = np.union1d(_highest(t_s, age_s), _highest(t_s, -age_s))
+        axes.plot(executed.t_s[shown], executed.age_s[shown], color=BLUE, linewidth=0.8)
         axes.set_ylim(bottom=0)
     else:
         axes.set_yticks([])
@@ -186,13 +207,16 @@ def _draw_states(
     states = timeline.states
     until = np.append(states.t_s[1:], timeline.duration_s)
     for t_s, end_s, state, paused in zip(states.t_s, until, states.state, states.paused, strict=False):
-        axes.broken_barh([(t_s, end_s - t_s)], (0, 1), facecolor=STATE_COLOURS[state], linewidth=0)
+        colour = STATE_COLOURS.get(state, UNKNOWN_STATE)
+        axes.broken_barh([(t_s, end_s - t_s)], (0, 1), facecolor=colour, linewidth=0)
         if paused:
             axes.broken_barh(
                 [(t_s, end_s - t_s)], (0, 1), facecolor="none", edgecolor="white", hatch="////", linewidth=0
             )
     handles: list[Handle] = [
-        Patch(color=STATE_COLOURS[name], label=name) for name in STATE_COLOURS if name in states.state
+        Patch(color=STATE_COLOURS.get(name, UNKNOWN_STATE), label=name)
+        for name in dict.fromkeys((*STATE_COLOURS, *states.state))
+        if name in states.state
     ]
     if states.paused.any():
         handles.append(Patch(facecolor=GREY, edgecolor="white", hatch="////", label="paused"))

@@ -7,13 +7,15 @@ from __future__ import annotations
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from remote_inference.core.robot.command import FALLBACKS_FROM, CommandSource
+from remote_inference.core.robot.command import CommandSource
 from remote_inference.recording.timeline.joints import FloatArray
+from remote_inference.recording.timeline.recorded_names import source_name
 from remote_inference.recording.timeline.timeline import Executed, Timeline, intervals
 
 UNKNOWN_UNIT = "unknown"
@@ -45,7 +47,7 @@ def summarise(timeline: Timeline) -> dict[str, Any]:
         state_s[name] = state_s.get(name, 0.0) + float(seconds)
     sources = Counter(int(s) for s in executed.source)
     chunked = np.flatnonzero(executed.source == CommandSource.CHUNK)
-    own = map(CommandSource, sorted(source for source in sources if source >= FALLBACKS_FROM))
+    known = {*CommandSource, *sources}  # fallbacks' own ones, and those of a later release, when they occur
     columns: dict[str, list[int]] = {}
     for column, joint in enumerate(timeline.joints):
         columns.setdefault(joint.unit or UNKNOWN_UNIT, []).append(column)
@@ -55,12 +57,13 @@ def summarise(timeline: Timeline) -> dict[str, Any]:
         "requests": len(timeline.requests.t_s),
         "requests_unanswered": int((~timeline.requests.answered).sum()),
         "latency_ms": _statistics(timeline.cycles.latency_ms, p50=50, p95=95, p99=99),
-        "actions": {source.name.lower(): sources[source] for source in (*CommandSource, *own)},
+        "actions": {source_name(source).lower(): sources[source] for source in sorted(known)},
         "age_s": _statistics(executed.age_s[np.isfinite(executed.age_s)], median=50, p95=95, max=100),
         "states": [{"state": name, "seconds": seconds} for name, seconds in state_s.items()],
         "paused_s": float((until - states.t_s)[states.paused].sum()),
         "longest_hold": _longest_hold(timeline),
         "shadow": _shadow(timeline),
+        "clock_jumps": [asdict(jump) for jump in timeline.clock_jumps],
         "interventions": dict(Counter(name for names in executed.interventions for name in names)),
         "chunks": {
             "received": len(timeline.chunks.t_s),
@@ -153,6 +156,7 @@ def describe(namespace: str, numbers: Mapping[str, Any]) -> list[str]:
             *_describe_interventions(numbers),
             *_describe_hold(numbers),
             *_describe_states(numbers),
+            *_describe_clock(numbers),
         )
         for line in textwrap.wrap(sentence, WIDTH, subsequent_indent="  ")
     ]
@@ -163,7 +167,13 @@ def _describe_commands(numbers: Mapping[str, Any]) -> str:
     if not (ticks := sum(counts.values())):
         return "no control tick was recorded"
     words = {"chunk": f"rows of {_count(numbers['chunks']['executed'], 'chunk')}", **_COMMANDED}
-    words |= {name: f"a fallback's own ({name})" for name in counts if name not in words}
+    words |= {
+        name: f"what this version does not know (source {name})"
+        if name.isdecimal()
+        else f"a fallback's own ({name})"
+        for name in counts
+        if name not in words
+    }
     told = ", ".join(f"{counts[name]} {text}" for name, text in words.items() if counts[name])
     shadow = numbers["shadow"]["ticks"]
     aside = f"; in {shadow} of them nothing was published (shadow mode)" if shadow else ""
@@ -210,6 +220,14 @@ def _describe_states(numbers: Mapping[str, Any]) -> Iterator[str]:
     if states:
         paused = f"; paused for {numbers['paused_s']:.1f} s" if numbers["paused_s"] else ""
         yield f"States: {states}{paused}."
+
+
+def _describe_clock(numbers: Mapping[str, Any]) -> Iterator[str]:
+    for jump in numbers["clock_jumps"]:
+        yield (
+            f"The recorder's clock was set by {jump['jump_s']:+.3f} s at {jump['t_s']:.1f} s; "
+            "times here go on steadily."
+        )
 
 
 def _count(number: int, what: str) -> str:

@@ -9,8 +9,8 @@ not count, nor do topics whose messages repeat the executed actions: those are c
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,7 @@ FloatArray = NDArray[np.float64]
 
 EXECUTED_SUFFIX = "/remote_inference/executed"
 _REPEATING_SHARE = 0.9  # of its messages that hold an executed action make a topic a command topic
+_MIXER = 0x9E3779B97F4A7C15  # odd, and its bits are spread
 
 
 @dataclass(frozen=True)
@@ -96,9 +97,51 @@ class JointRecord:
         return cls(t_s, values)
 
 
+class JointColumns:
+    """The records of a topic as columns. Most topics name the same joints in each message."""
+
+    def __init__(self) -> None:
+        self._t_s: dict[tuple[str, ...], array[float]] = {}  # by the joints that a message names
+        self._values: dict[tuple[str, ...], array[float]] = {}
+
+    def add(self, record: JointRecord) -> None:
+        """Take the next record."""
+        joints = tuple(record.values)
+        if joints not in self._t_s:
+            self._t_s[joints], self._values[joints] = array("d"), array("d")
+        self._t_s[joints].append(record.t_s)
+        self._values[joints].extend(record.values.values())
+
+    def __len__(self) -> int:
+        return sum(len(t_s) for t_s in self._t_s.values())
+
+    def count(self, joint: str) -> int:
+        """Return how many messages name a joint."""
+        return sum(len(t_s) for joints, t_s in self._t_s.items() if joint in joints)
+
+    def parts(self) -> Iterator[tuple[tuple[str, ...], FloatArray, FloatArray]]:
+        """Yield, for messages that name the same joints, these, the times `[n]` and values `[n, joints]`."""
+        for joints, t_s in self._t_s.items():
+            values = np.frombuffer(self._values[joints], np.float64) if joints else np.empty(0)
+            yield joints, np.frombuffer(t_s, np.float64), values.reshape(len(t_s), len(joints))
+
+    def series(self, joint: str) -> tuple[FloatArray, FloatArray]:
+        """Return times and values `[n]` of one joint."""
+        found = [(t_s, rows[:, joints.index(joint)]) for joints, t_s, rows in self.parts() if joint in joints]
+        if len(found) == 1:
+            return found[0]
+        t_s = np.concatenate([np.empty(0), *(part[0] for part in found)])
+        values = np.concatenate([np.empty(0), *(part[1] for part in found)])
+        order = np.argsort(t_s, kind="stable")
+        return t_s[order], values[order]
+
+
+_UNHEARD = JointColumns()
+
+
 def find_joints(
     names: Sequence[str],
-    records: Mapping[str, Sequence[JointRecord]],
+    records: Mapping[str, JointColumns],
     actions: FloatArray,
     namespace: str,
     contract: Contract | None = None,
@@ -110,15 +153,10 @@ def find_joints(
     if contract is not None:
         return tuple(_by_contract(name, records, namespace, contract) for name in names)
     measured = {topic: rows for topic, rows in records.items() if not _repeats(rows, names, actions)}
-    named = {
-        topic: Counter(joint for row in rows for joint in row.values) for topic, rows in measured.items()
-    }
-    return tuple(_by_rule(name, measured, named, namespace) for name in names)
+    return tuple(_by_rule(name, measured, namespace) for name in names)
 
 
-def _by_contract(
-    name: str, records: Mapping[str, Sequence[JointRecord]], namespace: str, contract: Contract
-) -> Joint:
+def _by_contract(name: str, records: Mapping[str, JointColumns], namespace: str, contract: Contract) -> Joint:
     unit, limit = contract.actions.unit(name), contract.actions.limit_of(name)
     kind = JOINT_FIELDS[contract.actions.kind_of(name)]
     named = [
@@ -134,37 +172,35 @@ def _by_contract(
         return Joint(name, "", np.empty(0), np.empty(0), unit, limit)
     source, place = named[0]
     joint, topic = source.joints[place], in_namespace(namespace, source.topic)
-    return Joint(name, topic, *_series(joint, records.get(topic, ())), unit, limit)
+    return Joint(name, topic, *records.get(topic, _UNHEARD).series(joint), unit, limit)
 
 
-def _by_rule(
-    name: str,
-    records: Mapping[str, Sequence[JointRecord]],
-    named: Mapping[str, Counter[str]],
-    namespace: str,
-) -> Joint:
-    naming = sorted(topic for topic in records if named[topic][name])
+def _by_rule(name: str, records: Mapping[str, JointColumns], namespace: str) -> Joint:
+    naming = sorted(topic for topic in records if records[topic].count(name))
     own = [topic for topic in naming if topic.startswith(f"{namespace}/")]
     if not naming:
         return Joint.unheard(name)
-    topic = max(own or naming, key=lambda topic: named[topic][name])
-    return Joint(name, topic, *_series(name, records[topic]))
+    topic = max(own or naming, key=lambda topic: records[topic].count(name))
+    return Joint(name, topic, *records[topic].series(name))
 
 
-def _series(joint: str, rows: Iterable[JointRecord]) -> tuple[FloatArray, FloatArray]:
-    pairs = [(row.t_s, row.values[joint]) for row in rows if joint in row.values]
-    table = np.array(pairs, np.float64).reshape(-1, 2)
-    return table[:, 0], table[:, 1]
-
-
-def _repeats(rows: Sequence[JointRecord], names: Sequence[str], actions: FloatArray) -> bool:
+def _repeats(records: JointColumns, names: Sequence[str], actions: FloatArray) -> bool:
     """Return whether a topic's messages hold executed actions, digit by digit."""
-    executed: dict[tuple[int, ...], Collection[bytes]] = {}
     repeated = 0
-    for row in rows:
-        columns = tuple(i for i, name in enumerate(names) if name in row.values)
-        if columns not in executed:
-            executed[columns] = {action.tobytes() for action in actions[:, columns]}
-        values = np.array([row.values[names[i]] for i in columns], np.float64)
-        repeated += bool(columns) and values.tobytes() in executed[columns]
-    return bool(rows) and repeated >= _REPEATING_SHARE * len(rows)
+    for joints, _, values in records.parts():
+        common = [name for name in names if name in joints]
+        if common:
+            said = _as_words(values[:, [joints.index(name) for name in common]])
+            executed = _as_words(actions[:, [names.index(name) for name in common]])
+            repeated += int(np.isin(said, executed).sum())
+    return bool(len(records)) and repeated >= _REPEATING_SHARE * len(records)
+
+
+def _as_words(rows: FloatArray) -> NDArray[np.uint64]:
+    """Return a number for each row `[n]`: the same for rows that are equal bit by bit, and for no others."""
+    bits = np.ascontiguousarray(rows).view(np.uint64)
+    words = np.zeros(len(bits), np.uint64)
+    for column in bits.T:
+        words = (words ^ column) * np.uint64(_MIXER)
+        words ^= words >> np.uint64(29)
+    return words

@@ -97,6 +97,14 @@ class Cycles:
 
 
 @dataclass(frozen=True)
+class ClockJump:
+    """Somebody set the recorder's wall clock. The bag's times go on steadily, stamps in messages do not."""
+
+    t_s: float
+    jump_s: float
+
+
+@dataclass(frozen=True)
 class Timeline:
     """One robot's share of a bag."""
 
@@ -109,6 +117,7 @@ class Timeline:
     chunks: Chunks
     cycles: Cycles
     frames: tuple[Frame, ...]
+    clock_jumps: tuple[ClockJump, ...] = ()
 
     @property
     def joint_names(self) -> tuple[str, ...]:

@@ -4,17 +4,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from remote_inference.core.contract.contract import Contract, parse_contract
-from remote_inference.core.robot.safety.state_machine import State
 from remote_inference.recording.bags.bag import BagReader, open_bag
 from remote_inference.recording.bags.bag_error import BagError
+from remote_inference.recording.bags.bag_records import CLOCK
+from remote_inference.recording.timeline.columns import CycleColumns, ExecutedColumns, Kept, StateColumns
 from remote_inference.recording.timeline.images import (
     ObservedImage,
     camera_topics,
@@ -24,24 +23,17 @@ from remote_inference.recording.timeline.images import (
 )
 from remote_inference.recording.timeline.joints import (
     EXECUTED_SUFFIX,
-    FloatArray,
+    JointColumns,
     JointRecord,
     find_joints,
     joint_topics,
     names_by_joint,
     robots,
 )
-from remote_inference.recording.timeline.timeline import (
-    Chunks,
-    Cycles,
-    Executed,
-    IntArray,
-    Requests,
-    States,
-    Timeline,
-)
+from remote_inference.recording.timeline.timeline import ClockJump, Timeline
 
-INT64_MAX = 2**63 - 1
+OWN = ("executed", "state", "observation", "chunk")
+Tell = Callable[[float], None]  # takes the share of the bag that is read
 
 
 def load_timeline(
@@ -50,6 +42,7 @@ def load_timeline(
     contract: Contract | None = None,
     *,
     with_frames: bool = True,
+    tell: Tell = lambda _: None,
 ) -> Timeline:
     """Read the topics of one robot from a bag.
 
@@ -63,42 +56,71 @@ def load_timeline(
         ns = find_namespace(bag, robot_namespace)
         if contract is None and bag.contract:
             contract = parse_contract(bag.contract, f"{bag_path}: recorded contract")
-        own = {
-            kind: f"{ns}/remote_inference/{kind}" for kind in ("executed", "state", "observation", "chunk")
-        }
-        measuring = joint_topics(bag.topics, ns, contract)
-        names_here = names_by_joint(ns, contract)
-        videos = camera_topics(bag.topics, ns) if with_frames else []
-        messages: dict[str, list[tuple[float, Any]]] = defaultdict(list)
-        records: dict[str, list[JointRecord]] = defaultdict(list)
-        images: list[ObservedImage] = []
-        for topic, stamp_ns, message in bag.messages([*own.values(), *measuring, *videos]):
-            t_s = (stamp_ns - bag.start_ns) * 1e-9
-            if topic in measuring:
-                records[topic].append(JointRecord.of(t_s, message, contract, names_here.get(topic, {})))
-            elif topic in videos:
-                images += recorded_images(t_s, message)
-            else:
-                if topic == own["observation"]:
-                    images += observed_images(t_s, message) if with_frames else ()
-                    message.images = message.raw_images = []  # most of the message's memory
-                messages[topic].append((t_s, message))
-        duration_s = (bag.end_ns - bag.start_ns) * 1e-9
-    names = _action_names(messages[own["executed"]], contract, bag_path)
-    executed = _executed(messages[own["executed"]], names)
-    chunks = _chunks(messages[own["chunk"]])
-    requests, cycles = _match(messages[own["observation"]], chunks)
-    return Timeline(
-        namespace=ns or "/",
-        duration_s=duration_s,
-        executed=executed,
-        joints=find_joints(names, records, executed.action, ns, contract),
-        states=_states(messages[own["state"]]),
-        requests=requests,
-        chunks=chunks,
-        cycles=cycles,
-        frames=make_frames(images, executed.t_s, executed.episode_id),
-    )
+        return _Reader(bag, ns, contract, with_frames=with_frames).read(tell)
+
+
+class _Reader:
+    """Hands each message to the columns of its topic."""
+
+    def __init__(self, bag: BagReader, ns: str, contract: Contract | None, *, with_frames: bool) -> None:
+        keys = Kept()
+        self._bag, self._ns, self._contract = bag, ns, contract
+        self._executed = ExecutedColumns(keys, bag.path, contract.actions.names if contract else ())
+        self._states, self._cycles = StateColumns(), CycleColumns(keys)
+        self._joints = {topic: JointColumns() for topic in joint_topics(bag.topics, ns, contract)}
+        self._names = names_by_joint(ns, contract)
+        self._videos = camera_topics(bag.topics, ns) if with_frames else []
+        self._with_frames = with_frames
+        self._images: list[ObservedImage] = []
+        take = (self._executed.take, self._states.take, self._take_request, self._cycles.take_chunk)
+        self._take_own = dict(zip((f"{ns}/remote_inference/{kind}" for kind in OWN), take, strict=True))
+
+    def read(self, tell: Tell) -> Timeline:
+        bag = self._bag
+        for topic, stamp_ns, message in bag.messages([*self._take_own, *self._joints, *self._videos]):
+            tell(bag.share(stamp_ns))
+            with bag.expecting(topic):
+                self._take(topic, (stamp_ns - bag.start_ns) * 1e-9, message)
+        executed = self._executed.finish()
+        requests, chunks, cycles = self._cycles.finish()
+        joints = find_joints(self._executed.names, self._joints, executed.action, self._ns, self._contract)
+        return Timeline(
+            namespace=self._ns or "/",
+            duration_s=(bag.end_ns - bag.start_ns) * 1e-9,
+            executed=executed,
+            joints=joints,
+            states=self._states.finish(),
+            requests=requests,
+            chunks=chunks,
+            cycles=cycles,
+            frames=make_frames(self._images, executed.t_s, executed.episode_id),
+            clock_jumps=_find_clock_jumps(bag),
+        )
+
+    def _take(self, topic: str, t_s: float, message: Any) -> None:
+        if topic in self._take_own:
+            self._take_own[topic](t_s, message)
+        elif topic in self._joints:
+            names = self._names.get(topic, {})
+            self._joints[topic].add(JointRecord.of(t_s, message, self._contract, names))
+        else:
+            self._images += recorded_images(t_s, message)
+
+    def _take_request(self, t_s: float, message: Any) -> None:
+        if self._with_frames:
+            self._images += observed_images(t_s, message)
+        self._cycles.take_request(t_s, message)
+
+
+def _find_clock_jumps(bag: BagReader) -> tuple[ClockJump, ...]:
+    """Return when the recorder's wall clock was set. What of it cannot be read, `verify` tells."""
+    jumps = []
+    with suppress(BagError, KeyError, ValueError):
+        for name, values in bag.records():
+            if name == CLOCK:
+                at_s = (int(values["at_ns"]) - bag.start_ns) * 1e-9
+                jumps.append(ClockJump(at_s, float(values["jump_s"])))
+    return tuple(jumps)
 
 
 def find_namespace(bag: BagReader, wanted: str | None) -> str:
@@ -122,118 +144,3 @@ def find_namespace(bag: BagReader, wanted: str | None) -> str:
             f"which holds {listed}"
         )
     return ns
-
-
-def _action_names(
-    rows: Sequence[tuple[float, Any]], contract: Contract | None, bag_path: Path
-) -> tuple[str, ...]:
-    names: tuple[str, ...] = next((tuple(m.joint_names) for _, m in rows if len(m.joint_names)), ())
-    if contract is None:
-        return names
-    expected = contract.actions.names
-    if names and names != expected:
-        raise BagError(
-            f"{bag_path}: the executed actions are not the contract's: found {', '.join(names)}, "
-            f"expected {', '.join(expected)}"
-        )
-    return expected
-
-
-def _floats(values: Any) -> FloatArray:
-    return np.array(list(values), np.float64)
-
-
-def _ints(values: Any) -> IntArray:
-    return np.array([min(value, INT64_MAX) for value in values], np.int64)  # higher only if damaged
-
-
-def _keys(rows: Sequence[tuple[float, Any]]) -> tuple[tuple[str, int], ...]:
-    return tuple((m.session_id, int(m.seq_id)) for _, m in rows)
-
-
-def _executed(rows: list[tuple[float, Any]], names: Sequence[str]) -> Executed:
-    action = np.full((len(rows), len(names)), np.nan)
-    for i, (_, m) in enumerate(rows):
-        if len(m.action):
-            action[i] = m.action
-    return Executed(
-        t_s=_floats(t for t, _ in rows),
-        tick=_ints(m.tick for _, m in rows),
-        action=action,
-        source=_ints(m.source for _, m in rows),
-        request=_keys(rows),
-        step_index=_ints(m.step_index for _, m in rows),
-        age_s=_floats(m.action_age_s for _, m in rows),
-        episode_id=_ints(m.episode_id for _, m in rows),
-        interventions=tuple(tuple(m.interventions) for _, m in rows),
-        shadow=np.array([getattr(m, "shadow", False) for _, m in rows], bool),  # older bags lack it
-    )
-
-
-def _states(rows: list[tuple[float, Any]]) -> States:
-    seen = [(m.state, m.paused) for _, m in rows]
-    changes = [row for i, row in enumerate(rows) if i == 0 or seen[i] != seen[i - 1]]
-    names = (
-        "requests",
-        "chunks_merged",
-        "chunks_dropped",
-        "chunks_rejected",
-        "request_timeouts",
-        "reconnects",
-    )
-    counters = {}
-    for name in names:
-        counts = _ints(getattr(m, name) for _, m in rows)
-        ends_of_lives = np.append(np.diff(counts) < 0, True)[
-            : len(counts)
-        ]  # a restarted node counts from zero
-        counters[name] = sum(counts[ends_of_lives].tolist())
-    return States(
-        t_s=_floats(t for t, _ in changes),
-        state=tuple(State(m.state).name for _, m in changes),
-        cause=tuple(m.cause for _, m in changes),
-        paused=np.array([m.paused for _, m in changes], bool),
-        counters=counters,
-        guard_rises=_guard_rises(rows),
-    )
-
-
-def _guard_rises(rows: list[tuple[float, Any]]) -> dict[str, FloatArray]:
-    """Return the times [s] by rule. The first message's counts are from before the bag."""
-    rises: dict[str, list[float]] = defaultdict(list)
-    before: dict[str, int] | None = None
-    for t_s, m in rows:
-        counts = {name: int(n) for name, n in zip(m.guard_names, m.guard_counts, strict=False)}
-        for name, count in counts.items():
-            if before is not None and count > before.get(name, 0):
-                rises[name].append(t_s)
-        before = counts
-    return {name: _floats(times) for name, times in rises.items()}
-
-
-def _chunks(rows: list[tuple[float, Any]]) -> Chunks:
-    return Chunks(
-        t_s=_floats(t for t, _ in rows),
-        request=_keys(rows),
-        status=_ints(m.status for _, m in rows),
-        queue_wait_ms=_floats(m.queue_wait_ms for _, m in rows),
-        inference_ms=_floats(m.inference_ms for _, m in rows),
-    )
-
-
-def _match(observations: list[tuple[float, Any]], chunks: Chunks) -> tuple[Requests, Cycles]:
-    keys = _keys(observations)
-    t_s = _floats(t for t, _ in observations)
-    answer: dict[tuple[str, int], int] = {}
-    for i, key in enumerate(chunks.request):
-        answer.setdefault(key, i)
-    answered = np.array([key in answer for key in keys], bool)
-    by = _ints(answer[key] for key in keys if key in answer)
-    delay_steps = _ints(m.inference_delay_steps for _, m in observations)
-    cycles = Cycles(
-        t_s=t_s[answered],
-        latency_ms=(chunks.t_s[by] - t_s[answered]) * 1e3,
-        queue_wait_ms=chunks.queue_wait_ms[by],
-        inference_ms=chunks.inference_ms[by],
-    )
-    return Requests(t_s, keys, delay_steps, answered), cycles

@@ -22,7 +22,7 @@ from remote_inference.recording.provenance.reasons import find_at, find_reasons
 from remote_inference.recording.provenance.run_reader import Run
 from remote_inference.recording.provenance.walk import find_latency, find_rows, find_sensors
 from remote_inference.recording.timeline.answers import RequestKey
-from remote_inference.recording.timeline.joints import Joint, JointRecord, find_joints
+from remote_inference.recording.timeline.joints import Joint, JointColumns, JointRecord, find_joints
 
 _DIGITS = 5  # of positions in the page
 
@@ -101,12 +101,13 @@ class PageData:
         }
 
     def _joints(self, names: tuple[str, ...]) -> tuple[Joint, ...]:
-        records: dict[str, list[JointRecord]] = {}
+        records: dict[str, JointColumns] = {}
+        newest: dict[str, JointRecord] = {}
         for tick in self._ticks:
             for topic, record in tick.joints.items():
-                rows = records.setdefault(topic, [])
-                if not rows or rows[-1] is not record:
-                    rows.append(record)
+                if newest.get(topic) is not record:
+                    newest[topic] = record
+                    records.setdefault(topic, JointColumns()).add(record)
         actions = np.full((len(self._commands), len(names)), np.nan)
         for place, command in enumerate(self._commands):
             if len(command.action) == len(names):
