@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+MOST_CHARACTERS = 32  # of what is done: a long path would leave no room for the bar
+
 
 @contextmanager
 def show_progress(what: str, total: int, *, is_quiet: bool = False) -> Iterator[Callable[[int], None]]:
@@ -21,7 +23,8 @@ def show_progress(what: str, total: int, *, is_quiet: bool = False) -> Iterator[
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(what, total=total)
+        shown = what if len(what) <= MOST_CHARACTERS else f"...{what[3 - MOST_CHARACTERS :]}"
+        task = progress.add_task(shown, total=total)
         yield lambda advance: progress.advance(task, advance)
 
 

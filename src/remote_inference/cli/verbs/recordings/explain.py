@@ -29,9 +29,9 @@ EXAMPLES = (
 PICTURE = Path("report.png")
 JSON_SHAPE = (
     '{"picture", "duration_s", "requests", "requests_unanswered", "latency_ms", "actions", "age_s", '
-    '"states", "paused_s", "longest_hold", "shadow", "interventions", "chunks", "seams"}, of the whole run; '
-    "with --at or --command a motion, as docs/reference/provenance.md lists it; with --html also "
-    '{"page", "ticks", "images", "left_out"}'
+    '"states", "paused_s", "longest_hold", "shadow", "clock_jumps", "interventions", "chunks", "seams"}, '
+    "of the whole run; with --at or --command a motion, as docs/reference/provenance.md lists it; with "
+    '--html also {"page", "ticks", "images", "left_out"}'
 )
 
 
@@ -117,11 +117,14 @@ def _require_new(path: Path, option: str, *, force: bool) -> None:
 def _draw(arguments: argparse.Namespace, contract: Contract | None) -> int:
     out = arguments.out or PICTURE
     _require_new(out, "--out", force=arguments.force)
+    from remote_inference.cli.progress import show_bag_progress  # noqa: PLC0415
     from remote_inference.recording.report.report import draw_report  # noqa: PLC0415  needs matplotlib
     from remote_inference.recording.report.summary import describe, summarise  # noqa: PLC0415
     from remote_inference.recording.timeline.timeline_reader import load_timeline  # noqa: PLC0415
 
-    timeline = load_timeline(arguments.bag, arguments.namespace, contract, with_frames=False)
+    is_quiet = arguments.quiet or arguments.json
+    with show_bag_progress("reading the run", arguments.bag, is_quiet=is_quiet) as tell:
+        timeline = load_timeline(arguments.bag, arguments.namespace, contract, with_frames=False, tell=tell)
     draw_report(timeline, out, f"{arguments.bag.name}, {timeline.namespace}", _window_s(arguments))
     numbers = summarise(timeline)
     if arguments.json:
