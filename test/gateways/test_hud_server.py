@@ -331,3 +331,27 @@ def test_a_port_that_is_taken_is_an_error_and_the_environment_is_closed() -> Non
             assert line.closed
 
     asyncio.run(asyncio.wait_for(run(), DEADLINE_S))
+
+
+def test_an_agent_that_is_left_while_a_frame_reaches_it_is_sent_nothing_more() -> None:
+    """A cancellation that comes in the instant in which a frame was sent is lost by Python before 3.12."""
+
+    async def leave() -> None:
+        sent = asyncio.get_running_loop().create_future()
+
+        class Socket:
+            async def send(self, _: bytes) -> None:
+                await sent
+
+        frames = hud_server._NewestFrame(Socket())  # type: ignore[arg-type]  # what it needs of one
+        frames.put({"terminated": False})
+        sending = asyncio.create_task(frames.send())
+        await asyncio.sleep(0.01)  # it is sending
+        sent.set_result(None)
+        await asyncio.sleep(0)  # sent, but not told yet
+        frames.leave()
+        sending.cancel()
+        ended, _ = await asyncio.wait([sending], timeout=DEADLINE_S)
+        assert ended
+
+    asyncio.run(leave())

@@ -152,6 +152,7 @@ class HudServer:
             await sending
             await chunks  # of an agent that has not seen the end yet: until it leaves
         finally:
+            frames.leave()
             for task in (chunks, sending):
                 task.cancel()
                 with suppress(
@@ -229,6 +230,7 @@ class _NewestFrame:
         self._agent = agent
         self._newest: bytes | None = None  # not sent yet
         self._is_last = False
+        self._has_left = False
         self._changed = asyncio.Event()
 
     def put(self, frame: Frame) -> None:
@@ -236,9 +238,14 @@ class _NewestFrame:
         self._newest, self._is_last = pack(frame), bool(frame["terminated"])
         self._changed.set()
 
+    def leave(self) -> None:
+        """Send nothing more. To cancel `send` is not enough: before Python 3.12, `wait_for` may lose that."""
+        self._has_left = True
+        self._changed.set()
+
     async def send(self) -> None:
         """Send until the episode's last frame has been sent."""
-        while not (self._is_last and self._newest is None):
+        while not (self._has_left or (self._is_last and self._newest is None)):
             await self._changed.wait()
             self._changed.clear()
             newest, self._newest = self._newest, None
