@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from remote_inference.deployment import process_group
 from remote_inference.deployment.bringup import Process
 from remote_inference.deployment.process_group import ProcessError, ProcessGroup, run_until_interrupted
 from support.waiting import process_state, wait_until
@@ -197,3 +198,16 @@ def test_the_end_of_a_log_is_shown_with_what_ended(tmp_path: Path) -> None:
 
 def test_the_exit_code_is_that_of_the_process_that_ended_first() -> None:
     assert run_until_interrupted([script(SLEEP, name="long"), script("sys.exit(4)", name="short")]) == 4
+
+
+def test_a_process_that_does_not_end_is_named_before_it_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(process_group, "STOP_TIMEOUT_S", 0.2)
+    told = tmp_path / "told"
+    group = ProcessGroup()
+    deaf = f"import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nopen({str(told)!r}, 'w')\n{SLEEP}"
+    group.start(script(deaf, name="deaf"))
+    wait_until(told.exists, "the script runs")
+    assert group.stop() == [-signal.SIGKILL]
+    assert "deaf did not end within 0.2 s of SIGTERM: it is killed" in capsys.readouterr().err

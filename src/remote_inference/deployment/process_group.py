@@ -109,7 +109,7 @@ class ProcessGroup:
         """Stop all; return the exit codes in order of the starts."""
         codes: list[int] = []
         while self._running:
-            codes.insert(0, _stop(self._running[-1][1]))
+            codes.insert(0, _stop(*self._running[-1]))
             self._running.pop()  # only now: an interrupted stop can be repeated
         for log in self._logs:
             log.close()
@@ -181,12 +181,13 @@ def _ignore_signals() -> None:
     handle(common_signals(), signal.SIG_IGN)
 
 
-def _stop(started: subprocess.Popen[bytes]) -> int:
+def _stop(process: Process, started: subprocess.Popen[bytes]) -> int:
     """Stop a process by SIGTERM: SIGINT would raise KeyboardInterrupt in a process that still imports."""
     started.terminate()
     try:
         return started.wait(STOP_TIMEOUT_S)
     except subprocess.TimeoutExpired:
+        _say(f"{process.name} did not end within {STOP_TIMEOUT_S:g} s of SIGTERM: it is killed")
         started.kill()
         return started.wait()
 
