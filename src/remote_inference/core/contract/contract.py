@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from remote_inference.core.contract.command_interfaces import Kind
 from remote_inference.core.contract.command_sink import CommandSink
 from remote_inference.core.contract.fields import Name, Positive, require_unique
+from remote_inference.core.contract.measurements import MEASURED, Measurement, Measurements
 from remote_inference.core.contract.operator_inputs import (
     InstructionInput,
     OperatorInput,
@@ -21,13 +22,12 @@ from remote_inference.core.contract.operator_inputs import (
 )
 from remote_inference.core.contract.policy_units import UnitMap, have_one_zero, scales_by_name
 from remote_inference.core.contract.sections import (
-    JOINT_STATE,
     Actions,
     ControllerSwitch,
     Home,
     ImageSource,
 )
-from remote_inference.core.contract.state_source import Measurement, OneOrSeveral, StateSource
+from remote_inference.core.contract.state_source import OneOrSeveral, StateSource
 from remote_inference.core.documents.document import Document, load_document, parse_document, parse_yaml
 from remote_inference.core.exchange import ImageFeature
 from remote_inference.core.limits import MAX_TASK_LENGTH
@@ -117,7 +117,7 @@ class Contract(Document):
         self._check_policy_fps()
         self._check_topics()
         self._check_rename()
-        self._check_measured()
+        Measurements(self.state_sources, self.actions).check()
         self._check_scale()
         self._check_home()
         self._check_operator_inputs()
@@ -199,41 +199,6 @@ class Contract(Document):
         require_unique([image.name for image in self.image_features], "image features after rename")
         require_unique(self.policy_state_names, "state names after rename")
         require_unique(self.policy_action_names, "action names after rename")
-
-    def _check_measured(self) -> None:
-        """Require positions and poses: the first step of these can be bounded only from where they are."""
-        joints: list[str] = []
-        for where, source in self.state_sources.items():
-            if not where.startswith("measured"):
-                continue
-            joints += source.names if self._is_in_order(where, source) else ()
-            if source.scale:
-                raise ValueError(f"{where}.scale: found one, expected none: the policy does not see measured")
-            if source.is_joints:
-                if source.field != "position":
-                    raise ValueError(f"{where}: found field {source.field}, expected field position")
-            elif not self._poses_in(source):
-                expected = f"{JOINT_STATE}, or the seven names of a pose"
-                raise ValueError(f"{where}.type: found {source.type}, expected {expected}")
-        if joints:
-            require_unique(joints, "measured.names")
-            if len(joints) != len(expecting := self._measured_joints):
-                raise ValueError(
-                    f"measured: found {len(joints)} names of field position, expected one of field position "
-                    f"for each of the {len(expecting)} actions"
-                )
-        measured = {name for measurement in self.measurements for name in measurement.actions}
-        if missing := [name for name in self.actions.positions if name not in measured]:
-            raise ValueError(
-                f"state holds no position of {', '.join(missing)}, from which the first step is bounded; "
-                "expected the names of the actions, in JointStates, or `measured` with a joint for each"
-            )
-        for title, pose in self.actions.poses.items():
-            if not measured.issuperset(pose.names):
-                raise ValueError(
-                    f"no source of state holds the pose {title}, from which the first step is bounded; "
-                    f"expected the names {', '.join(pose.names)} in one of them, or in one of `measured`"
-                )
 
     def _check_scale(self) -> None:
         """Refuse degrees for a joint whose limits are not in radians, and a joint with two zeros."""
@@ -406,8 +371,8 @@ class Contract(Document):
         """Sources of the state and of separately measured positions, by place in the contract."""
         sources = {f"state.{place}": source for place, source in enumerate(self.state)}
         if len(self.measured) == 1:
-            return sources | {"measured": self.measured[0]}
-        return sources | {f"measured.{place}": source for place, source in enumerate(self.measured)}
+            return sources | {MEASURED: self.measured[0]}
+        return sources | {f"{MEASURED}.{place}": source for place, source in enumerate(self.measured)}
 
     @property
     def joint_sources(self) -> tuple[StateSource, ...]:
@@ -422,31 +387,8 @@ class Contract(Document):
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:
-        """Sources of the positions and poses of what is commanded, and the action of each of their entries.
-
-        A JointState of `measured` has the order of the position actions, all others go by the actions' names.
-        A pose is taken from one source, one of `measured` first: its seven numbers are of one instant.
-        """
-        sources = self.state_sources.items()
-        places = dict(sorted(sources, key=lambda item: not item[0].startswith("measured")))
-        pose_names: dict[str, set[str]] = {place: set() for place in places}
-        for title, pose in self.actions.poses.items():
-            if held := [place for place, source in places.items() if title in self._poses_in(source)]:
-                pose_names[held[0]].update(pose.names)
-        joints = list(self._measured_joints)
-        in_order = [place for place, source in places.items() if self._is_in_order(place, source)]
-        found = []
-        for place, source in self.state_sources.items():
-            if place in in_order:
-                actions, joints = joints[: len(source.names)], joints[len(source.names) :]
-            else:
-                wanted = set(pose_names[place])
-                if source.is_joints and source.field == "position" and not in_order:
-                    wanted.update(self._measured_joints)
-                actions = [name if name in wanted else "" for name in source.entries]
-            if any(actions):
-                found.append(Measurement(place, source, tuple(actions)))
-        return tuple(found)
+        """Sources of positions and poses of what is commanded, and the action of each of their entries."""
+        return Measurements(self.state_sources, self.actions).find()
 
     @property
     def measuring_sources(self) -> tuple[StateSource, ...]:
@@ -456,23 +398,7 @@ class Contract(Document):
     @property
     def measured_actions(self) -> tuple[str, ...]:
         """Actions whose positions are measured: those of positions and poses, or without any all."""
-        held = [name for name in self.actions.names if self.actions.kind_of(name) in ("position", "pose")]
-        return tuple(held) or self.actions.names
-
-    @property
-    def _measured_joints(self) -> tuple[str, ...]:
-        """The measured actions of no pose: JointStates of `measured`, if there are any, have their order."""
-        return tuple(name for name in self.measured_actions if self.actions.kind_of(name) != "pose")
-
-    def _poses_in(self, source: StateSource) -> tuple[str, ...]:
-        """Return the poses whose seven names a source has, which may be positions of a JointState."""
-        if source.is_joints and source.field != "position":
-            return ()
-        poses = self.actions.poses.items()
-        return tuple(title for title, pose in poses if set(pose.names) <= set(source.entries))
-
-    def _is_in_order(self, place: str, source: StateSource) -> bool:
-        return place.startswith("measured") and source.is_joints and not self._poses_in(source)
+        return Measurements(self.state_sources, self.actions).wanted
 
     @property
     def measured_topics(self) -> tuple[str, ...]:

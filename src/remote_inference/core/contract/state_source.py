@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, GetJsonSchemaHandler, model_validator
@@ -165,15 +164,6 @@ class StateSource(Document):
         if not self.is_joints or self.field == "position":
             return self.entries
         return tuple(f"{name}.{self.field}" for name in self.names)
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """A source that measures what is commanded. `actions`: that of each entry; empty where it is of none."""
-
-    place: str  # in the contract
-    source: StateSource
-    actions: tuple[str, ...]
 
 
 class OneOrSeveral:

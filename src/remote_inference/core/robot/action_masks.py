@@ -10,7 +10,8 @@ import numpy as np
 
 from remote_inference.core.contract.command_interfaces import Kind
 from remote_inference.core.contract.sections import Actions
-from remote_inference.core.robot.pose_geometry import BoolArray, Poses
+from remote_inference.core.robot.command import BoolArray
+from remote_inference.core.robot.pose_geometry import Poses
 
 
 @dataclass(frozen=True)

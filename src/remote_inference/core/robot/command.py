@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What a command is made of, for all who make or check one: its array, and where it comes from."""
+"""What a command is made of, for all who make or check one: its arrays, and where it comes from."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Float64Array = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
 
 FALLBACKS_FROM = 100  # up to MAX_SOURCE: sources that fallbacks say for themselves
 MAX_SOURCE = 255  # of the message's uint8

@@ -11,14 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from remote_inference.core.contract.pose_action import PoseAction
-from remote_inference.core.robot.command import Float64Array
+from remote_inference.core.robot.command import BoolArray, Float64Array
 
 LEAST_LENGTH = 0.1  # of a quaternion that says an orientation: a shorter one is made of noise
-
-BoolArray = NDArray[np.bool_]
 
 
 def align(quaternions: Float64Array, others: Float64Array) -> Float64Array:

@@ -15,8 +15,7 @@ import numpy as np
 from remote_inference.core.contract.sections import Actions
 from remote_inference.core.policy import Float32Array
 from remote_inference.core.robot.action_masks import ActionMasks
-from remote_inference.core.robot.command import Float64Array
-from remote_inference.core.robot.pose_geometry import BoolArray
+from remote_inference.core.robot.command import BoolArray, Float64Array
 from remote_inference.core.robot.safety.poses import PoseRule
 from remote_inference.core.robot.safety.switches import SwitchRule
 

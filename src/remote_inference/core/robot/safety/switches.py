@@ -10,8 +10,7 @@ import numpy as np
 
 from remote_inference.core.contract.sections import Actions
 from remote_inference.core.robot.action_masks import ActionMasks
-from remote_inference.core.robot.command import Float64Array
-from remote_inference.core.robot.pose_geometry import BoolArray
+from remote_inference.core.robot.command import BoolArray, Float64Array
 
 
 class SwitchRule:
