@@ -130,17 +130,7 @@ def test_only_its_trainers_open_links_to_a_server(rig: FleetRig, caller: str, re
 )
 def test_a_trainer_calls_nothing_but_its_link(rig: FleetRig, name: str):
     """To take an update back is for operators: a trainer sends another one."""
-    key = topic(name, "srv")
-    victim = Inbox(rig.connect(name.split("/", maxsplit=1)[0])).serve(key)
-    Inbox(rig.connect("gpu_1")).serve(LINK_1)
-    trainer, operator = rig.connect("trainer_1"), rig.connect("alice")
-    ask_until(operator, key, "ready")
-    ask_until(trainer, LINK_1)
-    for selector in (key, "**", f"*/{name}/**"):
-        trainer.get(selector, payload="forged", timeout=2.0)
-    ask_until(trainer, LINK_1)
-    ask_until(operator, key, "marker")
-    assert not forged(victim.got)
+    check_that_a_call_is_stopped(rig, name, rig.connect("trainer_1"), allowed=LINK_1)
 
 
 def test_a_robot_hears_no_weights(rig: FleetRig):
@@ -212,17 +202,7 @@ def test_a_late_spy_gets_no_latched_state(rig: FleetRig):
     ],
 )
 def test_a_robot_cannot_call_services_that_are_not_its_own(rig: FleetRig, mode: str, name: str):
-    key = topic(name, "srv")
-    victim = Inbox(rig.connect(name.split("/", maxsplit=1)[0])).serve(key)
-    Inbox(rig.connect("gpu_1")).serve(OPEN_1)
-    attacker, operator = rig.connect("robot_1", mode), rig.connect("alice")
-    ask_until(operator, key, "ready")
-    ask_until(attacker, OPEN_1)
-    for selector in (key, "**", f"*/{name}/**"):
-        attacker.get(selector, payload="forged", timeout=2.0)
-    ask_until(attacker, OPEN_1)
-    ask_until(operator, key, "marker")
-    assert not forged(victim.got)
+    check_that_a_call_is_stopped(rig, name, rig.connect("robot_1", mode), allowed=OPEN_1)
 
 
 @pytest.mark.parametrize("mode", ["client", "router"])
@@ -364,6 +344,21 @@ def test_topics_that_all_nodes_share_stay_on_their_machine(rig: FleetRig, name: 
     robot.put(key, "local")
     put_until(robot, OBSERVATION_1, "marker", inboxes[0])
     assert not any("local" in item for inbox in inboxes for item in inbox.got)
+
+
+def check_that_a_call_is_stopped(rig: FleetRig, name: str, attacker: zenoh.Session, *, allowed: str) -> None:
+    """Let somebody call a service in several ways; it hears operators, and the other one the attacker."""
+    key = topic(name, "srv")
+    victim = Inbox(rig.connect(name.split("/", maxsplit=1)[0])).serve(key)
+    Inbox(rig.connect("gpu_1")).serve(allowed)
+    operator = rig.connect("alice")
+    ask_until(operator, key, "ready")
+    ask_until(attacker, allowed)
+    for selector in (key, "**", f"*/{name}/**"):
+        attacker.get(selector, payload="forged", timeout=2.0)
+    ask_until(attacker, allowed)
+    ask_until(operator, key, "marker")
+    assert not forged(victim.got)
 
 
 def forged(items: list[str]) -> list[str]:

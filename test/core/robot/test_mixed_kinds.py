@@ -14,10 +14,8 @@ from remote_inference.core.contract.controller_stop import stop_controller
 from remote_inference.core.documents.document import DocumentError, parse_document
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.config import RobotConfig
-from remote_inference.core.robot.motion.playback import Playback
 from remote_inference.core.robot.motion.shadow import ShadowComparison
-from remote_inference.core.robot.queue.action_queue import ActionQueue, MergeMode
-from remote_inference.core.robot.safety.guard import JOINT_LIMIT, SENSOR_AGE, VELOCITY_LIMIT, Guard
+from remote_inference.core.robot.safety.guard import JOINT_LIMIT, SENSOR_AGE, VELOCITY_LIMIT
 from remote_inference.core.robot.tick import Tick
 from support.builders import (
     FLOAT64_MULTI_ARRAY,
@@ -26,12 +24,11 @@ from support.builders import (
     MAX_STEP,
     PERIOD_NS,
     contract_document,
-    make_source,
     ns,
 )
+from support.robot.fed_playback import FedPlayback
 
 ARM, BASE = JOINTS
-AGES = {"max_action_age_ns": ns(3.0), "max_sensor_age_ns": ns(0.5), "given_up_after_ns": ns(3.0)}
 
 
 def mixed_document(
@@ -51,7 +48,7 @@ def mixed(*arguments: Any, **named: Any) -> Contract:
     return parse_document(mixed_document(*arguments, **named), Contract, "mixed.contract.yaml")
 
 
-class Robot:
+class Robot(FedPlayback):
     """A playback that is fed, and what its two controllers get."""
 
     def __init__(
@@ -62,37 +59,23 @@ class Robot:
         contract: Contract | None = None,
         **options: Any,
     ) -> None:
-        self.contract = contract or mixed(other, command)
-        self.queue = ActionQueue()
-        self.guard = Guard(self.contract.actions, PERIOD_NS / 1e9)
-        self.playback = Playback(self.queue, self.guard, self.contract, fallback=fallback, **AGES | options)
-        self.playback.control.change(paused=False)
-        self.now_ns = 0
+        super().__init__(contract or mixed(other, command), fallback, **options)
         self.see(0.0)
 
     def see(self, arm: float) -> None:
         """Measure the arm now. What stands in the base's column is no position and must not matter."""
-        self.playback.control.change(measured=np.array([arm, 77.0]), measured_ns=self.now_ns)
+        self.measure([arm, 77.0])
 
     def feed(self, *rows: tuple[float, float]) -> None:
-        table = np.array(rows, np.float32)
-        source = make_source(capture_ns=self.now_ns)
-        self.queue.merge(source, table, table, MergeMode.APPEND, latency_steps=0, executed_before=0)
-
-    def tick(self) -> Tick:
-        tick = self.playback.tick(self.now_ns)
-        self.now_ns += PERIOD_NS
-        return tick
+        self.append(rows)
 
     def commanded(self, tick: Tick) -> dict[str, list[float]]:
         """Return what a tick publishes, by topic."""
-        found = {}
-        for sink in self.contract.commands:
-            kind, takes_horizon = self.contract.kind_of(sink), sink.interface.takes_horizon
-            if tick.command is not None and tick.reaches(kind, takes_horizon=takes_horizon):
-                column = self.contract.actions.names.index(sink.names[0])
-                found[sink.topic] = [round(float(value), 6) for value in [tick.command[column]]]
-        return found
+        names = self.contract.actions.names
+        return {
+            sink.topic: [round(float(tick.command[names.index(sink.names[0])]), 6)]
+            for sink in self.reached(tick)
+        }
 
     def drive(self, arm: float = 0.05, base: float = 0.6) -> None:
         """Execute one row."""

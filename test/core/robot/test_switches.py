@@ -27,13 +27,12 @@ from support.builders import (
     PERIOD_NS,
     contract_document,
     make_source,
-    ns,
 )
+from support.robot.fed_playback import AGES, FedPlayback
 
 ARM, GRIPPER = JOINTS
 OPEN, CLOSED = 0.25, 0.75  # what the gripper is commanded; all other numbers are the policy's
 SWITCH = {"kind": "switch", "min": OPEN, "max": CLOSED, "closes_above": 0.6, "opens_below": 0.4}
-AGES = {"max_action_age_ns": ns(3.0), "max_sensor_age_ns": ns(0.5), "given_up_after_ns": ns(3.0)}
 
 
 def document_of(
@@ -55,41 +54,24 @@ def contract_of(*arguments: Any, home: Any = None, **named: Any) -> Contract:
     return parse_document(document, Contract, "switch.contract.yaml")
 
 
-class Robot:
+class Robot(FedPlayback):
     """A playback that is fed, and what its two controllers get."""
 
     def __init__(self, contract: Contract | None = None, fallback: str = "hold", **options: Any) -> None:
-        self.contract = contract or contract_of()
-        self.period_ns = round(self.contract.period_s * 1e9)
-        self.queue = ActionQueue()
-        self.guard = Guard(self.contract.actions, self.contract.period_s)
-        self.playback = Playback(self.queue, self.guard, self.contract, fallback=fallback, **AGES | options)
-        self.playback.control.change(paused=False)
-        self.now_ns = 0
+        super().__init__(contract or contract_of(), fallback, **options)
         self.see(0.0)
 
     def see(self, arm: float) -> None:
         """Measure the arm now. Nobody measures the gripper."""
-        self.playback.control.change(measured=np.array([arm, np.nan]), measured_ns=self.now_ns)
+        self.measure([arm, np.nan])
 
     def feed(self, *grips: float, arm: float = 0.0) -> None:
-        table = np.array([(arm, grip) for grip in grips], np.float32)
-        source = make_source(capture_ns=self.now_ns)
-        self.queue.merge(source, table, table, MergeMode.APPEND, latency_steps=0, executed_before=0)
-
-    def tick(self) -> Tick:
-        tick = self.playback.tick(self.now_ns)
-        self.now_ns += self.period_ns
-        return tick
+        self.append([(arm, grip) for grip in grips])
 
     def commanded(self, tick: Tick) -> dict[str, float]:
         """Return what a tick publishes, by topic."""
-        found = {}
-        for sink in self.contract.commands:
-            kind, takes_horizon = self.contract.kind_of(sink), sink.interface.takes_horizon
-            if tick.command is not None and tick.reaches(kind, takes_horizon=takes_horizon):
-                found[sink.topic] = float(tick.command[self.contract.actions.names.index(sink.names[0])])
-        return found
+        names = self.contract.actions.names
+        return {sink.topic: float(tick.command[names.index(sink.names[0])]) for sink in self.reached(tick)}
 
     def grips(self, *numbers: float) -> list[float]:
         """Feed numbers of the policy and return what the gripper is commanded for them."""

@@ -12,11 +12,9 @@ import numpy as np
 
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.documents.document import parse_document
-from remote_inference.core.robot.motion.playback import Playback
-from remote_inference.core.robot.queue.action_queue import ActionQueue, MergeMode
-from remote_inference.core.robot.safety.guard import Guard
 from remote_inference.core.robot.tick import Tick
-from support.builders import FPS, make_source, ns
+from support.builders import FPS
+from support.robot.fed_playback import FedPlayback
 
 POSE_STAMPED = "geometry_msgs/msg/PoseStamped"
 FIELDS = (
@@ -28,7 +26,6 @@ BOX = 0.5  # m, both ways, of each axis
 SPEED = 0.4  # m/s
 TURN = 2.0  # rad/s
 STEP, ARC = SPEED / FPS, TURN / FPS  # of a control tick [m], [rad]
-AGES = {"max_action_age_ns": ns(3.0), "max_sensor_age_ns": ns(0.5), "given_up_after_ns": ns(3.0)}
 UPRIGHT = (0.0, 0.0, 0.0, 1.0)
 
 
@@ -95,41 +92,27 @@ def angle_of(one: np.ndarray, other: np.ndarray) -> float:
     return 2.0 * math.acos(min(1.0, cosine))
 
 
-class PoseRobot:
+class PoseRobot(FedPlayback):
     """A playback that is fed; what it commands is where the robot is, unless `stuck`."""
 
     def __init__(self, contract: Contract | None = None, fallback: str = "hold", **options: Any) -> None:
-        self.contract = contract or pose_contract()
-        self.period_ns = round(self.contract.period_s * 1e9)
-        self.queue = ActionQueue()
-        self.guard = Guard(self.contract.actions, self.contract.period_s)
-        self.playback = Playback(self.queue, self.guard, self.contract, fallback=fallback, **AGES | options)
-        self.playback.control.change(paused=False)
-        self.now_ns = 0
+        super().__init__(contract or pose_contract(), fallback, **options)
         self.stuck = False
         self.see(pose_at())
 
     def see(self, pose: np.ndarray) -> None:
         """Measure the robot now."""
-        self.playback.control.change(measured=np.array(pose), measured_ns=self.now_ns)
+        self.measure(pose)
 
     def feed(self, *rows: np.ndarray) -> None:
-        table = np.array(rows, np.float32)
-        source = make_source(capture_ns=self.now_ns)
-        self.queue.merge(source, table, table, MergeMode.APPEND, latency_steps=0, executed_before=0)
+        self.append(rows)
 
     def tick(self) -> Tick:
-        tick = self.playback.tick(self.now_ns)
-        self.now_ns += self.period_ns
+        tick = super().tick()
         if tick.command is not None and not self.stuck:
             self.see(tick.command)
         return tick
 
     def sent(self, tick: Tick) -> list[str]:
         """Return the topics on which a tick publishes."""
-        return [
-            sink.topic
-            for sink in self.contract.commands
-            if tick.command is not None
-            and tick.reaches(self.contract.kind_of(sink), takes_horizon=sink.interface.takes_horizon)
-        ]
+        return [sink.topic for sink in self.reached(tick)]

@@ -1,0 +1,60 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A playback by itself, which a test feeds with rows and measurements, tick by tick."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from remote_inference.core.contract.command_sink import CommandSink
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.robot.motion.playback import Playback
+from remote_inference.core.robot.queue.action_queue import ActionQueue, MergeMode
+from remote_inference.core.robot.safety.guard import Guard
+from remote_inference.core.robot.tick import Tick
+from support.builders import make_source, ns
+
+AGES = {"max_action_age_ns": ns(3.0), "max_sensor_age_ns": ns(0.5), "given_up_after_ns": ns(3.0)}
+
+
+class FedPlayback:
+    """Resumed at time 0; nothing is measured yet."""
+
+    def __init__(self, contract: Contract, fallback: str = "hold", **options: Any) -> None:
+        """options: of the playback."""
+        self.contract = contract
+        self.period_ns = round(contract.period_s * 1e9)
+        self.queue = ActionQueue()
+        self.guard = Guard(contract.actions, contract.period_s)
+        self.playback = Playback(self.queue, self.guard, contract, fallback=fallback, **AGES | options)
+        self.playback.control.change(paused=False)
+        self.now_ns = 0
+
+    def measure(self, positions: ArrayLike) -> None:
+        """Measure `[action_dim]` now."""
+        self.playback.control.change(measured=np.array(positions), measured_ns=self.now_ns)
+
+    def append(self, rows: Sequence[ArrayLike]) -> None:
+        """Let a chunk of rows join the queue now."""
+        table = np.array(rows, np.float32)
+        source = make_source(capture_ns=self.now_ns)
+        self.queue.merge(source, table, table, MergeMode.APPEND, latency_steps=0, executed_before=0)
+
+    def tick(self) -> Tick:
+        """Return what the present control tick commands; the time of the next one begins."""
+        tick = self.playback.tick(self.now_ns)
+        self.now_ns += self.period_ns
+        return tick
+
+    def reached(self, tick: Tick) -> list[CommandSink]:
+        """Return the controllers on whose topics a tick publishes."""
+        return [
+            sink
+            for sink in self.contract.commands
+            if tick.command is not None
+            and tick.reaches(self.contract.kind_of(sink), takes_horizon=sink.interface.takes_horizon)
+        ]
