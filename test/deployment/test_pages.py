@@ -30,6 +30,7 @@ from remote_inference.monitoring.metrics import ServerMetrics
 from remote_inference.monitoring.snapshot import ServerSnapshot
 from remote_inference.msg import ActionChunk, ClientState, ExecutedAction, Observation, ServerStatus
 from remote_inference.nodes.start import MODULES
+from remote_inference.policies.hold import CONFIG_FILE, HoldConfig
 from support.builders import make_offer, make_spec, make_terms
 
 DOCS = ROOT / "docs"
@@ -83,7 +84,7 @@ def metric_names() -> set[str]:
 
 def known_names() -> set[str]:
     """Return every name that a user of the package can meet."""
-    documents = (RobotConfig, Manifest, Contract, Actions, JointLimit, StateSource, CommandSink)
+    documents = (RobotConfig, Manifest, Contract, Actions, JointLimit, StateSource, CommandSink, HoldConfig)
     messages = (ActionChunk, ClientState, ExecutedAction, Observation, ServerStatus)
     values = {
         word
@@ -95,7 +96,7 @@ def known_names() -> set[str]:
         *(name for message in messages for name in message.get_fields_and_field_types()),
         *(f"model.{name}" for name in ModelSource.model_fields),
         *(f"actions.{name}" for name in Actions.model_fields),
-        *("min", "max", "max_velocity", "jpeg_quality", "pause", "resume", "reset", "record"),
+        *("min", "max", "max_velocity", "jpeg_quality", CONFIG_FILE, "pause", "resume", "reset", "record"),
         *MODULES,
         *guard.RULES,
         *RULES,
@@ -131,6 +132,7 @@ VIOLATIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "actions": ({"action_names": ("elbow", "shoulder")}, {}),
     "cameras": ({"images": ()}, {}),
     "state": ({"state_names": ("shoulder", "wrist")}, {}),
+    "kinds": ({"action_kinds": ("position", "velocity")}, {}),
     "units": ({"state_units": ("degrees", "degrees")}, {}),
     "history": ({"max_observation_steps": 0}, {}),
     "schema": ({"schema_version": 9}, {}),
@@ -176,7 +178,7 @@ def test_every_rejection_is_explained() -> None:
 @pytest.mark.parametrize(("name", "words"), REJECTIONS, ids=dict(REJECTIONS))
 def test_a_rejection_is_explained_in_the_server_s_words(name: str, words: str) -> None:
     offer, terms = VIOLATIONS[name]
-    spec = make_spec(units={"elbow": "rad"})
+    spec = make_spec(units={"elbow": "rad"}, kinds={"elbow": ("position", "pose")})
     verdict = judge(make_offer(**offer), spec, make_terms(**terms))
     assert verdict.rejection == name
     pattern = re.escape(words).replace(re.escape("..."), ".+")

@@ -21,7 +21,6 @@ from support.faults.watched_arm import (
     go_on_after_resume,
     wait_for_stop,
 )
-from support.nodes.rig import write_manifest
 from support.waiting import wait_until
 
 Note = Callable[[str, str], None]
@@ -43,7 +42,7 @@ def terminal(watched: WatchedArm) -> Iterator[Terminal]:
 
 def run(arm: WatchedArm, terminal: Terminal, processes: Sequence[bringup.Process]) -> None:
     """Run processes in the terminal until they move the arm."""
-    arm.start_server(write_manifest(arm.folder, policy={"chunk_size": 60}))
+    arm.start_server(arm.write_manifest())
     terminal.run(processes)
     arm.wait_for_watchdog("ARMED")
     arm.wait_for_motion()

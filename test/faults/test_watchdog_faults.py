@@ -28,7 +28,7 @@ from support.faults.watched_arm import (
     wait_for_reports,
     wait_for_stop,
 )
-from support.nodes.rig import DEADLINE_S, write_contract, write_manifest
+from support.nodes.rig import DEADLINE_S, write_contract
 from support.waiting import wait_until
 
 Note = Callable[[str, str], None]
@@ -192,7 +192,7 @@ def test_without_its_watchdog_the_robot_is_stopped_and_everything_ends(
     parameters = tmp_path / "parameters.yaml"
     node = {"ros__parameters": {"autostart": True, **watched.parameters()}}
     parameters.write_text(yaml.safe_dump({"/**/remote_inference": node}))
-    watched.start_server(write_manifest(tmp_path, policy={"chunk_size": 60}))
+    watched.start_server(watched.write_manifest())
     command = ["robot", "--namespace", watched.namespace, "--contract", watched.write_contract()]
     deployment = subprocess.Popen(
         [sys.executable, "-m", "remote_inference.cli", *command, "--params-file", parameters],

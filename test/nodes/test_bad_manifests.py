@@ -88,7 +88,7 @@ BAD: dict[str, tuple[Callable[[Path], dict[str, Any]], list[str]]] = {
     ),
     "names that do not match": (
         write_hold,
-        ["/policy.json: action_names: found 'wrist', expected names of state_names: elbow"],
+        ["/policy.json: action_names: found 'wrist', expected names of state_names or of zeros: elbow"],
     ),
     "a device that is not there": (
         lambda folder: {**write_chunk_network(folder), "device": "cuda:99"},

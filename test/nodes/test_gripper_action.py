@@ -21,7 +21,8 @@ from remote_inference.action import RunPolicy
 from remote_inference.core.contract.contract import load_contract
 from remote_inference.deployment import bringup
 from remote_inference.wire.qos import DIAGNOSTICS_QOS, DIAGNOSTICS_TOPIC
-from support.nodes.rig import CONTRACT, Rig, write_contract, write_manifest
+from support.nodes.echo_policy import start_echo_server
+from support.nodes.rig import CONTRACT, Rig, write_contract
 from support.nodes.stillness import count_when_still
 
 ACTION = "gripper_controller/gripper_cmd"
@@ -92,7 +93,7 @@ def gripper(rig: Rig) -> Iterator[Gripper]:
 
 
 def start(rig: Rig, tmp_path: Path, actions: Any = ACTIONS, **parameters: Any) -> None:
-    rig.start_server(write_manifest(tmp_path))
+    start_echo_server(rig, {})  # a base that drives goes on
     contract = write_contract(tmp_path, commands=[ARM, GRIPPER], actions=actions)
     rig.group.start(bringup.command_watchdog(contract, namespace=rig.namespace))
     rig.start_robot(contract, request_timeout_s=1.0, merge_mode="replace", **parameters)

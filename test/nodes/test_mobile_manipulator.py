@@ -17,6 +17,7 @@ from remote_inference import cli
 from remote_inference.deployment import bringup
 from remote_inference.msg import ExecutedAction, WatchdogState
 from remote_inference.wire.qos import SENSOR_QOS, WATCHDOG_TOPIC
+from support.nodes.echo_policy import start_echo_server
 from support.nodes.rig import (
     CONTRACT,
     DEEP_LATCHED_QOS,
@@ -24,7 +25,6 @@ from support.nodes.rig import (
     JOINTS,
     Rig,
     write_contract,
-    write_manifest,
 )
 
 ARM, BASE = JOINTS[0], "base_vx"
@@ -85,7 +85,7 @@ class MobileArm(Rig):
         """Start server, watchdog and robot, and wait until arm and base are commanded."""
         contract = write_contract(self.folder, **SECTIONS)
         policy = {"state_names": [ARM, BASE], "action_names": [ARM, BASE], "image_features": {}}
-        self.start_server(write_manifest(self.folder, policy))
+        start_echo_server(self, policy)
         self.group.start(bringup.command_watchdog(contract, namespace=self.namespace))
         self.start_robot(contract, **PARAMETERS)
         self.wait_for(lambda: self.guard_state() == "ARMED", "the watchdog armed")

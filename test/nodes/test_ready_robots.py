@@ -22,7 +22,8 @@ from remote_inference.core.contract.contract import load_contract
 from remote_inference.deployment import bringup
 from remote_inference.msg import WatchdogState
 from remote_inference.wire.qos import SENSOR_QOS, WATCHDOG_TOPIC
-from support.nodes.rig import DEEP_LATCHED_QOS, DEEP_QOS, Rig, write_manifest
+from support.nodes.echo_policy import start_echo_server
+from support.nodes.rig import DEEP_LATCHED_QOS, DEEP_QOS, Rig
 
 ROBOTS = Path(__file__).parents[2] / "config" / "robots"
 ODOMETRY = "nav_msgs/msg/Odometry"
@@ -88,7 +89,7 @@ class ReadyRobot(Rig):
             "image_features": {},
             "trained_fps": contract.fps,
         }
-        self.start_server(write_manifest(self.folder, policy), name=self.server_name)
+        start_echo_server(self, policy, self.server_name)
         self.group.start(bringup.command_watchdog(self.path, namespace=self.namespace))
         fallback = "hold" if contract.actions.positions else "zero"
         servers = [f"/{self.server_name}"]

@@ -121,13 +121,20 @@ def test_image_fields_of_different_lengths_are_refused(field):
         offer_from_request(request)
 
 
-@pytest.mark.parametrize("what", ["state", "action"])
-def test_units_are_one_for_each_name_or_none(what):
-    request = OpenSession.Request(robot_namespace="/arm", **{f"{what}_names": ["a", "b"]})
-    assert getattr(offer_from_request(request), f"{what}_units") == ()
-    setattr(request, f"{what}_units", ["rad"])
+@pytest.mark.parametrize(
+    ("field", "names"),
+    [
+        ("state_units", "state_names"),
+        ("action_units", "action_names"),
+        ("action_kinds", "action_names"),
+    ],
+)
+def test_units_and_kinds_are_one_for_each_name_or_none(field, names):
+    request = OpenSession.Request(robot_namespace="/arm", **{names: ["a", "b"]})
+    assert getattr(offer_from_request(request), field) == ()
+    setattr(request, field, ["rad"])
     with pytest.raises(
-        WireError, match=f"{what}_units: found 1 entries, expected none or 2, one for each of {what}_"
+        WireError, match=f"{field}: found 1 entries, expected none or 2, one for each of {names}"
     ):
         offer_from_request(request)
 
@@ -143,6 +150,7 @@ def test_units_are_one_for_each_name_or_none(what):
         ({"action_names": ["a", "b" * 257]}, r"action_names\[1\]: found 257 characters"),
         ({"state_names": ["b" * 257]}, r"state_names\[0\]: found 257 characters"),
         ({"state_units": ["b" * 257]}, r"state_units\[0\]: found 257 characters"),
+        ({"action_kinds": ["b" * 257]}, r"action_kinds\[0\]: found 257 characters"),
         ({"image_features": ["b" * 257]}, r"image_features\[0\]: found 257 characters"),
         ({"image_encodings": ["b" * 257]}, r"image_encodings\[0\]: found 257 characters"),
         ({"tags": ["site=" + "b" * 1_000_000]}, "tags: site: found 'bbb.*expected 1 to 128 printable"),

@@ -20,7 +20,7 @@ from remote_inference.core.policy import PolicySpec, ServingMode, find_task_prob
 
 # Rejections that violate the robot's contract; after any other, the next server may accept.
 CAMERAS_REJECTION = "cameras"
-FATAL_REJECTIONS = frozenset({"actions", CAMERAS_REJECTION, "state", "units", "history", "schema"})
+FATAL_REJECTIONS = frozenset({"actions", CAMERAS_REJECTION, "state", "kinds", "units", "history", "schema"})
 NAME_REJECTION = "name"  # another process has the robot's session
 INTERNAL_REJECTION = "internal"  # not a rule: the server itself failed
 # After these, the same server may accept the same offer later.
@@ -92,6 +92,7 @@ def make_offer(
         tags=tags or {},
         state_units=contract.policy_state_units,
         action_units=contract.policy_action_units,
+        action_kinds=contract.actions.kinds,
         accepts_weight_updates=accepts_weight_updates,
     )
 
@@ -154,6 +155,15 @@ def _check_cameras(offer: SessionOffer, spec: PolicySpec, _: ServerTerms) -> str
 
 def _check_state(offer: SessionOffer, spec: PolicySpec, _: ServerTerms) -> str:
     return _compare_names("state", offer.state_names, "robot", spec.state_names, "policy")
+
+
+def _check_kinds(offer: SessionOffer, spec: PolicySpec, _: ServerTerms) -> str:
+    """Compare what the actions command where both sides say it; of others nobody knows."""
+    for name, found in zip(offer.action_names, offer.action_kinds, strict=False):
+        expected = spec.kinds.get(name, ())
+        if found and expected and found not in expected:
+            return f"action {name!r} is {found} on the robot, {' or '.join(expected)} in the policy"
+    return ""
 
 
 def _check_units(offer: SessionOffer, spec: PolicySpec, _: ServerTerms) -> str:
@@ -243,6 +253,7 @@ RULES: dict[str, Rule] = {
     "actions": _check_actions,
     CAMERAS_REJECTION: _check_cameras,
     "state": _check_state,
+    "kinds": _check_kinds,
     "units": _check_units,
     "history": _check_history,
     "schema": _check_schema,

@@ -70,7 +70,9 @@ class PolicySpec:
     equal fingerprints give equal chunks for equal observations. `observation_steps` is the number of control
     ticks that one observation shows: the present one and those before it, a row of a chunk apart. `units`
     are those of state entries and actions by name, such as `degrees`, as far as they are known: a robot that
-    says another unit is refused. `samples`: whether chunks depend on the observation's seed; observations of
+    says another unit is refused. `kinds` are what actions may command on a robot, by name,
+    as a contract's `kind` calls it, as far as that is known: a robot on which one commands something else is
+    refused. `samples`: whether chunks depend on the observation's seed; observations of
     a policy that says no have none, which spares the server a look at every byte of an image. `reads_task`:
     whether a chunk depends on the task; requests without any are refused then. `dtype` is the coarsest
     precision of what computes a chunk: by it, chunks of a batch are compared with chunks computed alone.
@@ -91,6 +93,7 @@ class PolicySpec:
     max_batch: int = 1
     samples: bool = True
     units: Mapping[str, str] = field(default_factory=dict)
+    kinds: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     reads_task: bool = False
     dtype: str = "float32"
 
@@ -105,6 +108,9 @@ class PolicySpec:
             raise PolicyError(f"{found}, expected 1 to {MAX_OBSERVATION_STEPS}")
         if self.dtype not in DTYPES:
             raise PolicyError(f"{self.name}: dtype: found {self.dtype!r}, expected {', '.join(DTYPES)}")
+        if alien := [name for name in self.kinds if name not in self.action_names]:
+            found = f"{self.name}: kinds: found {alien[0]!r}"
+            raise PolicyError(f"{found}, expected names of actions: {', '.join(self.action_names)}")
         known = {*self.state_names, *self.action_names}
         if alien := [name for name in self.units if name not in known]:
             found = f"{self.name}: units: found {alien[0]!r}"

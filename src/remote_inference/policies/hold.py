@@ -1,6 +1,10 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A policy without weights: keep every joint where it is. For commissioning a robot, tests and benchmarks."""
+"""A policy without weights: nothing moves. For commissioning a robot, tests and benchmarks.
+
+A position stays where it is measured. A velocity or an effort is 0: what is measured would go on, and a base
+that is pushed would drive.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +22,8 @@ from remote_inference.core.server.manifest.manifest import ModelSource
 from remote_inference.policies.trained_policy import UNITS, Unit
 
 CONFIG_FILE = "policy.json"
+MEASURED_KINDS = ("position", "pose", "switch")  # that stay as they are when they are told what is measured
+ZERO_KINDS = ("velocity", "effort")  # that rest at 0
 
 
 class HoldOptions(Document):
@@ -35,8 +41,17 @@ class HoldConfig(Document):
     ]
     action_names: Annotated[
         tuple[str, ...],
-        Field(min_length=1, description="actions: names of the state, in the contract's order"),
+        Field(
+            min_length=1, description="actions, in the contract's order: names of the state, and of `zeros`"
+        ),
     ]
+    zeros: Annotated[
+        tuple[str, ...],
+        Field(
+            description="velocities and efforts among the actions, which are answered with 0 instead of what "
+            "is measured; a robot on which another action is one is refused"
+        ),
+    ] = ()
     image_features: Annotated[
         Mapping[str, tuple[int, int, int]],
         Field(description="cameras that robots must send: height, width and 3 channels [px]"),
@@ -53,16 +68,21 @@ def load(source: ModelSource) -> HoldPolicy:
 
 
 class HoldProcessors:
-    """Passes the state through."""
+    """Takes each action from the state, or 0."""
 
-    def __init__(self, indices: Sequence[int], features: Sequence[str]) -> None:
-        self._indices = list(indices)
+    def __init__(self, indices: Sequence[int | None], features: Sequence[str]) -> None:
+        """Take each action's place in the state, None for 0."""
+        self._measured = [place for place, index in enumerate(indices) if index is not None]
+        self._indices = [index for index in indices if index is not None]
+        self._action_dim = len(indices)
         self._features = tuple(features)
 
     def pre(self, observation: PolicyObservation) -> Float32Array:
         if missing := [feature for feature in self._features if feature not in observation.images]:
             raise PolicyError(f"{', '.join(missing)}: missing; found {sorted(observation.images)}")
-        return np.asarray(observation.state, np.float32)[self._indices]
+        actions = np.zeros(self._action_dim, np.float32)
+        actions[self._measured] = np.asarray(observation.state, np.float32)[self._indices]
+        return actions
 
     def post(self, chunk_model: Float32Array) -> Float32Array:
         return chunk_model
@@ -72,20 +92,29 @@ class HoldProcessors:
 
 
 class HoldPolicy:
-    """Answers with the measured positions, `chunk_size` times; `path` is a folder or its `policy.json`.
+    """Answers with measured positions and zeros, `chunk_size` times; `path` is a folder or its `policy.json`.
 
-    Raises DocumentError when the configuration is invalid, PolicyError when an action is not in the state.
+    Raises DocumentError when the configuration is invalid, PolicyError when an action is neither in the state
+    nor in `zeros`, or one of `zeros` is no action.
     """
 
     def __init__(self, path: str | Path) -> None:
         file = Path(path) if Path(path).is_file() else Path(path) / CONFIG_FILE
         config = load_document(file, HoldConfig)
-        if missing := [name for name in config.action_names if name not in config.state_names]:
+        known = (*config.state_names, *config.zeros)
+        if missing := [name for name in config.action_names if name not in known]:
             raise PolicyError(
-                f"{file}: action_names: found {missing[0]!r}, expected names of state_names: "
-                f"{', '.join(config.state_names)}"
+                f"{file}: action_names: found {missing[0]!r}, expected names of state_names or of zeros: "
+                f"{', '.join(known)}"
             )
-        self._indices = [config.state_names.index(name) for name in config.action_names]
+        if alien := [name for name in config.zeros if name not in config.action_names]:
+            raise PolicyError(
+                f"{file}: zeros: found {alien[0]!r}, expected names of action_names: "
+                f"{', '.join(config.action_names)}"
+            )
+        self._indices = [
+            None if name in config.zeros else config.state_names.index(name) for name in config.action_names
+        ]
         self.spec = PolicySpec(
             name=config.name,
             revision=config.revision,
@@ -98,6 +127,9 @@ class HoldPolicy:
             max_batch=64,
             samples=False,
             units=config.units,
+            kinds={
+                name: ZERO_KINDS if name in config.zeros else MEASURED_KINDS for name in config.action_names
+            },
         )
 
     def make_processors(self) -> HoldProcessors:

@@ -181,6 +181,7 @@ class RecordedCommands:
             trained_fps=config.fps,
             continuation=Continuation.TRAINED,
             samples=False,
+            kinds=dict.fromkeys(config.action_names, ("position",)),
         )
 
     def make_processors(self) -> CommandProcessors:

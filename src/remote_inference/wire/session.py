@@ -35,7 +35,7 @@ from remote_inference.wire.images.encodings import IMAGE_ENCODINGS
 from remote_inference.wire.images.images import require_possible_sizes
 from remote_inference.wire.qos import CHUNK_TOPIC, OBSERVATION_TOPIC
 
-_LISTS = ("action_names", "state_names", "action_units", "state_units")
+_LISTS = ("action_names", "state_names", "action_units", "state_units", "action_kinds")
 
 
 def offer_to_request(offer: SessionOffer) -> OpenSession.Request:
@@ -60,6 +60,7 @@ def offer_to_request(offer: SessionOffer) -> OpenSession.Request:
         tags=list(write_tags(offer.tags)),
         state_units=list(offer.state_units),
         action_units=list(offer.action_units),
+        action_kinds=list(offer.action_kinds),
         kind=offer.kind.value,
         refuses_weight_updates=not offer.accepts_weight_updates,
     )
@@ -92,7 +93,7 @@ def offer_from_request(request: OpenSession.Request) -> SessionOffer:
                 f"expected one of {', '.join(known)}"
             )
     require_possible_sizes(images)
-    _require_units(request)
+    _require_one_for_each_name(request)
     try:
         tags = parse_tags(request.tags)
     except ValueError as error:
@@ -114,6 +115,7 @@ def offer_from_request(request: OpenSession.Request) -> SessionOffer:
         tags=tags,
         state_units=tuple(request.state_units),
         action_units=tuple(request.action_units),
+        action_kinds=tuple(request.action_kinds),
         kind=_kind_of(request),
         accepts_weight_updates=not request.refuses_weight_updates,
     )
@@ -141,12 +143,13 @@ def _kind_of(request: OpenSession.Request) -> SessionKind:
         raise WireError(f"kind: found {shorten(request.kind, MAX_QUOTE_LENGTH)!r}, {expected}") from None
 
 
-def _require_units(request: OpenSession.Request) -> None:
-    for what in ("state", "action"):
-        names, units = (len(getattr(request, f"{what}_{kind}")) for kind in ("names", "units"))
-        if units not in {0, names}:
+def _require_one_for_each_name(request: OpenSession.Request) -> None:
+    for what, said in (("state", "units"), ("action", "units"), ("action", "kinds")):
+        names, entries = (len(getattr(request, f"{what}_{field}")) for field in ("names", said))
+        if entries not in {0, names}:
             raise WireError(
-                f"{what}_units: found {units} entries, expected none or {names}, one for each of {what}_names"
+                f"{what}_{said}: found {entries} entries, expected none or {names}, one for each of "
+                f"{what}_names"
             )
 
 

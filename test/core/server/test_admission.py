@@ -24,6 +24,13 @@ ROWS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any], list[str]]
     ("cameras", {"images": (DEPTH,)}, {}, {}, [CAMERA, DEPTH.name]),
     ("state", {"state_names": ("shoulder", "wrist")}, {}, {}, ["state 1", "'wrist'", "'elbow'"]),
     (
+        "kinds",
+        {"action_kinds": ("position", "velocity")},
+        {},
+        {"kinds": {"shoulder": ("position", "pose"), "elbow": ("position", "pose")}},
+        ["action 'elbow' is velocity on the robot, position or pose in the policy"],
+    ),
+    (
         "units",
         {"state_units": ("degrees", ""), "action_units": ("degrees", "rad")},
         {},
@@ -123,6 +130,18 @@ def test_names_are_compared_exactly_in_order_and_number(what: str, names: tuple[
 )
 def test_units_are_compared_where_both_sides_say_them(offer: dict[str, Any], units: dict[str, str]):
     assert judge(make_offer(**offer), make_spec(units=units), make_terms()).accepted
+
+
+@pytest.mark.parametrize(
+    ("offer", "kinds"),
+    [
+        ({"action_kinds": ("position", "velocity")}, {"elbow": ("velocity", "effort")}),
+        ({"action_kinds": ()}, {"elbow": ("position",)}),  # a robot that says none
+        ({"action_kinds": ("effort", "effort")}, {}),
+    ],
+)
+def test_kinds_are_compared_where_both_sides_say_them(offer: dict[str, Any], kinds: dict[str, Any]):
+    assert judge(make_offer(**offer), make_spec(kinds=kinds), make_terms()).accepted
 
 
 def test_the_state_s_unit_is_compared_too():

@@ -8,7 +8,7 @@ Its policy moves it. Each command is compared with where the arm is when it come
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,7 @@ import yaml
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
-from remote_inference.deployment import bringup
 from support.faults.watched_arm import WatchedArm
-from support.importable import python_path
 from support.nodes.rig import JOINTS
 
 START = (-1.5, 0.0)  # [rad], order of JOINTS
@@ -52,11 +50,6 @@ class MovingArm(WatchedArm):
         path = self.folder / "manifest.yaml"
         path.write_text(yaml.safe_dump({"model": {"backend": self.policy, "path": "."}}))
         return path
-
-    def start_server(self, manifest: Path, **parameters: Any) -> None:
-        process = bringup.server(manifest, **parameters)
-        added = {"PYTHONPATH": python_path()}
-        self.server = self.group.start(replace(process, environment={**process.environment, **added}))
 
     def lose_drives(self) -> None:
         """Let the joints stay where they are, whatever the controller says."""

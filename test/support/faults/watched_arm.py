@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,9 @@ from trajectory_msgs.msg import JointTrajectory
 from remote_inference.deployment import bringup
 from remote_inference.msg import WatchdogState
 from remote_inference.wire.qos import WATCHDOG_TOPIC
+from support.importable import python_path
 from support.machine_stalls import MachineStalls
+from support.nodes.echo_policy import ECHO
 from support.nodes.rig import (
     CONTRACT,
     DEEP_LATCHED_QOS,
@@ -87,7 +89,14 @@ class WatchedArm(Rig):
         return write_contract(self.folder, actions=actions, commands=[sink], fps=self.fps, **self.sections)
 
     def write_manifest(self) -> Path:
-        return write_manifest(self.folder, policy={"chunk_size": 60, "trained_fps": self.fps})
+        model = {"backend": ECHO, "path": "model"}  # a velocity that is measured goes on
+        policy = {"chunk_size": 60, "trained_fps": self.fps}
+        return write_manifest(self.folder, policy=policy, model=model)
+
+    def start_server(self, manifest: Path, **parameters: Any) -> None:
+        process = bringup.server(manifest, **parameters)
+        added = {"PYTHONPATH": python_path()}
+        self.server = self.group.start(replace(process, environment={**process.environment, **added}))
 
     def parameters(self) -> dict[str, Any]:
         return {"fallback": self.fallback}

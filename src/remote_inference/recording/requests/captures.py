@@ -122,8 +122,8 @@ def load_capture(path: Path) -> Capture:
         if fields["version"] != VERSION:
             raise CaptureError(f"{path}: version: found {fields['version']}, expected {VERSION}")
         offer = fields["offer"]
-        lists = ("action_names", "state_names", "action_units", "state_units")
-        offer |= {key: tuple(offer[key]) for key in lists if key in offer}  # older captures have no units
+        lists = ("action_names", "state_names", "action_units", "state_units", "action_kinds")
+        offer |= {key: tuple(offer[key]) for key in lists if key in offer}  # older ones lack some
         offer["kind"] = SessionKind(offer.get("kind", SessionKind.ROBOT.value))
         offer["images"] = tuple(ImageFeature(**image) for image in offer["images"])
         arrays = {

@@ -72,7 +72,7 @@ class ModelSource(Document):
         str,
         NameIn(BACK_ENDS),
         Field(
-            description="what computes the chunks; hold: every joint stays where it is, for commissioning; "
+            description="what computes the chunks; hold: nothing moves, for commissioning; "
             "`module:attribute`: a policy of your own, found on PYTHONPATH; any other name: an entry point "
             "of an installed distribution (`remote-inference backends` lists them)"
         ),
