@@ -37,10 +37,11 @@ POLICIES_REQUIREMENTS := requirements/lerobot.txt requirements/jazzy.txt require
 # Of their content: the 6 GB are kept outside the checkout under this name, and are installed once per machine.
 POLICIES_HASH := $(shell cat $(POLICIES_REQUIREMENTS) | sha256sum | cut -c 1-16)
 POLICIES_PACKAGES := $(POLICIES)/.packages-$(POLICIES_HASH)
-# Simulators of other projects, which want another MuJoCo.
+# Simulators of other projects, which want another MuJoCo. They are kept in the same way.
 ENVIRONMENTS := .venv/environments
 ENVIRONMENTS_REQUIREMENTS := requirements/environments.txt requirements/jazzy.txt
-ENVIRONMENTS_PACKAGES := $(ENVIRONMENTS)/.packages-$(shell cat $(ENVIRONMENTS_REQUIREMENTS) | sha256sum | cut -c 1-16)
+ENVIRONMENTS_HASH := $(shell cat $(ENVIRONMENTS_REQUIREMENTS) | sha256sum | cut -c 1-16)
+ENVIRONMENTS_PACKAGES := $(ENVIRONMENTS)/.packages-$(ENVIRONMENTS_HASH)
 RUN_ENVIRONMENTS := $(CLEAN) PATH="$(CURDIR)/$(ENVIRONMENTS)/bin:$$PATH"
 RUN_POLICIES := $(CLEAN) PATH="$(CURDIR)/$(POLICIES)/bin:$$PATH"
 REQUIREMENTS := requirements/$(DISTRO).txt requirements/build.txt requirements/robot.txt requirements/server.txt \
@@ -201,11 +202,7 @@ $(POLICIES_PACKAGES):
 	@touch $@
 
 $(ENVIRONMENTS_PACKAGES): $(ENVIRONMENTS_REQUIREMENTS)
-	@test -x $(ENVIRONMENTS)/bin/python || $(PYTHON) -m venv $(ENVIRONMENTS)
-	@echo "installing simulators and the ROS 2 wheels into $(ENVIRONMENTS) (2 GB, once)"
-	@rm -f $(ENVIRONMENTS)/.packages*
-	@$(RUN_ENVIRONMENTS) python -m pip install -qq --disable-pip-version-check -r $<
-	@$(RUN_ENVIRONMENTS) python -m pip check
+	@$(CLEAN) tools/cached_environment.sh $(ENVIRONMENTS) "$(PYTHON)" $< environments-$(ENVIRONMENTS_HASH)
 	@touch $@
 
 $(PACKAGE): $(WHEELS)
