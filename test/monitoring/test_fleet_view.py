@@ -21,3 +21,20 @@ def test_without_a_drill_nothing_is_said_of_one() -> None:
     state = ClientState(state_name="STREAMING")
     assert state_of(state) == "STREAMING"
     assert "drill" not in dict(describe_robot("/robot_1", state).rows)
+
+
+def test_a_paused_robot_says_why_unless_a_stop_does() -> None:
+    cause = "the command watchdog has stopped the controllers: silent for 0.3 s"
+    state = ClientState(state_name="STREAMING", cause="chunk 1 merged", paused=True, pause_cause=cause)
+    assert dict(describe_robot("/robot_1", state).rows)["paused"] == cause
+    assert robot_as_json("/robot_1", state)["pause_cause"] == cause
+    state.stop = "/e_stop: pressed"
+    rows = dict(describe_robot("/robot_1", state).rows)
+    assert rows["stopped by"] == "/e_stop: pressed"
+    assert "paused" not in rows
+
+
+def test_a_session_says_how_often_it_was_opened() -> None:
+    for epoch, words in ((1, "opened once"), (3, "opened 3 times")):
+        state = ClientState(session_id="s1", session_epoch=epoch)
+        assert dict(describe_robot("/robot_1", state).rows)["session"] == f"s1, {words}"

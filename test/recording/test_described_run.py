@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from remote_inference.msg import ClientState, ExecutedAction
+from remote_inference.msg import ClientState, ExecutedAction, WatchdogState
 from remote_inference.recording.report.summary import describe, summarise
 from remote_inference.recording.timeline.timeline_reader import load_timeline
-from support.recording.synthetic_run import NS, Recording
+from support.recording.synthetic_run import NS, TOPICS, Recording
 
 TICK_MS = 33.0
 
@@ -60,6 +60,32 @@ def test_a_run_is_told_in_sentences_with_its_numbers(recording: Recording, tmp_p
     assert "The guard intervened: velocity_limit in 10 ticks." in said
     assert "The longest hold took 0.66 s, from 0.3 s on: STREAMING (chunk merged), then STALLED" in said
     assert "; paused for 1.0 s." in said
+
+
+def test_the_stops_of_the_watchdog_and_the_causes_of_pauses_are_told(tmp_path: Path) -> None:
+    """Of this run: a watchdog counts its stops from its own start on."""
+    topics = {**TOPICS, f"{NS}/remote_inference/watchdog": "remote_inference/msg/WatchdogState"}
+    recording = Recording(topics)
+    add_ticks(recording, range(60), 1)
+    cause = "the robot node's control thread has been silent for 0.31 s"
+    states = (
+        (0, WatchdogState.ARMED, 1, ""),
+        (700, WatchdogState.TRIPPED, 2, cause),
+        (1200, WatchdogState.RETURNED, 2, ""),
+    )
+    for at_ms, state, trips, why in states:
+        recording.add("watchdog", at_ms, WatchdogState(state=state, trips=trips, cause=why, instance=7))
+    recording.state(0, ClientState.STREAMING, "chunk 1 merged")
+    paused = {"paused": True, "pause_cause": f"the command watchdog has stopped the controllers: {cause}"}
+    recording.state(800, ClientState.STREAMING, "chunk 1 merged", **paused)
+    recording.state(1300, ClientState.STALLED, "queue empty", **paused)
+    numbers = numbers_of(recording, tmp_path)
+    assert numbers["watchdog_stops"] == [{"t_s": pytest.approx(0.7), "cause": cause}]
+    [pause] = numbers["pauses"]
+    assert (pause["begin_s"], pause["seconds"]) == (pytest.approx(0.8), pytest.approx(1.147, abs=1e-3))
+    said = " ".join(line.strip() for line in describe("/arm", numbers))
+    assert f"The command watchdog stopped the controllers at 0.7 s: {cause}." in said
+    assert f"It was paused for 1.1 s from 0.8 s on: {paused['pause_cause']}." in said
 
 
 def test_the_longest_hold_is_no_pause_and_names_its_states(recording: Recording, tmp_path: Path) -> None:

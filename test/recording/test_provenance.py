@@ -197,9 +197,10 @@ def test_without_a_contract_the_rule_of_each_joint_is_left_open(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("tick", "words", "since_ms"),
     [
-        (5, ["nothing was commanded", "the robot was paused", "CONNECTING: start-up"], 160),
+        (5, ["nothing was commanded", "the robot was paused since 0.003 s; the node", "CONNECTING"], 160),
         (40, ["repeated the last", "older than max_action_age_s", "STALLED: queue empty"], 2160),
-        (60, ["nothing was commanded", "stopped: /e_stop: pressed", "the robot was paused"], 2660),
+        (60, ["nothing was commanded", "stopped: /e_stop: pressed"], 2660),
+        (80, ["the robot was paused since 3.003 s: stopped by /e_stop: pressed"], 2660),
         (92, ["a point of the way home"], 4660),
         (105, ["the command watchdog had stopped the controllers: no beat for 0.3 s"], 4910),
     ],

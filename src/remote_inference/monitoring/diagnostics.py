@@ -115,12 +115,13 @@ def robot_diagnostic(
     if state.stop:
         level, message = DiagnosticStatus.ERROR, f"stopped by {state.stop}; {message}"
     elif state.paused and state.state != ClientState.DEAD:
-        level, message = DiagnosticStatus.WARN, f"paused; {message}"
+        level, message = DiagnosticStatus.WARN, f"paused: {state.pause_cause}; {message}"
     guard_counts = zip(state.guard_names, state.guard_counts, strict=True)
     values = {
         "state": state.state_name,
         "cause": state.cause,
         "paused": str(state.paused).lower(),
+        "pause_cause": state.pause_cause,
         "stop": state.stop,
         "taken_over": str(state.taken_over).lower(),
         "shadow": str(state.shadow).lower(),

@@ -15,8 +15,9 @@ SERVER_COLUMNS = ("server", "state", "policy", "sessions", "load", "ms", "reques
 NO_ANSWER = "no state"  # in the graph, and nothing heard
 # What each has in JSON, beside robot or server.
 ROBOT_FIELDS = (
-    *("state_name", "cause", "paused", "server", "session_id", "session_epoch", "episode_id", "task"),
-    *("policy_version", "queue_length", "playback_left_s", "latency_p50_ms", "latency_p95_ms", "delay_steps"),
+    *("state_name", "cause", "paused", "pause_cause", "server", "session_id", "session_epoch"),
+    *("episode_id", "task", "policy_version", "queue_length", "playback_left_s"),
+    *("latency_p50_ms", "latency_p95_ms", "delay_steps"),
     *("stale_sources", "requests", "chunks_merged", "chunks_dropped", "chunks_rejected", "request_timeouts"),
     *("reconnects", "control_ticks", "late_ticks", "stop", "taken_over", "shadow", "shadow_ticks"),
     "injected_fault",
@@ -70,7 +71,9 @@ def describe_robot(namespace: str, state: Any) -> Table:
         "robot": namespace,
         "state": f"{state_of(state)}: {state.cause}" if state.cause else state_of(state),
         "server": state.server or "none",
-        "session": f"{state.session_id}, opened {state.session_epoch} times" if state.session_id else "none",
+        "session": f"{state.session_id}, opened {_times(state.session_epoch)}"
+        if state.session_id
+        else "none",
         "policy": state.policy_version or "none",
         "episode": f"{state.episode_id}, task {state.task!r}",
         "queue": f"{state.queue_length} actions, {state.playback_left_s:.2f} s",
@@ -84,6 +87,8 @@ def describe_robot(namespace: str, state: Any) -> Table:
     }
     if state.stop:
         rows["stopped by"] = state.stop
+    elif state.paused:
+        rows["paused"] = state.pause_cause
     if state.injected_fault:
         rows["drill"] = state.injected_fault
     if state.shadow:
@@ -133,6 +138,10 @@ def _plain(message: Any, fields: tuple[str, ...]) -> dict[str, Any]:
         field: value if isinstance(value, (bool, int, float, str)) else [str(item) for item in value]
         for field, value in values.items()
     }
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
 
 
 def _number(value: float) -> str:

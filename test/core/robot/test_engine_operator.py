@@ -211,3 +211,28 @@ def test_a_reset_that_waits_when_the_robot_gives_up_is_ended():
     world.reset()
     world.carry_out(world.engine._die(Event.CONTRACT_VIOLATED, "another policy"))
     assert world.all(ResetEnded) == [ResetEnded(1, False, "stopped: another policy")]
+
+
+def test_a_paused_robot_says_why_until_it_is_resumed():
+    world = World(make_config(autostart=False)).run(0.1)
+    assert world.engine.pause_cause == "the node starts so (autostart: false)"
+    world.resume()
+    assert (world.engine.paused, world.engine.pause_cause) == (False, "")
+    world.pause()
+    assert world.engine.pause_cause == "pause was called"
+
+
+def test_the_first_cause_of_a_pause_stands_but_not_before_that_of_stopped_controllers():
+    """A press of pause after the controllers were stopped has stopped nothing."""
+    world = streaming(World())
+    world.pause()
+    world.engine.take_outside_stop("the command watchdog has stopped the controllers: silent")
+    world.pause()
+    assert world.engine.pause_cause == "the command watchdog has stopped the controllers: silent"
+
+
+def test_a_pause_of_any_thread_says_its_cause_at_once():
+    world = streaming(World())
+    world.engine.pause_at_once("run_policy: TIME_OUT: after 30 s")
+    world.pause()
+    assert world.engine.pause_cause == "run_policy: TIME_OUT: after 30 s"

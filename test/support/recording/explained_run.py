@@ -58,11 +58,13 @@ def digest(camera: str, seconds: float) -> str:
 def write_explained_run(path: Path, *, leave_out: str = "", has_contract: bool = True) -> Path:
     """Write a pause, two chunks, an empty queue, a stop and the watchdog's trip, of 110 ticks."""
     recording = Recording(TOPICS, JOINTS)
-    recording.state(0, ClientState.CONNECTING, "start-up", paused=True)
+    recording.state(0, ClientState.CONNECTING, "start-up", paused=True)  # as older releases say it
     recording.state(900, ClientState.CONNECTING, "session granted")
     recording.state(CAME_MS, ClientState.STREAMING, "chunk 1 merged", server="/policy_server", task="wave")
     recording.state(1990, ClientState.STALLED, "queue empty", server="/policy_server")
-    recording.state(3000, ClientState.STALLED, "queue empty", stop="/e_stop: pressed", paused=True)
+    stopped = {"stop": "/e_stop: pressed", "paused": True, "pause_cause": "stopped by /e_stop: pressed"}
+    recording.state(3000, ClientState.STALLED, "queue empty", **stopped)
+    recording.state(3500, ClientState.STALLED, "queue empty", episode_id=2, **stopped)
     recording.add("watchdog", 100, WatchdogState(state=WatchdogState.ARMED, cause="the node commands"))
     tripped = WatchdogState(state=WatchdogState.TRIPPED, cause="no beat for 0.3 s", stops=["held"])
     recording.add("watchdog", 5000, tripped)

@@ -20,7 +20,7 @@ from remote_inference.core.robot.motion.blend_in import BlendIn
 from remote_inference.core.robot.motion.human_commands import HumanCommands
 from remote_inference.core.robot.motion.playback import Playback
 from remote_inference.core.robot.motion.shadow import ShadowComparison
-from remote_inference.core.robot.operating_mode import OperatingMode
+from remote_inference.core.robot.operating_mode import CALLED, STOPPED_OUTSIDE, OperatingMode
 from remote_inference.core.robot.queue.action_queue import ActionQueue, DelayPolicy
 from remote_inference.core.robot.queue.observation_history import TickSample
 from remote_inference.core.robot.requests.episodes import Episodes
@@ -253,9 +253,9 @@ class Engine:
 
     # -- the operator's handles ----------------------------------------------------------------------------
 
-    def pause(self) -> list[Effect]:
-        """Stop requests and commands, keep the queue."""
-        self._mode.pause()
+    def pause(self, cause: str = CALLED) -> list[Effect]:
+        """Stop requests and commands, keep the queue. cause: in words, for states and recordings."""
+        self._mode.pause(cause)
         return []
 
     def resume(self, now_ns: int) -> tuple[str, list[Effect]]:
@@ -288,16 +288,16 @@ class Engine:
 
     # -- any thread: at once, without waiting for the engine's -----------------------------------------------
 
-    def pause_at_once(self) -> None:
+    def pause_at_once(self, cause: str = CALLED) -> None:
         """Command nothing from the next control tick on; `pause` does the rest."""
-        self.control.change(paused=True)
+        self.control.pause(cause)
 
-    def take_outside_stop(self) -> None:
-        """Take that another process has stopped the controllers: as `pause_at_once`.
+    def take_outside_stop(self, cause: str = STOPPED_OUTSIDE) -> None:
+        """Take that another process has stopped the controllers, and why: as `pause_at_once`.
 
         The next command begins where the joints are measured from now on.
         """
-        self.control.change(paused=True, lose=True)
+        self.control.pause(cause, lose=True)
 
     def halt_at_once(self) -> None:
         """Execute no action from the next control tick on, for good."""
@@ -361,6 +361,11 @@ class Engine:
     def paused(self) -> bool:
         """True while the robot requests and commands nothing."""
         return self._mode.paused
+
+    @property
+    def pause_cause(self) -> str:
+        """Why the robot is paused, in words; empty while it is not."""
+        return self._mode.pause_cause
 
     @property
     def taken_over(self) -> bool:

@@ -10,6 +10,11 @@ from remote_inference.core.robot.safety.effects import Effect, Inform, StopLatch
 from remote_inference.core.robot.safety.stop_inputs import StopInputs
 from remote_inference.core.robot.safety.supervisor import Supervisor
 
+STARTS_PAUSED = "the node starts so (autostart: false)"
+STARTS_WHEN_SAFE = "the node starts when its stop inputs are good"
+CALLED = "pause was called"
+STOPPED_OUTSIDE = "another process has stopped the controllers"
+
 
 class OperatingMode:
     """Changes the mode for an operator, a stop input or the start. For the engine's thread.
@@ -40,12 +45,20 @@ class OperatingMode:
         self._takeover_problem = takeover_problem
         self._starts_when_safe = autostart and waits_for_stops
         self._stopped_by = ""  # the latched stop that has been carried out
-        control.change(paused=not autostart or waits_for_stops)
+        if not autostart or waits_for_stops:
+            control.pause(STARTS_WHEN_SAFE if autostart else STARTS_PAUSED)
+        else:
+            control.change(paused=False)
 
     @property
     def paused(self) -> bool:
         """True while the robot requests and commands nothing."""
         return self._control.word.paused
+
+    @property
+    def pause_cause(self) -> str:
+        """Why it is paused, in words; empty while it is not."""
+        return self._control.word.pause_cause
 
     @property
     def taken_over(self) -> bool:
@@ -58,10 +71,10 @@ class OperatingMode:
         word = self._control.word
         return word.paused or word.taken_over
 
-    def pause(self) -> None:
-        """Stop requests and commands, keep the queue."""
+    def pause(self, cause: str) -> None:
+        """Stop requests and commands, keep the queue. cause: in words."""
         self._starts_when_safe = False
-        self._control.change(paused=True)
+        self._control.pause(cause)
         self._cycle.abandon()
         self._supervisor.want_nothing()
 
@@ -70,7 +83,7 @@ class OperatingMode:
         if problem := self._stops.find_obstacle(now_ns):
             return problem
         self._starts_when_safe = False
-        self._control.change(forget=True, blend_in=True, paused=False)
+        self._control.change(forget=True, blend_in=True, paused=False, pause_cause="")
         self._supervisor.forgive()
         self._cycle.begin_history(now_ns)
         return ""
@@ -83,7 +96,7 @@ class OperatingMode:
         if not stop or stop == self._stopped_by:
             return []
         self._stopped_by = stop
-        self.pause()
+        self.pause(f"stopped by {stop}")
         self.drop_plan(now_ns)
         return [StopLatched(stop)]
 

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Annotated
 
 from pydantic import Field
@@ -184,8 +185,8 @@ class RemoteInference(RobotNode):
 
     def _pause_after_a_stop(self, cause: str) -> None:
         """Pause at once: the arm was stopped from outside, and a person decides when it goes on."""
-        self._engine.take_outside_stop()
-        self._operate(self._engine.pause)
+        self._engine.take_outside_stop(cause)
+        self._operate(partial(self._engine.pause, cause))
         self.get_logger().error(f"paused until resume: {cause}")
 
     def _on_chunk(self, data: bytes) -> None:

@@ -100,6 +100,7 @@ def state_message(
         state_name=engine.machine.state.name,
         cause=engine.machine.cause,
         paused=engine.paused,
+        pause_cause=engine.pause_cause,
         server=engine.handshake.server if session else "",
         session_id=engine.session_id,
         session_epoch=engine.handshake.epoch,

@@ -122,6 +122,8 @@ class Standing:
     state: str
     cause: str
     paused: bool
+    paused_s: float | None  # since when; None while it is not
+    pause_cause: str  # empty while it is not, and in bags of older releases
     stop: str
     taken_over: bool
     server: str

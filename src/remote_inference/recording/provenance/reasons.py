@@ -57,7 +57,8 @@ def find_reasons(
     if standing.stop:
         found.append(f"stopped: {standing.stop}")
     if standing.paused:
-        found.append("the robot was paused")
+        why = f": {standing.pause_cause}" if standing.pause_cause else ""
+        found.append(f"the robot was paused since {standing.paused_s:.3f} s{why}")
     if standing.taken_over:
         found.append("a person had taken over")
     if standing.stale_sources and not standing.paused:

@@ -252,11 +252,15 @@ class RunReader:
         self.run.times.take(message)
 
     def _take_state(self, received_ns: int, message: Any) -> None:
+        t_s = self.seconds(stamped_ns(received_ns, message))
+        before = self.run.standings[-1].paused_s if self.run.standings else None
         standing = Standing(
-            t_s=self.seconds(stamped_ns(received_ns, message)),
+            t_s=t_s,
             state=state_name(message),
             cause=message.cause,
             paused=bool(message.paused),
+            paused_s=(t_s if before is None else before) if message.paused else None,
+            pause_cause=getattr(message, "pause_cause", ""),
             stop=getattr(message, "stop", ""),  # bags of older releases lack it and what follows
             taken_over=bool(getattr(message, "taken_over", False)),
             server=message.server,

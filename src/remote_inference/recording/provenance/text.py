@@ -201,10 +201,9 @@ def _state(motion: Motion) -> list[str]:
     standing, watchdog = motion.standing, motion.watchdog
     told = []
     if standing is not None:
-        paused = ", paused" if standing.paused else ""
-        told.append(
-            f"{standing.state}{paused} since {standing.t_s:.3f} s: {standing.cause or 'no cause told'}"
-        )
+        told.append(f"{standing.state} since {standing.t_s:.3f} s: {standing.cause or 'no cause told'}")
+        if standing.paused:
+            told.append(f"paused since {standing.paused_s:.3f} s: {standing.pause_cause or 'no cause told'}")
     if watchdog is not None:
         told.append(f"command watchdog {watchdog.state} since {watchdog.t_s:.3f} s: {watchdog.cause}")
     return told

@@ -7,7 +7,7 @@ from __future__ import annotations
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.recording.timeline.joints import FloatArray
 from remote_inference.recording.timeline.recorded_names import source_name
-from remote_inference.recording.timeline.timeline import Executed, Timeline, intervals
+from remote_inference.recording.timeline.timeline import Executed, States, Timeline, intervals
 
 UNKNOWN_UNIT = "unknown"
 WIDTH = 80  # columns of the sentences
@@ -61,6 +61,8 @@ def summarise(timeline: Timeline) -> dict[str, Any]:
         "age_s": _statistics(executed.age_s[np.isfinite(executed.age_s)], median=50, p95=95, max=100),
         "states": [{"state": name, "seconds": seconds} for name, seconds in state_s.items()],
         "paused_s": float((until - states.t_s)[states.paused].sum()),
+        "pauses": [asdict(pause) for pause in _find_pauses(states, until)],
+        "watchdog_stops": [asdict(stop) for stop in timeline.watchdog_stops],
         "longest_hold": _longest_hold(timeline),
         "shadow": _shadow(timeline),
         "clock_jumps": [asdict(jump) for jump in timeline.clock_jumps],
@@ -81,6 +83,32 @@ def _ends_of_states(timeline: Timeline) -> FloatArray:
     """Return until when [s] each row of the states held."""
     t_s = timeline.states.t_s
     return np.append(t_s[1:], timeline.duration_s)[: len(t_s)]
+
+
+@dataclass(frozen=True)
+class Pause:
+    """A time in which the robot was paused for one cause."""
+
+    begin_s: float
+    seconds: float
+    cause: str
+
+
+def _find_pauses(states: States, until: FloatArray) -> list[Pause]:
+    """Return the pauses in order. until [s]: as of `_ends_of_states`."""
+    pauses: list[Pause] = []
+    end_s = None
+    for begin_s, ends_s, paused, cause in zip(
+        states.t_s.tolist(), until.tolist(), states.paused.tolist(), states.pause_cause, strict=True
+    ):
+        if not paused:
+            continue
+        if pauses and begin_s == end_s and pauses[-1].cause == cause:
+            pauses[-1] = replace(pauses[-1], seconds=ends_s - pauses[-1].begin_s)
+        else:
+            pauses.append(Pause(begin_s, ends_s - begin_s, cause))
+        end_s = ends_s
+    return pauses
 
 
 def _paused(timeline: Timeline) -> NDArray[np.bool_]:
@@ -220,6 +248,14 @@ def _describe_states(numbers: Mapping[str, Any]) -> Iterator[str]:
     if states:
         paused = f"; paused for {numbers['paused_s']:.1f} s" if numbers["paused_s"] else ""
         yield f"States: {states}{paused}."
+    for stop in numbers["watchdog_stops"]:
+        yield f"The command watchdog stopped the controllers at {stop['t_s']:.1f} s: {stop['cause']}."
+    for pause in numbers["pauses"]:
+        if pause["cause"]:
+            yield (
+                f"It was paused for {pause['seconds']:.1f} s from {pause['begin_s']:.1f} s on: "
+                f"{pause['cause']}."
+            )
 
 
 def _describe_clock(numbers: Mapping[str, Any]) -> Iterator[str]:

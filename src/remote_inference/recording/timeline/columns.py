@@ -19,7 +19,15 @@ from remote_inference.recording.bags.bag_error import BagError
 from remote_inference.recording.timeline.answers import RequestKey, request_key
 from remote_inference.recording.timeline.joints import FloatArray
 from remote_inference.recording.timeline.recorded_names import state_name
-from remote_inference.recording.timeline.timeline import Chunks, Cycles, Executed, IntArray, Requests, States
+from remote_inference.recording.timeline.timeline import (
+    Chunks,
+    Cycles,
+    Executed,
+    IntArray,
+    Requests,
+    States,
+    WatchdogStop,
+)
 
 INT64_MAX = 2**63 - 1
 COUNTERS = (
@@ -120,6 +128,29 @@ class ExecutedColumns:
         )
 
 
+class WatchdogStops:
+    """Takes WatchdogStates, keeps when it stopped the controllers.
+
+    Each process counts its own stops, and says its state twice a second: what it counted before the bag
+    began, nobody saw.
+    """
+
+    def __init__(self) -> None:
+        self._trips: dict[int, int] = {}  # by instance
+        self._stops: list[WatchdogStop] = []
+
+    def take(self, t_s: float, message: Any) -> None:
+        """Take the next message."""
+        before = self._trips.get(message.instance)
+        if message.trips > (message.trips if before is None else before):
+            self._stops.append(WatchdogStop(t_s, message.cause))
+        self._trips[message.instance] = message.trips
+
+    def finish(self) -> tuple[WatchdogStop, ...]:
+        """Return the stops, in order."""
+        return tuple(self._stops)
+
+
 class StateColumns:
     """Takes ClientStates, keeps the changes of state and pause, and adds up what they count."""
 
@@ -127,6 +158,7 @@ class StateColumns:
         self._t_s, self._paused = array("d"), array("b")
         self._state: list[str] = []
         self._cause: list[str] = []
+        self._pause_cause: list[str] = []
         self._totals = dict.fromkeys(COUNTERS, 0)  # of the node's lives before
         self._counts = dict.fromkeys(COUNTERS, 0)  # as the last message has them
         self._guard: dict[str, int] | None = None
@@ -135,12 +167,14 @@ class StateColumns:
     def take(self, t_s: float, message: Any) -> None:
         """Take the next message."""
         state, paused = state_name(message), bool(message.paused)
-        cause = message.cause
-        if not self._state or (state, paused) != (self._state[-1], self._paused[-1]):
+        cause, pause_cause = message.cause, str(getattr(message, "pause_cause", ""))
+        before = (self._state[-1], self._paused[-1], self._pause_cause[-1]) if self._state else None
+        if before != (state, paused, pause_cause):
             self._t_s.append(t_s)
             self._state.append(state)
             self._cause.append(cause)
             self._paused.append(paused)
+            self._pause_cause.append(pause_cause)
         for name in COUNTERS:
             count = int(getattr(message, name))
             if count < self._counts[name]:  # a restarted node counts from zero
@@ -163,6 +197,7 @@ class StateColumns:
             state=tuple(self._state),
             cause=tuple(self._cause),
             paused=np.array(self._paused, bool),
+            pause_cause=tuple(self._pause_cause),
             counters={name: total + self._counts[name] for name, total in self._totals.items()},
             guard_rises={name: _floats(times) for name, times in self._rises.items()},
         )

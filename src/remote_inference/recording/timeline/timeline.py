@@ -50,12 +50,13 @@ class Executed:
 
 @dataclass(frozen=True)
 class States:
-    """Changes of the client's state or pause, the first message included."""
+    """Changes of the client's state, pause or its cause, the first message included."""
 
     t_s: FloatArray
     state: tuple[str, ...]  # names of State
     cause: tuple[str, ...]
     paused: NDArray[np.bool_]
+    pause_cause: tuple[str, ...]  # empty while it is not paused, and in bags of older releases
     counters: dict[str, int]  # chunks_merged, chunks_dropped, ...: totals at the end of the bag
     guard_rises: dict[str, FloatArray]  # by rule of the guard, times of the messages with a higher count
 
@@ -105,6 +106,14 @@ class ClockJump:
 
 
 @dataclass(frozen=True)
+class WatchdogStop:
+    """The command watchdog stopped the controllers."""
+
+    t_s: float
+    cause: str
+
+
+@dataclass(frozen=True)
 class Timeline:
     """One robot's share of a bag."""
 
@@ -118,6 +127,7 @@ class Timeline:
     cycles: Cycles
     frames: tuple[Frame, ...]
     clock_jumps: tuple[ClockJump, ...] = ()
+    watchdog_stops: tuple[WatchdogStop, ...] = ()
 
     @property
     def joint_names(self) -> tuple[str, ...]:

@@ -13,7 +13,13 @@ from remote_inference.core.contract.contract import Contract, parse_contract
 from remote_inference.recording.bags.bag import BagReader, open_bag
 from remote_inference.recording.bags.bag_error import BagError
 from remote_inference.recording.bags.bag_records import CLOCK
-from remote_inference.recording.timeline.columns import CycleColumns, ExecutedColumns, Kept, StateColumns
+from remote_inference.recording.timeline.columns import (
+    CycleColumns,
+    ExecutedColumns,
+    Kept,
+    StateColumns,
+    WatchdogStops,
+)
 from remote_inference.recording.timeline.images import (
     ObservedImage,
     camera_topics,
@@ -33,6 +39,7 @@ from remote_inference.recording.timeline.joints import (
 from remote_inference.recording.timeline.timeline import ClockJump, Timeline
 
 OWN = ("executed", "state", "observation", "chunk")
+WATCHDOG = "watchdog"  # a robot may have none
 Tell = Callable[[float], None]  # takes the share of the bag that is read
 
 
@@ -67,6 +74,7 @@ class _Reader:
         self._bag, self._ns, self._contract = bag, ns, contract
         self._executed = ExecutedColumns(keys, bag.path, contract.actions.names if contract else ())
         self._states, self._cycles = StateColumns(), CycleColumns(keys)
+        self._watchdog = WatchdogStops()
         self._joints = {topic: JointColumns() for topic in joint_topics(bag.topics, ns, contract)}
         self._names = names_by_joint(ns, contract)
         self._videos = camera_topics(bag.topics, ns) if with_frames else []
@@ -74,6 +82,8 @@ class _Reader:
         self._images: list[ObservedImage] = []
         take = (self._executed.take, self._states.take, self._take_request, self._cycles.take_chunk)
         self._take_own = dict(zip((f"{ns}/remote_inference/{kind}" for kind in OWN), take, strict=True))
+        if (watchdog := f"{ns}/remote_inference/{WATCHDOG}") in bag.topics:
+            self._take_own[watchdog] = self._watchdog.take
 
     def read(self, tell: Tell) -> Timeline:
         bag = self._bag
@@ -95,6 +105,7 @@ class _Reader:
             cycles=cycles,
             frames=make_frames(self._images, executed.t_s, executed.episode_id),
             clock_jumps=_find_clock_jumps(bag),
+            watchdog_stops=self._watchdog.finish(),
         )
 
     def _take(self, topic: str, t_s: float, message: Any) -> None:

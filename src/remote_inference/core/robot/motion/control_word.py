@@ -22,6 +22,7 @@ class ControlWord:
     """Orders and measurements that hold for a whole tick."""
 
     paused: bool = True
+    pause_cause: str = ""  # why, in words; empty while it is not paused
     halted: bool = False  # true when DEAD or at the node's end: no action is executed any more
     wants_home: bool = False  # with halted: go home first
     taken_over: bool = False  # a person commands, not the queue
@@ -66,3 +67,14 @@ class ControlPanel:
                 blend_ins=word.blend_ins + blend_in,
                 **fields,
             )
+
+    def pause(self, cause: str, *, lose: bool = False) -> None:
+        """Let no command follow. cause: in words.
+
+        The first cause stands while the robot is paused: what came after it stopped nothing. But not before
+        another has stopped the controllers (`lose`, as of `change`).
+        """
+        with self._turn:
+            if self._word.pause_cause and not lose:
+                cause = self._word.pause_cause
+            self.change(paused=True, pause_cause=cause, lose=lose)

@@ -173,11 +173,12 @@ class TaskAction:
         if outcome.termination in {Termination.TAKEN_OVER, Termination.OFFLINE} or self._engine.dead:
             self._paused = True
             return
-        self._engine.pause_at_once()
-        self._submit(self._pause)
+        cause = f"run_policy: {outcome.termination.name}: {outcome.message}"
+        self._engine.pause_at_once(cause)
+        self._submit(partial(self._pause, cause))
 
-    def _pause(self) -> list[Effect]:
-        effects = self._engine.pause()
+    def _pause(self, cause: str) -> list[Effect]:
+        effects = self._engine.pause(cause)
         self._paused = True
         return effects
 

@@ -256,7 +256,8 @@ function stateCard() {
   const t_s = ticks.t_s[cursor], state = at(run.states, t_s), watchdog = at(run.watchdog, t_s);
   return card("State", "", list([
     ["state", state ? state.state + (state.paused ? ", paused" : "") : "not in the bag"],
-    ["since", state ? seconds(state.t_s) : ""], ["cause", state?.cause], ["stop", state?.stop], ["server", state?.server],
+    ["since", state ? seconds(state.t_s) : ""], ["cause", state?.cause],
+    ["paused", state?.paused ? `since ${seconds(state.paused_s)}${state.pause_cause ? `: ${state.pause_cause}` : ""}` : ""], ["stop", state?.stop], ["server", state?.server],
     ["watchdog", watchdog ? `${watchdog.state} since ${seconds(watchdog.t_s)}: ${watchdog.cause}` : ""],
   ]));
 }
