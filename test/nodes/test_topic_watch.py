@@ -119,7 +119,7 @@ def test_a_silent_camera_that_the_policy_does_not_use_is_no_news(
     watch = topic_watch.TopicWatch(node, load_contract(write_contract(tmp_path)))
 
     def told(*wanted: str) -> list[str]:
-        watch.look_at_sensors({"joint_states"}, wanted)
+        watch.look_at_sensors({"joint_states"}, wanted, {})
         return [line.rpartition("]: ")[2] for line in capfd.readouterr().err.splitlines()]
 
     unused, silent = "camera/image_raw: the policy does not use it", "camera/image_raw: no publisher"
@@ -127,6 +127,23 @@ def test_a_silent_camera_that_the_policy_does_not_use_is_no_news(
     assert told("joint_states", "camera/image_raw") == [f"{silent}, requests wait for it"]
     assert told("joint_states") == [unused]
     assert told("joint_states") == []
+
+
+def test_a_sensor_whose_messages_lack_something_is_told_with_that_and_not_as_silent(
+    node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(topic_watch, "PATIENCE_S", 0.0)
+    watch = topic_watch.TopicWatch(node, load_contract(write_contract(tmp_path, images={}, rename={})))
+
+    def told(*delivering: str) -> list[str]:
+        lacks = {"joint_states": "no message so far has shoulder, found elbow"}
+        watch.look_at_sensors(delivering, ["joint_states"], lacks)
+        return [line.rpartition("]: ")[2] for line in capfd.readouterr().err.splitlines()]
+
+    lack = "joint_states: no message so far has shoulder, found elbow; requests wait for it"
+    assert told() == [lack]
+    assert told() == []
+    assert told("joint_states") == ["joint_states: delivers now"]
 
 
 def test_a_stop_input_that_is_not_heard_is_told_with_its_cause_until_it_is(

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from rclpy.node import Node
 
@@ -30,13 +30,16 @@ class GraphWatch:
         """Count only endpoints of a server that appear after this call."""
         self._presence.expect()
 
-    def look(self, delivering: Collection[str], unheard: Collection[str]) -> list[Effect]:
+    def look(
+        self, delivering: Collection[str], lacks: Mapping[str, str], unheard: Collection[str]
+    ) -> list[Effect]:
         """Look at the graph once; return the engine's effects.
 
-        delivering: sensor topics that have delivered. unheard: command topics without a controller.
+        delivering: sensor topics that have delivered. lacks: what the messages of others lack, in words.
+        unheard: command topics without a controller.
         """
         engine, handshake = self._engine, self._engine.handshake
-        self._topics.look_at_sensors(delivering, engine.cycle.sources)
+        self._topics.look_at_sensors(delivering, engine.cycle.sources, lacks)
         self._topics.look_at_controllers(unheard, driving=handshake.open and not engine.paused)
         self._topics.look_at_inputs(self._missing_inputs())
         self._tell_how_to_resume()

@@ -211,7 +211,7 @@ class RemoteInference(RobotNode):
                     next_presence_s = now_s + PRESENCE_PERIOD_S
                     self._actuation.look_for_controllers()
                     delivering, unheard = self._sent_snapshot.arrivals, self._actuation.unheard
-                    self._carry_out(self._graph.look(delivering, unheard))
+                    self._carry_out(self._graph.look(delivering, self._sensors.lacks, unheard))
                 self._actuation.publish_executed()
                 self._decisions.publish()
                 if now_s >= next_state_s:

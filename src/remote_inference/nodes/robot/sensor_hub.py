@@ -92,11 +92,10 @@ class SensorHub:
 
         Raises StartupError for a message type that is not installed, or fields that it does not have.
         """
-        self._logger = node.get_logger()
         self._contract = contract
         self._notify = notify
         self._newest: dict[str, tuple[Any, int]] = {}
-        self._told: dict[str, tuple[str, ...]] = {}  # joints that were said to be missing, by topic
+        self._lacks: dict[str, str] = {}  # in words, by topic whose messages lack joints
         try:
             classes = _find_classes(contract)
             self._readers = make_state_readers(contract)
@@ -141,9 +140,13 @@ class SensorHub:
         if known is not None:
             self._newest[topic] = known
             self._notify()
-        elif drivers.missing and self._told.get(topic) != drivers.missing:
-            self._told[topic] = drivers.missing
-            self._logger.warning(f"{topic}: no message so far has {', '.join(drivers.missing)}")
+        elif drivers.missing:
+            self._lacks[topic] = drivers.describe_missing()
+
+    @property
+    def lacks(self) -> Mapping[str, str]:
+        """What the messages of topics that do not deliver lack, in words. Any thread may read it."""
+        return {topic: lack for topic, lack in self._lacks.copy().items() if topic not in self._newest}
 
     def snapshot(self) -> Snapshot:
         newest = dict(self._newest)

@@ -37,13 +37,20 @@ class TopicWatch:
         self._since_s: dict[str, float] = {}  # time at which a topic was first seen silent or unheard
         self._told: dict[str, tuple[str, float]] = {}  # cause and time of the last warning by topic
 
-    def look_at_sensors(self, delivering: Collection[str], wanted: Collection[str]) -> None:
-        """Warn of `wanted` sensor topics that have never delivered. delivering: topics that have."""
+    def look_at_sensors(
+        self, delivering: Collection[str], wanted: Collection[str], lacks: Mapping[str, str]
+    ) -> None:
+        """Warn of `wanted` sensor topics that have never delivered. delivering: topics that have.
+
+        lacks: in words, why the messages of a topic that has not are of no use.
+        """
         for topic, kind in self._sensors.items():
             if topic in delivering:
                 self._end(topic, "delivers now")
             elif topic not in wanted:
                 self._end(topic, "the policy does not use it")
+            elif topic in lacks:
+                self._persist(topic, partial(str, f"{lacks[topic]}; requests wait for it"))
             else:
                 why = partial(self._why_silent, topic, kind, SENSOR_QOS, "requests wait for it")
                 self._persist(topic, why)

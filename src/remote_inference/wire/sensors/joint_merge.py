@@ -112,6 +112,11 @@ class JointDrivers:
         """As of JointMerger."""
         return self._merger.missing
 
+    def describe_missing(self) -> str:
+        """Return in words what no message has had so far, and which joints the messages have."""
+        found = sorted(frozenset[str]().union(*self._clocks))
+        return f"no message so far has {', '.join(self.missing)}, found {', '.join(found) or 'no names'}"
+
     def take(self, message: JointState, arrival_ns: int) -> tuple[JointState, int] | None:
         """Return all joints, and when the oldest value was captured [ns, on the clock of the arrival].
 
