@@ -7,55 +7,21 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from linters import ROOT
+from doctor_facts import CONTRACT, STATE, STATUS, WAITING, about, changed
 
-from remote_inference.core.contract.contract import load_contract
 from remote_inference.deployment.doctor import doctor
-from remote_inference.deployment.doctor.doctor import Finding, Level, TopicFacts
+from remote_inference.deployment.doctor.findings import Finding, Level, TopicFacts
 from remote_inference.deployment.doctor.inputs import judge_inputs
-from remote_inference.deployment.doctor.topics import find_unused_topics, judge_contract
 from remote_inference.deployment.middleware import Installation
 from remote_inference.deployment.zenoh_config import RMW, EndpointError
 from remote_inference.msg import ClientState, ServerStatus
 
-CONTRACT = load_contract(ROOT / "config" / "belt_arm.contract.yaml")
-JOINTS, COMMANDS = "/arm/joint_states", "/arm/forward_position_controller/commands"
-FRONT, WRIST = "/arm/front/image_raw/compressed", "/arm/wrist/image_raw"
-CAMERA = TopicFacts(("sensor_msgs/msg/CompressedImage",), ("/camera",), ("/arm/remote_inference",), (), 30.0)
-FRONT_FEATURE, WRIST_FEATURE = (image.name for image in CONTRACT.image_features)
-HEALTHY = {
-    JOINTS: TopicFacts(("sensor_msgs/msg/JointState",), ("/driver",), (), (), 100.0),
-    FRONT: CAMERA,
-    WRIST: replace(CAMERA, types=("sensor_msgs/msg/Image",)),
-    COMMANDS: TopicFacts(("std_msgs/msg/Float64MultiArray",), ("/arm/remote_inference",), ("/controller",)),
-}
 FAST = "rmw_fastrtps_cpp"
 BOTH = Installation((FAST, RMW), "jazzy")
 APT = Installation((FAST,), "kilted")
 WHEELS = Installation((FAST,), "jazzy", is_wheels=True)
-STATE = ClientState(
-    state=ClientState.STREAMING, state_name="STREAMING", session_id="a", cause="chunk 1 merged"
-)
-WAITING = ClientState(state=ClientState.CONNECTING, state_name="CONNECTING")
-STATUS = ServerStatus(lifecycle_state="active", accepting=True, policy_name="hold", max_sessions=1)
-
-
-def changed(message: Any, **changes: Any) -> Any:
-    fields = {name: getattr(message, name) for name in message.get_fields_and_field_types()}
-    return type(message)(**{**fields, **changes})
-
-
-def about(findings: list[Finding], subject: str) -> Finding:
-    (found,) = [finding for finding in findings if subject in finding.subject]
-    return found
-
-
-def topics(**changes: Any) -> dict[str, TopicFacts]:
-    """Return healthy facts but for the front camera's."""
-    return {**HEALTHY, FRONT: replace(CAMERA, **changes)}
 
 
 def test_a_finding_is_one_line_with_what_to_do() -> None:
@@ -76,12 +42,6 @@ def test_a_long_finding_folds_at_80_columns() -> None:
 def test_a_name_that_is_longer_than_a_line_stays_whole() -> None:
     name = "/" + 30 * "long"
     assert name in Finding(Level.ERROR, f"sensor {name}", "no publisher").folded.split()[2].rstrip(":")
-
-
-def test_healthy_topics_are_ok() -> None:
-    findings = list(judge_contract(CONTRACT, "/arm", HEALTHY))
-    assert len(findings) == 4
-    assert {finding.level for finding in findings} == {Level.OK}
 
 
 STOP = {"topic": "estop", "type": "std_msgs/msg/Bool", "stop_when": True}
@@ -125,71 +85,6 @@ def test_the_operator_s_inputs_are_judged(topic: str, changes: dict, level: Leve
     finding = about(list(judge_inputs(contract, "/arm", facts)), f"/arm/{topic}")
     assert finding.level == level
     assert words in finding.text
-
-
-def test_a_stopped_robot_is_told_the_way_back() -> None:
-    stopped = changed(STATE, stop="button: estop says true", paused=True)
-    (finding,) = doctor.judge_robots({"/arm": stopped})
-    assert finding.level == Level.ERROR
-    assert "stopped by button: estop says true" in finding.text
-    assert "remote-inference clear-stop arm" in finding.text
-
-
-@pytest.mark.parametrize(
-    ("changes", "level", "found"),
-    [
-        ({"publishers": ()}, Level.ERROR, "no publisher"),
-        ({"types": ("sensor_msgs/msg/Image",)}, Level.ERROR, "published as sensor_msgs/msg/Image"),
-        ({"rate_hz": 0.0}, Level.ERROR, "no message from /camera"),
-        ({"rate_hz": math.nan}, Level.ERROR, "no message from /camera"),
-        ({"rate_hz": 1.0}, Level.ERROR, "1.0 Hz from /camera"),
-        ({"rate_hz": 10.0}, Level.WARNING, "10.0 Hz from /camera"),
-        ({"publishers": ("/a", "/b")}, Level.WARNING, "30.0 Hz from /a, /b"),
-    ],
-)
-def test_a_sensor_that_starves_the_policy_is_named(changes: dict[str, Any], level: Level, found: str) -> None:
-    finding = about(list(judge_contract(CONTRACT, "/arm", topics(**changes))), FRONT)
-    assert (finding.level, finding.found) == (level, found)
-    assert finding.expected
-    assert finding.advice
-
-
-@pytest.mark.parametrize(
-    ("policies", "level"),
-    [
-        ([], Level.ERROR),  # nobody knows yet
-        ([[WRIST_FEATURE]], Level.OK),
-        ([[WRIST_FEATURE, FRONT_FEATURE]], Level.ERROR),
-        ([[WRIST_FEATURE], [FRONT_FEATURE]], Level.ERROR),  # one of the servers
-    ],
-)
-def test_a_camera_that_no_server_s_policy_uses_may_be_silent(policies: list[list[str]], level: Level) -> None:
-    servers = {f"/{n}": changed(STATUS, image_features=names) for n, names in enumerate(policies)}
-    unused = find_unused_topics(CONTRACT, {**servers, "/mute": None, "/idle": ServerStatus()})
-    findings = list(judge_contract(CONTRACT, "/arm", topics(publishers=()), unused))
-    assert about(findings, FRONT).level is level
-    assert about(findings, WRIST).level is Level.OK
-
-
-@pytest.mark.parametrize(
-    ("changes", "level", "found"),
-    [
-        ({"subscribers": ()}, Level.ERROR, "no subscriber"),
-        ({"types": ("std_msgs/msg/String",)}, Level.ERROR, "known as std_msgs/msg/String"),
-        ({"latched_subscribers": ("/controller",)}, Level.ERROR, "/controller subscribes as TRANSIENT_LOCAL"),
-        ({"publishers": ("/a", "/b")}, Level.WARNING, "published by /a, /b, too"),
-        ({"subscribers": ("/arm/bag_recorder",)}, Level.ERROR, "heard by /arm/bag_recorder alone"),
-        (
-            {"publishers": ("/arm/command_watchdog", "/arm/remote_inference", "/teleop")},
-            Level.WARNING,
-            "published by /teleop, too",
-        ),
-    ],
-)
-def test_a_command_that_nobody_hears_is_named(changes: dict[str, Any], level: Level, found: str) -> None:
-    facts = {**HEALTHY, COMMANDS: replace(HEALTHY[COMMANDS], **changes)}
-    finding = about(list(judge_contract(CONTRACT, "/arm", facts)), COMMANDS)
-    assert (finding.level, finding.found) == (level, found)
 
 
 @pytest.mark.parametrize(
@@ -293,32 +188,8 @@ def test_a_server_that_takes_nobody_is_named(status: ServerStatus | None, level:
     assert finding.level is level
 
 
-@pytest.mark.parametrize(
-    ("state", "level", "word"),
-    [
-        (STATE, Level.OK, "STREAMING"),
-        (changed(STATE, paused=True), Level.WARNING, "resume arm"),
-        (changed(STATE, session_id=""), Level.ERROR, "no session"),
-        (changed(STATE, state=ClientState.DEAD, state_name="DEAD"), Level.ERROR, "DEAD"),
-        (changed(STATE, state=ClientState.STALLED, state_name="STALLED"), Level.WARNING, "STALLED"),
-        (None, Level.ERROR, "no state"),
-    ],
-    ids=["moves", "paused", "no session", "dead", "stalled", "silent"],
-)
-def test_a_robot_that_does_not_move_is_named(state: ClientState | None, level: Level, word: str) -> None:
-    (finding,) = doctor.judge_robots({"/arm": state})
-    assert finding.level is level
-    assert word in str(finding)
-
-
-def test_stale_sensors_are_named_beside_the_state() -> None:
-    stale, _ = doctor.judge_robots({"/arm": changed(STATE, stale_sources=["joint_states"])})
-    assert (stale.level, stale.found) == (Level.ERROR, "no fresh message on joint_states")
-
-
-def test_nobody_is_an_error() -> None:
+def test_no_server_is_an_error() -> None:
     assert [finding.level for finding in doctor.judge_servers({}, {})] == [Level.ERROR]
-    assert [finding.level for finding in doctor.judge_robots({})] == [Level.ERROR]
 
 
 def test_a_file_that_a_variable_names_and_that_exists_is_fine(tmp_path: Path) -> None:
@@ -343,55 +214,3 @@ def test_a_full_server_is_a_finding_only_when_a_robot_may_want_it(
 ) -> None:
     (finding,) = doctor.judge_servers({"/policy_server": changed(STATUS, sessions=["b"])}, robots)
     assert finding.level is level
-
-
-def test_a_robot_s_own_watchdog_and_recorders_are_no_rivals() -> None:
-    facts = replace(
-        HEALTHY[COMMANDS],
-        publishers=("/arm/command_watchdog", "/arm/remote_inference"),
-        subscribers=("/arm/bag_recorder", "/controller", "/rosbag2_recorder"),
-        latched_subscribers=("/rosbag2_recorder",),
-    )
-    finding = about(list(judge_contract(CONTRACT, "/arm", {**HEALTHY, COMMANDS: facts})), COMMANDS)
-    assert (finding.level, finding.found) == (Level.OK, "heard by /controller")
-
-
-@pytest.mark.parametrize(
-    ("servers", "level", "found"),
-    [
-        (("/arm/gripper_controller",), Level.OK, "served by /arm/gripper_controller"),
-        ((), Level.ERROR, "no action server"),
-        (("/a", "/b"), Level.ERROR, "served by /a, /b"),
-    ],
-)
-def test_an_action_has_one_server(servers: tuple[str, ...], level: Level, found: str) -> None:
-    document = CONTRACT.model_dump()
-    *joints, gripper = document["actions"]["names"]
-    commands = (
-        {**document["commands"][0], "names": tuple(joints)},
-        {
-            "action": "gripper_cmd",
-            "type": "control_msgs/action/GripperCommand",
-            "fields": {"command.position": gripper},
-        },
-    )
-    contract = CONTRACT.model_validate({**document, "commands": commands})
-    status = TopicFacts(("action_msgs/msg/GoalStatusArray",), servers, ("/arm/remote_inference",))
-    facts = {**HEALTHY, "/arm/gripper_cmd/_action/status": status}
-    finding = about(list(judge_contract(contract, "/arm", facts)), "/arm/gripper_cmd")
-    assert (finding.level, finding.found) == (level, found)
-
-
-def test_a_controller_that_the_contract_names_must_be_there() -> None:
-    document = CONTRACT.model_dump()
-    commands = ({**document["commands"][0], "controller": "position_controller"},)
-    contract = CONTRACT.model_validate({**document, "commands": commands})
-
-    def finding(*subscribers: str) -> Finding:
-        facts = replace(HEALTHY[COMMANDS], subscribers=subscribers)
-        return about(list(judge_contract(contract, "/arm", {**HEALTHY, COMMANDS: facts})), COMMANDS)
-
-    assert finding("/arm/position_controller", "/logger").level is Level.OK
-    missing = finding("/logger")
-    assert (missing.level, missing.found) == (Level.ERROR, "heard by /logger alone")
-    assert missing.expected == "/arm/position_controller, the contract's controller"

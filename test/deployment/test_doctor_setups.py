@@ -4,123 +4,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
-from linters import ROOT
-
-from remote_inference.core.contract.contract import Contract, load_contract
-from remote_inference.deployment.doctor import doctor
-from remote_inference.deployment.doctor.doctor import Finding, Level, TopicFacts
-from remote_inference.deployment.doctor.inputs import judge_inputs
-from remote_inference.deployment.doctor.topics import find_unused_topics, judge_contract
-from remote_inference.deployment.middleware import Installation
-from remote_inference.deployment.zenoh_config import RMW
-from remote_inference.msg import ClientState, ServerStatus
-
-FAST = "rmw_fastrtps_cpp"
-PLAIN = load_contract(ROOT / "config" / "belt_arm.contract.yaml")
-CONTRACT = Contract.model_validate(
-    {
-        **PLAIN.model_dump(),
-        "stops": {"button": {"topic": "estop", "type": "std_msgs/msg/Bool", "stop_when": True}},
-        "takeover": {"topic": "teleop", "type": "sensor_msgs/msg/JointState"},
-    }
+from doctor_setup import (
+    COMMANDS,
+    CONTROLLER,
+    FAST,
+    FRONT,
+    JOINTS,
+    ROBOT,
+    SERVER,
+    STOP,
+    STREAMING,
+    TELEOP,
+    TOPICS,
+    WATCHDOG,
+    WRIST,
+    WRIST_FEATURE,
+    Setup,
+    two_robots,
+    with_robot,
+    with_server,
+    with_topic,
+    with_variables,
 )
-JOINTS, STOP, TELEOP = "/arm/joint_states", "/arm/estop", "/arm/teleop"
-FRONT, WRIST = "/arm/front/image_raw/compressed", "/arm/wrist/image_raw"
-COMMANDS = "/arm/forward_position_controller/commands"
-ROBOT, WATCHDOG, CONTROLLER = "/arm/remote_inference", "/arm/command_watchdog", "/arm/belt_arm"
-SERVER = "/policy_server"
-(WRIST_FEATURE,) = (name for name, topic in CONTRACT.camera_topics.items() if topic.startswith("wrist"))
 
-STREAMING: dict[str, Any] = {
-    "state": ClientState.STREAMING,
-    "state_name": "STREAMING",
-    "session_id": "a",
-    "cause": "chunk 1 merged",
-}
-ACTIVE: dict[str, Any] = {
-    "lifecycle_state": "active",
-    "accepting": True,
-    "policy_name": "belt_arm",
-    "max_sessions": 1,
-    "sessions": ["a"],
-    "image_features": [image.name for image in CONTRACT.image_features],
-}
-TOPICS: Mapping[str, TopicFacts] = {
-    JOINTS: TopicFacts(("sensor_msgs/msg/JointState",), (CONTROLLER,), (ROBOT, WATCHDOG), (), 100.0),
-    FRONT: TopicFacts(("sensor_msgs/msg/CompressedImage",), (CONTROLLER,), (ROBOT,), (), 30.0),
-    WRIST: TopicFacts(("sensor_msgs/msg/Image",), (CONTROLLER,), (ROBOT,), (), 30.0),
-    COMMANDS: TopicFacts(("std_msgs/msg/Float64MultiArray",), (WATCHDOG, ROBOT), (CONTROLLER,)),
-    STOP: TopicFacts(("std_msgs/msg/Bool",), ("/panel",), (ROBOT,), (), 0.0),
-    TELEOP: TopicFacts(("sensor_msgs/msg/JointState",), ("/leader",), (ROBOT,), (), 50.0),
-}
-
-
-@dataclass(frozen=True)
-class Setup:
-    """What the doctor is told of a set-up; by itself a watched robot that streams from a full server."""
-
-    variables: Mapping[str, str] = field(default_factory=lambda: {"RMW_IMPLEMENTATION": RMW})
-    installation: Installation = field(default_factory=lambda: Installation((FAST, RMW), "jazzy"))
-    router_problem: str = ""
-    wall_s: float = 1.8e9
-    nodes: tuple[str, ...] = (ROBOT, WATCHDOG, CONTROLLER, SERVER)
-    servers: Mapping[str, ServerStatus | None] = field(
-        default_factory=lambda: {SERVER: ServerStatus(**ACTIVE)}
-    )
-    robots: Mapping[str, ClientState | None] = field(
-        default_factory=lambda: {"/arm": ClientState(**STREAMING)}
-    )
-    topics: Mapping[str, TopicFacts] = field(default_factory=lambda: TOPICS)
-
-    def findings(self) -> list[Finding]:
-        """Return what is not well."""
-        unused = find_unused_topics(CONTRACT, self.servers)
-        found = [
-            *doctor.judge_middleware(self.variables, self.installation),
-            *doctor.judge_environment(self.variables),
-            doctor.judge_router(doctor.router_endpoint(self.variables), self.router_problem),
-            *doctor.judge_clock(self.wall_s, ()),
-            *doctor.judge_names(self.nodes, list(self.robots), list(self.servers)),
-            *doctor.judge_servers(self.servers, self.robots),
-            *doctor.judge_robots(self.robots),
-            *judge_contract(CONTRACT, "/arm", self.topics, unused),
-            *judge_inputs(CONTRACT, "/arm", self.topics),
-        ]
-        return [finding for finding in found if finding.level is not Level.OK]
-
-
-def with_topic(name: str, **changes: Any) -> Setup:
-    return Setup(topics={**TOPICS, name: replace(TOPICS[name], **changes)})
-
-
-def with_variables(**changes: str) -> Setup:
-    return Setup(variables={"RMW_IMPLEMENTATION": RMW, **changes})
-
-
-def with_robot(**changes: Any) -> Setup:
-    return Setup(robots={"/arm": ClientState(**{**STREAMING, **changes})})
-
-
-def with_server(**changes: Any) -> Setup:
-    return Setup(servers={SERVER: ServerStatus(**{**ACTIVE, **changes})})
-
-
-def two_robots(**other: Any) -> Setup:
-    """Return the set-up with another robot, whose session is open on the same server, too."""
-    return Setup(
-        nodes=(*Setup.nodes, "/other/remote_inference", "/other/command_watchdog"),
-        servers={SERVER: ServerStatus(**{**ACTIVE, "max_sessions": 2, "sessions": ["a", "b"]})},
-        robots={
-            "/arm": ClientState(**STREAMING),
-            "/other": ClientState(**{**STREAMING, "session_id": "b", **other}),
-        },
-    )
-
+from remote_inference.deployment.doctor.findings import Level, NodeSettings
+from remote_inference.deployment.middleware import Installation
+from remote_inference.msg import ClientState
 
 HEALTHY: dict[str, Setup] = {
     "watched": Setup(),
@@ -132,6 +45,13 @@ HEALTHY: dict[str, Setup] = {
     "looked at": with_topic(COMMANDS, subscribers=("/_ros2cli_12", CONTROLLER, "/rqt_gui_py_node_3")),
     "two robots": two_robots(),
     "room for more": with_server(max_sessions=8),
+    "cameras slower than control": Setup(
+        topics={
+            **TOPICS,
+            FRONT: replace(TOPICS[FRONT], rate_hz=15.0),
+            WRIST: replace(TOPICS[WRIST], rate_hz=9.0),
+        }
+    ),
     "on wheels": Setup(variables={}, installation=Installation((FAST,), "jazzy", is_wheels=True)),
     "a camera that no policy uses": Setup(
         servers=with_server(image_features=[WRIST_FEATURE]).servers,
@@ -215,9 +135,12 @@ BROKEN: dict[str, tuple[Callable[[], Setup], Level, str, str]] = {
     ),
     "a camera that froze": (
         lambda: with_robot(stale_sources=["wrist/image_raw"]),
-        *(ERROR, "robot /arm", "no fresh message on wrist/image_raw"),
+        *(ERROR, f"sensor {WRIST}", "the node has no fresh message"),
     ),
-    "no driver": (lambda: with_topic(JOINTS, publishers=()), ERROR, f"sensor {JOINTS}", "no publisher"),
+    "a joint that no driver has": (
+        lambda: with_topic(JOINTS, missing=("gripper",), joints=(("elbow_flex",),)),
+        *(ERROR, f"sensor {JOINTS}", f"no message from {CONTROLLER} has gripper, they have elbow_flex"),
+    ),
     "a camera of another type": (
         lambda: with_topic(WRIST, types=("sensor_msgs/msg/CompressedImage",)),
         *(ERROR, f"sensor {WRIST}", "published as sensor_msgs/msg/CompressedImage"),
@@ -227,8 +150,16 @@ BROKEN: dict[str, tuple[Callable[[], Setup], Level, str, str]] = {
         *(ERROR, f"sensor {FRONT}", f"no message from {CONTROLLER}"),
     ),
     "a camera that is too slow": (
-        lambda: with_topic(FRONT, rate_hz=8.0),
-        *(WARNING, f"sensor {FRONT}", "8.0 Hz"),
+        lambda: with_topic(FRONT, rate_hz=1.5),
+        *(ERROR, f"sensor {FRONT}", "1.5 Hz"),
+    ),
+    "a camera that is too slow for the node": (
+        lambda: replace(with_topic(FRONT, rate_hz=15.0), settings=NodeSettings(max_sensor_age_s=0.05)),
+        *(ERROR, f"sensor {FRONT}", "max_sensor_age_s is 0.05"),
+    ),
+    "joints that are slower than control": (
+        lambda: with_topic(JOINTS, rate_hz=15.0),
+        *(WARNING, f"sensor {JOINTS}", "15.0 Hz"),
     ),
     "two drivers of one topic": (
         lambda: with_topic(JOINTS, publishers=(CONTROLLER, "/ghost")),
@@ -288,3 +219,11 @@ def test_a_robot_without_a_session_is_told_beside_the_server_that_is_full() -> N
     server, robot = setup.findings()
     assert (server.level, server.found) == (WARNING, "2 of 2 sessions are open")
     assert (robot.level, robot.subject) == (ERROR, "robot /other")
+
+
+def test_a_robot_that_stands_still_is_told_by_its_cause_alone() -> None:
+    """General advice beside a known cause would send the reader elsewhere."""
+    robots = {"/arm": ClientState(**{**STREAMING, "state": ClientState.STALLED, "state_name": "STALLED"})}
+    cause, robot = replace(with_topic(WRIST, publishers=()), robots=robots).findings()
+    assert (cause.level, cause.subject) == (ERROR, f"sensor {WRIST}")
+    assert (robot.level, robot.advice) == (WARNING, f"because of sensor {WRIST}, above")

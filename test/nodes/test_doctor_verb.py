@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The doctor before real nodes: nothing while all is well, and the cause when a controller is gone."""
+"""The doctor before real nodes: nothing while all is well, and the cause when something is wrong."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ from std_msgs.msg import Float64MultiArray
 from remote_inference import cli
 from remote_inference.deployment import bringup
 from remote_inference.wire.qos import COMMAND_QOS
-from support.nodes.rig import Rig, write_contract, write_manifest
+from support.nodes.rig import CONTRACT, Rig, write_contract, write_manifest
 
 MACHINE = "middleware"  # the finding about it depends on what is installed
+BAD, ALL = "warning error", "ok warning error"
 TRIES = 4  # a busy machine may starve a sensor or a robot for the seconds of one look
 ORDERS = {"topic": "orders", "type": "std_msgs/msg/Float64MultiArray", "names": ["elbow", "shoulder"]}
 
-Examine = Callable[[Rig], tuple[int, dict[str, tuple[str, str]]]]
+ALONE_S = 5.0  # for a robot without a server: the whole time is looked for one
+Report = tuple[int, dict[str, tuple[str, str]]]
+Examine = Callable[..., Report]
 
 
 @pytest.fixture
@@ -35,14 +38,28 @@ def other_rig(tmp_path: Path) -> Iterator[Rig]:
 
 @pytest.fixture
 def examine(capsys: pytest.CaptureFixture[str]) -> Examine:
-    """Return the doctor's exit code, and level and found by subject of what is not well with a robot."""
+    """Return the doctor's exit code, and level and found by subject of what is not well with a robot.
 
-    def examine(rig: Rig) -> tuple[int, dict[str, tuple[str, str]]]:
+    with_contract: it is told the rig's, and the namespace of a robot, the rig's without another. levels: of
+    the findings that are returned.
+    """
+
+    def examine(
+        rig: Rig,
+        *,
+        with_contract: bool = True,
+        namespace: str = "",
+        levels: str = BAD,
+        timeout_s: float = 30.0,
+    ) -> Report:
         capsys.readouterr()
-        arguments = ["--contract", str(rig.folder / "contract.yaml"), "--namespace", rig.namespace.strip("/")]
-        code = cli.main(["doctor", *arguments, "--json", "--timeout", "30"])
+        arguments = ["doctor", "--json", "--timeout", str(timeout_s)]
+        if with_contract:
+            name = namespace or rig.namespace.strip("/")
+            arguments += ["--contract", str(rig.folder / "contract.yaml"), "--namespace", name]
+        code = cli.main(arguments)
         findings = json.loads(capsys.readouterr().out)["findings"]
-        told = [one for one in findings if one["level"] != "ok" and one["subject"] != MACHINE]
+        told = [one for one in findings if one["level"] in levels and one["subject"] != MACHINE]
         return code, {one["subject"]: (one["level"], one["found"]) for one in told}
 
     return examine
@@ -64,9 +81,9 @@ def start_watched_and_recorded(rig: Rig) -> Any:
     return controller
 
 
-def assert_healthy(examine: Examine, rig: Rig) -> None:
+def assert_healthy(examine: Examine, rig: Rig, **arguments: Any) -> None:
     for _ in range(TRIES):
-        code, found = examine(rig)
+        code, found = examine(rig, **arguments)
         if not found:
             break
     assert (code, found) == (0, {})
@@ -80,6 +97,7 @@ def test_two_recorded_robots_of_one_server_are_healthy_with_latency(
     for robot in (rig, other_rig):
         start_watched_and_recorded(robot)
     assert_healthy(examine, rig)
+    assert_healthy(examine, rig, with_contract=False)
 
 
 def test_a_recorded_robot_is_healthy_until_its_controller_is_gone(
@@ -94,13 +112,57 @@ def test_a_recorded_robot_is_healthy_until_its_controller_is_gone(
     rig.destroy_subscription(controller)
     unheard = "orders: no controller subscribes, found /rig/bag_recorder, the arm does not follow"
     rig.wait_for(lambda: unheard in log.read_text(), "the node's warning")
+    gone = ("error", "heard by /rig/bag_recorder alone")
     code, found = examine(rig)
-    assert code == 1
-    assert found["command /rig/orders"] == ("error", "heard by /rig/bag_recorder alone")
+    assert (code, found["command /rig/orders"]) == (1, gone)
+    code, found = examine(rig, with_contract=False)
+    assert (code, found["command /rig/orders"]) == (1, gone), "the node's own publishers tell the topic"
 
     rig.node.create_subscription(Float64MultiArray, "orders", lambda _: None, COMMAND_QOS)
     rig.wait_for(lambda: "orders: a controller subscribes now" in log.read_text(), "the controller")
     rig.add_node("teleop").create_publisher(Float64MultiArray, f"{rig.namespace}/orders", COMMAND_QOS)
-    code, found = examine(rig)
-    assert code == 0
-    assert found["command /rig/orders"] == ("warning", "published by /teleop, too")
+    for with_contract in (True, False):
+        code, found = examine(rig, with_contract=with_contract)
+        assert (code, found["command /rig/orders"]) == (0, ("warning", "published by /teleop, too"))
+
+
+def test_what_the_contract_alone_tells_is_said_to_be_left_out(
+    rig: Rig, tmp_path: Path, examine: Examine
+) -> None:
+    rig.start_robot(write_contract(tmp_path))
+    rig.wait_for(lambda: rig.states, "the robot's node")
+    _, found = examine(rig, with_contract=False, levels=ALL, timeout_s=ALONE_S)
+    level, left_out = found["not examined without --contract"]
+    assert level == "ok"
+    assert left_out.startswith("types, rates and joints of sensors")
+    assert found["command /rig/commands"] == ("ok", "heard by /rig/rig")
+
+
+def test_a_joint_that_no_message_has_is_named_by_the_doctor_and_by_the_node(
+    rig: Rig, tmp_path: Path, examine: Examine
+) -> None:
+    joints = {**CONTRACT["state"][0], "names": ["shoulder", "elbow", "wrist"]}
+    rig.start_robot(write_contract(tmp_path, state=[joints]))
+    log = tmp_path / "logs" / "remote_inference.log"
+    told = "joint_states: no message so far has wrist, found elbow, gripper, shoulder; requests wait for it"
+    rig.wait_for(lambda: told in log.read_text(), "the node's warning")
+    assert "joint_states: a publisher is there, but nothing has arrived" not in log.read_text()
+
+    code, found = examine(rig, timeout_s=ALONE_S)
+    missing = "no message from /rig/rig has wrist, they have elbow, gripper, shoulder"
+    assert (code, found["sensor /rig/joint_states"]) == (1, ("error", missing))
+    code, found = examine(rig, with_contract=False, timeout_s=ALONE_S)
+    level, stale = found["sensor /rig/joint_states"]
+    assert (code, level) == (1, "error")
+    assert stale.endswith("as sensor_msgs/msg/JointState with the joints elbow, gripper, shoulder")
+
+
+def test_a_camera_is_judged_by_the_limit_of_the_running_node(
+    rig: Rig, tmp_path: Path, examine: Examine
+) -> None:
+    rig.start_robot(write_contract(tmp_path, fps=10.0), max_sensor_age_s=0.02)
+    rig.wait_for(lambda: rig.states, "the robot's node")
+    _, found = examine(rig, timeout_s=ALONE_S)
+    level, rate = found["sensor /rig/camera/image_raw"]
+    assert level == "error"
+    assert rate.endswith(" Hz from /rig/rig")

@@ -1,18 +1,18 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Gathers the facts that `deployment.doctor.doctor` judges: from the index, a socket and the ROS graph."""
+"""Lets the doctor judge what is here: the shell, a socket, the ROS graph, and who answers in it."""
 
 from __future__ import annotations
 
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from functools import partial
-from typing import Any
 
-from rclpy.qos import DurabilityPolicy
+from rcl_interfaces.srv import GetParameters
+from rclpy.action.graph import get_action_client_names_and_types_by_node
+from rclpy.node import NodeNameNonExistentError
 
 from remote_inference.cli.fleet_watch import FleetWatch
 from remote_inference.cli.robot_calls import open_client
@@ -20,24 +20,25 @@ from remote_inference.core.contract.contract import Contract
 from remote_inference.core.contract.operator_inputs import InstructionInput
 from remote_inference.core.exchange import in_namespace
 from remote_inference.deployment import zenoh_config
-from remote_inference.deployment.doctor import doctor
-from remote_inference.deployment.doctor.doctor import Finding, Level, TopicFacts
+from remote_inference.deployment.doctor import commands, doctor, sensors
+from remote_inference.deployment.doctor.findings import Finding, Level, NodeSettings, TopicFacts
 from remote_inference.deployment.doctor.inputs import judge_inputs
-from remote_inference.deployment.doctor.topics import find_unused_topics, judge_contract
-from remote_inference.nodes.clients.operator_client import OperatorClient, OperatorError
-from remote_inference.nodes.graph import full_name
-from remote_inference.wire import WireError, message_class
-from remote_inference.wire.qos import SENSOR_QOS
+from remote_inference.deployment.doctor.robots import judge_robots
+from remote_inference.deployment.doctor.topic_probe import TopicProbe, names_of
+from remote_inference.nodes.clients.operator_client import ROBOT_NODE, OperatorClient, OperatorError
+from remote_inference.wire.sensors.joint_merge import needs_of
 
 OWN_NAME = "doctor_verb"
 CONNECT_TIMEOUT_S = 2.0
-LISTEN_S = 2.0  # for the rates
-QUIET_S = 1.0  # without a new topic, before they are measured
 TCP_PROTOCOLS = ("tcp", "tls")
+WITHOUT_CONTRACT = (
+    "types, rates and joints of sensors, controllers that a contract names, stop inputs, takeover, "
+    "instruction"
+)
 
 
 def examine(timeout_s: float, contract: Contract | None, namespace: str) -> Iterator[Finding]:
-    """Yield the findings, step by step."""
+    """Yield the findings, step by step. namespace: of the robot whose contract it is."""
     variables = dict(os.environ)  # those of the shell, before the client adds its own
     yield from doctor.judge_environment(variables)
     if variables.get("RMW_IMPLEMENTATION") == zenoh_config.RMW:
@@ -51,12 +52,7 @@ def examine(timeout_s: float, contract: Contract | None, namespace: str) -> Iter
         watch = FleetWatch(ros)
         watch.settle(timeout_s)
         yield Finding(Level.OK, "graph", f"looked for {ros.looked_s:.1f} s")
-        yield from _examine_graph(ros, watch)
-        if contract is not None:
-            unused = find_unused_topics(contract, watch.servers)
-            topics = _observe_topics(ros, contract, namespace, timeout_s)
-            yield from judge_contract(contract, namespace, topics, unused)
-            yield from judge_inputs(contract, namespace, topics)
+        yield from _Examination(ros, watch, timeout_s, contract, namespace).findings()
 
 
 def _look_for_router(variables: dict[str, str]) -> Iterator[Finding]:
@@ -71,80 +67,127 @@ def _look_for_router(variables: dict[str, str]) -> Iterator[Finding]:
         yield doctor.judge_router(endpoint, "")
 
 
-def _examine_graph(ros: OperatorClient, watch: FleetWatch) -> Iterator[Finding]:
-    clocks = _names(ros.node.get_publishers_info_by_topic("/clock"))
-    yield from doctor.judge_clock(time.time(), clocks)
-    nodes = [
-        in_namespace(namespace, name)
-        for name, namespace in ros.node.get_node_names_and_namespaces()
-        if not name.startswith("_") and not name.endswith("_verb")  # of other shells, which come and go
-    ]
-    yield from doctor.judge_names(nodes, list(watch.robots), list(watch.servers))
-    yield from doctor.judge_servers(watch.servers, watch.robots)
-    yield from doctor.judge_robots(watch.robots)
+class _Examination:
+    """Looks at robots and servers, then at the topics of the robots."""
 
+    def __init__(
+        self,
+        ros: OperatorClient,
+        watch: FleetWatch,
+        timeout_s: float,
+        contract: Contract | None,
+        namespace: str,
+    ) -> None:
+        self._ros = ros
+        self._watch = watch
+        self._timeout_s = timeout_s
+        self._contract = contract
+        self._namespace = namespace
+        self._settings = self._read_settings()
 
-def _observe_topics(
-    ros: OperatorClient, contract: Contract, namespace: str, timeout_s: float
-) -> dict[str, TopicFacts]:
-    """Return what the contract's topics show, once each that is published was heard, or after a time."""
-    arrivals: dict[str, list[float]] = {}
-    inputs = contract.operator_inputs.values()
-    listened = {source.topic: source.type for source in inputs}
-    may_rest = {
-        in_namespace(namespace, source.topic)
-        for source in inputs
-        if isinstance(source, InstructionInput) or source.silent_s is None
-    }
-    for topic, type_name in (listened | contract.sensor_types).items():
-        name = in_namespace(namespace, topic)
-        arrivals[name] = []
-        take = partial(_keep_arrival, arrivals[name])
-        with suppress(WireError):  # a type that is not installed is heard by nobody
-            ros.node.create_subscription(message_class(type_name), name, take, SENSOR_QOS, raw=True)
-    commands = [in_namespace(namespace, sink.announced_topic) for sink in contract.commands]
-    seen: set[str] = set()
-    seen_s = time.monotonic()  # since then no other topic
+    def findings(self) -> Iterator[Finding]:
+        """Yield the findings; those about robots come last, as the others may explain them."""
+        yield from self._judge_graph()
+        servers = list(doctor.judge_servers(self._watch.servers, self._watch.robots))
+        yield from servers
 
-    def is_heard() -> bool:
-        nonlocal seen, seen_s
-        published = {name for name in arrivals if ros.node.count_publishers(name)}
-        found = published | {name for name in commands if ros.node.count_subscribers(name)}
-        if found - seen:
-            seen, seen_s = seen | found, time.monotonic()
-        return all(arrivals[name] for name in published - may_rest) and time.monotonic() - seen_s >= QUIET_S
+        own = self._find_commands()
+        stale = self._stale_sources()
+        topics = self._observe(own, stale)
+        self._watch.look()
+        still = self._stale_sources()  # one that was late once is no finding
+        stale = {
+            robot: [topic for topic in found if topic in still.get(robot, ())]
+            for robot, found in stale.items()
+        }
+        seen: dict[str, list[Finding]] = {}
+        for robot in dict.fromkeys((*([self._namespace] if self._contract else []), *self._watch.robots)):
+            seen[robot] = list(self._judge_sensors(robot, topics, stale.get(robot, [])))
+            yield from seen[robot]
+            yield from commands.judge_commands(own.get(robot, []), robot, topics)
+        if self._contract is not None:
+            yield from judge_inputs(self._contract, self._namespace, topics)
+        else:
+            missed = WITHOUT_CONTRACT if any(own.values()) else f"commands, {WITHOUT_CONTRACT}"
+            yield Finding(Level.OK, "not examined without --contract", missed)
+        yield from judge_robots(self._watch.robots, servers=servers, sensors=seen)
 
-    ros.spin_until(is_heard, timeout_s)  # a driver that is discovered late is no slow one
-    begun_s = time.monotonic()
-    ros.spin(LISTEN_S)
-    listened_s = time.monotonic() - begun_s
-    known = dict(ros.node.get_topic_names_and_types())
-    heard = {name: sum(arrival > begun_s for arrival in times) for name, times in arrivals.items()}
-    return {
-        name: _facts(ros, name, known.get(name, ()), heard.get(name, 0) / listened_s)
-        for name in (*arrivals, *commands)
-    }
+    def _judge_graph(self) -> Iterator[Finding]:
+        clocks = names_of(self._ros.node.get_publishers_info_by_topic("/clock"))
+        yield from doctor.judge_clock(time.time(), clocks)
+        nodes = [
+            in_namespace(namespace, name)
+            for name, namespace in self._ros.node.get_node_names_and_namespaces()
+            if not name.startswith("_") and not name.endswith("_verb")  # of other shells, which come and go
+        ]
+        yield from doctor.judge_names(nodes, list(self._watch.robots), list(self._watch.servers))
 
+    def _judge_sensors(
+        self, robot: str, topics: Mapping[str, TopicFacts], stale: list[str]
+    ) -> Iterator[Finding]:
+        """Judge a robot's sensors, those of the contract first. stale: what its node misses."""
+        if self._contract is not None and robot == self._namespace:
+            yield from sensors.judge_sensors(
+                self._contract,
+                robot,
+                topics,
+                self._settings.get(robot, NodeSettings()),
+                unused=sensors.find_unused_topics(self._contract, self._watch.servers),
+                stale=stale,
+            )
+            stale = [topic for topic in stale if topic not in self._contract.sensor_types]
+        yield from sensors.judge_stale(robot, stale, topics)
 
-def _keep_arrival(arrivals: list[float], _: bytes) -> None:
-    arrivals.append(time.monotonic())
+    def _read_settings(self) -> dict[str, NodeSettings]:
+        """Ask the robots' nodes for their parameters, by namespace; those that do not answer are left out."""
+        end_s = time.monotonic() + self._timeout_s
+        settings = {}
+        names = ["max_sensor_age_s"]
+        for robot, state in self._watch.robots.items():
+            left_s = end_s - time.monotonic()
+            if state is None or left_s <= 0.0:
+                continue  # it hangs, as will be said; or there are many
+            service = f"{in_namespace(robot, ROBOT_NODE)}/get_parameters"
+            with suppress(OperatorError):
+                request = GetParameters.Request(names=names)
+                values = self._ros.call(GetParameters, service, request, left_s).values
+                if len(values) == len(names):  # a node of another version may not know them
+                    settings[robot] = NodeSettings(values[0].double_value)
+        return settings
 
+    def _find_commands(self) -> dict[str, list[commands.Command]]:
+        """Return what each robot commands: of the contract, or what the graph shows of its node."""
+        found = {}
+        for robot in self._watch.robots:
+            with suppress(NodeNameNonExistentError):  # it has just ended
+                published = self._ros.node.get_publisher_names_and_types_by_node(ROBOT_NODE, robot)
+                goals = get_action_client_names_and_types_by_node(self._ros.node, ROBOT_NODE, robot)
+                found[robot] = commands.commands_in_graph(robot, published, goals)
+        if self._contract is not None:
+            found[self._namespace] = commands.commands_of(self._contract, self._namespace)
+        return found
 
-def _facts(ros: OperatorClient, name: str, types: Any, rate_hz: float) -> TopicFacts:
-    publishers = ros.node.get_publishers_info_by_topic(name)
-    subscribers = [
-        info for info in ros.node.get_subscriptions_info_by_topic(name) if info.node_name != OWN_NAME
-    ]
-    endpoints = [*publishers, *subscribers]
-    latched = [s for s in subscribers if s.qos_profile.durability == DurabilityPolicy.TRANSIENT_LOCAL]
-    return TopicFacts(
-        types=tuple(sorted({info.topic_type for info in endpoints} or set(types))),
-        publishers=_names(publishers),
-        subscribers=_names(subscribers),
-        latched_subscribers=_names(latched),
-        rate_hz=rate_hz,
-    )
+    def _stale_sources(self) -> dict[str, list[str]]:
+        states = self._watch.robots.items()
+        return {robot: list(state.stale_sources) for robot, state in states if state is not None}
 
-
-def _names(endpoints: Any) -> tuple[str, ...]:
-    return tuple(sorted(full_name(endpoint) for endpoint in endpoints))
+    def _observe(
+        self, own: Mapping[str, list[commands.Command]], stale: Mapping[str, list[str]]
+    ) -> dict[str, TopicFacts]:
+        """Return facts on commands, on what the robots' nodes miss and on what the contract names."""
+        probe = TopicProbe(self._ros, OWN_NAME)
+        for command in (command for found in own.values() for command in found):
+            probe.watch(command.announced_topic)
+        if self._contract is not None:
+            for topic, kind in self._contract.sensor_types.items():
+                needs = needs_of(self._contract.joint_sources, topic)
+                probe.listen(in_namespace(self._namespace, topic), kind, needs=needs)
+            for source in self._contract.operator_inputs.values():
+                may_rest = isinstance(source, InstructionInput) or source.silent_s is None
+                name = in_namespace(self._namespace, source.topic)
+                probe.listen(name, source.type, may_rest=may_rest)
+        types = dict(self._ros.node.get_topic_names_and_types())
+        for name in (in_namespace(robot, topic) for robot, topics in stale.items() for topic in topics):
+            for kind in types.get(name, ())[:1]:
+                probe.listen(name, kind)
+        return probe.look(self._timeout_s)

@@ -22,13 +22,18 @@ def is_observer(name: str) -> bool:
     return name in OBSERVERS or name.startswith(OBSERVER_PREFIXES) or name.endswith(OBSERVER_SUFFIX)
 
 
-def is_controller(node: str, sink: CommandSink, namespace: str) -> bool:
-    """Return whether a node that subscribes to a command takes it.
+def takes_commands(node: str, controller: str) -> bool:
+    """Return whether a node that subscribes to a command takes it. Both are full names.
 
-    The node that the contract names does, and no other; where it names none, each that is no known observer.
+    controller: the node that takes it, and no other does; empty where none is named: then each node takes it
+    that is no known observer.
+    """
+    return node == controller if controller else not is_observer(node.rpartition("/")[2])
+
+
+def is_controller(node: str, sink: CommandSink, namespace: str) -> bool:
+    """Return whether a node that subscribes to a command of a robot's contract takes it.
 
     node: full name. namespace: the robot's.
     """
-    if sink.controller is not None:
-        return node == in_namespace(namespace, sink.controller)
-    return not is_observer(node.rpartition("/")[2])
+    return takes_commands(node, in_namespace(namespace, sink.controller) if sink.controller else "")

@@ -1,82 +1,28 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Finds why nothing moves: facts in, findings out. This module does not use the network."""
+"""Judges a shell, its machine and who is there: facts in, findings out, without the network."""
 
 from __future__ import annotations
 
 import json
-import math
-import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from remote_inference.core.exchange import in_namespace
 from remote_inference.deployment import zenoh_config
+from remote_inference.deployment.doctor.findings import Finding, Level
 from remote_inference.deployment.middleware import Installation, describe_missing
 
 DEFAULT_ROUTER = "tcp/localhost:7447"  # of rmw_zenoh
 LARGEST_DOMAIN = 232  # above it, DDS has no ports
 OLDEST_WALL_CLOCK_S = 1_735_689_600  # 2025-01-01: a clock without a battery starts in 1970
-WIDTH = 80  # columns of a report
-INDENT = 9 * " "  # of a finding's lines after its first
 SHOWN_VARIABLES = ("ROS_", "RMW_", "ZENOH_", "FASTRTPS_", "FASTDDS_", "CYCLONEDDS_", "MALLOC_")
 FILE_VARIABLES = (
     *(zenoh_config.SESSION_VARIABLE, zenoh_config.ROUTER_VARIABLE),
     *("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_DEFAULT_PROFILES_FILE"),
 )
-
-
-class Level(str, Enum):
-    """The severity of a finding. Only an error makes the exit code 1."""
-
-    OK = "ok"
-    WARNING = "warning"
-    ERROR = "error"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A finding of the report. expected, advice: empty where all is well."""
-
-    level: Level
-    subject: str
-    found: str
-    expected: str = ""
-    advice: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.level.value:8} {self.text}"
-
-    @property
-    def folded(self) -> str:
-        """The finding in lines of 80 columns; a longer word is not broken."""
-        return textwrap.fill(
-            str(self), WIDTH, subsequent_indent=INDENT, break_long_words=False, break_on_hyphens=False
-        )
-
-    @property
-    def text(self) -> str:
-        """The finding without its level."""
-        expected = f", expected {self.expected}" if self.expected else ""
-        advice = f"; {self.advice}" if self.advice else ""
-        return f"{self.subject}: {self.found}{expected}{advice}"
-
-
-@dataclass(frozen=True)
-class TopicFacts:
-    """Facts on one topic, from the graph and from listening for two seconds.
-
-    latched_subscribers: nodes whose subscription accepts only a publisher that keeps its last message.
-    """
-
-    types: tuple[str, ...] = ()
-    publishers: tuple[str, ...] = ()
-    subscribers: tuple[str, ...] = ()
-    latched_subscribers: tuple[str, ...] = ()
-    rate_hz: float = math.nan
 
 
 def judge_middleware(variables: Mapping[str, str], installation: Installation) -> Iterator[Finding]:
@@ -173,7 +119,7 @@ def judge_clock(wall_s: float, clock_publishers: Sequence[str]) -> Iterator[Find
 
 def judge_names(nodes: Sequence[str], robots: Sequence[str], servers: Sequence[str]) -> Iterator[Finding]:
     """Judge full node names: two robots or servers of one name are taken for each other."""
-    ours = {*(f"{robot}/remote_inference" for robot in robots), *servers}
+    ours = {*(in_namespace(robot, "remote_inference") for robot in robots), *servers}
     twice = sorted(name for name, count in Counter(nodes).items() if count > 1)
     for name in twice:
         level = Level.ERROR if name in ours else Level.WARNING
@@ -185,7 +131,8 @@ def judge_names(nodes: Sequence[str], robots: Sequence[str], servers: Sequence[s
 def judge_servers(servers: Mapping[str, Any], robots: Mapping[str, Any]) -> Iterator[Finding]:
     """Judge servers by their newest status, by name; None: in the graph, but silent.
 
-    robots: as for `judge_robots`. A server that is full is a finding only when a robot may wait for it.
+    robots: by namespace, None one that is silent. A server that is full is a finding only when a robot may
+    wait for it.
     """
     alive = [state for state in robots.values() if state is not None and state.state != state.DEAD]
     is_wanted = not robots or not all(state.session_id for state in alive)
@@ -210,39 +157,3 @@ def _judge_sessions(subject: str, status: Any, *, is_wanted: bool) -> Finding:
         advice = "end another robot's, or raise max_sessions in its manifest"
         return Finding(Level.WARNING, subject, f"{sessions} are open", "a free one", advice)
     return Finding(Level.OK, subject, f"accepts, {status.policy_name}, {sessions}")
-
-
-def judge_robots(robots: Mapping[str, Any]) -> Iterator[Finding]:
-    """Judge robots by their newest state, by namespace; None: in the graph, but silent."""
-    if not robots:
-        advice = "start 'remote-inference robot', on the same middleware and domain"
-        yield Finding(Level.ERROR, "robots", "none", "at least one", advice)
-    for name, state in robots.items():
-        yield from _judge_robot(name, state)
-
-
-def _judge_robot(name: str, state: Any) -> Iterator[Finding]:
-    subject = f"robot {name}"
-    if state is None:
-        yield Finding(Level.ERROR, subject, "no state", "two a second", "look whether it hangs")
-        return
-    found = f"{state.state_name}: {state.cause}" if state.cause else str(state.state_name)
-    if state.stale_sources:
-        topics = ", ".join(state.stale_sources)
-        yield Finding(
-            Level.ERROR, subject, f"no fresh message on {topics}", "fresh ones", "start the drivers"
-        )
-    if state.state == state.DEAD:
-        yield Finding(Level.ERROR, subject, found, "STREAMING", "mend the cause and start its node again")
-    elif not state.session_id:
-        yield Finding(Level.ERROR, subject, f"no session, {found}", "a session", "look at servers above")
-    elif state.stop:
-        advice = f"make it good, then 'remote-inference clear-stop {name.strip('/')}' and resume"
-        yield Finding(Level.ERROR, subject, f"stopped by {state.stop}", "no stop", advice)
-    elif state.paused:
-        advice = f"'remote-inference resume {name.strip('/')}' lets it move"
-        yield Finding(Level.WARNING, subject, f"paused, {found}", "resumed", advice)
-    elif state.state in {state.STALLED, state.DEGRADED, state.RECONNECTING}:
-        yield Finding(Level.WARNING, subject, found, "STREAMING", "look at its latencies and server")
-    else:
-        yield Finding(Level.OK, subject, found)

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Judges the topics of a contract's stop inputs and takeover; `deployment.doctor.doctor` judges the rest."""
+"""Judges the topics of a contract's stop inputs, takeover and instruction."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.contract.operator_inputs import InstructionInput, OperatorInput, StopInput
 from remote_inference.core.exchange import in_namespace
-from remote_inference.deployment.doctor.doctor import Finding, Level, TopicFacts
+from remote_inference.deployment.doctor.findings import Finding, Level, TopicFacts
 
 
 def judge_inputs(contract: Contract, namespace: str, topics: Mapping[str, TopicFacts]) -> Iterator[Finding]:

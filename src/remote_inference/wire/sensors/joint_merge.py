@@ -112,6 +112,11 @@ class JointDrivers:
         """As of JointMerger."""
         return self._merger.missing
 
+    @property
+    def name_sets(self) -> tuple[frozenset[str], ...]:
+        """The joints of the messages so far, a set for each driver that is told apart."""
+        return tuple(self._clocks)
+
     def describe_missing(self) -> str:
         """Return in words what no message has had so far, and which joints the messages have."""
         found = sorted(frozenset[str]().union(*self._clocks))

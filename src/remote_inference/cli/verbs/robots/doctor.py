@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError("--namespace: found without --contract, expected the contract of the robot")
     from remote_inference.core.contract.contract import load_contract  # noqa: PLC0415
     from remote_inference.deployment.bringup import absolute_namespace  # noqa: PLC0415
-    from remote_inference.deployment.doctor.doctor import Level  # noqa: PLC0415
+    from remote_inference.deployment.doctor.findings import Level  # noqa: PLC0415
 
     namespace = absolute_namespace(arguments.namespace)
     contract = load_contract(arguments.contract) if arguments.contract else None
@@ -56,11 +56,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _examine(timeout_s: float, contract: Any, namespace: str) -> Iterator[Any]:
     from remote_inference.deployment.doctor import doctor  # noqa: PLC0415
+    from remote_inference.deployment.doctor.findings import Level  # noqa: PLC0415
     from remote_inference.deployment.middleware import find_installation  # noqa: PLC0415
 
     for finding in doctor.judge_middleware(os.environ, find_installation(os.environ)):
         yield finding
-        if finding.level is doctor.Level.ERROR:
+        if finding.level is Level.ERROR:
             return  # rclpy would end this process
     from remote_inference.cli.doctor_probe import examine  # noqa: PLC0415  imports rclpy
 

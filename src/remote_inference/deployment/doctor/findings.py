@@ -1,0 +1,78 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What the doctor says, and what it is told of topics and robots' nodes."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from dataclasses import dataclass
+from enum import Enum
+
+from remote_inference.core.robot.config import RobotConfig
+
+WIDTH = 80  # columns of a report
+INDENT = 9 * " "  # of a finding's lines after its first
+
+
+class Level(str, Enum):
+    """The severity of a finding. Only an error makes the exit code 1."""
+
+    OK = "ok"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A finding of the report. expected, advice: empty where all is well."""
+
+    level: Level
+    subject: str
+    found: str
+    expected: str = ""
+    advice: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.level.value:8} {self.text}"
+
+    @property
+    def folded(self) -> str:
+        """The finding in lines of 80 columns; a longer word is not broken."""
+        return textwrap.fill(
+            str(self), WIDTH, subsequent_indent=INDENT, break_long_words=False, break_on_hyphens=False
+        )
+
+    @property
+    def text(self) -> str:
+        """The finding without its level."""
+        expected = f", expected {self.expected}" if self.expected else ""
+        advice = f"; {self.advice}" if self.advice else ""
+        return f"{self.subject}: {self.found}{expected}{advice}"
+
+
+@dataclass(frozen=True)
+class TopicFacts:
+    """Facts on one topic, from the graph and from listening for two seconds.
+
+    latched_subscribers: nodes whose subscription accepts only a publisher that keeps its last message.
+    joints: of JointState messages, the names in each kind of message.
+    missing: joints, or fields of them, that the contract reads and no message has.
+    repeats: several messages came, and all with one stamp.
+    """
+
+    types: tuple[str, ...] = ()
+    publishers: tuple[str, ...] = ()
+    subscribers: tuple[str, ...] = ()
+    latched_subscribers: tuple[str, ...] = ()
+    rate_hz: float = math.nan
+    joints: tuple[tuple[str, ...], ...] = ()
+    missing: tuple[str, ...] = ()
+    repeats: bool = False
+
+
+@dataclass(frozen=True)
+class NodeSettings:
+    """Parameters of a robot's node that findings depend on; by itself those of a node that is not there."""
+
+    max_sensor_age_s: float = RobotConfig.model_fields["max_sensor_age_s"].default

@@ -1,0 +1,153 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Gathers the facts on topics that the doctor judges: from the ROS graph, and by listening for a while."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from contextlib import suppress
+from typing import Any
+
+from rclpy.qos import DurabilityPolicy
+from rclpy.serialization import deserialize_message
+from sensor_msgs.msg import JointState
+
+from remote_inference.deployment.doctor.findings import TopicFacts
+from remote_inference.nodes.clients.operator_client import OperatorClient
+from remote_inference.nodes.graph import UNKNOWN_NODE, full_name
+from remote_inference.wire import WireError, message_class
+from remote_inference.wire.qos import JOINTS_QOS, SENSOR_QOS
+from remote_inference.wire.sensors.joint_merge import JointDrivers, Need
+from remote_inference.wire.sensors.stamps import stamp_reader
+
+LISTEN_S = 2.0  # for the rates
+QUIET_S = 1.0  # without a new topic, before they are measured
+
+
+class TopicProbe:
+    """Looks at the topics that it was told of. One that is heard may be looked at only, too."""
+
+    def __init__(self, ros: OperatorClient, own_name: str) -> None:
+        """own_name: of the client's node, which is no subscriber that matters."""
+        self._ros = ros
+        self._own_name = own_name
+        self._ears: dict[str, _Ear] = {}
+        self._resting: set[str] = set()
+        self._watched: list[str] = []
+
+    def listen(
+        self, name: str, type_name: str, *, needs: Collection[Need] = (), may_rest: bool = False
+    ) -> None:
+        """Hear a topic, unless it is heard already, for another purpose.
+
+        needs: what is read of its joints. may_rest: a publisher need not send anything.
+        """
+        if name in self._ears:
+            return
+        with suppress(WireError):  # a type that is not installed is heard by nobody
+            ear = self._ears[name] = _Ear(message_class(type_name), needs)
+            qos = JOINTS_QOS if ear.kind is JointState else SENSOR_QOS
+            self._ros.node.create_subscription(ear.kind, name, ear.hear, qos, raw=True)
+        self._watched.append(name)
+        if may_rest:
+            self._resting.add(name)
+
+    def watch(self, name: str) -> None:
+        """Look at a topic in the graph alone."""
+        self._watched.append(name)
+
+    def look(self, timeout_s: float) -> dict[str, TopicFacts]:
+        """Return the facts by topic, once each that is published was heard, or after a time."""
+        self._settle(timeout_s)  # a driver that is discovered late is no slow one
+        for ear in self._ears.values():
+            ear.begin()
+        begun_s = time.monotonic()
+        if self._ears:
+            self._ros.spin(LISTEN_S)
+        listened_s = time.monotonic() - begun_s
+        types = dict(self._ros.node.get_topic_names_and_types())
+        return {name: self._facts(name, types.get(name, ()), listened_s) for name in self._watched}
+
+    def _settle(self, timeout_s: float) -> None:
+        node = self._ros.node
+        seen: set[str] = set()
+        seen_s = time.monotonic()  # since then no other topic
+
+        def is_known() -> bool:
+            nonlocal seen, seen_s
+            published = {name for name in self._watched if node.count_publishers(name)}
+            found = published | {name for name in self._watched if node.count_subscribers(name)}
+            if found - seen:
+                seen, seen_s = seen | found, time.monotonic()
+            heard = all(self._ears[name].count for name in published & self._ears.keys() - self._resting)
+            return heard and time.monotonic() - seen_s >= QUIET_S and self._all_named(found)
+
+        self._ros.spin_until(is_known, timeout_s)
+
+    def _all_named(self, names: Collection[str]) -> bool:
+        """Return whether the nodes of topics are known by name, which may be later than their endpoints."""
+        node = self._ros.node
+        return not any(
+            UNKNOWN_NODE in endpoint.node_name
+            for name in names
+            for look in (node.get_publishers_info_by_topic, node.get_subscriptions_info_by_topic)
+            for endpoint in look(name)
+        )
+
+    def _facts(self, name: str, types: Collection[str], listened_s: float) -> TopicFacts:
+        publishers = self._ros.node.get_publishers_info_by_topic(name)
+        subscribers = [
+            info
+            for info in self._ros.node.get_subscriptions_info_by_topic(name)
+            if info.node_name != self._own_name
+        ]
+        endpoints = [*publishers, *subscribers]
+        latched = [s for s in subscribers if s.qos_profile.durability == DurabilityPolicy.TRANSIENT_LOCAL]
+        heard = self._ears[name].facts(listened_s) if name in self._ears else {}
+        return TopicFacts(
+            types=tuple(sorted({info.topic_type for info in endpoints} or set(types))),
+            publishers=names_of(publishers),
+            subscribers=names_of(subscribers),
+            latched_subscribers=names_of(latched),
+            **heard,
+        )
+
+
+class _Ear:
+    """What was heard of one topic since `begin`; before that its messages are only counted."""
+
+    def __init__(self, kind: Any, needs: Collection[Need]) -> None:
+        self.kind = kind
+        self._needs = needs
+        self._read_stamp = stamp_reader(kind)
+        self.begin()
+
+    def begin(self) -> None:
+        self.count = 0
+        self._first = self._last = b""
+        self._drivers = JointDrivers(self._needs)
+
+    def hear(self, data: bytes) -> None:
+        self.count += 1
+        self._first, self._last = self._first or data, data
+        if self.kind is JointState:
+            self._drivers.take(deserialize_message(data, JointState), time.monotonic_ns())
+
+    def facts(self, listened_s: float) -> dict[str, Any]:
+        """Return what TopicFacts hold of messages."""
+        first_ns, last_ns = (
+            self._read_stamp(deserialize_message(data, self.kind)) if data else 0
+            for data in (self._first, self._last)
+        )
+        return {
+            "rate_hz": self.count / listened_s,
+            "joints": tuple(tuple(sorted(names)) for names in self._drivers.name_sets),
+            "missing": self._drivers.missing if self.count else (),
+            "repeats": self.count > 1 and first_ns == last_ns != 0,
+        }
+
+
+def names_of(endpoints: Any) -> tuple[str, ...]:
+    """Return the full names of endpoints' nodes, sorted."""
+    return tuple(sorted(full_name(endpoint) for endpoint in endpoints))
