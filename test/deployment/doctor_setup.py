@@ -99,7 +99,7 @@ class Setup:
             *sensors,
             *judge_commands(commands_of(CONTRACT, "/arm"), "/arm", self.topics),
             *judge_inputs(CONTRACT, "/arm", self.topics),
-            *judge_robots(self.robots, servers=servers, sensors={"/arm": sensors}),
+            *judge_robots(self.robots, wanted="/arm", servers=servers, sensors={"/arm": sensors}),
         ]
         return [finding for finding in found if finding.level is not Level.OK]
 

@@ -49,6 +49,20 @@ def test_no_robot_is_an_error() -> None:
     assert [finding.level for finding in judge_robots({})] == [Level.ERROR]
 
 
+@pytest.mark.parametrize("robots", [{}, {"/other": STATE}], ids=["no robot", "another"])
+def test_the_robot_of_the_contract_must_be_there(robots: dict[str, ClientState]) -> None:
+    missing, *others = judge_robots(robots, wanted="/arm")
+    assert (missing.level, missing.subject) == (Level.ERROR, "robot /arm")
+    assert "no node /arm/remote_inference" in missing.found
+    assert ", ".join(robots) in missing.found
+    assert "start 'remote-inference robot'" in missing.advice
+    assert {finding.level for finding in others} <= {Level.OK}
+
+
+def test_the_robot_of_the_contract_is_well_when_it_is_there() -> None:
+    assert [finding.level for finding in judge_robots({"/arm": STATE}, wanted="/arm")] == [Level.OK]
+
+
 @pytest.mark.parametrize(
     ("servers", "sensors", "advice"),
     [

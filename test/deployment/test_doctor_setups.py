@@ -114,7 +114,11 @@ BROKEN: dict[str, tuple[Callable[[], Setup], Level, str, str]] = {
     "no server": (lambda: Setup(servers={}), ERROR, "servers", "none"),
     "no robot": (
         lambda: Setup(servers=with_server(max_sessions=2).servers, robots={}),
-        *(ERROR, "robots", "none"),
+        *(ERROR, "robot /arm", "no node /arm/remote_inference"),
+    ),
+    "another robot alone": (
+        lambda: Setup(robots={"/other": ClientState(**STREAMING)}),
+        *(ERROR, "robot /arm", "no node /arm/remote_inference, found /other"),
     ),
     "a robot that hangs": (lambda: Setup(robots={"/arm": None}), ERROR, "robot /arm", "no state"),
     "a robot that gave up": (

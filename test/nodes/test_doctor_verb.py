@@ -157,6 +157,16 @@ def test_a_joint_that_no_message_has_is_named_by_the_doctor_and_by_the_node(
     assert stale.endswith("as sensor_msgs/msg/JointState with the joints elbow, gripper, shoulder")
 
 
+def test_a_robot_that_is_not_there_is_an_error_beside_one_that_is(
+    rig: Rig, tmp_path: Path, examine: Examine
+) -> None:
+    rig.start_robot(write_contract(tmp_path))
+    rig.wait_for(lambda: rig.states, "the robot's node")
+    code, found = examine(rig, namespace="dead", timeout_s=ALONE_S)
+    assert code == 1
+    assert found["robot /dead"] == ("error", "no node /dead/remote_inference, found /rig")
+
+
 def test_a_camera_is_judged_by_the_limit_of_the_running_node(
     rig: Rig, tmp_path: Path, examine: Examine
 ) -> None:

@@ -49,6 +49,8 @@ def examine(timeout_s: float, contract: Contract | None, namespace: str) -> Iter
         yield Finding(Level.ERROR, "rclpy", str(error), "a node that starts", "mend what stands above")
         return
     with client as ros:
+        if contract is not None:  # others may be known before it
+            ros.spin_until(lambda: namespace in ros.find_robots(), timeout_s)
         watch = FleetWatch(ros)
         watch.settle(timeout_s)
         yield Finding(Level.OK, "graph", f"looked for {ros.looked_s:.1f} s")
@@ -110,7 +112,8 @@ class _Examination:
         else:
             missed = WITHOUT_CONTRACT if any(own.values()) else f"commands, {WITHOUT_CONTRACT}"
             yield Finding(Level.OK, "not examined without --contract", missed)
-        yield from judge_robots(self._watch.robots, servers=servers, sensors=seen)
+        wanted = self._namespace if self._contract is not None else ""
+        yield from judge_robots(self._watch.robots, wanted=wanted, servers=servers, sensors=seen)
 
     def _judge_graph(self) -> Iterator[Finding]:
         clocks = names_of(self._ros.node.get_publishers_info_by_topic("/clock"))

@@ -7,23 +7,30 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from remote_inference.core.exchange import in_namespace
 from remote_inference.deployment.doctor.findings import Finding, Level
 
 
 def judge_robots(
     robots: Mapping[str, Any],
     *,
+    wanted: str = "",
     servers: Sequence[Finding] = (),
     sensors: Mapping[str, Sequence[Finding]] | None = None,
 ) -> Iterator[Finding]:
     """Judge robots by their newest state, by namespace; None: in the graph, but silent.
 
-    servers, sensors: what was found of them before, of
+    wanted: namespace of a robot that must be there. servers, sensors: what was found of them before, of
     sensors by the robot's namespace; where that explains a state, it stands in the place of general advice.
     """
-    if not robots:
-        advice = "start 'remote-inference robot', on the same middleware and domain"
-        yield Finding(Level.ERROR, "robots", "none", "at least one", advice)
+    start = "start 'remote-inference robot', on the same middleware and domain"
+    if wanted and wanted not in robots:
+        others = ", ".join(robots) or "no robot"
+        advice = f"{start}, or mend --namespace; the log of a node that has ended says why"
+        found = f"no node {in_namespace(wanted, 'remote_inference')}, found {others}"
+        yield Finding(Level.ERROR, f"robot {wanted}", found, "the robot of the contract", advice)
+    elif not robots:
+        yield Finding(Level.ERROR, "robots", "none", "at least one", start)
     for name, state in robots.items():
         if state is None:
             advice = "look whether it hangs"
