@@ -56,12 +56,19 @@ def test_a_command_that_nobody_hears_is_named(changes: dict[str, Any], level: Le
     [
         ((ROBOT,), Level.OK, "heard by /controller"),
         ((WATCHDOG, ROBOT), Level.OK, "heard by /controller"),
-        ((WATCHDOG, ROBOT, "/teleop"), Level.WARNING, "published by /teleop, too"),
+        ((WATCHDOG, "/teleop"), Level.OK, "heard by /controller"),  # the robot's node shadows it
+        ((WATCHDOG, ROBOT, "/teleop"), Level.ERROR, "published by /teleop, too"),
+        ((ROBOT, "/other/command_watchdog"), Level.ERROR, "published by /other/command_watchdog, too"),
+        (("/script", "/teleop"), Level.ERROR, "published by /script, /teleop"),
     ],
 )
-def test_another_that_commands_is_named(publishers: tuple[str, ...], level: Level, found: str) -> None:
+def test_two_that_command_one_arm_are_an_error(publishers: tuple[str, ...], level: Level, found: str) -> None:
     finding = judge(publishers=publishers)
     assert (finding.level, finding.found) == (level, found)
+
+
+def test_two_that_command_are_told_before_a_controller_that_is_missing() -> None:
+    assert judge(publishers=(ROBOT, "/teleop"), subscribers=()).found == "published by /teleop, too"
 
 
 def test_recorders_are_no_controllers_and_may_want_latched_commands() -> None:

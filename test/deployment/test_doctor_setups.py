@@ -52,6 +52,7 @@ HEALTHY: dict[str, Setup] = {
             WRIST: replace(TOPICS[WRIST], rate_hz=9.0),
         }
     ),
+    "shadowed": with_topic(COMMANDS, publishers=(WATCHDOG, "/teleop")),
     "on wheels": Setup(variables={}, installation=Installation((FAST,), "jazzy", is_wheels=True)),
     "a camera that no policy uses": Setup(
         servers=with_server(image_features=[WRIST_FEATURE]).servers,
@@ -191,11 +192,11 @@ BROKEN: dict[str, tuple[Callable[[], Setup], Level, str, str]] = {
     ),
     "somebody else commands, too": (
         lambda: with_topic(COMMANDS, publishers=(WATCHDOG, ROBOT, "/teleop")),
-        *(WARNING, f"command {COMMANDS}", "published by /teleop, too"),
+        *(ERROR, f"command {COMMANDS}", "published by /teleop, too"),
     ),
     "the watchdog of another robot commands, too": (
         lambda: with_topic(COMMANDS, publishers=(WATCHDOG, ROBOT, "/other/command_watchdog")),
-        *(WARNING, f"command {COMMANDS}", "published by /other/command_watchdog, too"),
+        *(ERROR, f"command {COMMANDS}", "published by /other/command_watchdog, too"),
     ),
     "a button that nobody publishes": (
         lambda: with_topic(STOP, publishers=()),

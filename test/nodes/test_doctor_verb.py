@@ -123,7 +123,7 @@ def test_a_recorded_robot_is_healthy_until_its_controller_is_gone(
     rig.add_node("teleop").create_publisher(Float64MultiArray, f"{rig.namespace}/orders", COMMAND_QOS)
     for with_contract in (True, False):
         code, found = examine(rig, with_contract=with_contract)
-        assert (code, found["command /rig/orders"]) == (0, ("warning", "published by /teleop, too"))
+        assert (code, found["command /rig/orders"]) == (1, ("error", "published by /teleop, too"))
 
 
 def test_what_the_contract_alone_tells_is_said_to_be_left_out(

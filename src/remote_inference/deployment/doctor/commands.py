@@ -89,6 +89,10 @@ def _judge_topic(command: Command, namespace: str, facts: TopicFacts) -> Finding
         for node in facts.subscribers
         if takes_commands(node, command.controller) or node.endswith(UNKNOWN_NODE)
     ]
+    if rivals := _find_rivals(namespace, facts.publishers):
+        # First: two that move one arm are worse than one that nobody hears.
+        advice = "two command the same controller: stop one"
+        return Finding(Level.ERROR, subject, rivals, "the robot's node alone", advice)
     if not controllers:
         advice = "start the controller, or mend the contract's topic"
         wanted = f"a controller for {command.kind}"
@@ -103,8 +107,14 @@ def _judge_topic(command: Command, namespace: str, facts: TopicFacts) -> Finding
     if deaf := sorted(set(facts.latched_subscribers) & set(controllers)):
         found = f"{', '.join(deaf)} subscribes as TRANSIENT_LOCAL"
         return Finding(Level.ERROR, subject, found, "VOLATILE", "it hears no command: change its durability")
-    own = {in_namespace(namespace, name) for name in (ROBOT_NODE, WATCHDOG_NODE)}
-    if rivals := sorted(set(facts.publishers) - own):
-        found, advice = f"published by {', '.join(rivals)}, too", "two command the same controller: stop one"
-        return Finding(Level.WARNING, subject, found, "the robot's node alone", advice)
     return Finding(Level.OK, subject, f"heard by {', '.join(controllers)}")
+
+
+def _find_rivals(namespace: str, publishers: Sequence[str]) -> str:
+    """Return who else commands, empty where one alone does: in shadow mode that is another than the node."""
+    robot, watchdog = (in_namespace(namespace, name) for name in (ROBOT_NODE, WATCHDOG_NODE))
+    sources = sorted(set(publishers) - {watchdog})
+    if len(sources) < 2:
+        return ""
+    others = ", ".join(name for name in sources if name != robot)
+    return f"published by {others}, too" if robot in sources else f"published by {others}"
