@@ -23,10 +23,13 @@ CAMERA = TopicFacts(
     ("/camera",),
     ("/arm/remote_inference",),
     rate_hz=30.0,
+    stamp_age_s=0.02,
 )
 NAMES = tuple(CONTRACT.state[0].joints)
 HEALTHY = {
-    JOINTS: TopicFacts(("sensor_msgs/msg/JointState",), ("/driver",), rate_hz=100.0, joints=(NAMES,)),
+    JOINTS: TopicFacts(
+        ("sensor_msgs/msg/JointState",), ("/driver",), rate_hz=100.0, joints=(NAMES,), stamp_age_s=0.001
+    ),
     FRONT: CAMERA,
     WRIST: replace(CAMERA, types=("sensor_msgs/msg/Image",)),
     COMMANDS: TopicFacts(("std_msgs/msg/Float64MultiArray",), ("/arm/remote_inference",), ("/controller",)),

@@ -85,6 +85,7 @@ class Setup:
         unused = find_unused_topics(CONTRACT, self.servers)
         arm = self.robots.get("/arm")
         stale = [] if arm is None else list(arm.stale_sources)
+        simulated = [ROBOT] if self.settings.use_sim_time else []
         servers = list(doctor.judge_servers(self.servers, self.robots))
         sensors = list(
             judge_sensors(CONTRACT, "/arm", self.topics, self.settings, unused=unused, stale=stale)
@@ -93,7 +94,7 @@ class Setup:
             *doctor.judge_middleware(self.variables, self.installation),
             *doctor.judge_environment(self.variables),
             doctor.judge_router(doctor.router_endpoint(self.variables), self.router_problem),
-            *doctor.judge_clock(self.wall_s, ()),
+            *doctor.judge_clock(self.wall_s, (), simulated),
             *doctor.judge_names(self.nodes, list(self.robots), list(self.servers)),
             *servers,
             *sensors,

@@ -157,6 +157,26 @@ def test_a_router_that_does_not_answer_is_an_error() -> None:
     assert doctor.judge_router(endpoint, "Connection refused").level is Level.ERROR
 
 
+@pytest.mark.parametrize(
+    ("clocks", "simulated", "levels"),
+    [
+        ([], [], []),
+        (["/gazebo"], ["/arm/remote_inference"], [Level.OK]),
+        (["/gazebo"], [], [Level.OK]),
+        ([], ["/arm/remote_inference"], [Level.WARNING]),
+    ],
+    ids=["wall time", "simulation", "its clock alone", "no clock"],
+)
+def test_simulated_time_that_nobody_publishes_is_named(
+    clocks: list[str], simulated: list[str], levels: list[Level]
+) -> None:
+    _, *findings = doctor.judge_clock(doctor.OLDEST_WALL_CLOCK_S, clocks, simulated)
+    assert [finding.level for finding in findings] == levels
+    for finding in findings:
+        assert ", ".join(clocks or simulated) in finding.found
+        assert finding.level is Level.OK or (finding.expected and "use_sim_time" in finding.advice)
+
+
 def test_a_clock_that_was_never_set_is_a_warning() -> None:
     assert next(doctor.judge_clock(1000.0, [])).level is Level.WARNING
     wall, simulated = doctor.judge_clock(doctor.OLDEST_WALL_CLOCK_S, ["/gazebo"])

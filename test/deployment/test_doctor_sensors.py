@@ -30,10 +30,12 @@ from remote_inference.msg import ServerStatus
 DEFAULTS = NodeSettings()
 
 
-def judge(topic: str, settings: NodeSettings = DEFAULTS, **changes: Any) -> Finding:
+def judge(
+    topic: str, settings: NodeSettings = DEFAULTS, *, simulated: bool = False, **changes: Any
+) -> Finding:
     """Return the finding about one sensor, of which some facts are changed."""
     facts = changed_topic(topic, **changes)
-    return about(judge_sensors(CONTRACT, "/arm", facts, settings), topic)
+    return about(judge_sensors(CONTRACT, "/arm", facts, settings, simulated=simulated), topic)
 
 
 def test_healthy_sensors_are_ok() -> None:
@@ -52,6 +54,8 @@ def test_healthy_sensors_are_ok() -> None:
         ({"rate_hz": 1.0}, Level.ERROR, "1.0 Hz from /camera"),
         ({"publishers": ("/a", "/b")}, Level.WARNING, "30.0 Hz from /a, /b"),
         ({"repeats": True}, Level.ERROR, "messages with one and the same stamp from /camera"),
+        ({"stamp_age_s": 3600.0}, Level.WARNING, "stamps are 3600 s behind this machine's clock"),
+        ({"stamp_age_s": -3600.0}, Level.WARNING, "stamps are 3600 s ahead of this machine's clock"),
     ],
 )
 def test_a_sensor_that_starves_the_policy_is_named(changes: dict[str, Any], level: Level, found: str) -> None:
@@ -106,6 +110,16 @@ def test_a_joint_that_no_message_has_is_named_with_the_topic_and_the_names_there
 def test_drivers_may_share_a_topic_but_no_joint(joints: tuple[tuple[str, ...], ...], level: Level) -> None:
     finding = judge(JOINTS, publishers=("/driver", "/gripper_driver"), joints=joints)
     assert finding.level is level
+
+
+@pytest.mark.parametrize("age_s", [1.9, -1.9, math.nan], ids=["late", "early", "no stamp"])
+def test_a_stamp_that_is_about_now_or_missing_is_well(age_s: float) -> None:
+    assert judge(JOINTS, stamp_age_s=age_s).level is Level.OK
+
+
+def test_stamps_of_a_simulation_are_not_compared_with_the_wall_clock() -> None:
+    assert judge(JOINTS, stamp_age_s=1.7e9).level is Level.WARNING
+    assert judge(JOINTS, stamp_age_s=1.7e9, simulated=True).level is Level.OK
 
 
 @pytest.mark.parametrize(

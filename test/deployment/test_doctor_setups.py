@@ -121,6 +121,10 @@ BROKEN: dict[str, tuple[Callable[[], Setup], Level, str, str]] = {
         lambda: Setup(robots={"/other": ClientState(**STREAMING)}),
         *(ERROR, "robot /arm", "no node /arm/remote_inference, found /other"),
     ),
+    "simulated time without a simulator": (
+        lambda: Setup(settings=NodeSettings(use_sim_time=True)),
+        *(WARNING, "simulated time", f"use_sim_time of {ROBOT}, and nobody publishes /clock"),
+    ),
     "a robot that hangs": (lambda: Setup(robots={"/arm": None}), ERROR, "robot /arm", "no state"),
     "a robot that gave up": (
         lambda: with_robot(state=ClientState.DEAD, state_name="DEAD", session_id="", cause="no server"),
@@ -146,6 +150,11 @@ BROKEN: dict[str, tuple[Callable[[], Setup], Level, str, str]] = {
         lambda: with_topic(JOINTS, missing=("gripper",), joints=(("elbow_flex",),)),
         *(ERROR, f"sensor {JOINTS}", f"no message from {CONTROLLER} has gripper, they have elbow_flex"),
     ),
+    "a driver whose clock is an hour off": (
+        lambda: with_topic(JOINTS, stamp_age_s=3600.0),
+        *(WARNING, f"sensor {JOINTS}", "synchronise the clocks"),
+    ),
+    "no driver": (lambda: with_topic(JOINTS, publishers=()), ERROR, f"sensor {JOINTS}", "no publisher"),
     "a camera of another type": (
         lambda: with_topic(WRIST, types=("sensor_msgs/msg/CompressedImage",)),
         *(ERROR, f"sensor {WRIST}", "published as sensor_msgs/msg/CompressedImage"),

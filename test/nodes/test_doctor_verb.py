@@ -134,7 +134,7 @@ def test_what_the_contract_alone_tells_is_said_to_be_left_out(
     _, found = examine(rig, with_contract=False, levels=ALL, timeout_s=ALONE_S)
     level, left_out = found["not examined without --contract"]
     assert level == "ok"
-    assert left_out.startswith("types, rates and joints of sensors")
+    assert left_out.startswith("types, rates, joints and stamps of sensors")
     assert found["command /rig/commands"] == ("ok", "heard by /rig/rig")
 
 
@@ -165,6 +165,18 @@ def test_a_robot_that_is_not_there_is_an_error_beside_one_that_is(
     code, found = examine(rig, namespace="dead", timeout_s=ALONE_S)
     assert code == 1
     assert found["robot /dead"] == ("error", "no node /dead/remote_inference, found /rig")
+
+
+def test_clocks_that_differ_are_named(rig: Rig, tmp_path: Path, examine: Examine) -> None:
+    rig.clock_offset_s = -3600.0
+    rig.start_robot(write_contract(tmp_path, fps=10.0), use_sim_time=True)
+    rig.wait_for(lambda: rig.states, "the robot's node")
+    _, found = examine(rig, timeout_s=ALONE_S)
+    level, simulated = found["simulated time"]
+    assert level == "warning"
+    assert simulated.startswith("use_sim_time of /rig/remote_inference, and nobody publishes /clock")
+    off = ("warning", "stamps are 3600 s behind this machine's clock")
+    assert (found["sensor /rig/joint_states"], found["sensor /rig/camera/image_raw"]) == (off, off)
 
 
 def test_a_camera_is_judged_by_the_limit_of_the_running_node(

@@ -32,7 +32,7 @@ OWN_NAME = "doctor_verb"
 CONNECT_TIMEOUT_S = 2.0
 TCP_PROTOCOLS = ("tcp", "tls")
 WITHOUT_CONTRACT = (
-    "types, rates and joints of sensors, controllers that a contract names, stop inputs, takeover, "
+    "types, rates, joints and stamps of sensors, controllers that a contract names, stop inputs, takeover, "
     "instruction"
 )
 
@@ -86,6 +86,7 @@ class _Examination:
         self._contract = contract
         self._namespace = namespace
         self._settings = self._read_settings()
+        self._clocks = names_of(ros.node.get_publishers_info_by_topic("/clock"))
 
     def findings(self) -> Iterator[Finding]:
         """Yield the findings; those about robots come last, as the others may explain them."""
@@ -116,8 +117,10 @@ class _Examination:
         yield from judge_robots(self._watch.robots, wanted=wanted, servers=servers, sensors=seen)
 
     def _judge_graph(self) -> Iterator[Finding]:
-        clocks = names_of(self._ros.node.get_publishers_info_by_topic("/clock"))
-        yield from doctor.judge_clock(time.time(), clocks)
+        simulated = [
+            in_namespace(robot, ROBOT_NODE) for robot, its in self._settings.items() if its.use_sim_time
+        ]
+        yield from doctor.judge_clock(time.time(), self._clocks, simulated)
         nodes = [
             in_namespace(namespace, name)
             for name, namespace in self._ros.node.get_node_names_and_namespaces()
@@ -137,6 +140,7 @@ class _Examination:
                 self._settings.get(robot, NodeSettings()),
                 unused=sensors.find_unused_topics(self._contract, self._watch.servers),
                 stale=stale,
+                simulated=bool(self._clocks),
             )
             stale = [topic for topic in stale if topic not in self._contract.sensor_types]
         yield from sensors.judge_stale(robot, stale, topics)
@@ -145,7 +149,7 @@ class _Examination:
         """Ask the robots' nodes for their parameters, by namespace; those that do not answer are left out."""
         end_s = time.monotonic() + self._timeout_s
         settings = {}
-        names = ["max_sensor_age_s"]
+        names = ["max_sensor_age_s", "use_sim_time"]
         for robot, state in self._watch.robots.items():
             left_s = end_s - time.monotonic()
             if state is None or left_s <= 0.0:
@@ -155,7 +159,7 @@ class _Examination:
                 request = GetParameters.Request(names=names)
                 values = self._ros.call(GetParameters, service, request, left_s).values
                 if len(values) == len(names):  # a node of another version may not know them
-                    settings[robot] = NodeSettings(values[0].double_value)
+                    settings[robot] = NodeSettings(values[0].double_value, values[1].bool_value)
         return settings
 
     def _find_commands(self) -> dict[str, list[commands.Command]]:

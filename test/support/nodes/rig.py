@@ -22,6 +22,7 @@ from lifecycle_msgs.srv import GetState
 from rcl_interfaces.srv import GetParameters
 from rclpy.client import Client
 from rclpy.context import Context
+from rclpy.duration import Duration
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
@@ -123,6 +124,7 @@ class Rig:
         self.group = RigProcesses(folder / "logs")
         self.positions = [0.25, -0.5]  # measured, order of JOINTS
         self.follows = False  # its commands, at once
+        self.clock_offset_s = 0.0  # of the clock by which the sensors' messages are stamped
         self.commands: list[tuple[float, tuple[float, ...]]] = []  # arrival [s], order of the sink
         self.states: list[ClientState] = []
         self.executed: list[ExecutedAction] = []
@@ -332,7 +334,7 @@ class Rig:
         return JointState(name=["gripper", *reversed(JOINTS)], position=[9.0, *reversed(self.positions)])
 
     def _publish_sensors(self) -> None:
-        stamp = self.node.get_clock().now().to_msg()
+        stamp = (self.node.get_clock().now() + Duration(seconds=self.clock_offset_s)).to_msg()
         joints = self._measure()
         joints.header.stamp = stamp
         self._joints.publish(joints)

@@ -105,8 +105,10 @@ def judge_router(endpoint: zenoh_config.Endpoint, problem: str) -> Finding:
     )
 
 
-def judge_clock(wall_s: float, clock_publishers: Sequence[str]) -> Iterator[Finding]:
-    """Judge the wall clock, and name the publishers of simulated time."""
+def judge_clock(
+    wall_s: float, clock_publishers: Sequence[str], simulated: Sequence[str] = ()
+) -> Iterator[Finding]:
+    """Judge the wall clock, and simulated time. simulated: full names of nodes whose use_sim_time is true."""
     if wall_s < OLDEST_WALL_CLOCK_S:
         advice = "set the clock: bags and logs carry it"
         yield Finding(Level.WARNING, "clock", f"{wall_s:.0f} s since 1970", "a date after 2024", advice)
@@ -115,6 +117,10 @@ def judge_clock(wall_s: float, clock_publishers: Sequence[str]) -> Iterator[Find
     if clock_publishers:
         found = f"/clock is published by {', '.join(clock_publishers)}"
         yield Finding(Level.OK, "simulated time", f"{found}; control ticks go by the machine's own clock")
+    elif simulated:
+        found = f"use_sim_time of {', '.join(simulated)}, and nobody publishes /clock"
+        advice = "start the simulator or its clock's bridge, or leave use_sim_time out: every stamp is 0"
+        yield Finding(Level.WARNING, "simulated time", found, "a publisher of /clock", advice)
 
 
 def judge_names(nodes: Sequence[str], robots: Sequence[str], servers: Sequence[str]) -> Iterator[Finding]:

@@ -59,6 +59,7 @@ class TopicFacts:
     joints: of JointState messages, the names in each kind of message.
     missing: joints, or fields of them, that the contract reads and no message has.
     repeats: several messages came, and all with one stamp.
+    stamp_age_s: of the last message by this machine's wall clock; NaN for one without a stamp.
     """
 
     types: tuple[str, ...] = ()
@@ -69,6 +70,7 @@ class TopicFacts:
     joints: tuple[tuple[str, ...], ...] = ()
     missing: tuple[str, ...] = ()
     repeats: bool = False
+    stamp_age_s: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -76,3 +78,4 @@ class NodeSettings:
     """Parameters of a robot's node that findings depend on; by itself those of a node that is not there."""
 
     max_sensor_age_s: float = RobotConfig.model_fields["max_sensor_age_s"].default
+    use_sim_time: bool = False

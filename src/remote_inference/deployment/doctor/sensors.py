@@ -13,6 +13,7 @@ from remote_inference.core.contract.sections import JOINT_STATE
 from remote_inference.core.exchange import in_namespace
 from remote_inference.deployment.doctor.findings import Finding, Level, NodeSettings, TopicFacts
 
+STAMP_TOLERANCE_S = 2.0  # between a stamp and this machine's clock: a driver and the network take some of it
 START_DRIVER = "start its driver, or mend its topic"
 LOOK_AT_DRIVER = "look whether the driver hangs, and whether the network carries its messages"
 REPEATS = "messages with one and the same stamp"
@@ -37,10 +38,12 @@ def judge_sensors(
     *,
     unused: Collection[str] = (),
     stale: Collection[str] = (),
+    simulated: bool = False,
 ) -> Iterator[Finding]:
     """Judge the sensors of a contract. topics: by full name.
 
-    unused: cameras that robots leave out. stale: what the robot's node says is.
+    unused: cameras that robots leave out. stale: what the robot's node says is. simulated: somebody publishes
+    /clock, and stamps may be its.
     """
     cameras = {image.topic for image in contract.images.values()}
     for topic, kind in contract.sensor_types.items():
@@ -51,7 +54,7 @@ def judge_sensors(
         # A camera may be slower than control: a request takes its newest image, and how old that may be is
         # the node's to say. The joints are what each control tick begins from.
         rate_hz = 0.0 if topic in cameras else contract.row_fps
-        sensor = _Sensor(f"sensor {name}", kind, rate_hz, settings.max_sensor_age_s)
+        sensor = _Sensor(f"sensor {name}", kind, rate_hz, settings.max_sensor_age_s, simulated)
         facts = topics.get(name, TopicFacts())
         finding = sensor.judge(facts)
         if finding.level is Level.OK and topic in stale:  # it hears what we do, and cannot use it
@@ -67,9 +70,10 @@ class _Sensor:
     kind: str
     rate_hz: float
     max_age_s: float
+    simulated: bool
 
     def judge(self, facts: TopicFacts) -> Finding:
-        return self._judge_content(facts) or self._judge_rate(facts)
+        return self._judge_content(facts) or self._judge_rate(facts) or self._judge_stamps(facts)
 
     def _judge_content(self, facts: TopicFacts) -> Finding | None:
         """Return why the node can use no message, None when it can."""
@@ -90,7 +94,7 @@ class _Sensor:
             return self._error(f"{REPEATS} {who}", ADVANCING, MEND_STAMPS)
         return None
 
-    def _judge_rate(self, facts: TopicFacts) -> Finding:
+    def _judge_rate(self, facts: TopicFacts) -> Finding | None:
         found = _rate(facts)
         if facts.rate_hz * self.max_age_s < 1.0:
             expected = f"{1.0 / self.max_age_s:g} Hz or faster, max_sensor_age_s is {self.max_age_s:g}"
@@ -101,7 +105,19 @@ class _Sensor:
         if facts.rate_hz < 0.9 * self.rate_hz:
             expected = f"{self.kind} at {self.rate_hz:g} Hz or faster"
             return Finding(Level.WARNING, self.subject, found, expected, "requests wait for new messages")
-        return Finding(Level.OK, self.subject, found)
+        return None
+
+    def _judge_stamps(self, facts: TopicFacts) -> Finding:
+        if self.simulated or not abs(facts.stamp_age_s) > STAMP_TOLERANCE_S:
+            return Finding(Level.OK, self.subject, _rate(facts))
+        side = "behind" if facts.stamp_age_s > 0.0 else "ahead of"
+        found = f"stamps are {abs(facts.stamp_age_s):.0f} s {side} this machine's clock"
+        advice = (
+            "synchronise the clocks of the driver's machine and this one, or have the driver stamp with wall "
+            "time: bags and reports go by stamps"
+        )
+        expected = f"less than {STAMP_TOLERANCE_S:g} s between them"
+        return Finding(Level.WARNING, self.subject, found, expected, advice)
 
     def _error(self, found: str, expected: str, advice: str) -> Finding:
         return Finding(Level.ERROR, self.subject, found, expected, advice)

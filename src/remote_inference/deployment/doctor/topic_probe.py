@@ -126,11 +126,12 @@ class _Ear:
     def begin(self) -> None:
         self.count = 0
         self._first = self._last = b""
+        self._heard_s = 0.0  # by the wall clock, at the last message
         self._drivers = JointDrivers(self._needs)
 
     def hear(self, data: bytes) -> None:
         self.count += 1
-        self._first, self._last = self._first or data, data
+        self._first, self._last, self._heard_s = self._first or data, data, time.time()
         if self.kind is JointState:
             self._drivers.take(deserialize_message(data, JointState), time.monotonic_ns())
 
@@ -145,6 +146,7 @@ class _Ear:
             "joints": tuple(tuple(sorted(names)) for names in self._drivers.name_sets),
             "missing": self._drivers.missing if self.count else (),
             "repeats": self.count > 1 and first_ns == last_ns != 0,
+            **({"stamp_age_s": self._heard_s - last_ns / 1e9} if last_ns else {}),
         }
 
 
