@@ -29,11 +29,17 @@ def test_a_finding_is_one_line_with_what_to_do() -> None:
     assert str(finding) == "error    servers: none, expected at least one; start one"
 
 
-def test_a_long_finding_folds_at_80_columns() -> None:
+def test_a_finding_stays_one_line_whatever_a_server_says_of_itself() -> None:
+    text = str(Finding(Level.ERROR, "robot /arm", "DEAD: refused\n(actions)\r\nand so on"))
+    assert text == "error    robot /arm: DEAD: refused (actions) and so on"
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_a_long_finding_folds_at_the_width_of_a_terminal(columns: int) -> None:
     finding = Finding(Level.WARNING, "server /policy_server", 12 * "word ", "a free one", 7 * "raise it ")
-    first, *others = finding.folded.splitlines()
+    first, *others = finding.fold(columns).splitlines()
     assert others
-    assert max(map(len, [first, *others])) <= 80
+    assert max(map(len, [first, *others])) <= columns
     assert {line[:10].isspace() for line in others} == {False}
     assert {line[:9] for line in others} == {9 * " "}
     assert " ".join([first, *(line.strip() for line in others)]).split() == str(finding).split()
@@ -41,7 +47,7 @@ def test_a_long_finding_folds_at_80_columns() -> None:
 
 def test_a_name_that_is_longer_than_a_line_stays_whole() -> None:
     name = "/" + 30 * "long"
-    assert name in Finding(Level.ERROR, f"sensor {name}", "no publisher").folded.split()[2].rstrip(":")
+    assert name in Finding(Level.ERROR, f"sensor {name}", "no publisher").fold(80).split()[2].rstrip(":")
 
 
 STOP = {"topic": "estop", "type": "std_msgs/msg/Bool", "stop_when": True}

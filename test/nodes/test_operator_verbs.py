@@ -186,5 +186,9 @@ def test_the_doctor_names_what_keeps_a_robot_still(
 
     assert cli.main([*arguments, "--quiet"]) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert f"error    command {name}/unheard: no subscriber" in "\n".join(lines)
+    (unheard,) = [line for line in lines if f"command {name}/unheard" in line]
+    assert unheard.startswith(f"error    command {name}/unheard: no subscriber, expected a controller for ")
+    assert unheard.endswith("; start the controller, or mend the contract's topic"), (
+        "a pipe: nothing is folded"
+    )
     assert not any(line.startswith("ok ") for line in lines)

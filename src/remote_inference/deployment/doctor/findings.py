@@ -11,7 +11,6 @@ from enum import Enum
 
 from remote_inference.core.robot.config import RobotConfig
 
-WIDTH = 80  # columns of a report
 INDENT = 9 * " "  # of a finding's lines after its first
 
 
@@ -34,13 +33,13 @@ class Finding:
     advice: str = ""
 
     def __str__(self) -> str:
-        return f"{self.level.value:8} {self.text}"
+        """Return the finding on one line, whatever a robot or server says of itself."""
+        return " ".join(f"{self.level.value:8} {self.text}".splitlines())
 
-    @property
-    def folded(self) -> str:
-        """The finding in lines of 80 columns; a longer word is not broken."""
+    def fold(self, columns: int) -> str:
+        """Return the finding in lines for a terminal; a longer word is not broken."""
         return textwrap.fill(
-            str(self), WIDTH, subsequent_indent=INDENT, break_long_words=False, break_on_hyphens=False
+            str(self), columns, subsequent_indent=INDENT, break_long_words=False, break_on_hyphens=False
         )
 
     @property

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -39,14 +40,16 @@ def run(arguments: argparse.Namespace) -> int:
     from remote_inference.core.contract.contract import load_contract  # noqa: PLC0415
     from remote_inference.deployment.bringup import absolute_namespace  # noqa: PLC0415
     from remote_inference.deployment.doctor.findings import Level  # noqa: PLC0415
+    from remote_inference.monitoring.tables import is_terminal  # noqa: PLC0415
 
     namespace = absolute_namespace(arguments.namespace)
     contract = load_contract(arguments.contract) if arguments.contract else None
+    drawn = is_terminal()  # in a pipe a finding is one line, which grep finds whole
     findings = []
     for finding in _examine(arguments.timeout, contract, namespace):
         findings.append(finding)
         if not arguments.json and not (arguments.quiet and finding.level is Level.OK):
-            print(finding.folded, flush=True)
+            print(finding.fold(shutil.get_terminal_size().columns) if drawn else finding, flush=True)
     counts = {level: sum(finding.level is level for finding in findings) for level in Level}
     if arguments.json:
         totals = {"errors": counts[Level.ERROR], "warnings": counts[Level.WARNING]}
