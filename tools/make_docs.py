@@ -16,6 +16,7 @@ from typing import Any
 
 import card_tables
 import interface_tables
+import policy_tables
 import rtc_picture
 import schemas
 import settings_tables
@@ -183,6 +184,8 @@ TABLES = {
     "gr00t_options": settings_tables.gr00t_options_table,
     "openpi_options": settings_tables.openpi_options_table,
     "onnx_options": settings_tables.onnx_options_table,
+    "policy_spec": policy_tables.policy_spec_table,
+    "policy_observation": policy_tables.policy_observation_table,
     "topics": interface_tables.topics_table,
     "messages": interface_tables.messages,
     "services": interface_tables.services,

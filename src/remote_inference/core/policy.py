@@ -65,37 +65,49 @@ class Continuation(str, Enum):
 class PolicySpec:
     """What a policy expects and produces; robots are admitted against it.
 
-    `image_shapes` maps each image feature to its training `(height, width, channels)`. `fingerprint` is what
-    `core.fingerprint.make_fingerprint` returns for weights, configuration, processors, options and precision:
-    equal fingerprints give equal chunks for equal observations. `observation_steps` is the number of control
-    ticks that one observation shows: the present one and those before it, a row of a chunk apart. `units`
-    are those of state entries and actions by name, such as `degrees`, as far as they are known: a robot that
-    says another unit is refused. `kinds` are what actions may command on a robot, by name,
-    as a contract's `kind` calls it, as far as that is known: a robot on which one commands something else is
-    refused. `samples`: whether chunks depend on the observation's seed; observations of
-    a policy that says no have none, which spares the server a look at every byte of an image. `reads_task`:
-    whether a chunk depends on the task; requests without any are refused then. `dtype` is the coarsest
-    precision of what computes a chunk: by it, chunks of a batch are compared with chunks computed alone.
     Raises PolicyError when a number is out of bounds, or for units of others.
     """
 
     name: str
+    """of the policy, for logs, states and pages"""
     revision: str
+    """of the policy, in words of its own, for people"""
     fingerprint: str
+    """what `core.fingerprint.make_fingerprint` returns for weights, configuration, processors, options and
+    precision: equal fingerprints give equal chunks for equal observations"""
     state_names: tuple[str, ...]
+    """entries of the state, in the order in which the policy reads them"""
     action_names: tuple[str, ...]
+    """actions, in the order of a chunk's columns"""
     image_shapes: Mapping[str, tuple[int, int, int]]
+    """by image feature, its training `(height, width, channels)`; a robot must send each, in any size"""
     chunk_size: int
+    """rows of a chunk"""
     trained_fps: float
+    """rate of a chunk's rows [Hz]"""
     continuation: Continuation = Continuation.NONE
+    """how a chunk continues the rows that the robot executes meanwhile: `NONE`, `GUIDANCE` or `TRAINED`"""
     observation_steps: int = 1
+    """control ticks that one observation shows, at most 16: the present one and those before it, a row of a
+    chunk apart"""
     serving_mode: ServingMode = ServingMode.SHARED
+    """`EXCLUSIVE`: for a policy that may serve one session at a time only"""
     max_batch: int = 1
+    """most inputs in one call of `predict`"""
     samples: bool = True
+    """whether chunks depend on the observation's seed; observations of a policy that says no have none, which
+    spares the server a look at every byte of an image"""
     units: Mapping[str, str] = field(default_factory=dict)
+    """of state entries and actions by name, such as `degrees`, as far as they are known: a robot that says
+    another unit is refused"""
     kinds: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """what actions may command on a robot, by name, as a contract's `kind` calls it, as far as that is known: a
+    robot on which one commands something else is refused"""
     reads_task: bool = False
+    """whether a chunk depends on the task; requests without any are refused then"""
     dtype: str = "float32"
+    """coarsest precision of what computes a chunk: by it, chunks of a batch are compared with chunks computed
+    alone"""
 
     def __post_init__(self) -> None:
         if not 0.0 < self.trained_fps < math.inf:
@@ -175,27 +187,30 @@ class PastStep:
 
 @dataclass(frozen=True)
 class PolicyObservation:
-    """One decoded request.
-
-    state: float32 `[state_dim]`, contract order. images: uint8 RGB `[height, width, 3]` (or uint16
-    `[height, width]` for depth) by feature, at the camera's own resolution. prefixes: float32
-    `[rows, action_dim]`, row k for the k-th control tick after capture as in a chunk, or None when the
-    robot's queue is drained. inference_delay_steps: control ticks from capture until the chunk arrives. seed:
-    below 2**63, of everything random in the answer: a hash of the other fields, so that equal requests get
-    equal chunks; rollouts of a group have seeds of their own; 0 for a policy that does not sample.
-    temperature: scale of the noise that a policy draws, where it draws some; 0: none. past: the control ticks
-    before, oldest first, `observation_steps - 1` of them; early in an episode its first tick is repeated.
-    """
+    """One decoded request."""
 
     state: Float32Array
+    """float32 `[state_dim]`, in the order of `state_names` and in the policy's units"""
     images: Mapping[str, NDArray[Any]]
+    """by feature, uint8 RGB `[height, width, 3]`, for depth uint16 `[height, width]`; at the camera's own
+    resolution"""
     task: str
+    """what to do, in words; may be empty unless the policy `reads_task`"""
     inference_delay_steps: int = 0
+    """control ticks from capture until the chunk arrives"""
     prefix_model: Float32Array | None = None
+    """float32 `[rows, action_dim]` in model space, row k for the k-th control tick after capture as in a
+    chunk; none when the robot's queue is drained"""
     prefix_robot: Float32Array | None = None
+    """the same rows in robot space"""
     seed: int = 0
+    """below `2**63`, of everything random in the answer: a hash of the other fields, so that equal requests
+    get equal chunks; rollouts of a group have seeds of their own; 0 for a policy that does not sample"""
     past: Sequence[PastStep] = ()
+    """the control ticks before, oldest first, `observation_steps - 1` of them, each with `state` and
+    `images`; early in an episode its first tick is repeated"""
     temperature: float = 1.0
+    """scale of the noise that a policy draws, where it draws some; 0: none"""
 
     @property
     def states(self) -> Float32Array:
