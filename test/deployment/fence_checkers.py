@@ -155,11 +155,12 @@ def _check_python(fence: Fence) -> Problems:
     except SyntaxError as error:
         yield f"line {error.lineno}: {error.msg}"
         return
+    written = set(re.findall(r"^# (\w+)\.py$", fence.page.read_text(), re.MULTILINE))  # by the page's reader
     for node in ast.walk(ast.parse(fence.text)):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield from _check_import(alias.name)
-        elif isinstance(node, ast.ImportFrom):
+        elif isinstance(node, ast.ImportFrom) and node.module not in written:
             for alias in node.names:
                 yield from _check_import(node.module or "", alias.name)
 

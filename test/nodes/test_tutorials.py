@@ -62,7 +62,7 @@ class Newcomer:
     def run(self, beginning: str) -> str:
         """Run a line to its end and return what it printed."""
         done = subprocess.run(
-            shlex.split(self.line(beginning)),
+            ["bash", "-c", self.line(beginning)],
             cwd=self._folder,
             env=self._environment(),
             stdout=subprocess.PIPE,
@@ -136,8 +136,8 @@ def test_the_first_arm_goes_from_its_contract_to_the_report(newcomer: Newcomer, 
         assert picture.size > (800, 600)
 
 
-def wait_until_at(target: dict[str, float], newcomer: Newcomer) -> None:
-    """Wait until the arm's joints are where they are to be.
+def wait_until_at(target: dict[str, float], newcomer: Newcomer, near: float = 0.01) -> None:
+    """Wait until the arm's joints are where they are to be, or as near.
 
     The watchdog stops the arm of a robot whose machine is too busy; the newcomer then resumes it again.
     """
@@ -163,22 +163,41 @@ def wait_until_at(target: dict[str, float], newcomer: Newcomer) -> None:
             if (stopped := newcomer.count_words("remote-inference robot", "RETURNED")) > stops:
                 stops = stopped
                 newcomer.run("remote-inference resume")
-            return found.keys() == target.keys() and all(abs(found[n] - target[n]) < 0.01 for n in target)
+            return found.keys() == target.keys() and all(abs(found[n] - target[n]) < near for n in target)
 
         wait_until(is_there, f"arm at {target}", DEADLINE_S)
     finally:
         rclpy.shutdown(context=context)
 
 
+def read_target(folder: Path) -> dict[str, float]:
+    policy = json.loads((folder / "reach_files" / "policy.json").read_text())
+    return dict(zip(policy["names"], policy["target"], strict=True))
+
+
 def test_the_first_policy_brings_the_arm_to_its_pose(newcomer: Newcomer, tmp_path: Path) -> None:
     newcomer.read("first_arm.md")
     newcomer.start("python my_arm.py")
     newcomer.read("first_policy.md")
-    assert "\n  fits\n" in newcomer.run("remote-inference check")
-    newcomer.start("remote-inference server")
+    assert "\n  fits\n" in newcomer.run("remote-inference check --run my_arm.contract.yaml reach")
+    newcomer.start("remote-inference server --manifest reach")
     newcomer.start("remote-inference robot")
-    newcomer.wait_for_words("remote-inference server", "/my_arm/remote_inference admitted as ")
+    newcomer.wait_for_words("remote-inference server --manifest reach", "/my_arm/remote_inference admitted")
     newcomer.run("remote-inference resume")
-    policy = json.loads((tmp_path / "reach_files" / "policy.json").read_text())
-    wait_until_at(dict(zip(policy["names"], policy["target"], strict=True)), newcomer)
+    wait_until_at(read_target(tmp_path), newcomer)
+    assert newcomer.end("remote-inference robot") == 0
+
+
+def test_a_policy_that_sees_turns_the_arm_to_the_light(newcomer: Newcomer, tmp_path: Path) -> None:
+    newcomer.read("first_arm.md")
+    newcomer.start("python my_arm.py")
+    newcomer.read("first_policy.md")
+    newcomer.start("python my_camera.py")
+    newcomer.run("cat camera.yaml")
+    assert "\n  fits\n" in newcomer.run("remote-inference check --run my_arm.contract.yaml look")
+    newcomer.start("remote-inference server --manifest look")
+    newcomer.start("remote-inference robot")
+    newcomer.wait_for_words("remote-inference server --manifest look", "/my_arm/remote_inference admitted")
+    newcomer.run("remote-inference resume")
+    wait_until_at({**read_target(tmp_path), "base": -0.25}, newcomer, near=0.02)  # as the page says
     assert newcomer.end("remote-inference robot") == 0
