@@ -39,6 +39,7 @@ MODULE_FILES = {
 FOLDERS = (
     "errors",
     "paths",
+    "ros_packages",
     "stop_signals",
     "core",
     "wire",

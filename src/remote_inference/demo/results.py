@@ -19,12 +19,12 @@ from rclpy.utilities import get_rmw_implementation_identifier
 import remote_inference
 from remote_inference.demo.options import DemoOptions
 from remote_inference.demo.run import NAMESPACE, Episode
-from remote_inference.deployment.middleware import distribution_of_wheels
 from remote_inference.recording.report.report import draw_report
 from remote_inference.recording.report.summary import summarise
 from remote_inference.recording.timeline.frames import draw_film_strip
 from remote_inference.recording.timeline.timeline import Timeline
 from remote_inference.recording.timeline.timeline_reader import load_timeline
+from remote_inference.ros_packages import distribution_of_wheels
 
 LIBRARIES = ("mujoco", "numpy", "rosbags", "torch")
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 
 from ament_index_python.packages import PackageNotFoundError as MissingPackageError
 from ament_index_python.packages import get_package_prefix
@@ -19,8 +18,7 @@ from ament_index_python.resources import get_resources
 from remote_inference.deployment import zenoh_config
 from remote_inference.errors import UserError
 from remote_inference.paths import share_path
-
-WHEEL_DISTRIBUTIONS = ("jazzy", "kilted", "lyrical")
+from remote_inference.ros_packages import distribution_of_wheels
 
 
 class MiddlewareError(UserError):
@@ -64,17 +62,6 @@ def find_installation(variables: Mapping[str, str]) -> Installation:
         return Installation(tuple(installed_middlewares()), distribution)
     distribution = distribution_of_wheels()
     return Installation(tuple(installed_middlewares()), distribution, is_wheels=bool(distribution))
-
-
-def distribution_of_wheels() -> str:
-    """Return the ROS 2 distribution whose wheels Python has; empty when it has none."""
-    for distribution in WHEEL_DISTRIBUTIONS:
-        try:
-            version(f"ros-{distribution}-rclpy")
-        except PackageNotFoundError:
-            continue
-        return distribution
-    return ""
 
 
 def describe_missing(rmw: str, installed: Sequence[str]) -> str:

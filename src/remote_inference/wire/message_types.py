@@ -4,9 +4,12 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
+from remote_inference.ros_packages import how_to_install
 from remote_inference.wire.arrays import WireError
 
 
@@ -18,7 +21,7 @@ def action_class(name: str) -> Any:
         found.Goal.get_fields_and_field_types  # noqa: B018  a class without it is no action
         return found
     except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise WireError(f"action type {name!r} is not installed; expected 'package/action/Name'") from error
+        raise WireError(f"action type {name!r} is not installed; {_expected(name, 'action')}") from error
 
 
 def command_class(name: str) -> Any:
@@ -34,4 +37,16 @@ def message_class(name: str) -> Any:
         found.get_fields_and_field_types  # noqa: B018  a class without it is no message
         return found
     except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise WireError(f"message type {name!r} is not installed; expected 'package/msg/Name'") from error
+        raise WireError(f"message type {name!r} is not installed; {_expected(name, 'msg')}") from error
+
+
+def find_remedy(name: str) -> str:
+    """Return what installs the package of a type's name; empty where the package is installed."""
+    package = name.partition("/")[0]
+    if not package.isidentifier() or package in sys.modules or find_spec(package) is not None:
+        return ""
+    return how_to_install(package)
+
+
+def _expected(name: str, kind: str) -> str:
+    return find_remedy(name) or f"expected 'package/{kind}/Name'"

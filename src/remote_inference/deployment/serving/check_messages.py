@@ -16,7 +16,7 @@ from remote_inference.core.contract.contract import Contract
 from remote_inference.core.contract.state_source import StateSource
 from remote_inference.core.documents.document import DocumentError
 from remote_inference.wire import WireError, make_command_writer, message_class
-from remote_inference.wire.message_types import command_class
+from remote_inference.wire.message_types import command_class, find_remedy
 from remote_inference.wire.sensors.stamps import is_stamped
 from remote_inference.wire.sensors.state_readers import make_state_reader
 
@@ -36,7 +36,9 @@ def find_message_warnings(path: Path, contract: Contract) -> list[str]:
     warnings = []
     for place, (type_name, make) in tries.items():
         if not _is_installed(type_name):
-            warnings.append(f"{place}.type: {type_name} is not installed here: not checked")
+            remedy = find_remedy(type_name)
+            hint = f"; to check it: {remedy}" if remedy else ""
+            warnings.append(f"{place}.type: {type_name} is not installed here: not checked{hint}")
         elif problem := _find_problem(make):
             where = "" if problem.startswith(place) else f"{place}."
             raise DocumentError(f"{path}: {where}{problem}")

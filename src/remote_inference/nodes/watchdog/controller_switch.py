@@ -14,6 +14,7 @@ from rclpy.task import Future
 
 from remote_inference.core.contract.sections import ControllerSwitch
 from remote_inference.nodes.runtime import StartupError
+from remote_inference.ros_packages import how_to_install
 
 PACKAGE = "controller_manager_msgs"
 TIMEOUT_S = 2.0  # of the switch itself, and of its answer
@@ -27,8 +28,8 @@ class SwitchClient:
             self._service = import_module(f"{PACKAGE}.srv").SwitchController
         except ImportError as error:
             raise StartupError(
-                f"contract: watchdog_switch needs the package {PACKAGE}, which is not installed; install it "
-                "or leave watchdog_switch out"
+                f"contract: watchdog_switch needs the package {PACKAGE}, which is not installed: leave "
+                f"watchdog_switch out, or {how_to_install(PACKAGE)}"
             ) from error
         self._logger = node.get_logger()
         self._switch = switch
