@@ -11,11 +11,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import rclpy
 from PIL import Image
+from rclpy.context import Context
 
 from remote_inference.cli import main
 from remote_inference.demo.sweep import Cell, write_sweep
@@ -149,6 +151,29 @@ def test_an_existing_folder_is_refused(tmp_path: Path) -> None:
     ended = demo("--out", str(tmp_path))
     assert ended.returncode == 2
     assert "expected a folder to create" in ended.stderr
+
+
+@pytest.fixture
+def other_arm() -> Iterator[None]:
+    """An arm of another demo."""
+    context = Context()
+    rclpy.init(context=context)
+    node = rclpy.create_node("belt_arm", namespace="/belt_arm_1", context=context)
+    yield
+    node.destroy_node()
+    rclpy.shutdown(context=context)
+
+
+@pytest.mark.usefixtures("other_arm")
+def test_a_demo_that_another_one_would_disturb_is_refused(tmp_path: Path) -> None:
+    ended = demo("--out", str(tmp_path / "run"))
+    assert ended.returncode == 2
+    domain = int(os.environ["ROS_DOMAIN_ID"])
+    assert (
+        f"demo: /belt_arm_1/belt_arm of another demo: running in ROS_DOMAIN_ID {domain}; end that demo, or "
+        f"set another domain for this one, such as ROS_DOMAIN_ID={domain + 1}\n"
+    ) in ended.stderr
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("arguments", [("--episodes", "0"), ("--latency-ms", "-1"), ("--strategy", "hope")])

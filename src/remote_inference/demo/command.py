@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -26,7 +27,7 @@ from remote_inference.demo.learning import write_learning
 from remote_inference.demo.learning_console import live_learning
 from remote_inference.demo.options import DemoOptions
 from remote_inference.demo.results import link_latest, write_results, write_summary
-from remote_inference.demo.run import Episode, run_episodes
+from remote_inference.demo.run import Episode, refuse_other_demos, run_episodes
 from remote_inference.demo.sweep import LATENCIES_MS, Cell, write_sweep
 from remote_inference.deployment.process_group import ProcessError
 from remote_inference.environments.belt_arm.strategies import STRATEGIES, TRAINED
@@ -40,7 +41,9 @@ def run_demo(arguments: argparse.Namespace, give_json: Callable[[Any], None] | N
     folder = arguments.out or Path("runs", time.strftime("%Y%m%d-%H%M%S"))
     if folder.exists():
         raise UserError(f"--out: {folder} exists, expected a folder to create")
+    os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
     try:
+        refuse_other_demos()
         if arguments.sweep:
             _sweep(display, arguments, folder)
         elif arguments.learn:

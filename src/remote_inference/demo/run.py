@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -20,16 +19,24 @@ from remote_inference.deployment import bringup
 from remote_inference.deployment.process_group import ProcessGroup
 from remote_inference.environments.belt_arm import EPISODE_LIMIT_S
 from remote_inference.environments.belt_arm.strategies import STRATEGIES
+from remote_inference.errors import UserError
 from remote_inference.nodes.clients.episode_operator import EpisodeOperator
-from remote_inference.nodes.clients.operator_client import OperatorError
+from remote_inference.nodes.clients.operator_client import OperatorClient, OperatorError
 from remote_inference.paths import share_path
 
 NAMESPACE = "/belt_arm_1"
 CONTRACT = share_path("config", "belt_arm.contract.yaml")
 CAMERA_TOPICS = {f"{camera}/image_raw/compressed": COMPRESSED_IMAGE for camera in ("front", "wrist")}
+NODES = {"/policy_server", f"{NAMESPACE}/belt_arm", f"{NAMESPACE}/remote_inference"}
+LOOK_S = 3.0  # for nodes of these names: a busy machine takes a while to show them
+LEAVE_S = 3.0  # in which those of an earlier demo may still leave the graph
 STARTUP_TIMEOUT_S = 60.0
 OUTCOME_PERIOD_S = 0.1
 FIRST_SEED = 1_000_000  # seeds below are for training
+
+
+class DemoError(UserError):
+    """The demo cannot be started; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +56,26 @@ class Progress:
 
     episodes: tuple[Episode, ...]
     state: str  # of the robot, or the awaited condition
+
+
+def refuse_other_demos() -> None:
+    """Raise DemoError when nodes of the demo's names are in the graph.
+
+    The arms of two demos would publish on the same topics and follow the same commands. Raises OperatorError
+    when the middleware does not start.
+    """
+    with OperatorClient("demo_lookout") as client:
+
+        def found() -> list[str]:
+            return sorted(NODES & set(client.find_nodes()))
+
+        client.spin(LOOK_S)
+        if client.spin_until(lambda: not found(), LEAVE_S):
+            return
+        raise DemoError(
+            f"{', '.join(found())} of another demo: running in ROS_DOMAIN_ID {client.domain_id}; end that "
+            f"demo, or set another domain for this one, such as ROS_DOMAIN_ID={client.domain_id + 1}"
+        )
 
 
 def run_episodes(
@@ -75,7 +102,6 @@ def running(
 
     manifest: sections beside those of the shipped one. Raises ProcessError and OperatorError.
     """
-    os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
     folder.mkdir(parents=True, exist_ok=True)
     with (
         ProcessGroup(folder / "logs") as group,

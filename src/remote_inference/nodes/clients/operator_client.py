@@ -24,6 +24,7 @@ from rclpy.qos import QoSProfile
 from rclpy.task import Future
 from typing_extensions import Self
 
+from remote_inference.core.exchange import in_namespace
 from remote_inference.errors import UserError
 from remote_inference.nodes.graph import UNKNOWN_NODE, full_name
 from remote_inference.stop_signals import common_signals
@@ -94,6 +95,17 @@ class OperatorClient:
             print(f"warning: the middleware did not end in order: {error}", file=sys.stderr)
 
     # -- the graph -------------------------------------------------------------------------------------------
+
+    @property
+    def domain_id(self) -> int:
+        """The ROS domain whose graph this client sees."""
+        return int(self._context.get_domain_id())
+
+    def find_nodes(self) -> list[str]:
+        """Return the full names of the nodes that the graph shows now."""
+        return [
+            in_namespace(namespace, name) for name, namespace in self.node.get_node_names_and_namespaces()
+        ]
 
     def find_robots(self) -> list[str]:
         """Return the namespaces of the robots that the graph shows now, one for each node."""
