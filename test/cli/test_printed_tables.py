@@ -54,6 +54,12 @@ def test_in_a_pipe_a_run_is_a_line_and_its_table_is_plain(
     assert re.search(r"^300 ms +90% \(9/10\)", said, re.MULTILINE)
 
 
+def test_what_begins_is_announced_unless_the_demo_is_to_be_quiet(capsys: pytest.CaptureFixture[str]) -> None:
+    for quiet in (False, True):
+        Display(Console(), quiet, give_json=None).announce("drawing report.png")
+        assert capsys.readouterr().out == ("" if quiet else "drawing report.png\n")
+
+
 @pytest.mark.parametrize("table", [summary_table(SUMMARY), sweep_table(CELLS)], ids=["run", "sweep"])
 def test_a_terminal_of_80_columns_breaks_no_word_of_the_demo_s_tables(table: Table) -> None:
     output = io.StringIO()

@@ -17,6 +17,7 @@ from rich.console import Console
 from remote_inference.demo.console import Display, live_progress
 from remote_inference.demo.learn import (
     BEGINNER,
+    EPISODES_BEFORE,
     LATENCIES_AFTER_MS,
     LEARNING_LATENCY_MS,
     Attempt,
@@ -30,9 +31,12 @@ from remote_inference.demo.results import link_latest, write_results, write_summ
 from remote_inference.demo.run import Episode, refuse_other_demos, run_episodes
 from remote_inference.demo.sweep import LATENCIES_MS, Cell, write_sweep
 from remote_inference.deployment.process_group import ProcessError
+from remote_inference.environments.belt_arm import EPISODE_LIMIT_S
 from remote_inference.environments.belt_arm.strategies import STRATEGIES, TRAINED
 from remote_inference.errors import UserError
 from remote_inference.nodes.clients.operator_client import OperatorError
+
+STARTS = "starting a policy server, the simulated arm and its robot's node"
 
 
 def run_demo(arguments: argparse.Namespace, give_json: Callable[[Any], None] | None = None) -> int:
@@ -71,9 +75,11 @@ def _run_once(display: Display, arguments: argparse.Namespace, folder: Path) -> 
         loss=arguments.loss,
     )
     episodes: list[Episode] = []
+    display.announce(f"{STARTS}; then {_cubes(options.episodes)}")
     try:
         with live_progress(display, options) as tell:
             run_episodes(options, folder, episodes, tell)
+        display.announce("drawing report.png and frames.png")
         summary = write_results(options, episodes, folder)
     except (KeyboardInterrupt, ProcessError, OperatorError):
         _say_end(display, f"{len(episodes)} of {options.episodes} episodes", folder)
@@ -81,6 +87,10 @@ def _run_once(display: Display, arguments: argparse.Namespace, folder: Path) -> 
             _show_summary_so_far(display, options, episodes, folder)
         raise
     display.show_summary(summary, folder)
+
+
+def _cubes(count: int) -> str:
+    return f"{count} cube{'s' if count > 1 else ''} of at most {EPISODE_LIMIT_S:g} s"
 
 
 def _say_end(display: Display, finished: str, folder: Path) -> None:
@@ -99,6 +109,7 @@ def _show_summary_so_far(
 def _sweep(display: Display, arguments: argparse.Namespace, folder: Path) -> None:
     cells: dict[tuple[str, float], Cell] = {}
     names = [arguments.strategy] if arguments.strategy else list(STRATEGIES)
+    display.announce(f"{len(LATENCIES_MS) * len(names)} runs, each of {_cubes(arguments.episodes)}")
     try:
         for latency_ms in LATENCIES_MS:
             for name in names:
@@ -123,6 +134,7 @@ def _learn(display: Display, arguments: argparse.Namespace, folder: Path) -> Non
     duration_s = 60.0 * arguments.minutes
     attempts: list[Attempt] = []
     began_s = time.time()
+    display.announce(f"{STARTS}; after {_cubes(EPISODES_BEFORE)}, a trainer for {arguments.minutes:g} min")
     try:
         with live_learning(display, options, duration_s, folder) as tell:
             began_s = run_learning(options, duration_s, folder, attempts, tell)

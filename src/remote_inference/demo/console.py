@@ -47,6 +47,11 @@ class Display:
     def say(self, text: str) -> None:
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
+    def announce(self, text: str) -> None:
+        """Say what begins now and may take a while."""
+        if not self.quiet:
+            self.say(text)
+
     def show_summary(self, summary: Mapping[str, Any], folder: Path) -> None:
         if self.give_json:
             self.give_json(summary)
