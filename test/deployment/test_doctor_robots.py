@@ -32,12 +32,13 @@ def test_a_stopped_robot_is_told_the_way_back() -> None:
     [
         (STATE, Level.OK, "STREAMING"),
         (changed(STATE, paused=True), Level.WARNING, "resume arm"),
+        (changed(STATE, paused=True, pause_cause="the watchdog"), Level.WARNING, "paused (the watchdog), "),
         (changed(STATE, session_id=""), Level.ERROR, "no session"),
         (changed(STATE, state=ClientState.DEAD, state_name="DEAD"), Level.ERROR, "DEAD"),
         (changed(STATE, state=ClientState.STALLED, state_name="STALLED"), Level.WARNING, "STALLED"),
         (None, Level.ERROR, "no state"),
     ],
-    ids=["moves", "paused", "no session", "dead", "stalled", "silent"],
+    ids=["moves", "paused", "paused with a cause", "no session", "dead", "stalled", "silent"],
 )
 def test_a_robot_that_does_not_move_is_named(state: ClientState | None, level: Level, word: str) -> None:
     (finding,) = judge_robots({"/arm": state})

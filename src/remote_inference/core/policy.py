@@ -101,7 +101,7 @@ class PolicySpec:
     """of state entries and actions by name, such as `degrees`, as far as they are known: a robot that says
     another unit is refused"""
     kinds: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """what actions may command on a robot, by name, as a contract's `kind` calls it, as far as that is known: a
+    """what actions may command on a robot, by name, as a contract's `kind` calls it, as far as is known: a
     robot on which one commands something else is refused"""
     reads_task: bool = False
     """whether a chunk depends on the task; requests without any are refused then"""

@@ -52,8 +52,9 @@ def _judge_robot(name: str, state: Any, servers: Sequence[Finding], sensors: Seq
         advice = f"make it good, then 'remote-inference clear-stop {short}' and resume"
         return Finding(Level.ERROR, subject, f"stopped by {state.stop}", "no stop", advice)
     if state.paused:
-        advice = f"'remote-inference resume {short}' lets it move"
-        return Finding(Level.WARNING, subject, f"paused, {found}", "resumed", advice)
+        why = f" ({state.pause_cause})" if state.pause_cause else ""
+        advice = f"when that is in order, 'remote-inference resume {short}' lets it move"
+        return Finding(Level.WARNING, subject, f"paused{why}, {found}", "resumed", advice)
     if state.state in {state.STALLED, state.DEGRADED, state.RECONNECTING}:
         its_server = [finding for finding in servers if finding.subject == f"server {state.server}"]
         errors = [finding for finding in (*sensors, *its_server) if finding.level is Level.ERROR]
