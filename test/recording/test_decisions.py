@@ -7,9 +7,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from std_msgs.msg import Float64MultiArray
 
 from remote_inference.cli.program import main
 from remote_inference.core.documents.document import DocumentError
@@ -200,6 +202,57 @@ def test_a_changed_joint_of_an_executed_action_is_named(tmp_path: Path):
     assert report.first is not None
     assert (report.first.what, report.first.field) == (f"tick {number}", "action[elbow]")
     assert report.first.recorded != report.first.replayed
+
+
+def judge_beside(path: Path, times_s: list[float]) -> Report:
+    """Judge the run with messages of another sender, at times since its begin, among the commands."""
+    commands = [message for message in run_messages() if message[1].endswith("/commands")]
+    begin_ns, topic = run_messages()[0][0], commands[0][1]
+    others = [
+        (begin_ns + round(at_s * 1e9), topic, Float64MultiArray(data=[0.5, float(number)]))
+        for number, at_s in enumerate(times_s)
+    ]
+    messages = sorted([*run_messages(), *others], key=lambda message: message[0])
+    return replay_decisions(write(path / "bag", messages), None, {})
+
+
+def commanding_s() -> list[float]:
+    """Return the times of the commands, since the run's begin [s]."""
+    begin_ns = run_messages()[0][0]
+    return [(at_ns - begin_ns) * 1e-9 for at_ns, topic, _ in run_messages() if topic.endswith("/commands")]
+
+
+@pytest.mark.parametrize("place", [0.1, 0.5, 0.8])
+def test_each_command_of_another_sender_is_one_difference(place: float, tmp_path: Path):
+    """Its neighbours of the node stay equal: one too many is no change of what follows."""
+    times_s = commanding_s()
+    at_s = times_s[round(place * len(times_s))]
+    report = judge_beside(tmp_path, [at_s + 0.001 * n for n in range(5)])
+    assert report.exit_code == DIFFERS
+    assert report.differences == 5
+    assert report.first is not None
+    assert report.first.time_s == pytest.approx(at_s, abs=0.01)
+    assert report.first.field == "a message of another sender"
+    assert "0.5, 0.0" in str(report.first.recorded)
+    assert report.compared["commands"] == len(times_s)
+
+
+def test_a_command_of_another_sender_while_the_robot_commands_nothing_differs_too(tmp_path: Path):
+    times_s = commanding_s()
+    gap, begin_s = max((after - before, before) for before, after in pairwise(times_s))
+    assert gap > 0.4, "a pause"
+    report = judge_beside(tmp_path, [begin_s + 0.5 * gap])
+    assert (report.exit_code, report.differences) == (DIFFERS, 1)
+
+
+def test_commands_that_the_journal_does_not_cover_are_counted_and_no_difference(tmp_path: Path):
+    """Before the node began, or when its last entries are not in the bag, they may be the node's own."""
+    report = judge_beside(tmp_path, [run_s() + 0.1, run_s() + 0.2])
+    assert (report.exit_code, report.unreplayed["commands"]) == (EQUAL, 2)
+
+
+def run_s() -> float:
+    return (run_messages()[-1][0] - run_messages()[0][0]) * 1e-9
 
 
 @pytest.mark.parametrize("place", [20, 28, 36, *range(60, 2000, 487)])

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+MOST_SHOWN = 120  # characters of a message
 UNCOMPARED = {"header", "__msgtype__"}  # stamps are of the node's clock, which is in no journal
 
 
@@ -57,3 +58,20 @@ def _narrow(names: list[str], field: str, before: Any, after: Any) -> tuple[str,
             where = names[place % len(names)] if names and len(before) % len(names) == 0 else str(place)
             return f"{field}[{where}]", one.item(), other.item()
     return field, before, after
+
+
+def show(message: Any) -> str:
+    """Return the compared fields of a message that are not empty, on one line, shortened."""
+    text = _show(message)
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
+
+
+def _show(value: Any) -> str:
+    if names := names_of(value):
+        parts = ((name, _show(getattr(value, name))) for name in names)
+        return ", ".join(f"{name}: {text}" for name, text in parts if text not in {"", "[]", "0"})
+    if isinstance(value, (np.ndarray, array)):
+        return str(value.tolist())
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_show, value))}]"
+    return str(value)

@@ -27,6 +27,8 @@ from remote_inference.recording.decisions.comparison import (
 from remote_inference.recording.decisions.report import Change, Difference, Report
 from remote_inference.wire import make_command_writer
 
+LAST_MOMENT_S = 0.5  # of the journal, in which what it holds may be published later than a command
+
 
 class _Recorded:
     """What the other topics hold of a run, by kind."""
@@ -52,6 +54,7 @@ class Run:
         self._replay = Replay(begin)
         self._recorded = _Recorded(begin, report)
         self._time_s = 0.0
+        self._covered_s: tuple[float, float] | None = None  # by the journal
 
     # -- what was recorded ---------------------------------------------------------------------------------
 
@@ -77,13 +80,15 @@ class Run:
     def feed(self, entries: Iterable[Entry], time_s: float) -> None:
         """Replay the next entries, which were published at a time since the bag's begin."""
         self._time_s = time_s
+        begin_s = self._covered_s[0] if self._covered_s else time_s
+        self._covered_s = begin_s, time_s - LAST_MOMENT_S
         for entry in entries:
             self._report.entries += 1
             self._take(self._replay.feed(entry))
             if entry.method == "take_chunk":
                 self._recorded.chunks.replay(time_s, entry.arguments[0])
         for commands in self._recorded.commands.values():
-            commands.compare()
+            commands.compare(self._covered_s)
 
     def finish(self, time_s: float) -> None:
         """Replay what is left, and count what has no counterpart. time_s: of the end."""
@@ -92,11 +97,12 @@ class Run:
         report, recorded = self._report, self._recorded
         recorded.chunks.finish()
         commands = list(recorded.commands.values())
+        covered_s = self._covered_s or (time_s, time_s)
         left = [
             recorded.ticks.finish(),
             recorded.requests.finish(),
             0,
-            sum(one.compare(is_last=True) for one in commands),
+            sum(one.finish(covered_s) for one in commands),
         ]
         kinds: tuple[list[Any], ...] = ([recorded.ticks], [recorded.requests], [recorded.chunks], commands)
         names = ("ticks", "requests", "chunks", "commands")
