@@ -22,7 +22,7 @@ from remote_inference.core.contract.contract import Contract
 from remote_inference.core.documents.document import parse_document
 from remote_inference.core.robot.safety.effects import SendRequest
 from remote_inference.errors import UserError
-from remote_inference.msg import ExecutedAction, ServerStatus
+from remote_inference.msg import ClientState, ExecutedAction, ServerStatus, WatchdogState
 from remote_inference.recording.bags.bag_records import BagTopic
 from remote_inference.recording.bags.bag_writer import BagWriter
 from remote_inference.recording.provenance.corrections import find_corrections
@@ -242,6 +242,7 @@ def test_what_is_no_instant_is_refused(text: str) -> None:
     ("options", "words"),
     [
         (("--at", "0.001"), "--at: found no control tick by 0.001 s, expected 0.163 s or later"),
+        (("--at", "9999"), "--at: found 9999.000 s, expected 5.613 s at most, its end"),
         (("--command", "9999"), "--command: found no control tick 9999; the bag's last one is 109"),
         (("--namespace", "/leg", "--at", "1"), "no robot /leg in the bag, which holds /arm"),
         (("--at", "1", "--out", "r.png"), "--out: the picture is of the whole run"),
@@ -259,10 +260,28 @@ def test_what_cannot_be_explained_is_named_in_one_line(
     assert error.count("\n") == 1
 
 
-def test_a_time_long_after_the_last_tick_says_so(bag: Path) -> None:
-    motion = explain_motion(bag, at="60")
-    assert motion.command.tick == 109
-    assert "no control tick for 54.4 s before the instant" in motion.missing[0]
+def test_a_time_long_after_the_last_tick_says_so_and_what_the_node_and_the_watchdog_said_then(
+    tmp_path: Path,
+) -> None:
+    """The node was killed while it executed a chunk: what it says of itself is from before."""
+    recording = Recording({**TOPICS, f"{OWN}/watchdog": "remote_inference/msg/WatchdogState"}, list(JOINTS))
+    recording.state(0, ClientState.STREAMING, "chunk 1 merged", server="/policy_server")
+    for tick in range(20):
+        recording.executed(50 * tick, tick, [0.5, 0.25], seq_id=1, action_age_s=0.1)
+    for at_ms, state, cause in (
+        (0, WatchdogState.ARMED, ""),
+        (1300, WatchdogState.TRIPPED, "silent for 0.3 s"),
+    ):
+        recording.add("watchdog", at_ms, WatchdogState(state=state, cause=cause))
+    recording.joints(4000, [0.5, 0.25], list(JOINTS))
+    motion = explain_motion(recording.write(tmp_path / "run"), at="3.95")
+    assert motion.command.tick == 19
+    assert motion.reasons == (
+        "no control tick for 3.0 s before the instant: this is the last one before it",
+        "the command watchdog had stopped the controllers: silent for 0.3 s",
+    )
+    assert motion.watchdog is not None
+    assert motion.watchdog.state == "TRIPPED"
 
 
 @pytest.mark.parametrize("topic", ["observation", "chunk", "state"])

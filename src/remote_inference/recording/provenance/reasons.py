@@ -42,16 +42,14 @@ def find_at(said: Sequence[Said], t_s: float) -> Said | None:
 
 
 def find_reasons(
-    command: Command, standing: Standing | None, watchdog: WatchdogChange | None
+    command: Command | None, standing: Standing | None, watchdog: WatchdogChange | None
 ) -> tuple[str, ...]:
-    """Return why a tick executed no row of a chunk, what decides first coming first."""
-    unknown = f"the command's source is {command.source}"
-    if command.source.startswith(OWN_SOURCE):
-        unknown = f"the fallback commanded by a rule of its own ({command.source})"
-    found = [SOURCES.get(command.source, unknown)]
+    """Return why a tick executed no row of a chunk, or, with None, no tick came: what decides comes first."""
+    found = [_name_source(command)] if command else []
     if watchdog is not None and watchdog.state in _TRIPPED:
         found.append(f"the command watchdog had stopped the controllers: {watchdog.cause}")
-    found += [f"guard: {RULES.get(rule, rule)}" for rule in command.interventions]
+    if command is not None:
+        found += [f"guard: {RULES.get(rule, rule)}" for rule in command.interventions]
     if standing is None:
         return tuple(found)
     if standing.stop:
@@ -68,3 +66,10 @@ def find_reasons(
     if standing.injected_fault:
         found.append(f"a drill injected the fault {standing.injected_fault}")
     return tuple(found)
+
+
+def _name_source(command: Command) -> str:
+    unknown = f"the command's source is {command.source}"
+    if command.source.startswith(OWN_SOURCE):
+        unknown = f"the fallback commanded by a rule of its own ({command.source})"
+    return SOURCES.get(command.source, unknown)

@@ -61,8 +61,8 @@ def _command(motion: Motion) -> list[str]:
 
 
 def _why(motion: Motion) -> list[str]:
-    if not motion.reasons:
-        return []
+    if not motion.reasons or motion.command.request:  # of the silence that followed a row
+        return list(motion.reasons)
     told = [*motion.reasons, f"so since {motion.since_s:.3f} s, for {_for_s(motion)}"]
     before = motion.before
     if before is None:

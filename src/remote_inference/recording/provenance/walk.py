@@ -12,7 +12,7 @@ from remote_inference.core.contract.contract import Contract, parse_contract
 from remote_inference.core.policy import fingerprint_of
 from remote_inference.recording.bags.bag import BagReader, open_bag
 from remote_inference.recording.provenance.corrections import find_corrections
-from remote_inference.recording.provenance.moment import parse_moment, show_instant
+from remote_inference.recording.provenance.moment import MomentError, parse_moment, show_instant
 from remote_inference.recording.provenance.motion import (
     Answered,
     Command,
@@ -55,7 +55,7 @@ def explain_motion(
     beside it.
 
     Raises BagError when the bag cannot be read or has no such tick, DocumentError for a damaged recorded
-    contract, MomentError for what is no instant.
+    contract, MomentError for what is no instant of the bag.
     """
     with open_bag(path) as bag:
         ns = find_namespace(bag, namespace)
@@ -66,13 +66,28 @@ def explain_motion(
         found = find_command(
             bag, ns, tick=tick, at_ns=at_ns, others=reader.said, take_other=reader.take, tell=tell
         )
+        if at_ns > bag.end_ns:
+            late_s, end_s = ((ns - bag.start_ns) * 1e-9 for ns in (at_ns, bag.end_ns))
+            raise MomentError(f"{path}: --at: found {late_s:.3f} s, expected {end_s:.3f} s at most, its end")
         _read_around(bag, reader, found)
+        silent_s = (at_ns - bag.start_ns) * 1e-9 - found.command.t_s if tick is None else 0.0
         motion = _tell_motion(bag, ns, contract, found, reader.run, request_log=request_log)
-        late_s = (at_ns - bag.start_ns) * 1e-9 - found.command.t_s
-        if tick is None and late_s > FAR_S:
-            missing = f"no control tick for {late_s:.1f} s before the instant: this is the last one before it"
-            motion = replace(motion, missing=(missing, *motion.missing))
+        if silent_s > FAR_S:
+            motion = _tell_silence(motion, reader.run, silent_s)
     return motion
+
+
+def _tell_silence(motion: Motion, run: Run, silent_s: float) -> Motion:
+    """Return a motion that says why no control tick followed it until an instant, as far as it is known."""
+    at_s = motion.command.t_s + silent_s
+    standing, watchdog = find_at(run.standings, at_s), find_at(run.watchdog, at_s)
+    silence = f"no control tick for {silent_s:.1f} s before the instant: this is the last one before it"
+    return replace(
+        motion,
+        reasons=(silence, *find_reasons(None, standing, watchdog)),
+        standing=standing,
+        watchdog=watchdog,
+    )
 
 
 def _read_around(bag: BagReader, reader: RunReader, found: FoundCommand) -> None:
