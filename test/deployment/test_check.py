@@ -37,6 +37,15 @@ def cells(text: str) -> list[list[str]]:
     return [line.split() for line in text.splitlines()]
 
 
+def test_each_problem_of_a_file_says_whose_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "arm.contract.yaml"
+    path.write_text("robot_type: arm\nfps: fast\nactions: {kind: nothing}\n")
+    assert cli.main(["check", str(path)]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) > 2
+    assert [line for line in lines if not line.startswith(f"remote-inference check: {path}: ")] == []
+
+
 def test_a_contract_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["check", str(CONTRACT)]) == 0
     said = capsys.readouterr().out

@@ -28,6 +28,13 @@ def add_quiet(parser: argparse.ArgumentParser, text: str) -> None:
     parser.add_argument("--quiet", action="store_true", help=text)
 
 
+def tell_error(verb: str, text: str) -> None:
+    """Print an error of a verb: each of its lines says whose it is."""
+    sys.stdout.flush()
+    for line in text.splitlines() or [""]:
+        print(f"remote-inference {verb}: {line}", file=sys.stderr)
+
+
 def print_json(value: Any) -> None:
     """Print one JSON value on one line; numbers that are not finite become null, because JSON lacks them."""
     print(json.dumps(_finite(value), allow_nan=False), flush=True)

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from remote_inference.cli.exit_codes import EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, EXIT_USAGE
-from remote_inference.cli.output import results_apart
-from remote_inference.cli.parser import PROGRAM, make_parser
+from remote_inference.cli.output import results_apart, tell_error
+from remote_inference.cli.parser import make_parser
 from remote_inference.errors import UserError
 
 
@@ -44,7 +44,7 @@ def _run(argv: Sequence[str] | None) -> int:
     except BrokenPipeError:
         raise
     except (UserError, OSError, ImportError) as error:
-        print(f"{PROGRAM} {arguments.verb}: {_describe(error)}", file=sys.stderr)
+        tell_error(arguments.verb, _describe(error))
         return EXIT_USAGE
 
 

@@ -6,11 +6,10 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from typing import TYPE_CHECKING, Any
 
 from remote_inference.cli.exit_codes import EXIT_NO, EXIT_OK
-from remote_inference.cli.output import add_output_arguments, print_json
+from remote_inference.cli.output import add_output_arguments, print_json, tell_error
 
 if TYPE_CHECKING:
     from remote_inference.nodes.clients.operator_client import OperatorClient
@@ -104,6 +103,6 @@ def call(arguments: argparse.Namespace, kind: Any, service: str, request: Any, *
 def tell_answer(arguments: argparse.Namespace, who: str, response: Any) -> None:
     """Print what a robot or server answered, a refusal as an error."""
     if not response.success:
-        print(f"remote-inference {arguments.verb}: {who} refused: {response.message}", file=sys.stderr)
+        tell_error(arguments.verb, f"{who} refused: {response.message}")
     elif not arguments.quiet:
         print(f"{who}: {response.message}", flush=True)

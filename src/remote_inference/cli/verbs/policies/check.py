@@ -10,7 +10,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from remote_inference.cli.output import add_output_arguments, print_json
+from remote_inference.cli.output import add_output_arguments, print_json, tell_error
 
 if TYPE_CHECKING:
     from remote_inference.deployment.serving.check import Report
@@ -59,8 +59,7 @@ def _print(report: Report, *, quiet: bool) -> None:
     for lines in (*descriptions, *(fit.lines() for fit in report.fits if not (quiet and fit.accepted))):
         for line in lines:
             print(line)
-    sys.stdout.flush()
     for problem in (file.problem for file in report.files if file.problem):
-        print(f"remote-inference check: {problem}", file=sys.stderr)
+        tell_error("check", problem)
     for pair in report.unjudged:
-        print(f"remote-inference check: not judged: {pair}", file=sys.stderr)
+        tell_error("check", f"not judged: {pair}")

@@ -5,13 +5,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from remote_inference.cli.exit_codes import EXIT_NO, EXIT_OK
-from remote_inference.cli.output import add_output_arguments, print_json
+from remote_inference.cli.output import add_output_arguments, print_json, tell_error
 from remote_inference.cli.robot_calls import (
     add_timeout,
     open_client,
@@ -106,7 +105,7 @@ def _push(arguments: argparse.Namespace) -> int:
     if status.reason is Reason.TRANSPORT:
         raise UserError(f"{where}: {status.text}; it may still be served")
     if not status.is_current:
-        print(f"remote-inference weights: {where} refused: {status.text}", file=sys.stderr)
+        tell_error("weights", f"{where} refused: {status.text}")
         return EXIT_NO
     if arguments.json:
         print_json({"version": status.version, "size_bytes": status.size, "apply_s": status.apply_s})
