@@ -54,7 +54,7 @@ def test_without_zeros_each_action_is_what_is_measured(tmp_path: Path) -> None:
     assert answer(policy, [0.125, -0.5]) == [[-0.5, 0.125]] * 4
 
 
-def mobile_arm(**kinds: str) -> Contract:
+def mobile_arm(*, relative: list[str] | None = None, **kinds: str) -> Contract:
     """Return the contract of an arm on a base; kinds: of actions that are not positions."""
     actions = (ARM, BASE, TURN)
     content = {
@@ -73,6 +73,7 @@ def mobile_arm(**kinds: str) -> Contract:
         "actions": {
             "kind": "position",
             "names": list(actions),
+            "relative": {"to": "chunk_start", "names": relative} if relative else None,
             "limits": {name: {**LIMIT, "kind": kinds.get(name, "position")} for name in actions},
         },
         "commands": [
@@ -95,13 +96,30 @@ def test_a_robot_on_which_what_is_measured_would_go_on_is_refused(tmp_path: Path
 def test_a_robot_whose_position_would_be_sent_to_zero_is_refused(tmp_path: Path) -> None:
     policy = hold(tmp_path, zeros=[ARM, BASE, TURN])
     verdict = judge(make_offer(mobile_arm(base_vx="velocity", base_wz="effort")), policy.spec, make_terms())
-    assert verdict.reason == "action 'elbow' is position on the robot, velocity or effort in the policy"
+    assert (
+        verdict.reason
+        == "action 'elbow' is position on the robot, velocity or effort or relative_position in the policy"
+    )
 
 
 @pytest.mark.parametrize("kind", ["velocity", "effort"])
 def test_a_robot_whose_zeros_are_named_is_admitted(tmp_path: Path, kind: str) -> None:
     offer = make_offer(mobile_arm(base_vx=kind, base_wz=kind))
     assert judge(offer, hold(tmp_path).spec, make_terms()).accepted
+
+
+def test_a_robot_whose_joint_counts_from_where_it_is_would_go_twice_as_far_and_is_refused(
+    tmp_path: Path,
+) -> None:
+    """Unless it is told to go no way."""
+    contract = mobile_arm(base_vx="velocity", base_wz="velocity", relative=[ARM])
+    verdict = judge(make_offer(contract), hold(tmp_path).spec, make_terms())
+    assert verdict.reason == (
+        "action 'elbow' is relative_position on the robot, position or pose or switch in the policy"
+    )
+    still = hold(tmp_path, zeros=[ARM, BASE, TURN])
+    assert judge(make_offer(contract), still.spec, make_terms()).accepted
+    assert answer(still, [0.125, -0.5]) == [[0.0, 0.0, 0.0]] * 4
 
 
 @pytest.mark.parametrize(

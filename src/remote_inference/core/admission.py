@@ -76,23 +76,28 @@ def make_offer(
     tags: Mapping[str, str] | None = None,
     accepts_weight_updates: bool = True,
 ) -> SessionOffer:
-    """Return the offer of a robot of this contract, as it is before the first session."""
+    """Return the offer of a robot of this contract, as it is before the first session.
+
+    Rows that are relative to one observation continue no chunk of another: such a robot wants no RTC. And
+    what they are relative to is measured at the present tick alone, which is all that it shows.
+    """
+    is_relative = contract.actions.is_relative
     return SessionOffer(
         action_names=contract.policy_action_names,
         state_names=contract.policy_state_names,
         images=contract.image_features,
         fps=contract.row_fps,
         task=contract.task,
-        wants_rtc=wants_rtc,
+        wants_rtc=wants_rtc and not is_relative,
         robot_type=contract.robot_type,
         robot_namespace=robot_namespace,
         client=client,
         client_instance_id=client_instance_id,
-        max_observation_steps=MAX_OBSERVATION_STEPS,
+        max_observation_steps=1 if is_relative else MAX_OBSERVATION_STEPS,
         tags=tags or {},
         state_units=contract.policy_state_units,
         action_units=contract.policy_action_units,
-        action_kinds=contract.actions.kinds,
+        action_kinds=contract.actions.said_kinds,
         accepts_weight_updates=accepts_weight_updates,
     )
 

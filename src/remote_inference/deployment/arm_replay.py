@@ -58,7 +58,7 @@ def write_files(folder: Path, contract: Contract, rows: Float32Array, source: st
     measured = tuple(name for source in contract.measured for name in source.names)
     # The commands were recorded in the robot's units and at its control rate, and so this policy speaks them.
     state = tuple(source.model_copy(update={"scale": ()}) for source in contract.measuring_sources)
-    actions = contract.actions.model_copy(update={"scale": ()})
+    actions = contract.actions.model_copy(update={"scale": (), "relative": None})
     changed = contract.model_copy(
         update={
             "state": state,

@@ -23,7 +23,7 @@ from remote_inference.policies.trained_policy import UNITS, Unit
 
 CONFIG_FILE = "policy.json"
 MEASURED_KINDS = ("position", "pose", "switch")  # that stay as they are when they are told what is measured
-ZERO_KINDS = ("velocity", "effort")  # that rest at 0
+ZERO_KINDS = ("velocity", "effort", "relative_position")  # that rest at 0
 
 
 class HoldOptions(Document):
@@ -48,8 +48,8 @@ class HoldConfig(Document):
     zeros: Annotated[
         tuple[str, ...],
         Field(
-            description="velocities and efforts among the actions, which are answered with 0 instead of what "
-            "is measured; a robot on which another action is one is refused"
+            description="velocities, efforts and relative positions among the actions, which are answered "
+            "with 0 instead of what is measured; a robot on which another action is one is refused"
         ),
     ] = ()
     image_features: Annotated[

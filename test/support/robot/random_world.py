@@ -15,11 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.documents.document import parse_document
 from remote_inference.core.exchange import Chunk, ChunkStatus, Request
 from remote_inference.core.policy import Continuation, Float32Array
 from remote_inference.core.robot.safety.state_machine import State
 from remote_inference.core.robot.turn import Turn
-from support.builders import TOPICS, make_config, make_contract, make_spec, ns
+from support.builders import JOINTS, TOPICS, contract_document, make_config, make_spec, ns
 from support.robot.simulated_server import SimulatedServer
 from support.robot.simulation import World
 
@@ -91,13 +93,25 @@ def make_world(rng: random.Random, seed: int, turn: Turn | None = None) -> World
         make_config(servers=servers, **random_parameters(rng)),
         [RandomServer(name, spec, rng) for name in servers],
         seed=seed,
-        contract=make_contract(fps=fps, ticks_per_row=ticks_per_row),
+        contract=_contract(fps, ticks_per_row, seed, may_be_relative=spec.observation_steps == 1),
         turn=turn,
     )
     network = RandomNetwork(world, rng)
     world.fate = network.fate
     world.inference_ns = ns(rng.choice([0.01, 0.02, 0.06, 0.06, 0.3, 0.9]))
     return world
+
+
+def _contract(fps: float, ticks_per_row: int, seed: int, *, may_be_relative: bool) -> Contract:
+    document = contract_document(fps=fps, ticks_per_row=ticks_per_row)
+    choice = random.Random(f"relative {seed}")  # not from the other choices' stream
+    if may_be_relative and choice.random() < 0.2:
+        names = choice.choice([JOINTS, JOINTS[1:]])
+        document["actions"]["relative"] = {
+            "to": choice.choice(["chunk_start", "previous"]),
+            "names": list(names),
+        }
+    return parse_document(document, Contract, "random.contract.yaml")
 
 
 def _continuation(rng: random.Random, seed: int) -> Continuation:

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -12,6 +12,25 @@ from remote_inference.core.contract.fields import Finite, Name, Positive, requir
 from remote_inference.core.documents.document import Document
 
 AXES = ("x", "y", "z")
+RelativeTo = Literal["chunk_start", "previous"]
+TO = Field(
+    description="chunk_start: each row counts from where the robot was measured at the observation; "
+    "previous: the first row does, and each other one counts from the row before it"
+)
+
+
+class RelativePose(Document):
+    """A pose whose rows are motions."""
+
+    to: Annotated[RelativeTo, TO]
+    frame: Annotated[
+        Literal["tool", "base"],
+        Field(
+            description="in which a row's motion is said. tool: the pose's own, as with UMI: T = T_before * "
+            "T_row; base: that of the pose's numbers: the position is added, and the rotation comes after "
+            "the one before, about the base's axes"
+        ),
+    ]
 
 
 class PoseAction(Document):
@@ -52,6 +71,11 @@ class PoseAction(Document):
         Field(
             description="the same for the angle; left out: its turn in 0.25 s at max_angular_velocity [rad]"
         ),
+    ] = None
+
+    relative: Annotated[
+        RelativePose | None,
+        Field(description="the policy says motions instead of poses; left out: poses"),
     ] = None
 
     @model_validator(mode="after")

@@ -34,11 +34,12 @@ from remote_inference.core.contract.fields import (
     require_unique,
 )
 from remote_inference.core.contract.image_encodings import BY_COLOUR, IMAGE_ENCODINGS, RAW, Colour
-from remote_inference.core.contract.policy_units import QUATERNION, Scale, check_scales
-from remote_inference.core.contract.pose_action import PoseAction
+from remote_inference.core.contract.policy_units import QUATERNION, Scale, check_scales, scales_by_name
+from remote_inference.core.contract.pose_action import TO, PoseAction, RelativeTo
 from remote_inference.core.documents.document import Document, DocumentError, NameIn, parse_document
 
 JOINT_STATE = "sensor_msgs/msg/JointState"
+RELATIVE = "relative_"  # before the kind of an action of which the policy says differences
 IMAGE = "sensor_msgs/msg/Image"
 COMPRESSED_IMAGE = "sensor_msgs/msg/CompressedImage"
 GRIPPER_WORDS = ("gripper", "finger", "jaw", "claw")
@@ -256,6 +257,13 @@ class JointLimit(Document):
         return math.inf if self.max_velocity is None else self.max_velocity
 
 
+class RelativePositions(Document):
+    """Position actions whose rows are differences, in the policy's unit."""
+
+    to: Annotated[RelativeTo, TO]
+    names: Annotated[Names, Field(description="of the position actions, those whose rows are differences")]
+
+
 class Actions(Document):
     """The action vector: `[action_dim]` in the order of `names`, which must be the policy's after rename."""
 
@@ -281,6 +289,10 @@ class Actions(Document):
         tuple[Scale, ...],
         Field(description="actions that the policy has in another unit than the command and its limits"),
     ] = ()
+    relative: Annotated[
+        RelativePositions | None,
+        Field(description="position actions of which the policy says differences; left out: none"),
+    ] = None
 
     @model_validator(mode="after")
     def _limits_cover_names(self) -> Actions:
@@ -305,7 +317,25 @@ class Actions(Document):
                 )
         check_scales(self.scale, {name: self._quantity(name) for name in self.names})
         self.check_angles("scale", self.scale, self.names)
+        self._check_relative()
         return self
+
+    def _check_relative(self) -> None:
+        if self.relative is not None:
+            require_unique(self.relative.names, "relative.names")
+            if others := [name for name in self.relative.names if name not in self.positions]:
+                raise ValueError(
+                    f"relative.names: found {', '.join(others)}, expected position actions: "
+                    f"{', '.join(self.positions) or 'there are none'}"
+                )
+        scales = scales_by_name(self.scale)
+        for title, pose in self.poses.items():
+            lengths = {scales[name].line[0] if name in scales else 1.0 for name in pose.position}
+            if pose.relative is not None and pose.relative.frame == "tool" and len(lengths) > 1:
+                raise ValueError(
+                    f"poses.{title}.relative: found x, y and z in several units, expected one: a motion of "
+                    "the tool turns with it"
+                )
 
     def _check_poses(self) -> None:
         seen: dict[str, str] = {}
@@ -363,6 +393,21 @@ class Actions(Document):
         low, high, change = self.poses[title].bounds_of(name)
         unit = "m" if name in self.poses[title].position else None
         return JointLimit(min=low, max=high, max_velocity=change, unit=unit)
+
+    @property
+    def is_relative(self) -> bool:
+        """Whether the policy says of some actions how far to go, and not where to."""
+        return self.relative is not None or any(pose.relative for pose in self.poses.values())
+
+    @property
+    def said_kinds(self) -> tuple[str, ...]:
+        """What each action commands `[action_dim]`, and whether the policy says how far and not where to."""
+        relative = {*(self.relative.names if self.relative else ())}
+        relative |= {name for pose in self.poses.values() if pose.relative for name in pose.names}
+        return tuple(
+            f"{RELATIVE}{self.kind_of(name)}" if name in relative else self.kind_of(name)
+            for name in self.names
+        )
 
     @property
     def kinds(self) -> tuple[Kind, ...]:

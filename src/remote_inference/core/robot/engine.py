@@ -460,6 +460,7 @@ class Engine:
             episode_id=self.episode.id,
             episode_start=not self.episode.announced,
             task=self.episode.task,
+            measured=self._measured,
         )
         self.counters.requests += 1
         return [SendRequest(request, steps)]

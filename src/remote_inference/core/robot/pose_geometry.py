@@ -33,6 +33,25 @@ def angles_between(begin: Float64Array, end: Float64Array) -> Float64Array:
     return angles
 
 
+def multiply(before: Float64Array, after: Float64Array) -> Float64Array:
+    """Return the quaternion `[4]` of the rotation `after`, then `before`: Hamilton's product of the two."""
+    (x, y, z, w), (a, b, c, d) = before.tolist(), after.tolist()
+    product = [
+        w * a + x * d + y * c - z * b,
+        w * b - x * c + y * d + z * a,
+        w * c + x * b - y * a + z * d,
+        w * d - x * a - y * b - z * c,
+    ]
+    return np.array(product)
+
+
+def rotate(quaternion: Float64Array, vector: Float64Array) -> Float64Array:
+    """Return a vector `[3]` turned by a unit quaternion `[4]`: v + 2 u x (u x v + w v), u = (x, y, z)."""
+    axis, real = quaternion[:3], quaternion[3]
+    turned: Float64Array = vector + 2.0 * np.cross(axis, np.cross(axis, vector) + real * vector)
+    return turned
+
+
 def slerp(begin: Float64Array, end: Float64Array, fraction: Float64Array) -> Float64Array:
     """Return orientations `[n, 4]` on the shortest arcs between unit quaternions, at fractions `[n]`."""
     end = align(end, begin)

@@ -252,8 +252,21 @@ def _describe_contract(path: Path, contract: Contract) -> Iterator[str]:
     for sink in contract.commands:
         how = "commands to" if sink.action is None else "goals to"
         yield f"  {how} {sink.destination} ({sink.type}): {', '.join(sink.names)}"
+    if contract.actions.is_relative:
+        yield f"  {_describe_relative(contract)}: no chunk continues another (no RTC)"
     if contract.home:
         yield f"  goes home in {contract.home.duration_s:g} s when it gives up"
+
+
+def _describe_relative(contract: Contract) -> str:
+    joints = contract.actions.relative
+    told = [f"{', '.join(joints.names)} to {joints.to}"] if joints else []
+    told += [
+        f"the pose {title} to {pose.relative.to} in the frame of the {pose.relative.frame}"
+        for title, pose in contract.actions.poses.items()
+        if pose.relative is not None
+    ]
+    return f"relative: {', '.join(told)}"
 
 
 def _find_gripper_warnings(contract: Contract) -> list[str]:

@@ -64,6 +64,7 @@ class _Run:
         self._bag = bag
         self._names = contract.actions.names
         self._units = contract.action_units
+        self._is_relative = contract.actions.is_relative  # rows say how far, and executed actions where to
         self._answerer = answerer
         self._observation, self._chunk, self._executed = (
             f"{namespace}/{OWN}/{kind}" for kind in ("observation", "chunk", "executed")
@@ -157,7 +158,7 @@ class _Run:
             )
 
     def _compare(self, laid: Iterable[Laid]) -> None:
-        for one in laid:
+        for one in laid if not self._is_relative else ():
             rows = self._units.to_robot(one.payload.robot)
             self._found.executed.add(one.places, rows[one.places], one.actions)
             self._found.excerpt.add(one, rows)

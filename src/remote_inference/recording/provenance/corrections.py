@@ -21,11 +21,15 @@ def find_corrections(
 ) -> tuple[Correction, ...]:
     """Return the joints whose command differs from the chunk's row, with the rule for each.
 
+    The rows of relative actions are not told from the commands: they say how far, and not where to.
+
     With a contract, a row beyond a joint's limit is known to have been clamped to it. Without one, the rule
     is known only where the tick names one alone, and the row is in the policy's units. Between two rows, no
     recording holds what the guard was given.
     """
     if answer is None or command.row_fraction or not command.action or command.row >= len(answer.rows):
+        return ()
+    if contract is not None and contract.actions.is_relative:
         return ()
     row = answer.rows[command.row].astype(np.float64)
     after = np.array(command.action)

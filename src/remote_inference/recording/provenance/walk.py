@@ -138,6 +138,8 @@ def _tell_motion(
         missing=(),
     )
     missing = list(_find_missing(motion, bag, run, request_log))
+    if key and contract is not None and contract.actions.is_relative:
+        missing.append("what the guard changed: the policy's rows are relative to where the robot was")
     if found.damage:
         others = [text for text in missing if found.damage not in text]
         missing = [f"this is the last control tick before the damage: {found.damage}", *others]

@@ -18,10 +18,12 @@ from dataclasses import dataclass
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.exchange import Chunk, ChunkStatus, Request, SessionReply
 from remote_inference.core.policy import Continuation
+from remote_inference.core.robot.command import Float64Array
 from remote_inference.core.robot.config import RobotConfig
-from remote_inference.core.robot.queue.action_queue import ActionQueue, ChunkSource, MergeMode
+from remote_inference.core.robot.queue.action_queue import ActionQueue, ChunkSource, MergeMode, Prefixes
 from remote_inference.core.robot.queue.latency import PATIENCE, LatencyWindow, patience_s, steps
 from remote_inference.core.robot.queue.observation_history import ObservationHistory, TickSample
+from remote_inference.core.robot.queue.relative_rows import RelativeRows
 from remote_inference.core.robot.safety.guard import AGE, SENSOR_AGE, Guard
 
 
@@ -51,6 +53,7 @@ class _Asked:
 
     request: Request
     capture: _Capture
+    measured: Float64Array | None  # where the robot was `[action_dim]`; None: not known
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,7 @@ class RequestCycle:
         self._first_wait_s = config.degraded_after_s  # for an answer, until one has come
         self.latency = LatencyWindow(config.latency_quantile)  # request to merge
         self._delay = LatencyWindow(config.latency_quantile)  # capture to merge
+        self._relative = RelativeRows(contract)
         self.sources: tuple[str, ...] = contract.topics  # the observation's
         self.stale_sources: tuple[str, ...] = contract.topics
 
@@ -190,11 +194,17 @@ class RequestCycle:
         episode_id: int,
         episode_start: bool,
         task: str,
+        measured: Float64Array | None = None,
     ) -> Request:
-        """Return a request with the rows from the capture on: those executed since, then the unread ones."""
+        """Return a request with the rows from the capture on: those executed since, then the unread ones.
+
+        measured: the robot's position with the observation `[action_dim]`, None when it is not known.
+        """
         oldest = min(self.sources, key=self._shown_arrivals.__getitem__)
         capture = _Capture(self._shown_arrivals[oldest], self._executed_at_arrival[oldest])
-        prefixes = self._queue.prefixes(capture.executed)
+        prefixes = (
+            self._queue.prefixes(capture.executed) if not self._relative.exist else Prefixes(None, None)
+        )
         self._seq_id += 1
         request = Request(
             session_id=session.session_id,
@@ -208,7 +218,7 @@ class RequestCycle:
             prefix_model=prefixes.model,
             prefix_robot=prefixes.robot,
         )
-        self._asked.append(_Asked(request, capture))
+        self._asked.append(_Asked(request, capture, measured))
         self._sent_arrivals = self._shown_arrivals
         return request
 
@@ -277,6 +287,8 @@ class RequestCycle:
         arrival_ns = now_ns if self._early is None else self._early.arrival_ns
         self.abandon()
         rejection = self._judge(chunk, session, now_ns - asked.capture.time_ns)
+        if rejection is None and not self._relative.can_resolve(asked.measured):
+            rejection = Rejection("its rows are relative to where the robot was, which is not known")
         if rejection is None:
             self._merge(chunk, asked, session, now_ns)
             self._learn(asked, arrival_ns)
@@ -304,7 +316,7 @@ class RequestCycle:
         self._queue.merge(
             source,
             chunk.model,
-            chunk.robot,
+            self._relative.resolve(chunk.robot, asked.measured),
             MergeMode(self._config.merges(rtc=session.rtc)),
             latency_steps=steps((now_ns - capture.time_ns) / 1e9, self._contract.row_period_s),
             executed_before=capture.executed,

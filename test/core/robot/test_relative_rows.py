@@ -1,0 +1,222 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Relative actions: rows say how far to go from where the robot was when the policy saw it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.documents.document import DocumentError, parse_document
+from remote_inference.core.exchange import Request
+from remote_inference.core.policy import Float32Array
+from remote_inference.core.robot.pose_geometry import angles_between
+from remote_inference.core.robot.queue.relative_rows import RelativeRows
+from support.builders import CHUNK_SIZE, JOINTS, contract_document, make_config, ns
+from support.robot.pose_robot import POSE, pose_contract, pose_document, turned
+from support.robot.simulated_server import SimulatedServer
+from support.robot.simulation import World, streaming
+
+SHOULDER, ELBOW = JOINTS
+DEGREES = {"unit": "degrees", "names": [SHOULDER], "offset": 90.0, "invert": True}
+PERCENT = {"unit": "percent", "names": [ELBOW], "range": [1.0, -0.5]}
+SIZE = st.floats(-1.0, 1.0, width=32)
+
+
+def joints_contract(to: str = "chunk_start", names: tuple[str, ...] = (ELBOW,), **actions: Any) -> Contract:
+    document = contract_document()
+    document["actions"] |= {"relative": {"to": to, "names": list(names)}, **actions}
+    if scale := actions.get("scale"):
+        document["state"][0]["scale"] = scale
+    return parse_document(document, Contract, "relative.contract.yaml")
+
+
+def tool_contract(to: str, frame: str) -> Contract:
+    return pose_contract(pose_document(relative={"to": to, "frame": frame}))
+
+
+# -- joints --------------------------------------------------------------------------------------------------
+
+
+def test_a_row_counts_from_where_the_joint_was_and_other_joints_are_told_where_to_go() -> None:
+    rows = np.array([[0.5, 0.25], [0.5, -0.125]], np.float32)
+    found = RelativeRows(joints_contract()).resolve(rows, np.array([9.0, 0.5]))
+    assert found.tolist() == [[0.5, 0.75], [0.5, 0.375]]
+    assert found.dtype == np.float32
+
+
+def test_with_previous_each_row_counts_from_the_one_before() -> None:
+    rows = np.array([[0.0, 0.25], [0.0, 0.25], [0.0, -0.125]], np.float32)
+    found = RelativeRows(joints_contract("previous")).resolve(rows, np.array([0.0, 0.5]))
+    assert found[:, 1].tolist() == [0.75, 1.0, 0.875]
+
+
+@given(st.lists(st.tuples(SIZE, SIZE), min_size=1, max_size=5), SIZE, SIZE)
+def test_a_difference_in_the_policy_s_units_is_that_difference_on_the_robot(
+    steps: list[tuple[float, float]], shoulder: float, elbow: float
+) -> None:
+    """Whatever the unit's zero is, and whichever way it counts: 90 degrees are half a turn's half."""
+    contract = joints_contract(names=(SHOULDER, ELBOW), scale=[DEGREES, PERCENT])
+    said = np.array(steps) * [-180.0 / np.pi, -100.0 / 1.5]
+    measured = np.array([shoulder, elbow])
+    found = RelativeRows(contract).resolve(said.astype(np.float32), measured)
+    assert contract.action_units.to_robot(found) == pytest.approx(measured + np.array(steps), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("measured", "known"),
+    [(None, False), ([0.0, np.nan], False), ([np.nan, 0.0], True), ([0.0, 0.0], True)],
+)
+def test_where_a_relative_joint_was_must_be_known(measured: list[float] | None, known: bool) -> None:
+    place = None if measured is None else np.array(measured)
+    assert RelativeRows(joints_contract()).can_resolve(place) is known
+
+
+def test_rows_that_are_not_relative_stay_as_they_are() -> None:
+    rows = np.array([[0.5, 0.25]], np.float32)
+    relative = RelativeRows(parse_document(contract_document(), Contract, "x"))
+    assert relative.can_resolve(None)
+    assert relative.resolve(rows, None) is rows
+
+
+# -- poses ---------------------------------------------------------------------------------------------------
+
+
+def matrix(pose: np.ndarray) -> np.ndarray:
+    """Return the homogeneous matrix of a pose `[7]`, by the textbook's formula for a unit quaternion."""
+    x, y, z, w = pose[3:] / np.linalg.norm(pose[3:])
+    turn = [
+        [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
+        [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
+        [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
+    ]
+    whole = np.eye(4)
+    whole[:3, :3], whole[:3, 3] = turn, pose[:3]
+    return whole
+
+
+def composed(before: np.ndarray, motion: np.ndarray, frame: str) -> np.ndarray:
+    if frame == "tool":
+        return matrix(before) @ matrix(motion)
+    whole = np.eye(4)
+    whole[:3, :3] = matrix(motion)[:3, :3] @ matrix(before)[:3, :3]
+    whole[:3, 3] = before[:3] + motion[:3]
+    return whole
+
+
+POSES = st.tuples(*[SIZE] * 3, st.floats(-3.0, 3.0), *[st.floats(0.1, 1.0)] * 3, st.sampled_from([-1.0, 1.0]))
+
+
+def pose_of(drawn: tuple[float, ...]) -> np.ndarray:
+    place, angle, axis, sign = drawn[:3], drawn[3], drawn[4:7], drawn[7]
+    return np.array([*place, *(sign * part for part in turned(angle, axis))])
+
+
+@pytest.mark.parametrize("frame", ["tool", "base"])
+@pytest.mark.parametrize("to", ["chunk_start", "previous"])
+@given(begin=POSES, motions=st.lists(POSES, min_size=1, max_size=4))
+def test_a_motion_of_a_pose_is_composed_as_rigid_motions_are(
+    to: str, frame: str, begin: tuple[float, ...], motions: list[tuple[float, ...]]
+) -> None:
+    measured, rows = pose_of(begin), np.array([pose_of(motion) for motion in motions], np.float32)
+    found = RelativeRows(tool_contract(to, frame)).resolve(rows, measured).astype(np.float64)
+    before = measured
+    for row, motion in zip(found, rows.astype(np.float64), strict=True):
+        assert matrix(row) == pytest.approx(composed(before, motion, frame), abs=1e-4)
+        before = row if to == "previous" else measured
+
+
+def test_no_motion_leaves_the_pose_where_it_was() -> None:
+    measured = np.array([0.1, 0.2, 0.3, *turned(1.0, (1.0, 2.0, 3.0))])
+    still = np.array([[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]], np.float32)
+    for frame in ("tool", "base"):
+        (found,) = RelativeRows(tool_contract("chunk_start", frame)).resolve(still, measured)
+        assert found[:3] == pytest.approx(measured[:3])
+        assert angles_between(found[np.newaxis, 3:], measured[np.newaxis, 3:])[0] < 1e-3
+
+
+def test_a_quaternion_that_says_no_orientation_leads_to_none_nor_do_the_rows_that_count_from_it() -> None:
+    rows = np.tile(np.array([0.1, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0], np.float32), (3, 1))
+    rows[1, 3:] = 0.01
+    measured = np.array([0.0, 0.0, 0.0, *turned(0.5)])
+    lengths = {
+        to: np.linalg.norm(RelativeRows(tool_contract(to, "tool")).resolve(rows, measured)[:, 3:], axis=1)
+        for to in ("chunk_start", "previous")
+    }
+    assert lengths["chunk_start"] == pytest.approx([1.0, 0.0, 1.0])
+    assert lengths["previous"] == pytest.approx([1.0, 0.0, 0.0])
+
+
+# -- the contract --------------------------------------------------------------------------------------------
+
+
+def test_only_positions_can_be_relative() -> None:
+    limits = contract_document()["actions"]["limits"]
+    limits[ELBOW] |= {"kind": "velocity"}
+    with pytest.raises(DocumentError, match=r"relative\.names: found elbow, expected position actions"):
+        joints_contract(limits=limits)
+
+
+def test_a_tool_s_motion_has_one_unit_for_its_three_axes() -> None:
+    document = pose_document(relative={"to": "chunk_start", "frame": "tool"})
+    scale = [{"unit": "mm", "factor": 1000.0, "names": [POSE[0]]}]
+    document["actions"]["scale"] = document["state"][0]["scale"] = scale
+    with pytest.raises(DocumentError, match=r"poses\.tool\.relative: found x, y and z in several units"):
+        pose_contract(document)
+
+
+# -- the robot -----------------------------------------------------------------------------------------------
+
+
+class StepServer(SimulatedServer):
+    """Says how far to go: the same steps whatever it sees."""
+
+    steps = np.linspace(0.0, 0.3, CHUNK_SIZE, dtype=np.float32)
+
+    def rows(self, request: Request) -> Float32Array:
+        return np.stack([self.steps, -self.steps], axis=1)
+
+
+@pytest.fixture
+def world() -> World:
+    contract = joints_contract(names=(SHOULDER, ELBOW))
+    return World(make_config(merge_mode="replace"), (StepServer("/server_a"),), contract=contract)
+
+
+def test_a_robot_that_moved_meanwhile_still_goes_where_the_policy_meant(world: World) -> None:
+    """It is measured at the observation, and is elsewhere when the chunk comes."""
+    world.inference_ns = ns(0.4)
+    streaming(world)
+    moved = []
+    for _ in range(3):
+        sent = len(world.sent)
+        world.run_until(lambda before=sent: len(world.sent) > before)
+        seen, merged = world.seen.copy(), world.engine.counters.chunks_merged
+        world.run_until(lambda before=merged: world.engine.counters.chunks_merged > before)
+        newest = world.engine.queue.upcoming()[-1]
+        assert newest.source.seq_id == world.sent[-1].seq_id
+        step = StepServer.steps[newest.step_index]
+        assert newest.robot == pytest.approx(seen + np.array([step, -step]), abs=1e-5)
+        moved.append(float(np.abs(world.seen - seen).max()))
+    assert min(moved) > 0.05
+
+
+def test_such_a_robot_asks_for_no_rtc_and_sends_no_rows_to_continue(world: World) -> None:
+    streaming(world).run(3)
+    offer = world.engine.handshake.offer
+    assert (offer.wants_rtc, offer.max_observation_steps) == (False, 1)
+    assert len(world.sent) > 2
+    assert {request.prefix_robot is None for request in world.sent} == {True}
+
+
+def test_a_chunk_is_refused_when_nobody_knows_where_the_robot_was(world: World) -> None:
+    world.position = np.full(2, np.nan)
+    world.run(2)
+    assert world.engine.counters.chunks_rejected > 0
+    assert "its rows are relative to where the robot was, which is not known" in world.warnings()
+    assert not len(world.engine.queue)
