@@ -27,6 +27,7 @@ from support.robot.pose_robot import (
 )
 
 JOINT_STATE = "sensor_msgs/msg/JointState"
+HOME_POSE = [0.0, 0.0, 0.1, 0.0, 0.0, 0.0, 1.0]
 Document = dict[str, Any]
 
 
@@ -106,10 +107,22 @@ REFUSED: list[tuple[Callable[[Document], object], list[str]]] = [
         ),
         ["scale: found x", "expected one zero"],
     ),
-    (lambda d: d.update(home={"positions": [0.0], "duration_s": 1.0}), ["home", "the pose tool"]),
+    (lambda d: d.update(home={"duration_s": 1.0}), ["home.poses: found none, expected tool"]),
     (
-        lambda d: with_arm(d).update(home={"positions": [0.0, 0.0], "duration_s": 1.0}),
-        ["home: found beside the pose tool", "expected none"],
+        lambda d: d.update(home={"poses": {"hand": HOME_POSE}, "duration_s": 1.0}),
+        ["home.poses: found hand, expected tool"],
+    ),
+    (
+        lambda d: d.update(home={"poses": {"tool": [9.0, *HOME_POSE[1:]]}, "duration_s": 1.0}),
+        ["home.poses.tool: found x 9.0, expected -0.5 to 0.5"],
+    ),
+    (
+        lambda d: d.update(home={"poses": {"tool": [0.0] * 7}, "duration_s": 1.0}),
+        ["home.poses.tool: found a quaternion of length 0.000, expected length 1"],
+    ),
+    (
+        lambda d: with_arm(d).update(home={"poses": {"tool": HOME_POSE}, "duration_s": 1.0}),
+        ["home.positions has 0 values, expected"],
     ),
     (
         lambda d: d.update(

@@ -28,6 +28,12 @@ def put_pose(document: dict[str, Any]) -> None:
     document["commands"][0]["names"] = list(POSE)
 
 
+def make_home(rng: random.Random, *, with_joint: bool) -> dict[str, Any]:
+    """Return a home of the pose, and of the joint beside it if that is a position."""
+    *pose, joint = somewhere(rng, 0.9).tolist()
+    return {"poses": {"tool": pose}, "positions": [joint] if with_joint else [], "duration_s": 1.0}
+
+
 def wave(phase: np.ndarray, rng: random.Random) -> np.ndarray:
     """Return a policy's rows `[rows, 8]` at phases of a wave: quaternions of any sign and length."""
     places = 1.1 * BOX * np.stack([np.sin(phase), np.cos(phase), np.sin(2.0 * phase)], axis=1)

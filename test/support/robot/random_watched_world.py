@@ -145,6 +145,8 @@ def make_contract(rng: random.Random, kinds: tuple[str, str], fps: float) -> Con
     document["takeover"] = {"topic": "teleop", "type": JOINT_STATE, "silent_s": 0.5}
     if "pose" in kinds:
         random_poses.put_pose(document)
+        if rng.random() < 0.4:
+            document["home"] = random_poses.make_home(rng, with_joint="position" in kinds)
     elif "position" in kinds and rng.random() < 0.4:
         home = [rng.uniform(-0.9, 0.9) for kind in kinds if kind == "position"]
         document["home"] = {"positions": home, "duration_s": 1.0}

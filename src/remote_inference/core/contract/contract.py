@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Literal
@@ -21,6 +22,7 @@ from remote_inference.core.contract.operator_inputs import (
     TakeoverInput,
 )
 from remote_inference.core.contract.policy_units import UnitMap, have_one_zero, scales_by_name
+from remote_inference.core.contract.pose_action import AXES
 from remote_inference.core.contract.sections import (
     Actions,
     ControllerSwitch,
@@ -31,6 +33,8 @@ from remote_inference.core.contract.state_source import OneOrSeveral, StateSourc
 from remote_inference.core.documents.document import Document, load_document, parse_document, parse_yaml
 from remote_inference.core.exchange import ImageFeature
 from remote_inference.core.limits import MAX_TASK_LENGTH
+
+UNIT_LENGTH_TOLERANCE = 0.01  # of a quaternion that a person writes
 
 
 class Contract(Document):
@@ -224,13 +228,8 @@ class Contract(Document):
         if self.home is None:
             return
         names = self.actions.positions
-        if self.actions.poses:
-            raise ValueError(
-                f"home: found beside the pose {', '.join(self.actions.poses)}, expected none: a way home of "
-                "joints does not know where it leads a pose"
-            )
-        if not names:
-            raise ValueError(f"home: found with {self.actions.kind} actions, expected position actions")
+        if not names and not self.actions.poses:
+            raise ValueError(f"home: found with {self.actions.kind} actions, expected positions or poses")
         if len(self.home.positions) != len(names):
             raise ValueError(f"home.positions has {len(self.home.positions)} values, expected {len(names)}")
         for name, position in zip(names, self.home.positions, strict=True):
@@ -238,6 +237,19 @@ class Contract(Document):
             if not limit.min <= position <= limit.max:
                 raise ValueError(
                     f"home.positions: found {position} for {name}, expected {limit.min} to {limit.max}"
+                )
+        if (found := sorted(self.home.poses)) != (wanted := sorted(self.actions.poses)):
+            raise ValueError(
+                f"home.poses: found {', '.join(found) or 'none'}, expected {', '.join(wanted) or 'none'}"
+            )
+        for title, target in self.home.poses.items():
+            pose = self.actions.poses[title]
+            for axis, value, low, high in zip(AXES, target[:3], pose.min, pose.max, strict=True):
+                if not low <= value <= high:
+                    raise ValueError(f"home.poses.{title}: found {axis} {value}, expected {low} to {high}")
+            if abs((length := math.hypot(*target[3:])) - 1.0) > UNIT_LENGTH_TOLERANCE:
+                raise ValueError(
+                    f"home.poses.{title}: found a quaternion of length {length:.3f}, expected length 1"
                 )
 
     def _check_operator_inputs(self) -> None:

@@ -439,12 +439,22 @@ class Actions(Document):
 
 
 class Home(Document):
-    """Targets `[positions]`, order of the position actions, and the time in which to reach them when DEAD."""
+    """Targets of positions and poses, and the time in which to reach them when DEAD."""
 
     positions: Annotated[
         tuple[Finite, ...],
-        Field(description="one target for each position action, within its limits [unit of the action]"),
-    ]
+        Field(
+            description="one target for each position action, in their order, within its limits [unit of the "
+            "action]"
+        ),
+    ] = ()
+    poses: Annotated[
+        Mapping[Name, tuple[Finite, Finite, Finite, Finite, Finite, Finite, Finite]],
+        Field(
+            description="target of each pose: x, y and z within its box [m], and x, y, z and w of a "
+            "quaternion of length 1"
+        ),
+    ] = {}
     duration_s: Annotated[
         Positive, Field(description="time in which to reach home, unless the guard needs longer [s]")
     ]

@@ -4,32 +4,40 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from remote_inference.core.contract.sections import Actions, Home
+from remote_inference.core.robot.action_masks import ActionMasks
 from remote_inference.core.robot.command import Float64Array
+from remote_inference.core.robot.pose_geometry import Poses
 
 
 class Homing:
-    """Targets along a minimum-jerk path (Flash and Hogan 1985); the guard bounds the steps between them."""
+    """Targets along a minimum-jerk path (Flash and Hogan 1985); the guard bounds the steps between them.
+
+    A pose goes along the straight line, and its orientation along the shortest arc.
+    """
 
     def __init__(
-        self,
-        start: Float64Array,
-        home: Home,
-        begin_ns: int,
-        is_position: np.ndarray | None = None,
-        is_switch: np.ndarray | None = None,
+        self, start: Float64Array, home: Home, begin_ns: int, masks: ActionMasks | None = None
     ) -> None:
-        """start: `[action_dim]`. is_position: mask of what goes home, others are zero; None: all.
+        """Plan the way from a point `[action_dim]`.
 
-        is_switch: mask of what stays as it is; None: nothing.
+        masks: of the actions: positions and poses go home, a switch stays as it is, others are zero; None:
+        all are positions.
         """
-        moves = np.ones(len(start), bool) if is_position is None else is_position
-        stays = np.zeros(len(start), bool) if is_switch is None else is_switch
-        self._start = np.where(moves | stays, start, 0.0)
-        self._goal = np.where(stays, start, 0.0)
-        self._goal[moves] = home.positions
+        is_position = np.ones(len(start), bool) if masks is None else masks.is_position
+        keeps = np.ones(len(start), bool) if masks is None else masks.holds | masks.is_switch
+        self._poses = masks.poses if masks is not None and masks.poses.exist else None
+        self._start = np.where(keeps, start, 0.0)
+        self._goal = self._start.copy()
+        self._goal[is_position] = home.positions
+        if self._poses is not None:
+            for name, columns in zip(self._poses.names, self._poses.columns, strict=True):
+                self._goal[columns] = home.poses[name]
+            self._goal = _unify(self._poses, self._goal, None)
         self._begin_ns = begin_ns
         self._duration_ns = home.duration_s * 1e9
 
@@ -37,14 +45,25 @@ class Homing:
         """Return the point of the path `[action_dim]` at an instant."""
         s = min(1.0, max(0.0, (now_ns - self._begin_ns) / self._duration_ns))
         progress = s**3 * (10.0 - 15.0 * s + 6.0 * s**2)
-        return self._start + progress * (self._goal - self._start)
+        point = self._start + progress * (self._goal - self._start)
+        return point if self._poses is None else self._poses.turn(point, self._start, self._goal, progress)
 
     @staticmethod
     def longest_s(home: Home, actions: Actions) -> float:
         """Return the time [s] that the way takes from anywhere within the limits."""
         limits = [actions.limits[name] for name in actions.positions]
-        return max(home.duration_s, *((limit.max - limit.min) / limit.fastest for limit in limits))
+        joints_s = [(limit.max - limit.min) / limit.fastest for limit in limits]
+        lines_s = [math.dist(pose.min, pose.max) / pose.max_velocity for pose in actions.poses.values()]
+        arcs_s = [math.pi / pose.max_angular_velocity for pose in actions.poses.values()]
+        return max(home.duration_s, *joints_s, *lines_s, *arcs_s)
 
     def reached(self, command: Float64Array) -> bool:
         """Return whether a command is home. The guard may have made the way longer than planned."""
-        return bool(np.allclose(command, self._goal, rtol=0.0, atol=1e-6))
+        goal = self._goal if self._poses is None else _unify(self._poses, self._goal, command)
+        return bool(np.allclose(command, goal, rtol=0.0, atol=1e-6))
+
+
+def _unify(poses: Poses, goal: Float64Array, reference: Float64Array | None) -> Float64Array:
+    unified = poses.unify(goal, reference)
+    assert unified is not None, "the contract has looked at the length of each quaternion"
+    return unified

@@ -386,7 +386,7 @@ class Playback:
             self._guard.refuse(FOLLOWING_ERROR)
             return self._end_way_home(now_ns, (FOLLOWING_ERROR,))
         if self._homing is None:
-            self._homing = Homing(start, self._home, now_ns, self._masks.is_position, self._masks.is_switch)
+            self._homing = Homing(start, self._home, now_ns, self._masks)
         guarded = self._guard.check(self._homing.target(now_ns), np.where(self._holds, start, 0.0))
         if guarded.action is None:  # only when the reference is not finite
             return self._end_way_home(now_ns, guarded.interventions)
