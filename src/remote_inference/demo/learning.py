@@ -22,7 +22,7 @@ from remote_inference.demo.run import NAMESPACE
 from remote_inference.demo.sweep import Cell
 from remote_inference.demo.trainer import read_updates
 from remote_inference.recording.bags.bag import open_bag
-from remote_inference.recording.timeline.joints import EXECUTED_SUFFIX
+from remote_inference.recording.timeline.joint_records import EXECUTED_SUFFIX
 
 PARTS_S = (0, 30, 60, 120, 180, 240, 300)  # since the trainer was started
 WINDOW = 10  # attempts of the moving average

@@ -15,7 +15,7 @@ from remote_inference.recording.bags.bag_records import RUN
 from remote_inference.recording.bags.mcap_scan import MetadataRecord, ScannedMessage
 from remote_inference.recording.bags.message_decoder import MessageDecoder
 from remote_inference.recording.checks.check import BagFacts, Check, Finding, count, show_time
-from remote_inference.recording.timeline.joints import EXECUTED_SUFFIX
+from remote_inference.recording.timeline.joint_records import EXECUTED_SUFFIX
 
 KEPT_REQUESTS = 1000  # of a robot: a chunk or a row that names an older one is not followed
 OWN = {

@@ -10,7 +10,7 @@ from enum import IntEnum
 from typing import Any
 
 from remote_inference.core.robot.command import CommandSource
-from remote_inference.recording.timeline.joints import FloatArray
+from remote_inference.recording.timeline.joint_records import FloatArray
 
 
 class Phase(IntEnum):

@@ -35,7 +35,7 @@ from remote_inference.recording.export.layout import (
     file_place,
 )
 from remote_inference.recording.export.statistics import VectorStatistics
-from remote_inference.recording.timeline.joints import FloatArray
+from remote_inference.recording.timeline.joint_records import FloatArray
 
 # LeRobot's own columns, then what an executed command tells of itself.
 INDICES = {

@@ -9,7 +9,7 @@ from typing import Any
 
 from remote_inference.core.contract.contract import Contract
 from remote_inference.recording.export.control_tick import ControlTick
-from remote_inference.recording.timeline.joints import FloatArray
+from remote_inference.recording.timeline.joint_records import FloatArray
 from remote_inference.recording.timeline.recorded_names import source_name
 
 # Name and type of the columns before those of the joints; the types are pyarrow's.

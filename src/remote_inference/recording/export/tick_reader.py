@@ -23,7 +23,7 @@ from remote_inference.recording.bags.bag import BagReader
 from remote_inference.recording.bags.bag_error import BagError
 from remote_inference.recording.export.control_tick import ControlTick
 from remote_inference.recording.timeline.answers import Answer, RequestKey, request_key
-from remote_inference.recording.timeline.joints import EXECUTED_SUFFIX, FloatArray
+from remote_inference.recording.timeline.joint_records import EXECUTED_SUFFIX, FloatArray
 from remote_inference.recording.timeline.newest import Newest
 from remote_inference.recording.timeline.recorded_names import state_name
 from remote_inference.recording.timeline.tick_times import TickOrder, TickTimes

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from remote_inference.core.robot.command import CommandSource
-from remote_inference.recording.timeline.joints import FloatArray
+from remote_inference.recording.timeline.joint_records import FloatArray
 
 KEPT = 20_000  # control ticks that are remembered
 RESTART = 100  # ticks by which a number falls back only when the node has begun anew

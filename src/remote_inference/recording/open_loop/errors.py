@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from remote_inference.recording.timeline.joints import FloatArray
+from remote_inference.recording.timeline.joint_records import FloatArray
 
 QUANTILE = 0.95
 # Errors are counted in classes whose bounds grow by RATIO, so that a quantile is exact to 1 % at any unit.

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from remote_inference.recording.open_loop.alignment import Laid
-from remote_inference.recording.timeline.joints import FloatArray
+from remote_inference.recording.timeline.joint_records import FloatArray
 
 LENGTH_S = 15.0
 

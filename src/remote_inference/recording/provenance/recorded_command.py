@@ -14,7 +14,7 @@ from remote_inference.recording.bags.bag import BagReader, Window
 from remote_inference.recording.bags.bag_error import BagError
 from remote_inference.recording.provenance.motion import Command
 from remote_inference.recording.timeline.answers import stamped_ns
-from remote_inference.recording.timeline.joints import EXECUTED_SUFFIX
+from remote_inference.recording.timeline.joint_records import EXECUTED_SUFFIX
 from remote_inference.recording.timeline.recorded_names import source_name
 
 LATE_NS = 2_000_000_000  # a tick is published, and recorded, at most so much later than it was commanded

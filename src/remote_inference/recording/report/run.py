@@ -39,7 +39,7 @@ from remote_inference.recording.report.style import (
     style,
 )
 from remote_inference.recording.timeline.episodes import Episode
-from remote_inference.recording.timeline.joints import FloatArray
+from remote_inference.recording.timeline.joint_records import FloatArray
 from remote_inference.recording.timeline.timeline import Timeline
 
 _LATENCY_IN, _AGE_IN, _GUARD_ROW_IN, _STATES_IN, _GAP_IN = 1.6, 1.1, 0.2, 0.6, 0.42

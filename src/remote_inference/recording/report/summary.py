@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remote_inference.core.robot.command import CommandSource
-from remote_inference.recording.timeline.joints import FloatArray
+from remote_inference.recording.timeline.joint_records import FloatArray
 from remote_inference.recording.timeline.recorded_names import source_name
 from remote_inference.recording.timeline.timeline import Executed, States, Timeline, intervals
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from remote_inference.recording.bags.bag_error import BagError
 from remote_inference.recording.timeline.answers import RequestKey, request_key
-from remote_inference.recording.timeline.joints import FloatArray
+from remote_inference.recording.timeline.joint_records import FloatArray
 from remote_inference.recording.timeline.recorded_names import state_name
 from remote_inference.recording.timeline.timeline import (
     Chunks,

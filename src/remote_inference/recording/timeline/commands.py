@@ -15,7 +15,7 @@ from remote_inference.core.contract.contract import Contract
 from remote_inference.core.policy import Float32Array
 from remote_inference.recording.bags.bag import BagReader
 from remote_inference.recording.bags.bag_error import BagError
-from remote_inference.recording.timeline.joints import EXECUTED_SUFFIX
+from remote_inference.recording.timeline.joint_records import EXECUTED_SUFFIX
 
 LONGEST_WAIT_S = 1.0  # that is kept of a time without commands
 Tell = Callable[[float], None]  # takes the fraction of the bag that is done

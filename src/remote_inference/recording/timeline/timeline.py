@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.recording.timeline.images import Frame
-from remote_inference.recording.timeline.joints import FloatArray, Joint
+from remote_inference.recording.timeline.joint_records import FloatArray
+from remote_inference.recording.timeline.joints import Joint
 
 IntArray = NDArray[np.int64]
 

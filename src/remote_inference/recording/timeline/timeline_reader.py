@@ -27,15 +27,14 @@ from remote_inference.recording.timeline.images import (
     observed_images,
     recorded_images,
 )
-from remote_inference.recording.timeline.joints import (
+from remote_inference.recording.timeline.joint_records import (
     EXECUTED_SUFFIX,
     JointColumns,
-    JointRecord,
-    find_joints,
+    RecordReader,
     joint_topics,
-    names_by_joint,
     robots,
 )
+from remote_inference.recording.timeline.joints import find_joints
 from remote_inference.recording.timeline.timeline import ClockJump, Timeline
 
 OWN = ("executed", "state", "observation", "chunk")
@@ -76,7 +75,7 @@ class _Reader:
         self._states, self._cycles = StateColumns(), CycleColumns(keys)
         self._watchdog = WatchdogStops()
         self._joints = {topic: JointColumns() for topic in joint_topics(bag.topics, ns, contract)}
-        self._names = names_by_joint(ns, contract)
+        self._records = RecordReader(ns, contract)
         self._videos = camera_topics(bag.topics, ns) if with_frames else []
         self._with_frames = with_frames
         self._images: list[ObservedImage] = []
@@ -93,7 +92,13 @@ class _Reader:
                 self._take(topic, (stamp_ns - bag.start_ns) * 1e-9, message)
         executed = self._executed.finish()
         requests, chunks, cycles = self._cycles.finish()
-        joints = find_joints(self._executed.names, self._joints, executed.action, self._ns, self._contract)
+        joints = find_joints(
+            self._executed.names,
+            self._joints,
+            (executed.t_s, executed.action),
+            self._ns,
+            self._contract,
+        )
         return Timeline(
             namespace=self._ns or "/",
             duration_s=(bag.end_ns - bag.start_ns) * 1e-9,
@@ -112,8 +117,7 @@ class _Reader:
         if topic in self._take_own:
             self._take_own[topic](t_s, message)
         elif topic in self._joints:
-            names = self._names.get(topic, {})
-            self._joints[topic].add(JointRecord.of(t_s, message, self._contract, names))
+            self._joints[topic].add(self._records.read(topic, t_s, message))
         else:
             self._images += recorded_images(t_s, message)
 

@@ -22,7 +22,8 @@ from remote_inference.recording.provenance.reasons import find_at, find_reasons
 from remote_inference.recording.provenance.run_reader import Run
 from remote_inference.recording.provenance.walk import find_latency, find_rows, find_sensors
 from remote_inference.recording.timeline.answers import RequestKey
-from remote_inference.recording.timeline.joints import Joint, JointColumns, JointRecord, find_joints
+from remote_inference.recording.timeline.joint_records import JointColumns, JointRecord
+from remote_inference.recording.timeline.joints import Joint, find_joints
 
 _DIGITS = 5  # of positions in the page
 
@@ -112,7 +113,8 @@ class PageData:
         for place, command in enumerate(self._commands):
             if len(command.action) == len(names):
                 actions[place] = command.action
-        return find_joints(names, records, actions, self._ns, self._contract)
+        t_s = np.array([command.t_s for command in self._commands])
+        return find_joints(names, records, (t_s, actions), self._ns, self._contract)
 
     def _measured(self, joint: Joint) -> list[float | None]:
         places = np.searchsorted(joint.t_s, [c.t_s for c in self._commands], side="right") - 1

@@ -17,7 +17,7 @@ from remote_inference.recording.provenance.page.camera_pictures import CameraPic
 from remote_inference.recording.provenance.page.thinned import Thinned
 from remote_inference.recording.provenance.recorded_command import Tell
 from remote_inference.recording.provenance.run_reader import WATCHDOG, RunReader
-from remote_inference.recording.timeline.joints import JointRecord, joint_topics, names_by_joint
+from remote_inference.recording.timeline.joint_records import JointRecord, RecordReader, joint_topics
 from remote_inference.recording.timeline.newest import Newest
 
 MAX_TICKS = 36_000  # of a page: 20 minutes at 30 Hz
@@ -41,7 +41,7 @@ class PageReader:
         self.pictures = CameraPictures(bag, ns, contract, max_image_bytes // PERSON_SHARE)
         self.reader = RunReader(bag, ns, contract)
         self.ticks: Thinned[PageTick] = Thinned(MAX_TICKS)
-        self._names = names_by_joint(ns, contract)
+        self._of_joints = RecordReader(ns, contract)
         self._newest = {topic: Newest() for topic in joint_topics(bag.topics, ns, contract)}
         self._records: dict[str, tuple[bytes, JointRecord]] = {}  # the newest, with the bytes that it is of
 
@@ -78,9 +78,8 @@ class PageReader:
         before = self._records.get(topic)
         if before is None or before[0] is not cdr:
             message = self._bag.decode(topic, at_ns, cdr)
-            names = self._names.get(topic, {})
             with self._bag.expecting(topic):
-                record = JointRecord.of(self.reader.seconds(at_ns), message, self._contract, names)
+                record = self._of_joints.read(topic, self.reader.seconds(at_ns), message)
             self._records[topic] = cdr, record
         return self._records[topic][1]
 
