@@ -122,7 +122,9 @@ def test_the_demo_s_decisions_are_reproduced_bit_for_bit(demo_bag: Path) -> None
 
 def test_the_demo_s_pause_is_explained(demo_bag: Path) -> None:
     motion = explain_motion(demo_bag, tick=first_paused_tick(demo_bag))
-    assert "the robot was paused" in motion.reasons
+    paused = [reason for reason in motion.reasons if reason.startswith("the robot was paused since ")]
+    assert len(paused) == 1
+    assert paused[0].endswith(": the node starts so (autostart: false)")
     assert motion.before is None
 
 

@@ -115,7 +115,8 @@ def robot_diagnostic(
     if state.stop:
         level, message = DiagnosticStatus.ERROR, f"stopped by {state.stop}; {message}"
     elif state.paused and state.state != ClientState.DEAD:
-        level, message = DiagnosticStatus.WARN, f"paused: {state.pause_cause}; {message}"
+        why = f": {state.pause_cause}" if state.pause_cause else ""
+        level, message = DiagnosticStatus.WARN, f"paused{why}; {message}"
     guard_counts = zip(state.guard_names, state.guard_counts, strict=True)
     values = {
         "state": state.state_name,

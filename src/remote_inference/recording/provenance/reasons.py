@@ -41,6 +41,11 @@ def find_at(said: Sequence[Said], t_s: float) -> Said | None:
     return next((one for one in reversed(said) if one.t_s <= t_s), None)
 
 
+def tell_since(t_s: float | None) -> str:
+    """Return since when something holds, in words: what is latched may be from before the bag."""
+    return f"{t_s:.3f} s" if t_s is not None and t_s >= 0.0 else "before the recording"
+
+
 def find_reasons(
     command: Command | None, standing: Standing | None, watchdog: WatchdogChange | None
 ) -> tuple[str, ...]:
@@ -56,7 +61,7 @@ def find_reasons(
         found.append(f"stopped: {standing.stop}")
     if standing.paused:
         why = f": {standing.pause_cause}" if standing.pause_cause else ""
-        found.append(f"the robot was paused since {standing.paused_s:.3f} s{why}")
+        found.append(f"the robot was paused since {tell_since(standing.paused_s)}{why}")
     if standing.taken_over:
         found.append("a person had taken over")
     if standing.stale_sources and not standing.paused:

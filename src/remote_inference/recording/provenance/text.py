@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 
 from remote_inference.recording.provenance.motion import Command, Correction, Motion, Request
+from remote_inference.recording.provenance.reasons import tell_since
 
 WIDTH = 80
 _LABEL = 11
@@ -203,7 +204,8 @@ def _state(motion: Motion) -> list[str]:
     if standing is not None:
         told.append(f"{standing.state} since {standing.t_s:.3f} s: {standing.cause or 'no cause told'}")
         if standing.paused:
-            told.append(f"paused since {standing.paused_s:.3f} s: {standing.pause_cause or 'no cause told'}")
+            since = tell_since(standing.paused_s)
+            told.append(f"paused since {since}: {standing.pause_cause or 'no cause told'}")
     if watchdog is not None:
         told.append(f"command watchdog {watchdog.state} since {watchdog.t_s:.3f} s: {watchdog.cause}")
     return told
