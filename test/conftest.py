@@ -59,7 +59,7 @@ DISTRIBUTION_FILES = {
     *("test_bag_recorder", "test_drain", "test_executors", "test_later_service", "test_namesake"),
     *("test_operator_client", "test_operator_services", "test_operator_verbs", "test_parameters"),
     *("test_policy_server", "test_remote_inference", "test_schedule", "test_server_faults"),
-    *("test_session_services", "test_signals", "test_topic_watch"),
+    *("test_session_services", "test_signals", "test_so_arm101", "test_topic_watch"),
 }
 
 # Elsewhere: what trains, draws, starts programs or plays thousands of cases, for five seconds or more.
