@@ -15,6 +15,7 @@ from remote_inference.core.contract.controller_stop import (
     STOPPING_S,
     ControllerStop,
     count_stops,
+    is_ever_sent_a_stop,
     longest_stopping_s,
     stop_controller,
 )
@@ -97,3 +98,18 @@ def test_a_switch_that_makes_no_sense_is_refused_by_name(switch: dict[str, Any],
 def test_stops_take_a_second_and_are_several_at_any_rate(fps: float, stops: int) -> None:
     assert count_stops(1.0 / fps) == stops
     assert longest_stopping_s(1.0 / fps) <= max(STOPPING_S, 3 / fps) + 1.01 / fps
+
+
+@pytest.mark.parametrize(
+    ("kind", "command_type", "sent"),
+    [
+        ("position", FLOAT64_MULTI_ARRAY, False),
+        ("position", JOINT_TRAJECTORY, True),
+        ("velocity", FLOAT64_MULTI_ARRAY, True),
+        ("effort", FLOAT64_MULTI_ARRAY, True),
+    ],
+)
+def test_who_is_ever_sent_a_stop_is_known_beforehand(kind: str, command_type: str, sent: bool) -> None:
+    contract = make(kind, command_type)
+    assert is_ever_sent_a_stop(contract, contract.commands[0]) is sent
+    assert (stop_of(contract, MEASURED).action is not None) is sent

@@ -182,3 +182,23 @@ def test_two_watchdogs_are_told_apart_by_what_they_say(make: Callable[[], KeptWa
     for watchdog in watchdogs:
         watchdog.beat(Phase.COMMANDING)
     assert len({watchdog.kept[WATCHDOG_TOPIC][-1].instance for watchdog in watchdogs}) == 2
+
+
+def test_a_controller_that_is_never_sent_a_stop_has_no_second_publisher(tmp_path: Path, clock: Clock) -> None:
+    """Some controllers take nothing from a topic that has two."""
+    contract = write_contract(tmp_path)  # positions, by a forward controller
+    rclpy.init(args=["--ros-args", "-r", "__ns:=/rig", "-p", f"contract:={contract}"])
+    try:
+        watchdog = KeptWatchdog()
+        assert COMMANDS not in watchdog.kept
+        watchdog.beat(Phase.COMMANDING)
+        for _ in range(round(2 * DEADLINE_S / CHECK_PERIOD_S)):
+            clock.now_ns += round(CHECK_PERIOD_S * 1e9)
+            watchdog.look()
+        assert watchdog.kept[WATCHDOG_TOPIC][-1].state_name == "TRIPPED"
+        assert list(watchdog.kept[WATCHDOG_TOPIC][-1].stops) == [
+            f"{COMMANDS}: nothing sent, it keeps its last target"
+        ]
+        watchdog.destroy_node()
+    finally:
+        rclpy.shutdown()

@@ -41,6 +41,12 @@ class ControllerStop:
     failed: bool = False  # the controller should be stopped, and cannot
 
 
+def is_ever_sent_a_stop(contract: Contract, sink: CommandSink) -> bool:
+    """Return whether a stop of a controller may be a message; others keep their last target by themselves."""
+    kind = contract.kind_of(sink)
+    return kind in ("velocity", "effort") or (kind == "position" and sink.interface.takes_horizon)
+
+
 def stop_controller(contract: Contract, sink: CommandSink, measured: Mapping[str, float]) -> ControllerStop:
     """Return the stop of a controller. measured: positions by action [unit of the action], fresh ones only.
 

@@ -22,7 +22,12 @@ from std_msgs.msg import Header
 
 from remote_inference.core.contract.command_sink import CommandSink
 from remote_inference.core.contract.contract import load_contract
-from remote_inference.core.contract.controller_stop import ControllerStop, longest_stopping_s, stop_controller
+from remote_inference.core.contract.controller_stop import (
+    ControllerStop,
+    is_ever_sent_a_stop,
+    longest_stopping_s,
+    stop_controller,
+)
 from remote_inference.core.watchdog import Watchdog, WatchdogState
 from remote_inference.msg import Heartbeat
 from remote_inference.msg import WatchdogState as WatchdogMessage
@@ -81,7 +86,8 @@ class CommandWatchdog(RobotNode):
         self._instance = random.getrandbits(64)
         self._stops: dict[str, ControllerStop] = {}  # of the last trip, by topic
         self._positions = MeasuredPositions(self, self._contract)
-        self._controllers: list[tuple[CommandSink, Publisher, CommandWriter]] = []
+        # No publisher where nothing is ever sent: some controllers take nothing from a topic that has two.
+        self._controllers: list[tuple[CommandSink, Publisher | None, CommandWriter]] = []
         try:
             writers = make_command_writers(self._contract)
         except WireError as error:
@@ -89,7 +95,8 @@ class CommandWatchdog(RobotNode):
         for sink, writer in zip(self._contract.commands, writers, strict=True):
             if sink.action is not None:  # it keeps its last goal, as a position controller does
                 continue
-            publisher = self.create_publisher(writer.message_type, sink.topic, COMMAND_QOS)
+            sends = is_ever_sent_a_stop(self._contract, sink)
+            publisher = self.create_publisher(writer.message_type, sink.topic, COMMAND_QOS) if sends else None
             self._controllers.append((sink, publisher, writer))
         switch = self._contract.watchdog_switch
         self._switch = SwitchClient(self, switch) if switch else None
@@ -152,7 +159,7 @@ class CommandWatchdog(RobotNode):
                 stop = self._stops[sink.topic] = stop_controller(
                     self._contract, sink, self._positions.fresh()
                 )
-            if stop.action is not None:
+            if stop.action is not None and publisher is not None:
                 publisher.publish(writer.message(stop.action[None], stamp))
 
     def _tell(self) -> None:
