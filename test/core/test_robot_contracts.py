@@ -12,23 +12,33 @@ import pytest
 from remote_inference import cli
 from remote_inference.core.admission import judge, make_offer
 from remote_inference.core.contract.contract import Contract, load_contract
-from remote_inference.core.contract.controller_stop import stop_controller
+from remote_inference.core.contract.controller_stop import is_ever_sent_a_stop, stop_controller
 from remote_inference.core.contract.sections import is_gripper
 from remote_inference.core.policy import PolicySpec
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.motion.playback import Playback
+from remote_inference.core.robot.pose_geometry import angles_between
 from remote_inference.core.robot.queue.action_queue import ActionQueue, MergeMode
 from remote_inference.core.robot.safety.guard import JOINT_LIMIT, VELOCITY_LIMIT, Guard
 from remote_inference.core.robot.tick import Tick
 from support.builders import make_source, make_spec, make_terms, ns
+from support.robot.fed_playback import FedPlayback
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "config" / "robots").glob("*.yaml"))
 AGES = {"max_action_age_ns": ns(3.0), "max_sensor_age_ns": ns(0.5), "given_up_after_ns": ns(3.0)}
 ROUNDING = 1e-6  # a row comes as float32 in the policy's units
 
-each_robot = pytest.mark.parametrize("path", FILES, ids=lambda path: path.name.partition(".")[0])
+
+def robots(files: list[Path]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("path", files, ids=lambda path: path.name.partition(".")[0])
+
+
+CARTESIAN = [path for path in FILES if load_contract(path).actions.poses]
+each_robot = robots(FILES)
+each_driven_robot = robots([path for path in FILES if path not in CARTESIAN])
+each_cartesian_robot = robots(CARTESIAN)
 
 
 def fitting_policy(contract: Contract) -> PolicySpec:
@@ -107,7 +117,7 @@ def test_a_policy_of_the_robots_names_and_units_admits_it(path: Path) -> None:
     assert verdict.warnings == ()
 
 
-@each_robot
+@each_driven_robot
 @pytest.mark.parametrize("begin", ["low", "middle", "high"])
 def test_wild_rows_are_commanded_within_limits_and_speeds(path: Path, begin: str) -> None:
     robot = Driven(path)
@@ -131,7 +141,7 @@ def test_wild_rows_are_commanded_within_limits_and_speeds(path: Path, begin: str
     assert (VELOCITY_LIMIT in interventions) == bool(robot.is_position.any())
 
 
-@each_robot
+@each_driven_robot
 def test_a_row_within_reach_arrives_at_the_controllers_as_it_is(path: Path) -> None:
     robot = Driven(path)
     row = robot.measured + 0.5 * robot.speed * robot.contract.period_s * np.where(robot.is_position, 1.0, 0.0)
@@ -144,7 +154,7 @@ def test_a_row_within_reach_arrives_at_the_controllers_as_it_is(path: Path) -> N
         assert commanded[sink.topic] == pytest.approx(row[columns], abs=ROUNDING)
 
 
-@each_robot
+@each_driven_robot
 def test_with_nothing_to_execute_positions_hold_and_velocities_are_zero(path: Path) -> None:
     robot = Driven(path)
     robot.feed(np.where(robot.is_position, robot.measured, 0.5 * robot.high)[np.newaxis])
@@ -160,7 +170,7 @@ def test_with_nothing_to_execute_positions_hold_and_velocities_are_zero(path: Pa
             assert not sink.interface.takes_horizon, "only a controller that keeps its target gets nothing"
 
 
-@each_robot
+@each_driven_robot
 def test_the_watchdog_stops_each_controller_by_what_it_takes(path: Path) -> None:
     robot = Driven(path)
     names = robot.contract.actions.names
@@ -177,6 +187,37 @@ def test_the_watchdog_stops_each_controller_by_what_it_takes(path: Path) -> None
             assert stop.action[columns].tolist() == robot.measured[columns].tolist()
         else:
             assert stop.action is None, "it keeps its last target"
+
+
+@each_cartesian_robot
+def test_wild_poses_are_commanded_within_the_box_and_the_speeds(path: Path) -> None:
+    contract = load_contract(path)
+    ((title, pose),) = contract.actions.poses.items()
+    robot = FedPlayback(contract)
+    middle = [(low + high) / 2.0 for low, high in zip(pose.min, pose.max, strict=True)]
+    others = [0.02] * (contract.action_dim - 7)
+    before = np.array([*middle, 0.0, 0.0, 0.0, 1.0, *others])
+    rng = np.random.default_rng(7)
+    robot.measure(before)
+    robot.append([np.concatenate([rng.uniform(-2.0, 2.0, 3), rng.normal(size=4), others]) for _ in range(40)])
+    for _ in range(40):
+        tick = robot.tick()
+        assert tick.command is not None, title
+        assert (tick.command[:3] >= np.array(pose.min) - ROUNDING).all()
+        assert (tick.command[:3] <= np.array(pose.max) + ROUNDING).all()
+        step, turn = pose.max_velocity * contract.period_s, pose.max_angular_velocity * contract.period_s
+        assert np.linalg.norm(tick.command[:3] - before[:3]) <= step + ROUNDING
+        assert angles_between(tick.command[np.newaxis, 3:7], before[np.newaxis, 3:7])[0] <= turn + ROUNDING
+        before = tick.command
+        robot.measure(before)
+
+
+@each_cartesian_robot
+def test_in_silence_a_cartesian_controller_and_a_gripper_keep_their_targets(path: Path) -> None:
+    contract = load_contract(path)
+    for sink in contract.commands:
+        assert stop_controller(contract, sink, {}).action is None
+        assert not is_ever_sent_a_stop(contract, sink)
 
 
 @each_robot
