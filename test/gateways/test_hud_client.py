@@ -124,9 +124,12 @@ def test_a_bridge_that_says_hello_too_late_is_given_up_and_may_be_asked_again() 
 
 
 FROZEN = """
-import os, signal
+import os, signal, time
 from websockets.sync.server import serve
-with serve(lambda agent: os.kill(os.getpid(), signal.SIGSTOP), "127.0.0.1", 0) as server:
+def freeze(agent):
+    os.kill(os.getpid(), signal.SIGSTOP)
+    time.sleep(60)  # this thread may run on for a moment, and must not say goodbye
+with serve(freeze, "127.0.0.1", 0) as server:
     print(server.socket.getsockname()[1], flush=True)
     server.serve_forever()
 """
