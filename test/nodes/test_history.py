@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import json
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from sensor_msgs.msg import Image, JointState
 from remote_inference import cli
 from remote_inference.srv import GetStatus
 from support.importable import python_path
+from support.json_lines import read_json_lines
 from support.nodes.history_policy import OBSERVATION_STEPS, SEEN
 from support.nodes.rig import JOINTS, Rig, write_contract
 
@@ -49,8 +49,8 @@ class CountingRig(Rig):
 
     def seen(self) -> list[list[int]]:
         """Return the counts that each of the robot's requests showed in its steps, oldest first."""
-        lines = (self.folder / "model" / SEEN).read_text().splitlines()
-        requests = [seen for seen in map(json.loads, lines) if seen["task"] == TASK]
+        lines = read_json_lines(self.folder / "model" / SEEN)
+        requests = [seen for seen in lines if seen["task"] == TASK]
         for request in requests:
             for state, grey in zip(request["states"], request["grey"], strict=True):
                 apart = round(grey) - round(state[0] / UNIT) % GREYS

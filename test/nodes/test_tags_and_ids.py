@@ -15,6 +15,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from support.free_ports import free_port
+from support.json_lines import read_json_lines
 from support.nodes.health_port import ask
 from support.nodes.rig import Rig, write_contract, write_manifest
 
@@ -44,7 +45,7 @@ def run(health_port: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 def audit_lines(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "audit.jsonl").read_text().splitlines()]
+    return read_json_lines(folder / "audit.jsonl")
 
 
 def test_every_audit_line_bears_the_robot_s_tags(run: Rig) -> None:
