@@ -115,7 +115,8 @@ def test_a_robot_whose_joint_counts_from_where_it_is_would_go_twice_as_far_and_i
     contract = mobile_arm(base_vx="velocity", base_wz="velocity", relative=[ARM])
     verdict = judge(make_offer(contract), hold(tmp_path).spec, make_terms())
     assert verdict.reason == (
-        "action 'elbow' is relative_position on the robot, position or pose or switch in the policy"
+        "action 'elbow' is relative_position on the robot, position or pose or switch in the policy: "
+        "its answers have the robot's state in them already"
     )
     still = hold(tmp_path, zeros=[ARM, BASE, TURN])
     assert judge(make_offer(contract), still.spec, make_terms()).accepted

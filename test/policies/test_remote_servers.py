@@ -13,12 +13,15 @@ import msgpack
 import numpy as np
 import pytest
 
+from support.builders import make_offer, make_terms
 from support.waiting import wait_until
 
 pytest.importorskip("zmq", reason="found no pyzmq, which requirements/server.txt lists")
 pytest.importorskip("websockets", reason="found no websockets, which requirements/server.txt lists")
 
+from remote_inference.core.admission import judge
 from remote_inference.core.documents.document import DocumentError, parse_document
+from remote_inference.core.exchange import ImageFeature
 from remote_inference.core.policy import Policy, PolicyError, PolicyObservation, ServingMode
 from remote_inference.core.server.manifest.manifest import ModelSource
 from remote_inference.core.server.probe import find_serving_mode
@@ -322,6 +325,37 @@ def test_a_gr00t_policy_that_sees_several_steps_is_refused(start: Start):
     video = {**GR00T_MODALITIES["video"], "delta_indices": [-2, 0]}
     with pytest.raises(PolicyError, match="modality video: found 2 steps, expected 1, as robots send"):
         load(start("gr00t", modalities={"video": video}))
+
+
+def test_a_robot_would_add_the_state_twice_to_actions_that_gr00t_learned_as_differences(start: Start):
+    configs = [
+        {"rep": rep, "type": "NON_EEF", "format": "DEFAULT", "state_key": None}
+        for rep in ("RELATIVE", "ABSOLUTE")
+    ]
+    action = {**GR00T_MODALITIES["action"], "action_configs": configs}
+    policy = load(start("gr00t", modalities={"action": action}))
+    *arm, gripper = policy.spec.action_names
+    kinds = [*("relative_position" for _ in arm), "position"]
+    offer = make_offer(
+        state_names=policy.spec.state_names,
+        action_names=(*arm, gripper),
+        action_kinds=kinds,
+        images=[ImageFeature(FEATURE, "png")],
+    )
+    verdict = judge(offer, policy.spec, make_terms())
+    assert (verdict.rejection, verdict.reason.partition(":")[0]) == (
+        "kinds",
+        f"action {arm[0]!r} is relative_position on the robot, "
+        "position or velocity or effort or switch or pose in the policy",
+    )
+    assert gripper not in policy.spec.kinds
+
+
+@pytest.mark.parametrize("configs", ["RELATIVE", [{}], [{}, {}, {}]])
+def test_a_gr00t_server_that_describes_its_actions_otherwise_is_refused(configs: Any, start: Start):
+    action = {**GR00T_MODALITIES["action"], "action_configs": configs}
+    with pytest.raises(PolicyError, match=r"modality action: action_configs: found .* or one of each key"):
+        load(start("gr00t", modalities={"action": action}))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,10 @@ import pytest
 from direct import Direct, ask, observe
 from tiny_policies import Built
 
+from remote_inference.core.admission import judge
+from remote_inference.core.exchange import ImageFeature
 from remote_inference.core.policy import Policy, PolicyError, PolicyObservation
+from support.builders import make_offer, make_terms
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +53,25 @@ def test_the_gripper_stays_absolute(pi0: Policy) -> None:
     moved = pi0.make_processors()
     moved.pre(at(observe(1), 2.0, 3.0, 1.3))
     assert np.allclose((moved.post(chunk) - processors.post(chunk))[0], [1.0, 1.0, 0.0], atol=1e-5)
+
+
+def test_a_robot_that_would_add_its_state_a_second_time_is_refused(
+    pi0: Policy, policies: dict[str, Policy]
+) -> None:
+    for policy, rejection in ((pi0, "kinds"), (policies["act"], "")):
+        names = policy.spec.action_names
+        offer = make_offer(
+            state_names=policy.spec.state_names,
+            action_names=names,
+            images=tuple(ImageFeature(feature, "png") for feature in policy.spec.image_shapes),
+            action_kinds=("relative_position",) * len(names),
+            max_observation_steps=policy.spec.observation_steps,
+        )
+        verdict = judge(offer, policy.spec, make_terms())
+        assert verdict.rejection == rejection, verdict.reason
+        assert judge(
+            replace(offer, action_kinds=("position",) * len(names)), policy.spec, make_terms()
+        ).accepted
 
 
 def forget_names(pipeline: dict) -> None:

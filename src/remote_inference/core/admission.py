@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from remote_inference.core.contract.contract import Contract
+from remote_inference.core.contract.sections import RELATIVE
 from remote_inference.core.exchange import (
     ImageFeature,
     SessionKind,
@@ -167,7 +168,11 @@ def _check_kinds(offer: SessionOffer, spec: PolicySpec, _: ServerTerms) -> str:
     for name, found in zip(offer.action_names, offer.action_kinds, strict=False):
         expected = spec.kinds.get(name, ())
         if found and expected and found not in expected:
-            return f"action {name!r} is {found} on the robot, {' or '.join(expected)} in the policy"
+            added_twice = found.startswith(RELATIVE) and not any(
+                kind.startswith(RELATIVE) for kind in expected
+            )
+            reason = f"action {name!r} is {found} on the robot, {' or '.join(expected)} in the policy"
+            return f"{reason}: its answers have the robot's state in them already" if added_twice else reason
     return ""
 
 
@@ -292,6 +297,8 @@ def _warnings(offer: SessionOffer, spec: PolicySpec, _terms: ServerTerms) -> tup
             )
     if offer.wants_rtc and not spec.supports_rtc:
         warnings.append("policy does not continue prefixes (no RTC)")
+    if spec.supports_rtc and any(kind.startswith(RELATIVE) for kind in offer.action_kinds):
+        warnings.append("the robot's actions are relative: no chunk continues another (no RTC)")
     return tuple(warnings)
 
 

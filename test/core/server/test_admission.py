@@ -144,6 +144,25 @@ def test_kinds_are_compared_where_both_sides_say_them(offer: dict[str, Any], kin
     assert judge(make_offer(**offer), make_spec(kinds=kinds), make_terms()).accepted
 
 
+def test_a_robot_that_adds_its_state_gets_no_answers_that_have_it_already():
+    """Or an arm would go twice as far."""
+    offer = make_offer(action_kinds=("relative_position", "position"))
+    verdict = judge(offer, make_spec(kinds={"shoulder": ("position", "pose")}), make_terms())
+    assert (verdict.rejection, verdict.reason) == (
+        "kinds",
+        "action 'shoulder' is relative_position on the robot, position or pose in the policy: "
+        "its answers have the robot's state in them already",
+    )
+
+
+def test_a_robot_of_relative_actions_is_told_that_it_gets_no_rtc():
+    offer = make_offer(action_kinds=("position", "relative_position"), wants_rtc=False)
+    continues = make_spec(continuation=Continuation.TRAINED)
+    (warning,) = judge(offer, continues, make_terms()).warnings
+    assert warning == "the robot's actions are relative: no chunk continues another (no RTC)"
+    assert judge(offer, make_spec(continuation=Continuation.NONE), make_terms()).warnings == ()
+
+
 def test_the_state_s_unit_is_compared_too():
     units = {"state_units": ("degrees", "degrees"), "action_units": ("rad", "")}
     verdict = judge(make_offer(**units), make_spec(units={"shoulder": "rad"}), make_terms())

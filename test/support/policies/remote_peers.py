@@ -141,7 +141,7 @@ def answer_gr00t(content: dict[str, Any], settings: dict[str, Any]) -> Any:
     if content["endpoint"] == "get_modality_config":
         modalities = {**GR00T_MODALITIES, **settings.get("modalities", {})}
         return {
-            name: {"__ModalityConfig_class__": True, "as_json": {**modality, "action_configs": None}}
+            name: {"__ModalityConfig_class__": True, "as_json": {"action_configs": None, **modality}}
             for name, modality in modalities.items()
         }
     if content["endpoint"] == "reset":

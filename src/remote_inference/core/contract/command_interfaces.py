@@ -17,7 +17,7 @@ MotionKind = Literal["position", "velocity", "effort"]  # of what moves, and the
 LimitKind = Literal["position", "velocity", "effort", "switch"]  # of actions with bounds of their own
 Kind = Literal["position", "velocity", "effort", "switch", "pose"]  # of actions
 MOTIONS: tuple[Kind, ...] = ("position", "velocity", "effort")
-ANY_KIND: tuple[Kind, ...] = (*MOTIONS, "switch", "pose")
+ANY_KIND: tuple[Kind, ...] = (*MOTIONS, "switch", "pose")  # each says where to go, and not how far
 # The field of a JointState in which a person, or a bag, has an action of each kind.
 JOINT_FIELDS: Mapping[Kind, MotionKind] = {
     "position": "position",

@@ -15,6 +15,7 @@ from lerobot.policies.factory import get_policy_class
 from lerobot.policies.rtc import RTCConfig
 from safetensors import SafetensorError, safe_open
 
+from remote_inference.core.contract.command_interfaces import ANY_KIND
 from remote_inference.core.documents.problems import show_value
 from remote_inference.core.fingerprint import make_fingerprint
 from remote_inference.core.policy import Continuation, DeviceError, PolicyError, PolicySpec
@@ -70,6 +71,7 @@ def load_checkpoint(checkpoint: Checkpoint, source: ModelSource, options: LeRobo
             observation_steps=features.steps or 1,
             continuation=Continuation.GUIDANCE if continues else Continuation.NONE,
             units=find_units(options, checkpoint.folder, names),
+            kinds=dict.fromkeys(names.action, ANY_KIND) if pairs.makes_absolute else {},
             reads_task=checkpoint.family.reads_task,
             dtype="bfloat16" if "bfloat16" in dtypes else "float32",
         )

@@ -94,6 +94,11 @@ class PairMaker:
         """Return the processors of a session; rtc_rows: most rows of a prefix that are continued, 0: none."""
         return LeRobotProcessors(self._make(), self._features, self.device, rtc_rows, self._turn)
 
+    @property
+    def makes_absolute(self) -> bool:
+        """Whether the actions that leave the processors are a model's differences, added to the state."""
+        return bool((self._pre.saved.find_step("relative_actions_processor") or {}).get("enabled"))
+
     def _make(self) -> tuple[Any, Any]:
         """Return a new pre- and postprocessor, which share the state that relative actions refer to."""
         pre = self._pre.build(batch_to_transition, transition_to_batch)

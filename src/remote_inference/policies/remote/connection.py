@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from remote_inference.core.policy import Float32Array, PolicyError
@@ -21,6 +21,9 @@ class Server(Protocol):
     """A server's wire. Every call ends within the time that it is given."""
 
     place: str  # kind and address, for logs and errors
+    kinds: Mapping[
+        str, tuple[str, ...]
+    ]  # by action, as `PolicySpec.kinds`; what the server says once it is open
 
     @property
     def is_open(self) -> bool:

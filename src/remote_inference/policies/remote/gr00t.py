@@ -9,11 +9,13 @@ ends the server for everybody, is not.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import zmq
 
+from remote_inference.core.contract.command_interfaces import ANY_KIND
 from remote_inference.core.documents.problems import show_value
 from remote_inference.core.policy import Float32Array, PolicyError
 from remote_inference.core.server.manifest.manifest import ModelSource
@@ -38,6 +40,7 @@ class Gr00tServer:
 
     def __init__(self, options: Gr00tOptions, api_key: str) -> None:
         self.place = f"GR00T server at tcp://{options.host}:{options.port}"
+        self.kinds: Mapping[str, tuple[str, ...]] = {}
         self._options = options
         self._api_key = api_key
         self._context = zmq.Context()
@@ -62,6 +65,7 @@ class Gr00tServer:
         left_s = max(0.0, deadline_s - time.monotonic())
         modalities = self._ask({"endpoint": "get_modality_config"}, left_s)
         self._language_key = self._check_modalities(modalities)
+        self.kinds = self._read_kinds(modalities["action"])
         return repr(modalities).encode()
 
     def infer(self, model_input: RemoteInput, timeout_s: float) -> Float32Array:
@@ -136,6 +140,26 @@ class Gr00tServer:
             found = f"{len(keys)} keys of {steps} steps"
             raise PolicyError(f"{self.place}: modality language: found {found}, expected one of one step")
         return keys[0]
+
+    def _read_kinds(self, action: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+        """Return the kinds of the actions that N1.6 learned as differences: its answers have the state added.
+
+        Of others the server does not say it. Raises PolicyError for a description that N1.6 does not make.
+        """
+        configs = action.get("action_configs") or []
+        keys = action["modality_keys"]
+        if not isinstance(configs, list) or len(configs) not in {0, len(keys)}:
+            raise PolicyError(
+                f"{self.place}: modality action: action_configs: found {show_value(configs)}, expected none "
+                "or one of each key"
+            )
+        relative = {
+            key
+            for key, config in zip(keys, configs, strict=False)
+            if isinstance(config, dict) and config.get("rep") == "RELATIVE"
+        }
+        entries = [entry for entry in self._options.actions if entry.key in relative]
+        return {name: ANY_KIND for entry in entries for name in entry.names}
 
     def _read_modality(self, modalities: Any, name: str) -> tuple[list[str], int]:
         """Return the keys of a modality, and how many steps it has."""

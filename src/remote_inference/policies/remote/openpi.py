@@ -11,6 +11,7 @@ from __future__ import annotations
 import socket
 import struct
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any
 
@@ -54,6 +55,7 @@ class OpenpiServer:
 
     def __init__(self, options: OpenpiOptions, api_key: str) -> None:
         self.place = f"openpi server at {options.url}"
+        self.kinds: Mapping[str, tuple[str, ...]] = {}  # the wire does not say them
         self._options = options
         self._headers = {"Authorization": f"Api-Key {api_key}"} if api_key else None
         self._link: ClientConnection | None = None

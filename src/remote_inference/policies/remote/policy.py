@@ -86,6 +86,7 @@ class RemotePolicy:
             trained_fps=options.trained_fps,
             samples=False,  # the other server draws
             units=options.units,
+            kinds=server.kinds,
             reads_task=True,
         )
 
