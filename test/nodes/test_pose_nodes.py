@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 from geometry_msgs.msg import PoseStamped
 
+from remote_inference.core.contract.contract import load_contract
+from remote_inference.core.rotations import ROTATION_FORMS
 from remote_inference.deployment import bringup
 from remote_inference.msg import WatchdogState
 from remote_inference.wire.qos import SENSOR_QOS, WATCHDOG_TOPIC
@@ -40,6 +42,15 @@ SECTIONS: dict[str, Any] = {
     "actions": {"kind": "position", "names": list(POSE), "poses": {"tool": pose_section()}},
     "commands": [pose_command("target_pose")],
 }
+
+
+def with_form(form: str) -> dict[str, Any]:
+    """Return the sections of a robot whose policy has a form of its own in place of quaternions."""
+    names = [f"r{place}" for place in range(ROTATION_FORMS.get(form).width)]
+    rotation = {"form": form, "names": names}
+    seen = pose_state("wanted") | {"rotations": [rotation | {"quaternion": list(POSE[3:])}]}
+    actions = SECTIONS["actions"] | {"poses": {"tool": pose_section(rotation=rotation)}}
+    return SECTIONS | {"state": [seen], "actions": actions}
 
 
 def message_of(pose: np.ndarray) -> PoseStamped:
@@ -84,13 +95,18 @@ class CartesianArm(Rig):
                 message.header.stamp = stamp
                 publisher.publish(message)
 
-    def start(self) -> None:
-        """Start server, watchdog and robot."""
-        policy = {"state_names": list(POSE), "action_names": list(POSE), "image_features": {}}
-        contract = write_contract(self.folder, **SECTIONS)
+    def start(self, form: str = "") -> None:
+        """Start server, watchdog and robot. form: in which the policy sees and says orientations."""
+        path = write_contract(self.folder, **(with_form(form) if form else SECTIONS))
+        contract = load_contract(path)
+        policy = {
+            "state_names": list(contract.policy_state_names),
+            "action_names": list(contract.policy_action_names),
+            "image_features": {},
+        }
         self.start_server(write_manifest(self.folder, policy))
-        self.group.start(bringup.command_watchdog(contract, namespace=self.namespace))
-        self.start_robot(contract, max_action_age_s=1.0)
+        self.group.start(bringup.command_watchdog(path, namespace=self.namespace))
+        self.start_robot(path, max_action_age_s=1.0)
 
     def is_at(self, pose: np.ndarray) -> bool:
         is_there = np.linalg.norm(self.pose[:3] - pose[:3]) < NEAR
@@ -148,3 +164,16 @@ def test_a_killed_node_leaves_the_pose_where_it_is(robot: CartesianArm):
     )
     assert any("keeps its last pose" in stop for stop in robot.watchdog_states[-1].stops)
     assert robot.is_at(FAR)
+
+
+def test_a_policy_of_six_numbers_leads_the_tool_to_the_same_pose(tmp_path: Path):
+    rig = CartesianArm(tmp_path)
+    try:
+        rig.start("rotation_6d_rows")
+        rig.wait_for(lambda: rig.is_at(FAR), "the robot at the policy's pose")
+        assert len(rig.executed[-1].action) == len(POSE), "what is executed is recorded as a quaternion"
+        rig.wanted = FAR * [1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0]
+        log = tmp_path / "logs" / "remote_inference.log"
+        rig.wait_for(lambda: "r0: found a quaternion of length 0" in log.read_text(), "a refusal")
+    finally:
+        rig.close()

@@ -98,7 +98,7 @@ def make_offer(
         tags=tags or {},
         state_units=contract.policy_state_units,
         action_units=contract.policy_action_units,
-        action_kinds=contract.actions.said_kinds,
+        action_kinds=contract.policy_action_kinds,
         accepts_weight_updates=accepts_weight_updates,
     )
 

@@ -17,7 +17,6 @@ from remote_inference.core.robot.action_masks import ActionMasks
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.motion.homing import Homing
 from support.builders import make_config, make_spec, ns
-from support.robot import random_poses
 from support.robot.pose_robot import SPEED, TURN, angle_of, pose_at, pose_contract, turned
 from support.robot.random_watched_world import Wandering, make_contract
 from support.robot.simulation import streaming
@@ -75,14 +74,14 @@ def test_the_way_may_cross_the_box_and_turn_half_around() -> None:
 def home_world(kind: str, **home: Any) -> WatchedWorld:
     """Return a robot with a pose beside an action of some kind, whose server goes when it streams."""
     rng = random.Random(3)
-    names = random_poses.NAMES
-    spec = make_spec(state_names=names, action_names=names, trained_fps=FPS)
     contract = make_contract(rng, ("pose", kind), FPS)
     (title,) = contract.actions.poses
     target = Home(poses={title: TARGET}, duration_s=1.0, **home)
     contract = contract.model_copy(update={"home": target})
     config = make_config(fallback="hold", max_action_age_s=1.0, max_offline_s=1.0)
-    world = WatchedWorld(config, [Wandering("/server_a", spec, rng)], contract=contract)
+    server = Wandering("/server_a", make_spec(trained_fps=FPS), rng)
+    server.learn(contract)
+    world = WatchedWorld(config, [server], contract=contract)
     world.engine.hear_stop("button", False, world.now_ns)
     streaming(world)
     world.server.up = False

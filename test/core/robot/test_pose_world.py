@@ -5,12 +5,15 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pytest
 
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.safety.state_machine import State
+from remote_inference.core.rotations import ROTATION_FORMS
 from support.builders import make_config, make_spec
 from support.robot import random_poses
 from support.robot.random_watched_world import Wandering, make_contract
@@ -20,13 +23,16 @@ from support.robot.watched_world import WatchedWorld
 FPS = 20.0
 
 
-def make_world(kind: str = "position", fallback: str = "hold", seed: int = 3) -> WatchedWorld:
+def make_world(
+    kind: str = "position", fallback: str = "hold", seed: int = 3, form: Mapping[str, Any] | None = None
+) -> WatchedWorld:
     """Return a robot with a pose beside a joint of some kind; its policy wanders."""
     rng = random.Random(seed)
-    spec = make_spec(state_names=random_poses.NAMES, action_names=random_poses.NAMES, trained_fps=FPS)
-    contract = make_contract(rng, ("pose", kind), FPS)
+    contract = make_contract(rng, ("pose", kind), FPS, form)
+    server = Wandering("/server_a", make_spec(trained_fps=FPS), rng)
+    server.learn(contract)
     config = make_config(fallback=fallback, max_action_age_s=1.0)
-    world = WatchedWorld(config, [Wandering("/server_a", spec, rng)], contract=contract)
+    world = WatchedWorld(config, [server], contract=contract)
     world.engine.hear_stop("button", False, world.now_ns)
     return world
 
@@ -49,6 +55,25 @@ def test_the_tool_moves_and_keeps_its_pose_while_there_is_no_server():
     assert world.ticks[-1][1].source is CommandSource.NONE
     world.server.restart()
     world.run_until(lambda: world.state is State.STREAMING and tool(world).tolist() != held.tolist())
+
+
+@pytest.mark.parametrize("form", ROTATION_FORMS.names)
+def test_the_policy_s_form_of_an_orientation_changes_no_motion(form: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(random_poses, "NO_ORIENTATION", 0.0)  # which not every form can say
+    names = [f"r{place}" for place in range(ROTATION_FORMS.get(form).width)]
+    ours = streaming(make_world(form={"rotation": {"form": form, "names": names}})).run(3.0)
+    others = streaming(make_world()).run(3.0)
+    commands = [
+        (one.command, other.command)
+        for (_, one), (_, other) in zip(ours.ticks, others.ticks, strict=True)
+        if one.source is CommandSource.CHUNK and other.source is CommandSource.CHUNK
+    ]
+    assert len(commands) > 2.0 * FPS
+    for one, other in commands:
+        np.testing.assert_allclose(one, other, atol=1e-5)
+    prefixes = [request.prefix_robot for request in ours.sent if request.prefix_robot is not None]
+    assert prefixes, "the policy continues rows of its own form"
+    assert {prefix.shape[1] for prefix in prefixes} == {len(ours.server.spec.action_names)}
 
 
 @pytest.mark.parametrize("kind", ["position", "velocity", "effort", "switch"])

@@ -80,7 +80,7 @@ def judge_switch(world: WatchedWorld, tick: Tick, arm: Controlled, first: np.nda
     assert not world.engine.playback.astray, "nothing is switched while the arm does not follow"
     assert world.now_ns - world.switched_ns >= ns(limit.dwell_s or 0.0), "it is switched too often"
     if tick.source is CommandSource.CHUNK and tick.queued is not None:
-        number = float(tick.queued.robot[place])
+        number = float(world.contract.action_units.to_robot(tick.queued.robot)[place])
         assert number > limit.closes_above if value == limit.max else number < limit.opens_below
 
 

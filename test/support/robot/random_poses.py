@@ -5,26 +5,47 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.policy import Float32Array
+from remote_inference.core.rotations import ROTATION_FORMS
 from support.builders import JOINTS
 from support.robot.pose_robot import BOX, POSE, pose_section, pose_state
 
 NAMES = (*POSE, JOINTS[1])  # of the actions, and of what the policy sees
 SPEED, TURN = 0.5, 2.0  # m/s, rad/s
 NO_ORIENTATION = 0.01  # of a policy's rows
+TURNED, RELATIVE = 0.5, 0.3  # of the poses: said in another form than a quaternion, and as motions
+MOTION = 0.1  # of the way across the box that a motion is long
 
 
-def put_pose(document: dict[str, Any]) -> None:
+def choose_form(rng: random.Random) -> dict[str, Any]:
+    """Return what a contract says of how a policy says a pose."""
+    section: dict[str, Any] = {}
+    if rng.random() < TURNED:
+        form = rng.choice(ROTATION_FORMS.names)
+        names = [f"r{place}" for place in range(ROTATION_FORMS.get(form).width)]
+        section["rotation"] = {"form": form, "names": names}
+    if rng.random() < RELATIVE:
+        section["relative"] = {
+            "to": rng.choice(["chunk_start", "previous"]),
+            "frame": rng.choice(["tool", "base"]),
+        }
+    return section
+
+
+def put_pose(document: dict[str, Any], form: Mapping[str, Any]) -> None:
     """Let a contract have a pose in place of its first joint, whose command and limits it takes."""
     document["state"][0]["names"] = [JOINTS[1]]
     document["state"].insert(0, pose_state())
     actions = document["actions"]
     del actions["limits"][JOINTS[0]]
     actions["names"] = list(NAMES)
-    actions["poses"] = {"tool": pose_section(max_velocity=SPEED, max_angular_velocity=TURN)}
+    actions["poses"] = {"tool": pose_section(max_velocity=SPEED, max_angular_velocity=TURN, **form)}
     document["commands"][0]["names"] = list(POSE)
 
 
@@ -42,6 +63,13 @@ def wave(phase: np.ndarray, rng: random.Random) -> np.ndarray:
     turns *= np.array([rng.choice([-1.0, 1.0]) * rng.uniform(0.5, 2.0) for _ in phase])[:, np.newaxis]
     turns[[rng.random() < NO_ORIENTATION for _ in phase]] = 0.0
     return np.concatenate([places, turns, 0.9 * np.cos(phase)[:, np.newaxis]], axis=1)
+
+
+def said(contract: Contract, rows: np.ndarray) -> Float32Array:
+    """Return rows `[rows, 8]` as the policy of a contract says them; what says no orientation stays so."""
+    if contract.actions.is_relative:
+        rows = rows * np.array([*3 * [MOTION], *5 * [1.0]])
+    return np.nan_to_num(contract.action_units.to_policy(rows)).astype(np.float32)
 
 
 def somewhere(rng: random.Random, most: float) -> np.ndarray:

@@ -8,7 +8,7 @@ Where `random_world` disturbs servers and network, this one disturbs the robot. 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -87,30 +87,28 @@ def make_world(rng: random.Random, seed: int) -> WatchedWorld:
         kinds = ("pose", posed.choice(["position", "position", "velocity", "effort", "switch"]))
     fallbacks = ["zero"] if {"position", "pose"}.isdisjoint(kinds) else ["hold", "repeat_last"]
     spec = make_spec(chunk_size=rng.choice([20, 60]), trained_fps=fps)
-    if "pose" in kinds:
-        spec = replace(spec, state_names=random_poses.NAMES, action_names=random_poses.NAMES)
     server = Wandering("/server_a", spec, rng)
-    world = WatchedWorld(
-        make_config(
-            fallback=rng.choice(fallbacks),
-            merge_mode=rng.choice(["auto", "replace", "append"]),
-            max_action_age_s=rng.choice([1.0, 3.0]),
-            max_sensor_age_s=rng.choice([0.2, 0.5]),
-            max_offline_s=rng.choice([2.0, 60.0]),
-            resume_ramp_s=rng.choice([0.0, 1.0]),
-            watchdog_timeout_s=rng.choice([0.1, 0.2, 0.2, 0.5]),
-        ),
-        [server],
-        seed=seed,
-        contract=make_contract(rng, kinds, fps),
-        watched=rng.random() < 0.7,
+    config = make_config(
+        fallback=rng.choice(fallbacks),
+        merge_mode=rng.choice(["auto", "replace", "append"]),
+        max_action_age_s=rng.choice([1.0, 3.0]),
+        max_sensor_age_s=rng.choice([0.2, 0.5]),
+        max_offline_s=rng.choice([2.0, 60.0]),
+        resume_ramp_s=rng.choice([0.0, 1.0]),
+        watchdog_timeout_s=rng.choice([0.1, 0.2, 0.2, 0.5]),
     )
+    contract = make_contract(rng, kinds, fps, random_poses.choose_form(posed))
+    server.learn(contract)
+    world = WatchedWorld(config, [server], seed=seed, contract=contract, watched=rng.random() < 0.7)
     world.inference_ns = ns(rng.choice([0.01, 0.06, 0.3]))
     world.engine.hear_stop("button", False, world.now_ns)
     return world
 
 
-def make_contract(rng: random.Random, kinds: tuple[str, str], fps: float) -> Contract:
+def make_contract(
+    rng: random.Random, kinds: tuple[str, str], fps: float, form: Mapping[str, Any] | None = None
+) -> Contract:
+    """Return a random contract of two actions. form: how its policy says a pose."""
     ticks_per_row = rng.choice([1, 1, 2]) if fps < 50.0 else 1
     moving = next((kind for kind in kinds if kind not in ("switch", "pose")), "position")
     document = contract_document(moving, fps=fps, ticks_per_row=ticks_per_row)
@@ -144,7 +142,7 @@ def make_contract(rng: random.Random, kinds: tuple[str, str], fps: float) -> Con
     document["stops"] = {"button": {"topic": "estop", "type": "std_msgs/msg/Bool", "stop_when": True}}
     document["takeover"] = {"topic": "teleop", "type": JOINT_STATE, "silent_s": 0.5}
     if "pose" in kinds:
-        random_poses.put_pose(document)
+        random_poses.put_pose(document, form or {})
         if rng.random() < 0.4:
             document["home"] = random_poses.make_home(rng, with_joint="position" in kinds)
     elif "position" in kinds and rng.random() < 0.4:
@@ -160,13 +158,23 @@ class Wandering(SimulatedServer):
         super().__init__(name, spec)
         self._rng = rng
         self._phase = 0.0
+        self._poses: Contract | None = None
+
+    def learn(self, contract: Contract) -> None:
+        """Have the names of a robot, and the form of its pose if it has one."""
+        self.spec = replace(
+            self.spec,
+            state_names=contract.policy_state_names,
+            action_names=contract.policy_action_names,
+        )
+        self._poses = contract if contract.actions.poses else None
 
     def rows(self, request: Request) -> Float32Array:
         rng, count = self._rng, self.spec.chunk_size
         phase = self._phase + np.arange(count) * rng.choice([0.2, 0.5, 1.0, 4.0]) / self.spec.trained_fps
         self._phase += rng.uniform(0.0, 3.0)
-        if self.spec.action_names == random_poses.NAMES:
-            return random_poses.wave(phase, rng).astype(np.float32)
+        if self._poses is not None:
+            return random_poses.said(self._poses, random_poses.wave(phase, rng))
         return (0.9 * np.stack([np.sin(phase), np.cos(phase)], axis=1)).astype(np.float32)
 
 

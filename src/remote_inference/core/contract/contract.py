@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -21,7 +22,7 @@ from remote_inference.core.contract.operator_inputs import (
     StopInput,
     TakeoverInput,
 )
-from remote_inference.core.contract.policy_units import UnitMap, have_one_zero, scales_by_name
+from remote_inference.core.contract.policy_units import Turned, UnitMap, have_one_zero, scales_by_name
 from remote_inference.core.contract.pose_action import AXES
 from remote_inference.core.contract.sections import (
     Actions,
@@ -197,7 +198,9 @@ class Contract(Document):
 
     def _check_rename(self) -> None:
         known = {f"images.{name}" for name in self.images}
-        known |= {f"joints.{name}" for name in (*self.state_names, *self.actions.names)}
+        plain = self.state_units.lay_out(self.state_names, _nothing)
+        plain += self.action_units.lay_out(self.actions.names, _nothing)
+        known |= {f"joints.{name}" for name in plain}
         if unknown := sorted(set(self.rename) - known):
             raise ValueError(f"rename has {', '.join(unknown)}, expected keys of {sorted(known)}")
         require_unique([image.name for image in self.image_features], "image features after rename")
@@ -317,41 +320,63 @@ class Contract(Document):
 
     @property
     def policy_state_names(self) -> tuple[str, ...]:
-        """Names `[state_dim]` that the policy has for the state."""
-        return tuple(self.rename.get(f"joints.{name}", name) for name in self.state_names)
+        """Names that the policy has for the state, of each of its entries."""
+        return self.state_units.lay_out(self._renamed(self.state_names), _names_of)
 
     @property
     def policy_action_names(self) -> tuple[str, ...]:
-        """Names `[action_dim]` that the policy has for the actions."""
-        return tuple(self.rename.get(f"joints.{name}", name) for name in self.actions.names)
+        """Names that the policy has for the actions, of each column of a chunk."""
+        return self.action_units.lay_out(self._renamed(self.actions.names), _names_of)
+
+    def _renamed(self, names: Sequence[str]) -> list[str]:
+        return [self.rename.get(f"joints.{name}", name) for name in names]
 
     @property
     def policy_state_units(self) -> tuple[str, ...]:
-        """Unit `[state_dim]` that the policy has for each state entry; empty where nobody says it."""
+        """Unit that the policy has for each of its state entries; empty where nobody says it."""
         entries = [(source.field, name) for source in self.state for name in source.entries]
         kinds = dict(zip(self.actions.names, self.actions.kinds, strict=True))
         own = [
             self.actions.unit(name) if kinds.get(name, "") in (field, "pose") else ""
             for field, name in entries
         ]
-        return tuple(unit or robot for unit, robot in zip(self.state_units.units, own, strict=True))
+        units = self.state_units
+        said = [unit or robot for unit, robot in zip(units.units, own, strict=True)]
+        return units.lay_out(said, _units_of)
 
     @property
     def policy_action_units(self) -> tuple[str, ...]:
-        """Unit `[action_dim]` that the policy has for each action."""
-        own = map(self.actions.unit, self.actions.names)
-        return tuple(unit or robot for unit, robot in zip(self.action_units.units, own, strict=True))
+        """Unit that the policy has for each column of a chunk."""
+        units, own = self.action_units, map(self.actions.unit, self.actions.names)
+        said = [unit or robot for unit, robot in zip(units.units, own, strict=True)]
+        return units.lay_out(said, _units_of)
+
+    @property
+    def policy_action_kinds(self) -> tuple[str, ...]:
+        """What each column of a chunk commands, and whether it says how far and not where to."""
+        kinds = self.actions.said_kinds
+        return self.action_units.lay_out(
+            kinds, lambda turned: [kinds[turned.columns[0]]] * turned.rotation.shape.width
+        )
 
     @property
     def state_units(self) -> UnitMap:
-        """Conversion of the state `[state_dim]` to the policy's units."""
-        return UnitMap([scale for source in self.state for scale in source.scales])
+        """Conversion of the state `[state_dim]` to the policy's units and forms."""
+        scales = [scale for source in self.state for scale in source.scales]
+        # Entries have one name in a source; several sources may have the same, of velocities for example.
+        begins = accumulate((len(source.entries) for source in self.state), initial=0)
+        turned = [
+            Turned(rotation, tuple(begin + source.entries.index(name) for name in rotation.quaternion))
+            for begin, source in zip(begins, self.state, strict=False)
+            for rotation in source.rotations
+        ]
+        return UnitMap(scales, turned)
 
     @property
     def action_units(self) -> UnitMap:
-        """Conversion of actions `[action_dim]` from the policy's units."""
+        """Conversion of actions `[action_dim]` from the policy's units and forms."""
         scales = scales_by_name(self.actions.scale)
-        return UnitMap([scales.get(name) for name in self.actions.names])
+        return UnitMap([scales.get(name) for name in self.actions.names], self.actions.turned)
 
     @property
     def image_features(self) -> tuple[ImageFeature, ...]:
@@ -416,6 +441,18 @@ class Contract(Document):
     def measured_topics(self) -> tuple[str, ...]:
         """Topics from which the positions of what is commanded are read."""
         return tuple(dict.fromkeys(source.topic for source in self.measuring_sources))
+
+
+def _nothing(_: Turned) -> Sequence[str]:
+    return ()
+
+
+def _names_of(turned: Turned) -> Sequence[str]:
+    return turned.rotation.names
+
+
+def _units_of(turned: Turned) -> Sequence[str]:
+    return [turned.rotation.shape.unit] * turned.rotation.shape.width
 
 
 def load_contract(path: str | Path) -> Contract:

@@ -49,8 +49,9 @@ class Measurements:
             if not _is_apart(place):
                 continue
             joints += source.names if self._is_in_order(place, source) else ()
-            if source.scale:
-                raise ValueError(f"{place}.scale: found one, expected none: the policy does not see measured")
+            for key in ("scale", "rotations"):
+                if getattr(source, key):
+                    raise ValueError(f"{place}.{key}: found one, expected none: the policy does not see it")
             if source.is_joints:
                 if source.field != "position":
                     raise ValueError(f"{place}: found field {source.field}, expected field position")

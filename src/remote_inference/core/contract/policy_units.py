@@ -1,33 +1,35 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The units in which a policy speaks of joints, where they are not the robot's.
+"""The units and forms in which a policy speaks of joints and poses, where they are not the robot's.
 
 The robot's side speaks radians and metres everywhere: sensors, limits, commands, recordings. What crosses to
 the policy is in the policy's units: the state, the chunks, and the prefixes, which are rows of chunks and go
 back as they came. So each number is converted once: the state right before it is sent, a row of a chunk right
-before the guard checks it.
+before the guard checks it. So is an orientation, which is a quaternion on the robot's side.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, model_validator
 
 from remote_inference.core.contract.fields import Finite, Name, Names, require_unique
-from remote_inference.core.documents.document import Document
+from remote_inference.core.documents.document import Document, NameIn
 from remote_inference.core.documents.registry import Registry
+from remote_inference.core.rotations import ROTATION_FORMS, RotationForm
 
 MOST = 1e6  # of a range's ends and of a factor: beyond it, float32 would not do
 LEAST = 1e-6  # of a factor, and between a range's ends
 QUATERNION = "quaternion"  # the quantity of its four numbers
 
 Float64Array = NDArray[np.float64]
+Entry = TypeVar("Entry")
 
 
 @dataclass(frozen=True)
@@ -158,6 +160,52 @@ class Scale(Document):
         return factor, unit.ends[0] - factor * self.range[0]
 
 
+class PolicyRotation(Document):
+    """What a policy has in place of a quaternion."""
+
+    form: Annotated[
+        str,
+        NameIn(ROTATION_FORMS),
+        Field(
+            description="rotation_vector: the axis, as long as the angle; roll_pitch_yaw: about the fixed x, "
+            "then y, then z; rotation_6d_rows, rotation_6d_columns: the first two rows, or columns, of the "
+            "rotation matrix, one after the other"
+        ),
+    ]
+    names: Annotated[
+        Names, Field(description="the policy's names of these numbers, in the place of the quaternion's")
+    ]
+
+    @model_validator(mode="after")
+    def _fits(self) -> PolicyRotation:
+        require_unique(self.names, "names")
+        if len(self.names) != (width := self.shape.width):
+            raise ValueError(f"names: found {len(self.names)}, expected {width} of a {self.form}")
+        return self
+
+    @property
+    def shape(self) -> RotationForm:
+        """How many numbers the form has, and how they are converted."""
+        return ROTATION_FORMS.get(self.form)
+
+
+class StateRotation(PolicyRotation):
+    """What a policy sees in place of a quaternion of the state."""
+
+    quaternion: Annotated[
+        tuple[Name, Name, Name, Name],
+        Field(description="the entries that are x, y, z and w of the orientation, in this order"),
+    ]
+
+
+@dataclass(frozen=True)
+class Turned:
+    """A quaternion that the policy says in another form: its columns in the robot's vector, x y z w."""
+
+    rotation: PolicyRotation
+    columns: tuple[int, ...]
+
+
 def check_scales(scales: Sequence[Scale], quantities: Mapping[str, str]) -> None:
     """Raise ValueError for scales that do not fit the joints beside them.
 
@@ -208,40 +256,95 @@ def have_one_zero(seen: Scale | None, commanded: Scale | None) -> bool:
 
 
 class UnitMap:
-    """Converts vectors between the robot's units and the policy's, by column.
+    """Converts vectors between the robot's units and the policy's, and orientations to the policy's form.
 
-    A map without any scale returns the numbers as they are.
+    Numbers are converted by column. A map without any scale and rotation returns them as they are.
     """
 
-    def __init__(self, scales: Sequence[Scale | None]) -> None:
-        """scales: one for each column, None where both speak the robot's unit."""
+    def __init__(self, scales: Sequence[Scale | None], turned: Sequence[Turned] = ()) -> None:
+        """scales: one for each column of the robot, None where both speak its unit."""
         self._scales = tuple(scales)
         self.lines = tuple(scale.line if scale else (1.0, 0.0) for scale in scales)  # factor and offset
         self._factor = np.array([factor for factor, _ in self.lines])
         self._offset = np.array([offset for _, offset in self.lines])
         self._is_identity = not any(self._scales)
+        self.turned = tuple(turned)
+        plain: list[tuple[int, ...]] = [(place,) for place in range(len(self._scales))]
+        layout = self.lay_out(plain, lambda turned: [turned.columns] * turned.rotation.shape.width)
+        self.policy_dim = len(layout)
+        self._kept = [(place, found[0]) for place, found in enumerate(layout) if len(found) == 1]
+        self._places = [
+            [place for place, found in enumerate(layout) if found == one.columns] for one in self.turned
+        ]
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, UnitMap):
             return NotImplemented
-        return self.lines == other.lines and self.units == other.units
+        return (self.lines, self.units, self.turned) == (other.lines, other.units, other.turned)
 
     __hash__ = None  # type: ignore[assignment]  # compared, not kept in sets
 
     @property
     def units(self) -> tuple[str, ...]:
-        """The policy's unit of each column; empty where it is the robot's."""
+        """The policy's unit of each column of the robot; empty where it is the robot's."""
         return tuple(scale.unit if scale else "" for scale in self._scales)
 
+    def lay_out(
+        self, entries: Sequence[Entry], turned: Callable[[Turned], Sequence[Entry]]
+    ) -> tuple[Entry, ...]:
+        """Return what the policy has for each of its columns: the robot's entries, one for each column.
+
+        turned: gives those in place of a quaternion's, which stand where the first of it stood.
+        """
+        heads = {min(one.columns): one for one in self.turned}
+        rest = {column for one in self.turned for column in one.columns} - heads.keys()
+        found: list[Entry] = []
+        for column, entry in enumerate(entries):
+            if column not in rest:
+                found += turned(heads[column]) if column in heads else [entry]
+        return tuple(found)
+
     def to_policy(self, values: ArrayLike) -> Float64Array:
-        """Return `[..., columns]` in the policy's units from values in the robot's."""
+        """Return `[..., policy_dim]` in the policy's units and forms from `[..., columns]` in the robot's.
+
+        The numbers of a quaternion that says no orientation become NaN.
+        """
         robot = np.asarray(values, np.float64)
-        return robot if self._is_identity else robot * self._factor + self._offset
+        return self.fold(robot if self._is_identity else robot * self._factor + self._offset)
 
     def to_robot(self, values: ArrayLike) -> Float64Array:
-        """Return `[..., columns]` in the robot's units from values in the policy's."""
-        policy = np.asarray(values, np.float64)
+        """Return `[..., columns]` in the robot's units from `[..., policy_dim]` in the policy's.
+
+        Numbers that say no orientation become a quaternion of zeros.
+        """
+        policy = self.unfold(np.asarray(values, np.float64))
         return policy if self._is_identity else (policy - self._offset) / self._factor
+
+    def fold(self, values: Float64Array) -> Float64Array:
+        """Return `[..., policy_dim]` from `[..., columns]`, both in the policy's units."""
+        if not self.turned:
+            return values
+        found = np.empty((*values.shape[:-1], self.policy_dim))
+        for place, column in self._kept:
+            found[..., place] = values[..., column]
+        for one, places in zip(self.turned, self._places, strict=True):
+            quaternions = values[..., list(one.columns)].reshape(-1, 4)
+            said = one.rotation.shape.of_quaternions(quaternions)
+            found[..., places] = said.reshape(*values.shape[:-1], len(places))
+        return found
+
+    def unfold(self, values: Float64Array) -> Float64Array:
+        """Return `[..., columns]` from `[..., policy_dim]`, both in the policy's units."""
+        if not self.turned:
+            return values
+        found = np.empty((*values.shape[:-1], len(self._scales)))
+        for place, column in self._kept:
+            found[..., column] = values[..., place]
+        for one, places in zip(self.turned, self._places, strict=True):
+            said = values[..., places].reshape(-1, len(places))
+            quaternions = one.rotation.shape.to_quaternions(said)
+            found[..., list(one.columns)] = quaternions.reshape(*values.shape[:-1], 4)
+        return found
 
 
 def scales_by_name(scales: Sequence[Scale]) -> dict[str, Scale]:

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from remote_inference.core.contract.fields import Finite, Name, Positive, require_unique
+from remote_inference.core.contract.policy_units import PolicyRotation
 from remote_inference.core.documents.document import Document
 
 AXES = ("x", "y", "z")
@@ -76,6 +77,10 @@ class PoseAction(Document):
     relative: Annotated[
         RelativePose | None,
         Field(description="the policy says motions instead of poses; left out: poses"),
+    ] = None
+    rotation: Annotated[
+        PolicyRotation | None,
+        Field(description="what the policy has in place of the quaternion; left out: the quaternion"),
     ] = None
 
     @model_validator(mode="after")

@@ -34,7 +34,13 @@ from remote_inference.core.contract.fields import (
     require_unique,
 )
 from remote_inference.core.contract.image_encodings import BY_COLOUR, IMAGE_ENCODINGS, RAW, Colour
-from remote_inference.core.contract.policy_units import QUATERNION, Scale, check_scales, scales_by_name
+from remote_inference.core.contract.policy_units import (
+    QUATERNION,
+    Scale,
+    Turned,
+    check_scales,
+    scales_by_name,
+)
 from remote_inference.core.contract.pose_action import TO, PoseAction, RelativeTo
 from remote_inference.core.documents.document import Document, DocumentError, NameIn, parse_document
 
@@ -398,6 +404,20 @@ class Actions(Document):
     def is_relative(self) -> bool:
         """Whether the policy says of some actions how far to go, and not where to."""
         return self.relative is not None or any(pose.relative for pose in self.poses.values())
+
+    @property
+    def turned(self) -> tuple[Turned, ...]:
+        """The quaternions that the policy says in another form."""
+        return tuple(
+            Turned(pose.rotation, tuple(self.names.index(name) for name in pose.quaternion))
+            for pose in self.poses.values()
+            if pose.rotation is not None
+        )
+
+    @property
+    def policy_dim(self) -> int:
+        """Columns of a chunk: those of the actions, with the policy's forms of orientations."""
+        return len(self.names) + sum(turned.rotation.shape.width - 4 for turned in self.turned)
 
     @property
     def said_kinds(self) -> tuple[str, ...]:

@@ -18,10 +18,11 @@ from remote_inference.core.contract.fields import (
     Name,
     Topic,
     check_prefix,
+    require_unique,
     without_prefix,
 )
 from remote_inference.core.contract.message_readers import GROUP, is_read_whole
-from remote_inference.core.contract.policy_units import Scale, check_scales, scales_by_name
+from remote_inference.core.contract.policy_units import Scale, StateRotation, check_scales, scales_by_name
 from remote_inference.core.contract.sections import JOINT_STATE
 from remote_inference.core.documents.document import Document
 
@@ -69,6 +70,10 @@ class StateSource(Document):
         tuple[Scale, ...],
         Field(description="names that the policy has in another unit than the message; others pass as is"),
     ] = ()
+    rotations: Annotated[
+        tuple[StateRotation, ...],
+        Field(description="quaternions that the policy sees in another form; others pass as they are"),
+    ] = ()
 
     @model_validator(mode="after")
     def _consistent(self) -> StateSource:
@@ -79,6 +84,7 @@ class StateSource(Document):
         # Nobody knows what the numbers of another message are: each unit may be right.
         check_scales(self.scale, dict.fromkeys((*self.entries, *self.names), self.field or "position"))
         self._check_scaled_slices()
+        self._check_rotations()
         return self
 
     def _check_joints(self) -> None:
@@ -119,6 +125,21 @@ class StateSource(Document):
             twice = [entry for entry in entries if entry != name and entry in scaled]
             if name in scaled and twice:
                 raise ValueError(f"scale: found {twice[0]} and {name}, which holds it, expected one of them")
+
+    def _check_rotations(self) -> None:
+        turned = [name for rotation in self.rotations for name in rotation.quaternion]
+        require_unique(turned, "rotations: quaternion")
+        if self.is_joints and turned:
+            raise ValueError(f"rotations: found with {JOINT_STATE}, expected a message with quaternions")
+        if unknown := [name for name in turned if name not in self.entries]:
+            raise ValueError(
+                f"rotations: found {', '.join(unknown)}, expected names of {', '.join(self.entries)}"
+            )
+        scales = zip(self.entries, self.scales, strict=True)
+        if scaled := [name for name, scale in scales if scale is not None and name in turned]:
+            raise ValueError(
+                f"rotations: found {', '.join(scaled)} in scale, expected none: a quaternion has no unit"
+            )
 
     @property
     def is_joints(self) -> bool:

@@ -154,8 +154,14 @@ def to_hud(contract: Contract) -> dict[str, Any]:
     Raises UserError when a camera has the name of the state, of the action or of another camera.
     """
     actions = contract.actions
-    limits = [actions.limits[name] for name in actions.names]
-    ends = contract.action_units.to_policy([[limit.min for limit in limits], [limit.max for limit in limits]])
+    limits = [actions.limit_of(name) for name in actions.names]
+    own = zip(limits, contract.action_units.lines, strict=True)
+    ends = contract.action_units.lay_out(
+        [sorted((limit.min * by + more, limit.max * by + more)) for limit, (by, more) in own],
+        lambda turned: (
+            [[-turned.rotation.shape.most, turned.rotation.shape.most]] * turned.rotation.shape.width
+        ),
+    )
     features: dict[str, Any] = {}
     for image, source in zip(contract.image_features, contract.images.values(), strict=True):
         key = image.name.removeprefix("observation.").removeprefix("images.")
@@ -166,7 +172,7 @@ def to_hud(contract: Contract) -> dict[str, Any]:
         features[key] = {"role": OBSERVATION, "type": source.colour, "dtype": "image"}
     features[STATE_KEY] = _vector(OBSERVATION, contract.policy_state_names)
     features[ACTION_KEY] = _vector(ACTION, contract.policy_action_names) | {
-        "limits": {"min": ends.min(axis=0).tolist(), "max": ends.max(axis=0).tolist()}
+        "limits": {"min": [low for low, _ in ends], "max": [high for _, high in ends]}
     }
     if len(actions.positions) == len(actions.names):
         features[ACTION_KEY] |= JOINT_POSITIONS

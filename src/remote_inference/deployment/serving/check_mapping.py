@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 from remote_inference.core.contract.contract import Contract
+from remote_inference.core.contract.policy_units import Turned
 from remote_inference.core.contract.pose_action import PoseAction
 from remote_inference.core.contract.sections import Actions, JointLimit
 from remote_inference.monitoring.tables import Table
@@ -32,15 +34,24 @@ def _numbers(contract: Contract) -> Table:
     actions = contract.actions.names, contract.policy_action_names, contract.action_units
     uses: dict[tuple[str, ...], list[str]] = {}
     for use, (names, policy_names, units) in {"state": state, "action": actions}.items():
-        rows = zip(policy_names, names, units.lines, units.units, strict=True)
-        for policy_name, name, (factor, offset), unit in rows:
-            uses.setdefault((policy_name, name, f"{factor:g}", f"{offset:g}", unit), []).append(use)
+        own = zip(names, units.lines, units.units, strict=True)
+        columns = [(name, f"{factor:g}", f"{offset:g}", unit) for name, (factor, offset), unit in own]
+        rows = units.lay_out(columns, partial(_turned_columns, names))
+        for policy_name, row in zip(policy_names, rows, strict=True):
+            uses.setdefault((policy_name, *row), []).append(use)
     return Table(
         "",
         ("policy", "= robot", "x factor", "+ offset", "unit", "in"),
         [(*row, found[0] if len(found) == 1 else "both") for row, found in uses.items()],
         numbers=("x factor", "+ offset"),
     )
+
+
+def _turned_columns(names: Sequence[str], turned: Turned) -> list[tuple[str, str, str, str]]:
+    """Return the columns of each number that the policy has in place of a quaternion."""
+    quaternion = ", ".join(names[column] for column in turned.columns)
+    shape = turned.rotation.shape
+    return [(f"{turned.rotation.form} of {quaternion}", "", "", shape.unit)] * shape.width
 
 
 def _actions(contract: Contract) -> Table:

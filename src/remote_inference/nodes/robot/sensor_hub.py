@@ -156,11 +156,14 @@ class SensorHub:
         )
 
     def read_state(self, snapshot: Snapshot) -> NDArray[np.float32]:
-        """Return the state `[state_dim]`, in the contract's order and policy's units. Raises SensorError."""
+        """Return the state as the policy has it, in its units and forms. Raises SensorError."""
         with np.errstate(over="ignore"):
             state = self._units.to_policy(_read(self._readers, snapshot)).astype(np.float32)
         if not np.isfinite(state).all():  # the readers have refused what is not, in double precision
-            name = self._contract.state_names[int(np.argmin(np.isfinite(state)))]
+            place = int(np.argmin(np.isfinite(state)))
+            name = self._contract.policy_state_names[place]
+            if np.isnan(state[place]):
+                raise SensorError(f"state: {name}: found a quaternion of length 0, expected an orientation")
             raise SensorError(f"state: {name}: found a number beyond single precision, expected less")
         return state
 

@@ -131,7 +131,7 @@ class _Run:
         if answer is None or not chunk.robot.size:
             return
         found = self._found
-        self._require_joints(f"chunk {chunk.seq_id}", chunk.robot.shape[1])
+        self._require(f"chunk {chunk.seq_id}", chunk.robot.shape[1], self._units.policy_dim)
         found.compared_chunks += 1
         found.identical_chunks += _is_identical(answer, chunk)
         found.recorded_policies.add(chunk.policy_version)
@@ -147,13 +147,13 @@ class _Run:
                 f"{', '.join(message.joint_names)}, expected {', '.join(self._names)}"
             )
         if len(message.action):
-            self._require_joints(f"tick {message.tick}", len(message.action))
+            self._require(f"tick {message.tick}", len(message.action), len(self._names))
         self._compare(self._alignment.take(message))
 
-    def _require_joints(self, what: str, found: int) -> None:
-        if found != len(self._names):
+    def _require(self, what: str, found: int, expected: int) -> None:
+        if found != expected:
             raise BagError(
-                f"{self._bag.path}: {what} has {found} actions, the contract {len(self._names)}: expected "
+                f"{self._bag.path}: {what} has {found} actions, the contract {expected}: expected "
                 "the contract of the recorded robot"
             )
 

@@ -33,13 +33,17 @@ def find_corrections(
         return ()
     row = answer.rows[command.row].astype(np.float64)
     after = np.array(command.action)
-    if row.shape != after.shape or len(joint_names) != len(after):
+    if len(joint_names) != len(after):
         return ()
     if contract is not None and contract.actions.names == tuple(joint_names):
+        if len(row) != contract.actions.policy_dim:
+            return ()
         row = contract.action_units.to_robot(row)
         # A quaternion may be longer or shorter than 1, and have either sign: the guard changes nothing there.
         unified = Poses(contract.actions.poses, contract.actions.names).unify(row, after)
         row = row if unified is None else unified
+    if row.shape != after.shape:
+        return ()
     changed = np.flatnonzero(np.abs(after - row) > ROUNDING)
     only = command.interventions[0] if len(command.interventions) == 1 else ""
     found = []

@@ -241,7 +241,7 @@ class RunReader:
     def _state_of(self, message: Any) -> tuple[float, ...]:
         """Return the state of a request; with a contract in the robot's units, as all else that is told."""
         state = np.asarray(message.state, np.float64)
-        if self._state_units is not None and len(state) == len(self._state_units.units):
+        if self._state_units is not None and len(state) == self._state_units.policy_dim:
             state = self._state_units.to_robot(state)
         return tuple(state.tolist())
 

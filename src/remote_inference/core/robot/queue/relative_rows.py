@@ -44,7 +44,7 @@ class RelativeRows:
         return not self.exist or (measured is not None and bool(np.isfinite(measured[self._needed]).all()))
 
     def resolve(self, rows: Float32Array, measured: Float64Array | None) -> Float32Array:
-        """Return rows `[rows, action_dim]` that say where to, both in the policy's units.
+        """Return rows `[rows, policy_dim]` that say where to, both in the policy's units and forms.
 
         measured: `[action_dim]`, in the robot's units; `can_resolve` comes before. A row whose quaternion
         says no orientation stays so, and with `previous` all that follow it: the guard refuses them.
@@ -52,13 +52,13 @@ class RelativeRows:
         if not self.exist:
             return rows
         assert measured is not None, "can_resolve comes before"
-        begin = self._units.to_policy(measured)
-        found = rows.astype(np.float64)
+        begin = self._units.unfold(self._units.to_policy(measured))
+        found = self._units.unfold(rows.astype(np.float64))
         steps = found[:, self._joints]
         found[:, self._joints] = begin[self._joints] + (np.cumsum(steps, axis=0) if self._adds_up else steps)
         for columns, relative in self._poses:
             found[:, columns] = _compose(begin[columns], found[:, columns], relative)
-        absolute: Float32Array = found.astype(np.float32)
+        absolute: Float32Array = self._units.fold(found).astype(np.float32)
         return absolute
 
 

@@ -117,6 +117,7 @@ class Guard:
         self._max = np.array([limit.max for limit in limits])
         self._max_velocity = np.array([limit.fastest for limit in limits])
         self._max_step = self._max_velocity * period_s
+        self._policy_dim = actions.policy_dim
         self._period_s = period_s
         self._is_velocity = self.masks.is_velocity
         self._switches = SwitchRule(actions, self.masks)
@@ -126,9 +127,9 @@ class Guard:
         self.counts: Counter[str] = Counter(dict.fromkeys(RULES, 0))
 
     def check_chunk(self, chunk_size: int, **spaces: Float32Array) -> str:
-        """Check a chunk's arrays `[chunk_size, action_dim]` by name; return the first problem or ''."""
+        """Check a chunk's arrays `[chunk_size, policy_dim]` by name; return the first problem or ''."""
         for space, rows in spaces.items():
-            expected = (chunk_size, len(self._min))
+            expected = (chunk_size, self._policy_dim)
             if rows.shape != expected:
                 self.counts[DIMENSION if rows.shape[1:] != expected[1:] else SHAPE] += 1
                 return f"{space}: found shape {list(rows.shape)}, expected {list(expected)}"
