@@ -74,6 +74,8 @@ class World:
             name: SimulatedServer(name) for name in self.config.servers
         }
         self.contract = contract or make_contract()
+        self.measurements = self.contract.measurements  # found once: they take longer than a tick
+        self.measured_topics = self.contract.measured_topics
         self.begin = Begin(self.contract, self.config, "/robot_1/client", "/robot_1", seed, "simulated")
         self.engine = JournalledEngine(self.begin, turn)
         self.period_ns = round(self.contract.period_s * 1e9)
@@ -215,11 +217,11 @@ class World:
 
     def _see(self, topic: str) -> None:
         """Take what a topic measures."""
-        if self.contract.measured_topics == (topic,):
+        if self.measured_topics == (topic,):
             self.seen = self.position.copy()
             return
         names = self.contract.actions.names
-        for measurement in self.contract.measurements:
+        for measurement in self.measurements:
             if measurement.source.topic == topic:
                 columns = [names.index(name) for name in measurement.actions if name]
                 self.seen = self.seen.copy()
@@ -234,7 +236,7 @@ class World:
     def push(self, position: np.ndarray) -> None:
         """Move the arm by hand; its sensors see it at once."""
         self.position = self.seen = position
-        self.arrivals |= dict.fromkeys(self.contract.measured_topics, self.now_ns)
+        self.arrivals |= dict.fromkeys(self.measured_topics, self.now_ns)
         if not self.hung:
             self.told = dict(self.arrivals)
             self.carry_out(self.engine.take_sensors(dict(self.arrivals), position.copy(), self.now_ns))

@@ -147,10 +147,8 @@ class WatchedWorld(World):
         seen = dict(self.arrivals), self.seen.copy(), samples
         for arrivals, position, taken in self.injection.pass_on(Target.SENSORS, seen, self.now_ns):
             self.told = arrivals
-            self.measured = (
-                position,
-                min((arrivals.get(t, 0) for t in self.contract.measured_topics), default=0),
-            )
+            times_ns = (arrivals.get(topic, 0) for topic in self.measured_topics)
+            self.measured = (position, min(times_ns, default=0))
             self.carry_out(self.engine.take_sensors(arrivals, position, self.now_ns, taken))
 
     def _wave(self) -> None:
