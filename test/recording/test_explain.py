@@ -47,6 +47,7 @@ def test_a_part_of_the_run_is_another_picture(bag: Path, tmp_path: Path) -> None
     ("options", "words"),
     [
         (("--from", "9", "--to", "3"), "window: found 9 to 3 s, expected a part of 0 to 12.0 s"),
+        (("--from", "99"), "window: found 99 s and later, expected a part of 0 to 12.0 s"),
         (("--namespace", "/leg"), "no robot /leg in the bag, which holds /arm"),
         (("--contract", "none.yaml"), "none.yaml: cannot be read: No such file"),
     ],

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
@@ -58,9 +59,8 @@ def draw_report(
         shown = joints = (max(begin, 0.0), min(end, timeline.duration_s))
         excerpt = None
         if shown[0] >= shown[1]:
-            raise ReportError(
-                f"window: found {begin:g} to {end:g} s, expected a part of 0 to {timeline.duration_s:.1f} s"
-            )
+            found = f"{begin:g} s and later" if math.isinf(end) else f"{begin:g} to {end:g} s"
+            raise ReportError(f"window: found {found}, expected a part of 0 to {timeline.duration_s:.1f} s")
     figure = _draw(timeline, title, Windows(shown, joints, excerpt), outcomes)
     try:
         save(figure, path)
