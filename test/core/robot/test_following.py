@@ -26,6 +26,7 @@ from support.builders import (
     make_config,
     ns,
 )
+from support.robot.fed_playback import FedPlayback
 from support.robot.simulated_server import SimulatedServer
 from support.robot.simulation import World, streaming
 
@@ -128,6 +129,27 @@ def test_off_may_be_written_as_people_write_it(text: str):
 def test_a_following_error_is_a_number_above_zero_or_off(value: object):
     with pytest.raises(DocumentError, match=r"limits\.elbow\.max_following_error: found .*expected"):
         bounded_contract(max_following_error=value)
+
+
+def test_a_measurement_from_before_the_last_command_leads_no_arm_back():
+    """Its drives came back, and the arm is at its target by now: where it was is a jump away."""
+    robot = FedPlayback(bounded_contract(max_following_error=MAX_STEP), "repeat_last")
+    robot.measure([0.0, 0.0])
+    robot.append(MAX_STEP * np.arange(1, 40)[:, np.newaxis] * np.ones(2))
+    delay_ns = 3 * robot.period_ns
+    ticks = []
+    while not robot.playback.astray:
+        robot.playback.control.change(measured=np.zeros(2), measured_ns=robot.now_ns - delay_ns)
+        ticks.append(robot.tick())
+    assert ticks[-2].source is CommandSource.CHUNK
+    at = ticks[-2].command
+    assert at is not None
+    assert (at > 4.0 * MAX_STEP).all()
+    assert ticks[-1].command is None
+    assert ticks[-1].interventions[0] == FOLLOWING_ERROR
+    robot.now_ns += delay_ns
+    robot.playback.control.change(measured=at, measured_ns=robot.now_ns - delay_ns + robot.period_ns)
+    assert robot.tick().source is CommandSource.CHUNK
 
 
 class Grasping(World):

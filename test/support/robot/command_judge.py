@@ -27,6 +27,7 @@ HAND_OFF_NS = ns(1.0)  # after the hand was taken off, the first step may begin 
 FRESH_NS = 2 * SENSOR_NS + TIMER_NS
 WATCHDOG_NS = ns(0.03)  # three looks at the clock
 BEAT_NS = ns(0.01)  # beats come no faster
+RECENT_NS = ns(0.05)
 ROUNDING = 1e-6
 TURN_ROUNDING = 1e-5  # rad: an arc cosine near 1
 
@@ -103,7 +104,8 @@ def judge_pose(
     near = is_step_from(position)
     if any(world.now_ns - at_ns < world.period_ns for at_ns in world.ticked):
         near |= is_step_from(last)  # the limit holds for each tick, and this one followed a late one
-    if is_astray or (world.now_ns - world.handed_off_ns < HAND_OFF_NS and age_ns <= FRESH_NS):
+    is_believed = is_astray and is_later(world, arm)
+    if is_believed or (world.now_ns - world.handed_off_ns < HAND_OFF_NS and age_ns <= FRESH_NS):
         near |= is_step_from(measured)
     if world.lags[arm.joints].any():
         led = are_near(world, last, position, lag_s(world))
@@ -112,6 +114,16 @@ def judge_pose(
         is_fresh = age_ns <= ns(world.config.max_sensor_age_s)
         near |= led and (is_step_from(last) or (is_fresh and is_step_from(measured)))
     assert near, f"{tick.source.name} jumps: {first} from {position}, after {last}, measured {measured}"
+
+
+def is_later(world: WatchedWorld, arm: Controlled) -> bool:
+    """Return whether what is measured is of now, or of after the joints' last command.
+
+    Joints that did not follow may have obeyed since: an older position would lead them back.
+    """
+    measured_ns = world.measured[1]
+    is_recent = world.now_ns - measured_ns <= max(world.period_ns, RECENT_NS)
+    return is_recent or measured_ns >= world.commanded_ns[arm.joints].max() + world.period_ns
 
 
 def are_near(world: WatchedWorld, one: np.ndarray, other: np.ndarray, time_s: float) -> bool:
@@ -210,7 +222,7 @@ def _judge_position(
     age_ns = world.now_ns - measured_ns
     if world.now_ns - world.handed_off_ns < HAND_OFF_NS and age_ns <= FRESH_NS:
         near |= from_measured
-    near |= astray & from_measured
+    near |= astray & from_measured & is_later(world, arm)
     commanded = last
     if arm.is_trajectory and arm.is_heard:  # it goes on by itself, also with drives that are off
         last = arm.controller.lead(last, world.now_ns, world.now_ns)

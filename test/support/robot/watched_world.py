@@ -69,6 +69,7 @@ class WatchedWorld(World):
         self.beaten_ns = -ns(10)  # when the watchdog heard the robot's node last
         self.measured = (self.position, -ns(10))  # what the engine knows of the joints
         self.commanded = np.full(len(actions.names), np.nan)  # what each joint was commanded last
+        self.commanded_ns = np.zeros(len(actions.names), np.int64)  # when
         self.switched_ns = -ns(10)  # when the switch changed last
         self.lags = np.zeros(len(actions.names), bool)  # joints that could not follow their last command
         self.astray = np.zeros(len(actions.names), bool)  # did not follow since their last command
@@ -291,7 +292,7 @@ class WatchedWorld(World):
                 self.lags[arm.joints] &= not (self.driven and self.measured[1] >= self.driven_ns)
             if arm.kind == "switch" and (self.commanded[arm.joints] != rows[0]).any():
                 self.switched_ns = self.now_ns
-            self.commanded[arm.joints] = rows[0]
+            self.commanded[arm.joints], self.commanded_ns[arm.joints] = rows[0], self.now_ns
             self.led_blind = is_exempt(self)
         return commanding
 

@@ -221,7 +221,7 @@ class Playback:
     def _look_for_astray_joints(self, now_ns: int) -> bool:
         """Return whether every joint follows its commands, or is tried again, and may be led on."""
         last = self._reference.last
-        blocked = np.zeros_like(self._unheard)
+        lost = blocked = np.zeros_like(self._unheard)
         age_ns = self._word.measured_age_ns(now_ns)
         self._seen = self._measured = self._read_measured() if age_ns <= self._max_sensor_age_ns else None
         if self._word.paused or self._shadow is not None:  # in shadow mode the arm follows another
@@ -235,6 +235,9 @@ class Playback:
         moved_ns = self._moved_ns if self._reference.forgotten else 0
         if self._reference.has_lost.any():
             moved_ns = max(moved_ns, self._last_heard_ns)
+        if lost.any():  # nor does an old position say where those are that did not follow: they may by now
+            recent_ns = now_ns - max(self._period_ns, RECENT_NS)
+            moved_ns = max(moved_ns, min(recent_ns, self._commanded_ns + self._period_ns))
         if now_ns - age_ns < moved_ns:
             self._measured = None
         if self._measured is None:  # whether a joint that did not follow has moved, nobody knows
