@@ -19,12 +19,14 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import rclpy
 from control_jitter_rig import CAMERA_RATE_HZ, CASE, Rig, Server, remove
+from fast_sensors import RATES_HZ as FAST_RATES_HZ
+from fast_sensors import SOURCES
 from numpy.typing import NDArray
 from request_cycle_rig import ROBOT, ROBOT_PARAMETERS, SERVER, write_deployment
 from rich.console import Console
@@ -33,7 +35,7 @@ from remote_inference.deployment import bringup
 from remote_inference.deployment.process_group import ProcessGroup
 from remote_inference.monitoring.tables import Table, print_table
 
-IDLE, NETWORK, KILLED = SCENARIOS = ("idle", "network", "server killed")
+IDLE, FAST, NETWORK, KILLED = SCENARIOS = ("idle", "fast sensors", "network", "server killed")
 RATES_HZ = (30.0, 100.0, 200.0)
 KILL_PERIOD_S = 5.0
 SETTLE_S = 3.0  # between the start and the window
@@ -44,9 +46,11 @@ METHOD = f"""\
 [italic]Period error[/italic]: how far the time between two ticks in a row is from the period, by the stamps \
 that the robot's control thread takes when it has published its command.
 [italic]Bare[/italic]: the same of a Python process with nothing but such a loop, at the same time.
-[italic]Idle[/italic]: no server, no sensors. [italic]Network[/italic]: {CASE.name} from raw images at \
-{CAMERA_RATE_HZ:g} Hz, a request for each set. [italic]Server killed[/italic]: that, and the server, on \
-this machine too, is killed and started again every {KILL_PERIOD_S:g} s.
+[italic]Idle[/italic]: no server, no sensors. [italic]Fast sensors[/italic]: joints at \
+{CAMERA_RATE_HZ:g} Hz, an IMU at {FAST_RATES_HZ["imu"]:g} Hz and odometry at {FAST_RATES_HZ["odom"]:g} Hz in \
+the state, no camera. [italic]Network[/italic]: {CASE.name} from raw images at {CAMERA_RATE_HZ:g} Hz, a \
+request for each set. [italic]Server killed[/italic]: that, and the server, on this machine too, is killed \
+and started again every {KILL_PERIOD_S:g} s.
 [italic]Late[/italic]: ticks that the robot itself counted as late. [italic]Lost[/italic]: ticks whose \
 stamps did not arrive; the periods beside them are left out."""
 
@@ -63,6 +67,13 @@ class Measurement:
     late_ticks: int
     lost_ticks: int
     requests_per_s: float
+
+
+class FastSensors(bringup.Process):
+    """Runs fast_sensors.py."""
+
+    def command(self) -> list[str]:
+        return [sys.executable, str(Path(__file__).with_name("fast_sensors.py"))]
 
 
 @contextmanager
@@ -86,8 +97,9 @@ def measure(scenario: str, rate_hz: float, seconds: float, left_behind: set[Path
         ProcessGroup(Path(name, "logs")) as group,
         bare_loop(rate_hz, bare_ns),
     ):
-        contract, manifest = write_deployment(Path(name), CASE, rate_hz)
-        rig = Rig()
+        case, more_state = (replace(CASE, cameras=0), SOURCES) if scenario == FAST else (CASE, ())
+        contract, manifest = write_deployment(Path(name), case, rate_hz, more_state)
+        rig = Rig(case)
         parameters = {**ROBOT_PARAMETERS, "autostart": scenario != IDLE, "reconnect_max_backoff_s": 0.5}
         group.start(bringup.robot(contract, namespace=ROBOT, servers=[SERVER], parameters=parameters))
         try:
@@ -95,6 +107,8 @@ def measure(scenario: str, rate_hz: float, seconds: float, left_behind: set[Path
             if scenario != IDLE:
                 server = Server(group, manifest)
                 rig.play_sensors()
+                if scenario == FAST:
+                    group.start(FastSensors("fast_sensors", "fast_sensors"))
                 rig.wait_for(lambda: rig.state and rig.state.chunks_merged, "the first chunk")
             rig.wait_for(lambda: rig.state, "the robot's state")
             rig.spin(SETTLE_S)

@@ -41,7 +41,8 @@ CAMERA_RATE_HZ = 30.0
 class Rig:
     """The robot's sensors, and a subscriber to the stamps of its ticks."""
 
-    def __init__(self) -> None:
+    def __init__(self, case: Case) -> None:
+        self._case = case
         self.node = plain_node("control_jitter_rig")
         self.stamps_ns: dict[int, int] = {}  # by tick
         self.state: ClientState | None = None
@@ -56,7 +57,9 @@ class Rig:
         """Publish all images and the joints at the cameras' rate from now on."""
         image = camera_image()
         joints = JointState(name=list(JOINTS), position=float64_field(np.zeros(len(JOINTS))))
-        messages = {f"camera_{index}": image for index in range(CASE.cameras)} | {"joint_states": joints}
+        messages = {f"camera_{index}": image for index in range(self._case.cameras)} | {
+            "joint_states": joints
+        }
         publishers = [
             (self.node.create_publisher(type(message), f"{ROBOT}/{topic}", SENSOR_PUBLISHER_QOS), message)
             for topic, message in messages.items()

@@ -11,11 +11,11 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 # A running robot on this network must not meet the benchmark's topics.
 os.environ.setdefault("ROS_DOMAIN_ID", "99")
@@ -81,13 +81,18 @@ class Case:
         return f"{self.cameras} camera{'s' if self.cameras > 1 else ''}, {kind}"
 
 
-def write_deployment(folder: Path, case: Case, fps: float = FPS) -> tuple[Path, Path]:
-    """Write contract, manifest and policy of a control rate [Hz]; return the first two."""
+def write_deployment(
+    folder: Path, case: Case, fps: float = FPS, more_state: Sequence[Mapping[str, Any]] = ()
+) -> tuple[Path, Path]:
+    """Write contract, manifest and policy of a control rate [Hz]; return the first two.
+
+    more_state: sources of the state besides the joints.
+    """
     cameras = [f"camera_{index}" for index in range(case.cameras)]
     policy = {
         "name": "hold",
         "revision": "1",
-        "state_names": JOINTS,
+        "state_names": [*JOINTS, *(name for source in more_state for name in source["names"])],
         "action_names": JOINTS,
         "image_features": {f"images.{camera}": [case.height, case.width, 3] for camera in cameras},
         "chunk_size": CHUNK_SIZE,
@@ -100,7 +105,7 @@ def write_deployment(folder: Path, case: Case, fps: float = FPS) -> tuple[Path, 
         "robot_type": "benchmark",
         "fps": fps,
         "task": "hold still",
-        "state": [{**joints, "names": list(JOINTS)}],
+        "state": [{**joints, "names": list(JOINTS)}, *more_state],
         "images": {camera: {"topic": camera, **image} for camera in cameras},
         "actions": {"kind": "position", "names": list(JOINTS), "limits": dict.fromkeys(JOINTS, limits)},
         "commands": [{"topic": "commands", "type": "std_msgs/msg/Float64MultiArray", "names": list(JOINTS)}],

@@ -19,6 +19,7 @@ from remote_inference.core.rotations import ROTATION_FORMS
 from remote_inference.deployment import bringup
 from remote_inference.msg import WatchdogState
 from remote_inference.wire.qos import SENSOR_QOS, WATCHDOG_TOPIC
+from support.nodes.pose_messages import message_of, pose_of
 from support.nodes.rig import DEEP_LATCHED_QOS, DEEP_QOS, Rig, write_contract, write_manifest
 from support.robot.pose_robot import (
     POSE,
@@ -51,18 +52,6 @@ def with_form(form: str) -> dict[str, Any]:
     seen = pose_state("wanted") | {"rotations": [rotation | {"quaternion": list(POSE[3:])}]}
     actions = SECTIONS["actions"] | {"poses": {"tool": pose_section(rotation=rotation)}}
     return SECTIONS | {"state": [seen], "actions": actions}
-
-
-def message_of(pose: np.ndarray) -> PoseStamped:
-    message = PoseStamped()
-    place, turn = message.pose.position, message.pose.orientation
-    place.x, place.y, place.z, turn.x, turn.y, turn.z, turn.w = map(float, pose)
-    return message
-
-
-def pose_of(message: PoseStamped) -> np.ndarray:
-    place, turn = message.pose.position, message.pose.orientation
-    return np.array([place.x, place.y, place.z, turn.x, turn.y, turn.z, turn.w])
 
 
 class CartesianArm(Rig):
