@@ -22,12 +22,16 @@ from rclpy.serialization import deserialize_message, serialize_message
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.contract.state_source import StateSource
 from remote_inference.core.documents.document import DocumentError, parse_document, parse_json
+from remote_inference.core.robot.queue.relative_rows import RelativeRows
+from remote_inference.core.robot.safety.guard import Guard
+from remote_inference.core.rotations import ROTATION_FORMS
 from remote_inference.wire import SensorError, WireError
 from remote_inference.wire.commands import make_command_writers, make_sink_reader
 from remote_inference.wire.message_types import message_class
 from remote_inference.wire.sensors.field_types import message_type, number_paths
 from remote_inference.wire.sensors.state_readers import StateReader, find_class, make_state_readers
 from support.builders import FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY, JOINTS, contract_document
+from support.robot.pose_robot import pose_document
 
 PACKAGES = ("geometry_msgs", "sensor_msgs", "std_msgs", "trajectory_msgs", "builtin_interfaces", "nav_msgs")
 KINDS = ("position", "velocity", "effort", "switch", "pose", "speed")
@@ -49,12 +53,30 @@ def _run(data: bytes) -> None:
     for source, (_, reader) in zip(contract.state, readers, strict=True):
         for message in _messages(random, find_class(source, "state")):
             _read(source, reader, message)
+    seen = contract.state_units.to_policy([_number(random) for _ in contract.state_names])
+    assert seen.shape == (len(contract.policy_state_names),)
     for sink, writer in zip(contract.commands, writers, strict=True):
-        rows = np.array([[_number(random) for _ in contract.actions.names] for _ in range(3)])
-        message = writer.message(rows, Time())
+        message = writer.message(_rows(random, contract), Time())
         again = deserialize_message(serialize_message(message), type(message))
         if sink.action is None:
             make_sink_reader(sink, contract).read(again)
+
+
+def _rows(random: Random, contract: Contract) -> np.ndarray:
+    """Return commands as the guard lets them pass, of a chunk of the policy."""
+    width = len(contract.policy_action_names)
+    chunk = np.array([[_number(random) for _ in range(width)] for _ in range(3)], np.float32)
+    relative = RelativeRows(contract)
+    measured = np.array([_number(random) for _ in contract.actions.names])
+    with np.errstate(over="ignore"):
+        chunk = relative.resolve(chunk, measured) if relative.can_resolve(measured) else chunk
+    assert chunk.shape == (3, width)
+    rows = contract.action_units.to_robot(chunk)
+    assert rows.shape == (3, contract.action_dim)
+    guard = Guard(contract.actions, contract.period_s)
+    guarded = [guard.check(row, measured).action for row in rows]
+    assert all(action is None or np.isfinite(action).all() for action in guarded), "a number of no size"
+    return np.array([measured if action is None else action for action in guarded])
 
 
 def _read(source: StateSource, reader: StateReader, message: Any) -> None:
@@ -192,6 +214,26 @@ def _other_unit(random: Random, tree: Any) -> None:
     place["scale"] = [*place.get("scale", ()), scale]
 
 
+def _other_form(random: Random, tree: Any) -> None:
+    """Let a policy say a pose, or see a quaternion, in another form; let it say motions."""
+    form = random.choice((*ROTATION_FORMS.names, "axis"))
+    names = [f"r{place}" for place in range(random.choice((3, 3, 6, 6, 4)))]
+    rotation = {"form": form, "names": names}
+    if random.random() < 0.5:
+        source = random.choice(tree["state"])
+        quaternion = random.sample((source.get("names") or source["fields"])[-4:], 4)
+        source["rotations"] = [rotation | {"quaternion": quaternion}]
+        return
+    pose = random.choice(list(tree["actions"]["poses"].values()))
+    if random.random() < 0.6:
+        pose["rotation"] = rotation
+    else:
+        pose["relative"] = {
+            "to": random.choice(("chunk_start", "previous", "next")),
+            "frame": random.choice(("tool", "base", "world")),
+        }
+
+
 def _other_messages(random: Random, tree: Any) -> None:
     tree["messages"] = random.randrange(10**6)
 
@@ -203,6 +245,8 @@ CHANGES: Sequence[Callable[[Random, Any], None]] = (
     _other_command,
     _other_kind,
     _other_unit,
+    _other_form,
+    _other_form,
     _other_messages,
 )
 
@@ -244,7 +288,7 @@ def _seeds() -> list[bytes]:
         {"topic": "arm", "type": JOINT_TRAJECTORY, "names": [JOINTS[0]]},
         {"topic": "belt", "type": FLOAT64_MULTI_ARRAY, "names": [JOINTS[1]]},
     ]
-    return [json.dumps({**tree, "messages": 1}).encode() for tree in (arm, base, mixed)]
+    return [json.dumps({**tree, "messages": 1}).encode() for tree in (arm, base, mixed, pose_document())]
 
 
 TARGETS = [Target("robot", _run, _seeds, _spoil, (DocumentError, WireError), 6, "here: ")]
