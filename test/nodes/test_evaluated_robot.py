@@ -40,8 +40,9 @@ def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def children_that_run(executable: str) -> list[int]:
-    """Return the processes of this user that run a node of the package."""
-    listed = subprocess.run(["pgrep", "-f", f"nodes.start {executable} .*/evaluation_"], capture_output=True)
+    """Return the processes that run a node of an evaluation here: other tests may run beside this one."""
+    command = ["pgrep", "-P", str(os.getpid()), "-f", f"nodes.start {executable} .*/evaluation_"]
+    listed = subprocess.run(command, capture_output=True)
     return [int(one) for one in listed.stdout.split()]
 
 
