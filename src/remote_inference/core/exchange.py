@@ -121,9 +121,7 @@ class SessionOffer:
     tags: Mapping[str, str] = field(default_factory=dict)  # notes of its owner, which decide about nothing
     state_units: Sequence[str] = ()  # of each state entry as it is sent; empty: not said
     action_units: Sequence[str] = ()  # of each action as it is taken; empty: not said
-    action_kinds: Sequence[
-        str
-    ] = ()  # what each action is, as `Contract.policy_action_kinds`; empty: not said
+    action_kinds: Sequence[str] = ()  # of each action, as `Contract.policy_action_kinds`; empty: not said
     kind: SessionKind = SessionKind.ROBOT
     accepts_weight_updates: bool = True  # the policy may change while the session is open
     tasks_in_requests: bool = False  # each request names its task, and `task` says nothing
