@@ -460,6 +460,8 @@ class World:
         self.carry_out(self.engine.pause())
 
     def resume(self) -> str:
+        if self.engine.paused:  # by whatever: what was asked before is not waited for
+            self._open_request = None
         problem, effects = self.engine.resume(self.now_ns)
         if not problem:
             self._history_since_ns = self.now_ns
