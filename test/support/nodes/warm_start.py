@@ -81,7 +81,8 @@ class Forked:
         return code
 
     def send_signal(self, number: int) -> None:
-        if self.poll() is None:
+        """Send it at once: the helper may be slow to answer, and reaps nothing but when it is asked here."""
+        if self.returncode is None:
             os.kill(self.pid, number)
 
     def terminate(self) -> None:
