@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from remote_inference.core.contract.command_interfaces import Kind
 from remote_inference.core.contract.command_sink import CommandSink
-from remote_inference.core.contract.fields import Name, Positive, require_unique
+from remote_inference.core.contract.fields import Name, Rate, require_unique
 from remote_inference.core.contract.measurements import MEASURED, Measurement, Measurements
 from remote_inference.core.contract.operator_inputs import (
     InstructionInput,
@@ -43,14 +43,14 @@ class Contract(Document):
 
     robot_type: Annotated[Name, Field(description="name of this kind of robot, for logs and status")]
     fps: Annotated[
-        Positive,
+        Rate,
         Field(
             description="control rate; without policy_fps also the policy's training rate, and that of the "
             "ticks it sees [Hz]"
         ),
     ]
     policy_fps: Annotated[
-        Positive | None,
+        Rate | None,
         Field(description="the policy's rate where control is faster: fps divided by a whole number [Hz]"),
     ] = None
     interpolation: Annotated[

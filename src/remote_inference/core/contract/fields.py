@@ -70,6 +70,8 @@ def _require_field_path(text: str) -> str:
 Name = Annotated[str, Field(min_length=1)]
 Names = Annotated[tuple[Name, ...], Field(min_length=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+# [Hz]: of a slower one a chunk's end lies beyond a message's seconds, of a faster one a period has no ns.
+Rate = Annotated[float, Field(ge=0.01, le=10_000, allow_inf_nan=False)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 FieldPathText = Annotated[str, AfterValidator(_require_field_path)]
 MessageType = Annotated[str, AfterValidator(require_message_type)]
