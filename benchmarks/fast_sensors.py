@@ -33,7 +33,6 @@ SOURCES = (
         "names": ["base_vx", "base_wz"],
     },
 )
-NAMES = tuple(name for source in SOURCES for name in source["names"])
 
 
 def main() -> None:

@@ -118,7 +118,7 @@ def test_motions_lead_where_the_same_motions_by_quaternions_lead(form: Document,
     def resolve(contract: Contract) -> Float32Array:
         units, relative_rows = contract.action_units, RelativeRows(contract)
         rows = relative_rows.resolve(units.to_policy(motions).astype(np.float32), measured)
-        assert rows.shape == (3, contract.actions.policy_dim)
+        assert rows.shape == (3, units.policy_dim)
         return units.to_robot(rows)
 
     np.testing.assert_allclose(resolve(ours), resolve(others), atol=1e-6)

@@ -6,30 +6,16 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
 from support.faults.mixed_robot import MixedRobot
 from support.faults.panel import STOPS, Panel
 from support.faults.watched_arm import go_on_after_resume
-from support.nodes.decision_tape import DecisionTape
 
 ALL = ", with an arm, a base, a gripper and a tool"
 Note = Callable[[str, str], None]
-
-
-@pytest.fixture
-def robot(tmp_path: Path) -> Iterator[MixedRobot]:
-    made = MixedRobot(tmp_path)
-    try:
-        tape = DecisionTape(made, commands=False)
-        yield made
-    finally:
-        made.close()
-    if made.states:
-        tape.check(tmp_path, enough=0)
 
 
 @pytest.mark.fault(f"server killed (SIGKILL){ALL}")

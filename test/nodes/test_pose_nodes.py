@@ -15,7 +15,6 @@ import pytest
 from geometry_msgs.msg import PoseStamped
 
 from remote_inference.core.contract.contract import load_contract
-from remote_inference.core.rotations import ROTATION_FORMS
 from remote_inference.deployment import bringup
 from remote_inference.msg import WatchdogState
 from remote_inference.wire.qos import SENSOR_QOS, WATCHDOG_TOPIC
@@ -30,6 +29,7 @@ from support.robot.pose_robot import (
     pose_command,
     pose_section,
     pose_state,
+    rotation_of,
 )
 
 FPS = 30.0
@@ -47,8 +47,7 @@ SECTIONS: dict[str, Any] = {
 
 def with_form(form: str) -> dict[str, Any]:
     """Return the sections of a robot whose policy has a form of its own in place of quaternions."""
-    names = [f"r{place}" for place in range(ROTATION_FORMS.get(form).width)]
-    rotation = {"form": form, "names": names}
+    rotation = rotation_of(form)
     seen = pose_state("wanted") | {"rotations": [rotation | {"quaternion": list(POSE[3:])}]}
     actions = SECTIONS["actions"] | {"poses": {"tool": pose_section(rotation=rotation)}}
     return SECTIONS | {"state": [seen], "actions": actions}

@@ -16,6 +16,7 @@ from remote_inference.core.robot.safety.state_machine import State
 from remote_inference.core.rotations import ROTATION_FORMS
 from support.builders import make_config, make_spec
 from support.robot import random_poses
+from support.robot.pose_robot import rotation_of
 from support.robot.random_watched_world import Wandering, make_contract
 from support.robot.simulation import streaming
 from support.robot.watched_world import WatchedWorld
@@ -60,8 +61,7 @@ def test_the_tool_moves_and_keeps_its_pose_while_there_is_no_server():
 @pytest.mark.parametrize("form", ROTATION_FORMS.names)
 def test_the_policy_s_form_of_an_orientation_changes_no_motion(form: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(random_poses, "NO_ORIENTATION", 0.0)  # which not every form can say
-    names = [f"r{place}" for place in range(ROTATION_FORMS.get(form).width)]
-    ours = streaming(make_world(form={"rotation": {"form": form, "names": names}})).run(3.0)
+    ours = streaming(make_world(form={"rotation": rotation_of(form)})).run(3.0)
     others = streaming(make_world()).run(3.0)
     commands = [
         (one.command, other.command)

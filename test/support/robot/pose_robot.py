@@ -13,6 +13,7 @@ import numpy as np
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.documents.document import parse_document
 from remote_inference.core.robot.tick import Tick
+from remote_inference.core.rotations import ROTATION_FORMS
 from support.builders import FPS
 from support.robot.fed_playback import FedPlayback
 
@@ -40,6 +41,11 @@ def pose_section(names: Sequence[str] = POSE, **changes: Any) -> dict[str, Any]:
         "max_angular_velocity": TURN,
     }
     return section | changes
+
+
+def rotation_of(form: str) -> dict[str, Any]:
+    """Return what a contract says of a policy that has a form in place of a quaternion."""
+    return {"form": form, "names": [f"r{place}" for place in range(ROTATION_FORMS.get(form).width)]}
 
 
 def pose_state(topic: str = "tool_pose", names: Sequence[str] = POSE) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from remote_inference.core.contract.contract import Contract
 from remote_inference.core.policy import Float32Array
 from remote_inference.core.rotations import ROTATION_FORMS
 from support.builders import JOINTS
-from support.robot.pose_robot import BOX, POSE, pose_section, pose_state
+from support.robot.pose_robot import BOX, POSE, pose_section, pose_state, rotation_of
 
 NAMES = (*POSE, JOINTS[1])  # of the actions, and of what the policy sees
 SPEED, TURN = 0.5, 2.0  # m/s, rad/s
@@ -27,9 +27,7 @@ def choose_form(rng: random.Random) -> dict[str, Any]:
     """Return what a contract says of how a policy says a pose."""
     section: dict[str, Any] = {}
     if rng.random() < TURNED:
-        form = rng.choice(ROTATION_FORMS.names)
-        names = [f"r{place}" for place in range(ROTATION_FORMS.get(form).width)]
-        section["rotation"] = {"form": form, "names": names}
+        section["rotation"] = rotation_of(rng.choice(ROTATION_FORMS.names))
     if rng.random() < RELATIVE:
         section["relative"] = {
             "to": rng.choice(["chunk_start", "previous"]),
