@@ -375,8 +375,7 @@ class Contract(Document):
     @property
     def action_units(self) -> UnitMap:
         """Conversion of actions `[action_dim]` from the policy's units and forms."""
-        scales = scales_by_name(self.actions.scale)
-        return UnitMap([scales.get(name) for name in self.actions.names], self.actions.turned)
+        return self.actions.unit_map
 
     @property
     def image_features(self) -> tuple[ImageFeature, ...]:

@@ -309,8 +309,12 @@ class UnitMap:
 
         The numbers of a quaternion that says no orientation become NaN.
         """
+        return self.fold(self.in_policy_units(values))
+
+    def in_policy_units(self, values: ArrayLike) -> Float64Array:
+        """Return `[..., columns]` in the policy's units from values in the robot's: quaternions stay so."""
         robot = np.asarray(values, np.float64)
-        return self.fold(robot if self._is_identity else robot * self._factor + self._offset)
+        return robot if self._is_identity else robot * self._factor + self._offset
 
     def to_robot(self, values: ArrayLike) -> Float64Array:
         """Return `[..., columns]` in the robot's units from `[..., policy_dim]` in the policy's.

@@ -38,6 +38,7 @@ from remote_inference.core.contract.policy_units import (
     QUATERNION,
     Scale,
     Turned,
+    UnitMap,
     check_scales,
     scales_by_name,
 )
@@ -406,18 +407,15 @@ class Actions(Document):
         return self.relative is not None or any(pose.relative for pose in self.poses.values())
 
     @property
-    def turned(self) -> tuple[Turned, ...]:
-        """The quaternions that the policy says in another form."""
-        return tuple(
+    def unit_map(self) -> UnitMap:
+        """Conversion of the actions `[action_dim]` from the policy's units and forms."""
+        scales = scales_by_name(self.scale)
+        turned = [
             Turned(pose.rotation, tuple(self.names.index(name) for name in pose.quaternion))
             for pose in self.poses.values()
             if pose.rotation is not None
-        )
-
-    @property
-    def policy_dim(self) -> int:
-        """Columns of a chunk: those of the actions, with the policy's forms of orientations."""
-        return len(self.names) + sum(turned.rotation.shape.width - 4 for turned in self.turned)
+        ]
+        return UnitMap([scales.get(name) for name in self.names], turned)
 
     @property
     def said_kinds(self) -> tuple[str, ...]:

@@ -21,9 +21,7 @@ class Server(Protocol):
     """A server's wire. Every call ends within the time that it is given."""
 
     place: str  # kind and address, for logs and errors
-    kinds: Mapping[
-        str, tuple[str, ...]
-    ]  # by action, as `PolicySpec.kinds`; what the server says once it is open
+    kinds: Mapping[str, tuple[str, ...]]  # as `PolicySpec.kinds`, once the server is open
 
     @property
     def is_open(self) -> bool:

@@ -36,9 +36,10 @@ def find_corrections(
     if len(joint_names) != len(after):
         return ()
     if contract is not None and contract.actions.names == tuple(joint_names):
-        if len(row) != contract.actions.policy_dim:
+        units = contract.action_units
+        if len(row) != units.policy_dim:
             return ()
-        row = contract.action_units.to_robot(row)
+        row = units.to_robot(row)
         # A quaternion may be longer or shorter than 1, and have either sign: the guard changes nothing there.
         unified = Poses(contract.actions.poses, contract.actions.names).unify(row, after)
         row = row if unified is None else unified

@@ -52,7 +52,7 @@ class RelativeRows:
         if not self.exist:
             return rows
         assert measured is not None, "can_resolve comes before"
-        begin = self._units.unfold(self._units.to_policy(measured))
+        begin = self._units.in_policy_units(measured)
         found = self._units.unfold(rows.astype(np.float64))
         steps = found[:, self._joints]
         found[:, self._joints] = begin[self._joints] + (np.cumsum(steps, axis=0) if self._adds_up else steps)

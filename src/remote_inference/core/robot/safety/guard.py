@@ -117,7 +117,7 @@ class Guard:
         self._max = np.array([limit.max for limit in limits])
         self._max_velocity = np.array([limit.fastest for limit in limits])
         self._max_step = self._max_velocity * period_s
-        self._policy_dim = actions.policy_dim
+        self._policy_dim = actions.unit_map.policy_dim
         self._period_s = period_s
         self._is_velocity = self.masks.is_velocity
         self._switches = SwitchRule(actions, self.masks)
