@@ -7,11 +7,13 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import numpy as np
 import pytest
 from rcl_interfaces.srv import GetParameters
 from rclpy.task import Future
 from std_srvs.srv import Trigger
 
+from remote_inference.core.robot.motion.playback import UNHEARD_NS
 from remote_inference.recording.decisions.report import DIFFERS
 from remote_inference.wire.qos import CHUNK_TOPIC, DECISIONS_TOPIC
 from support.nodes.decision_tape import DecisionTape
@@ -33,6 +35,8 @@ def test_a_robot_is_replayed_at_any_latency(latency_ms: float, rig: Rig, tmp_pat
     rig.group.stop()
     report = tape.check(tmp_path)
     assert all(report.compared[kind] for kind in ("ticks", "commands", "requests", "chunks"))
+    waits = [now_ns - heard_ns for now_ns, _, heard_ns in tape.calls("play") if heard_ns]
+    assert np.median(waits) < UNHEARD_NS, "else a robot that is well would wait for what it hears"
 
 
 def test_storms_of_pauses_resumes_and_resets_are_replayed(rig: Rig, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from remote_inference.core.robot.command import CommandSource
+from remote_inference.core.robot.motion.playback import UNHEARD_NS
 from remote_inference.core.robot.queue.action_queue import ActionQueue
 from remote_inference.core.robot.safety.guard import JOINT_LIMIT, VELOCITY_LIMIT
 from support.builders import FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY, MAX_STEP, PERIOD_NS, make_rows, ns
@@ -136,6 +137,19 @@ def test_the_first_tick_after_some_that_were_missed_waits_for_what_was_heard_mea
     after = playback.tick(5 * PERIOD_NS)
     assert after.command == pytest.approx(make_rows(20, step=0.4 * MAX_STEP)[4 if paused else 5])
     assert not after.in_force
+
+
+def test_a_tick_waits_once_while_nothing_is_heard():
+    """A node that stood still between two ticks may have been stopped meanwhile, and makes no tick late."""
+    queue = ActionQueue()
+    feed(queue, make_rows(20, step=0.4 * MAX_STEP))
+    playback = make_playback(queue, late_after_ns=2 * PERIOD_NS)
+    playback.tick(0)
+    heard_ns = 2 * PERIOD_NS - UNHEARD_NS
+    assert playback.tick(PERIOD_NS, heard_ns).command is not None
+    deaf = playback.tick(2 * PERIOD_NS, heard_ns - 1)
+    assert (deaf.command, deaf.in_force) == (None, True), "the controllers go on along their rows"
+    assert playback.tick(3 * PERIOD_NS, heard_ns).command is not None, "two would let the arm end its rows"
 
 
 def test_a_robot_that_was_stopped_in_the_ticks_it_missed_is_held_where_it_is_measured():

@@ -15,23 +15,42 @@ from support.robot.simulation import streaming
 from support.robot.watched_world import WatchedWorld
 
 
-@pytest.mark.parametrize("stuck_s", [0.06, 0.08, 0.11, 0.15, 0.2])
-def test_a_freeze_while_the_watchdog_stops_the_arm_ends_in_no_jump(stuck_s: float):
-    """It has lost beats before, so that the node is frozen for less than its patience."""
-    document = contract_document(fps=20.0)
+def make_world(fps: float, watchdog_timeout_s: float) -> WatchedWorld:
+    document = contract_document(fps=fps)
     document["commands"] = [{"topic": "controller", "type": JOINT_TRAJECTORY, "names": list(JOINTS)}]
-    world = WatchedWorld(
-        make_config(watchdog_timeout_s=0.2),
-        [SimulatedServer("/server_a", make_spec(chunk_size=60, trained_fps=20.0))],
+    return WatchedWorld(
+        make_config(watchdog_timeout_s=watchdog_timeout_s),
+        [SimulatedServer("/server_a", make_spec(chunk_size=60, trained_fps=fps))],
         contract=parse_document(document, Contract, "test.contract.yaml"),
     )
-    streaming(world).run(0.4)
-    trips = world.watchdog.trips if world.watchdog else None
-    world.beats_are_lost = True
-    world.run(0.12)
-    world.stand_still(stuck_s, "stuck", "hung", "deaf")
-    world.run(1.0)
+
+
+def freeze_while_beats_are_lost(world: WatchedWorld, before_s: float, frozen_s: float) -> None:
+    """Freeze the node some time after the last beat that the watchdog heard; it stops the arm meanwhile."""
     assert world.watchdog is not None
+    trips = world.watchdog.trips
+    world.beats_are_lost = True
+    world.run(before_s)
+    world.stand_still(frozen_s, "stuck", "hung", "deaf")
+    world.run(1.0)
     assert world.watchdog.trips != trips, "else it proves nothing"
     assert world.engine.paused
     assert CommandSource.HOLD in {tick.source for _, tick in world.ticks}
+
+
+@pytest.mark.parametrize("stuck_s", [0.06, 0.08, 0.11, 0.15, 0.2])
+def test_a_freeze_while_the_watchdog_stops_the_arm_ends_in_no_jump(stuck_s: float):
+    """It has lost beats before, so that the node is frozen for less than its patience."""
+    world = make_world(fps=20.0, watchdog_timeout_s=0.2)
+    streaming(world).run(0.4)
+    freeze_while_beats_are_lost(world, 0.12, stuck_s)
+
+
+@pytest.mark.parametrize("frozen_s", [0.11, 0.15, 0.2])
+def test_a_freeze_that_makes_no_tick_late_ends_in_no_jump_either(frozen_s: float):
+    """At a low rate it may lie between two ticks, and the watchdog's word waits for the thaw."""
+    world = make_world(fps=5.0, watchdog_timeout_s=0.1)
+    streaming(world).run(0.4)
+    ticks = len(world.ticks)
+    world.run_until(lambda: len(world.ticks) > ticks)
+    freeze_while_beats_are_lost(world, 0.41 - frozen_s, frozen_s)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from rclpy.serialization import deserialize_message
 from std_msgs.msg import Float64MultiArray
@@ -17,6 +18,7 @@ from remote_inference.recording.bags.bag_records import BagTopic
 from remote_inference.recording.bags.bag_writer import BagWriter
 from remote_inference.recording.decisions.replay import replay_decisions
 from remote_inference.recording.decisions.report import Report
+from remote_inference.wire.decisions import DecisionDecoder
 from remote_inference.wire.qos import (
     CHUNK_TOPIC,
     DECISIONS_TOPIC,
@@ -56,6 +58,15 @@ class DecisionTape:
     def count(self, topic: str) -> int:
         """Return how many messages of a topic came."""
         return sum(of == topic for _, of, _ in self._messages)
+
+    def calls(self, method: str) -> Iterator[tuple[Any, ...]]:
+        """Yield the arguments of the calls of a method of the engine. Raises WireError for a lost message."""
+        decoder = DecisionDecoder()
+        for _, topic, data in self._messages:
+            if topic == DECISIONS_TOPIC:
+                for entry in decoder.decode(deserialize_message(data, Decisions).data):
+                    if entry.method == method:
+                        yield entry.arguments
 
     def flip_bit(self, topic: str, place: int) -> None:
         """Change one bit of the middle message of a topic."""

@@ -12,6 +12,7 @@ from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.engine import LATE_PERIODS
 from remote_inference.core.robot.motion.following import LAG_S
 from remote_inference.core.robot.motion.horizon import EARLY_TICK
+from remote_inference.core.robot.motion.playback import UNHEARD_NS
 from remote_inference.core.robot.safety.guard import SENSOR_AGE
 from remote_inference.core.robot.tick import Tick
 from remote_inference.core.watchdog import Watchdog
@@ -149,9 +150,10 @@ def find_jumps(world: WatchedWorld, before: np.ndarray) -> list[str]:
 def judge_what_stays(world: WatchedWorld, tick: Tick) -> None:
     """A tick without a command leaves no motion in force, unless it waits for a measurement to end it.
 
-    The first tick after some that were missed may wait, too, for what is to be heard; not a second one.
+    The first tick after some that were missed, or while nothing is heard, may wait, too; not a second one.
     """
     late = world.now_ns - world.ticked[-1] > LATE_PERIODS * world.period_ns
+    late |= world.now_ns - world.heard_ns > UNHEARD_NS
     waited, world.waited = world.waited, tick.in_force and late
     if world.waited and not waited:
         return

@@ -54,7 +54,8 @@ class WatchedWorld(World):
         self.watchdog = Watchdog() if watched else None
         self.beats = Heartbeat(self.contract.period_s, self.config.watchdog_timeout_s)
         self.beats_are_lost = False
-        self.deaf = False  # true: the executor's thread stands still
+        self.deaf = False  # true: the executor's thread stands still ...
+        self._deaf_ns: int | None = None  # ... since then; until it has taken all that waits
         self.target: np.ndarray | None = None  # of the person
         self.injection = FaultInjection()
         self.pressed = False  # a stop that the node has heard, and nobody has cleared
@@ -84,6 +85,8 @@ class WatchedWorld(World):
 
     def stand_still(self, duration_s: float, *threads: str) -> None:
         """Let threads ("stuck", "hung", "deaf") stand still for a time."""
+        if "deaf" in threads and self._deaf_ns is None:
+            self._deaf_ns = self.now_ns
         for thread in threads:
             setattr(self, thread, True)
             self._until[thread] = max(self._until[thread], self.now_ns + ns(duration_s))
@@ -110,6 +113,12 @@ class WatchedWorld(World):
         if not self.deaf:
             while self._waiting:
                 self._waiting.popleft()()
+            self._deaf_ns = None
+
+    @property
+    def heard_ns(self) -> int:
+        """The time until which the executor has taken all that came."""
+        return self.now_ns if self._deaf_ns is None else self._deaf_ns
 
     def by_executor(self, action: Callable[[], None]) -> None:
         """Let the executor's thread take something, once it lives."""
@@ -258,7 +267,8 @@ class WatchedWorld(World):
             self.handed_off_ns = self.now_ns
         paused, taken_over, dead = self.engine.paused, self.engine.taken_over, self.engine.dead
         self.astray |= np.isin(self.contract.actions.names, self._columns_of(self.engine.playback.astray))
-        tick = self.engine.play(self.now_ns, tuple(arm.sink.topic for arm in self.arms if not arm.is_heard))
+        unheard = tuple(arm.sink.topic for arm in self.arms if not arm.is_heard)
+        tick = self.engine.play(self.now_ns, unheard, self.heard_ns)
         self.ticks.append((self.now_ns, tick))
         judge_source(self, tick, paused=paused or self.pressed, taken_over=taken_over, dead=dead)
         commanding = self._publish(tick)

@@ -314,12 +314,16 @@ class Engine:
 
     # -- the control thread --------------------------------------------------------------------------------
 
-    def play(self, now_ns: int, unheard: tuple[str, ...]) -> Tick:
-        """Return what a control tick commands. unheard: destinations of commands without a controller."""
+    def play(self, now_ns: int, unheard: tuple[str, ...], heard_ns: int | None = None) -> Tick:
+        """Return what a control tick commands.
+
+        unheard: destinations of commands without a controller. heard_ns: until then the executor has run what
+        came; None: until now.
+        """
         if unheard != self._unheard:
             self._unheard = unheard
             self.playback.listen(sink for sink in self._contract.commands if sink.destination in unheard)
-        return self.playback.tick(now_ns)
+        return self.playback.tick(now_ns, heard_ns)
 
     # -- time ----------------------------------------------------------------------------------------------
 

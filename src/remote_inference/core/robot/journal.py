@@ -111,16 +111,16 @@ class JournalledEngine(Engine):
         self.journal = Journal(begin, self.turn)
         self._is_called = False  # by the engine's thread
 
-    def play(self, now_ns: int, unheard: tuple[str, ...]) -> Tick:
+    def play(self, now_ns: int, unheard: tuple[str, ...], heard_ns: int | None = None) -> Tick:
         error = ""
         with self.turn:
             try:
-                return super().play(now_ns, unheard)
+                return super().play(now_ns, unheard, heard_ns)
             except Exception as failure:
                 error = type(failure).__name__
                 raise
             finally:
-                self.journal.add(Entry(self.turn.number, PLAY, (now_ns, unheard), error=error))
+                self.journal.add(Entry(self.turn.number, PLAY, (now_ns, unheard, heard_ns), error=error))
 
 
 def _journalled_call(name: str, method: Callable[..., Any]) -> Callable[..., Any]:

@@ -42,6 +42,7 @@ from remote_inference.wire import CommandWriter, WireError, make_command_writers
 from remote_inference.wire.qos import COMMAND_QOS, EXECUTED_QOS, EXECUTED_TOPIC
 
 EXECUTED_BUFFER = 1_000  # ticks that may wait to be published
+HEARING_PERIOD_S = 0.02  # between two notes that the executor runs: well below playback's UNHEARD_NS
 
 
 class Actuation:
@@ -58,7 +59,7 @@ class Actuation:
         sense: Callable[[], Snapshot],
         pause: Callable[[str], None],
     ) -> None:
-        """schedule: of the executor's thread, which sends the goals.
+        """schedule: of the executor's thread, which sends the goals, and without which nothing is heard.
 
         sense: returns the newest sensor messages, without waiting.
 
@@ -90,6 +91,9 @@ class Actuation:
         outlets = [(sink, publisher) for sink, publisher, _ in self._commands]
         self._controllers = ControllerWatch(node, outlets)
         self._unheard: tuple[str, ...] = ()  # destinations of commands that no controller hears
+        # When the executor ran last; None once it runs no more, and a tick must not wait for it.
+        self._heard_ns: int | None = time.monotonic_ns()
+        schedule.every(HEARING_PERIOD_S, self._note_hearing)
         self._heart = Heart(node, Heartbeat(contract.period_s, config.watchdog_timeout_s), pause)
         self.loop = ControlLoop(contract.period_s, self._tick)
 
@@ -118,6 +122,7 @@ class Actuation:
 
     def halt(self) -> None:
         """Wait until a halted robot has got its stops, end the control thread and tell the watchdog."""
+        self._heard_ns = None
         playback = self._engine.playback
         deadline_s = time.monotonic() + playback.longest_stopping_s
         while not playback.finished and time.monotonic() < deadline_s:
@@ -146,6 +151,9 @@ class Actuation:
         if news := self._executed.take_news():
             self._logger.warning(news)
 
+    def _note_hearing(self) -> None:
+        self._heard_ns = time.monotonic_ns()
+
     # -- control thread ------------------------------------------------------------------------------------
 
     def _tick(self, now_ns: int, index: int) -> None:
@@ -156,7 +164,7 @@ class Actuation:
         deaf = [client.name for client in self._goals if not client.gate.is_heard()]
         self._unheard = (*self._controllers.unheard(), *deaf)
         self._heart.look_back(now_ns)
-        tick = self._engine.play(now_ns, self._unheard)
+        tick = self._engine.play(now_ns, self._unheard, self._heard_ns)
         self.unfed_ticks += tick.source is not CommandSource.CHUNK
         stamp_ns = self._clock_of_stamps.now().nanoseconds  # simulated time where the node uses it
         commanding = self._publish(tick, stamp_ns, now_ns)

@@ -37,6 +37,7 @@ from remote_inference.core.robot.tick import Tick
 from remote_inference.core.robot.turn import Turn
 
 RECENT_NS = 50_000_000  # age of a measurement that says where a moving arm is: two rounds of the worker
+UNHEARD_NS = 50_000_000  # without a round of the executor, until a tick waits for what was not heard
 AGED_OUT = "actions older than max_action_age_s"
 END_MARGIN_S = 1.0  # beyond the time that the last commands take if every tick comes
 
@@ -71,8 +72,8 @@ class Playback:
 
         max_sensor_age_ns: an older measurement says nothing of where the joints are. given_up_after_ns: after
         so long without a tick the command watchdog may have stopped the controllers. late_after_ns: after so
-        long, the first tick leads no robot on that the watchdog may have stopped: it may have lost beats
-        before, and its word be on the way. None: however late a tick is.
+        long, or when nothing was heard for UNHEARD_NS, the first tick leads no robot on that the watchdog may
+        have stopped: it may have lost beats before, and its word be on the way. None: however late a tick is.
         """
         self._turn = turn or Turn()
         self._stops = stops or StopInputs({}, self._turn)
@@ -169,20 +170,20 @@ class Playback:
             self._last_heard_ns = self._commanded_ns + self._period_ns
         self._unheard = now_unheard
 
-    def tick(self, now_ns: int) -> Tick:
-        """Return what one control period commands."""
+    def tick(self, now_ns: int, heard_ns: int | None = None) -> Tick:
+        """Return what one control period commands. heard_ns: until then all was heard; None: until now."""
         with self._turn:
-            return self._tick(now_ns)
+            return self._tick(now_ns, now_ns if heard_ns is None else heard_ns)
 
-    def _tick(self, now_ns: int) -> Tick:
+    def _tick(self, now_ns: int, heard_ns: int) -> Tick:
         before, self._word = self._word, self.control.word
         before_ns, self._ticked_ns = self._ticked_ns, now_ns
         gap_ns = 0 if before_ns is None else now_ns - before_ns
         was_stuck = gap_ns > self._given_up_after_ns
         may_be_stopped = self._is_in_force and (self._horizon.is_used or self._stopping.has_others)
         # Not after a tick that left in force what was commanded: where every tick is late, that would go on.
-        is_late = gap_ns > self._late_after_ns and not was_stuck
-        self._is_late = may_be_stopped and is_late and not self._left_in_force
+        is_late = gap_ns > self._late_after_ns or now_ns - heard_ns > UNHEARD_NS
+        self._is_late = may_be_stopped and is_late and not (was_stuck or self._left_in_force)
         self._horizon.catch_up(self._reference, now_ns, is_known=not was_stuck)
         self._reference.lose(self._unheard)
         if self._word.forgets != before.forgets:
