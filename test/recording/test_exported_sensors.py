@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from geometry_msgs.msg import Point, Pose, PoseArray
 from sensor_msgs.msg import BatteryState, Imu
@@ -20,6 +21,7 @@ from remote_inference.core.documents.document import parse_document
 from remote_inference.recording.bags.bag import open_bag
 from remote_inference.recording.bags.bag_error import BagError
 from remote_inference.recording.export.control_tick import ControlTick
+from remote_inference.recording.export.lerobot_v3 import LeRobotDataSet
 from remote_inference.recording.export.tick_reader import TickReader
 from remote_inference.recording.timeline.timeline_reader import load_timeline
 from support.builders import JOINTS, contract_document
@@ -56,7 +58,9 @@ def make_contract(**changes: dict[str, Any]) -> Contract:
     return parse_document(document, Contract, "f")
 
 
-def record(folder: Path, leave_out: str = "", pad: tuple[float, ...] = (1.0, 2.0, 3.0)) -> Path:
+def record(
+    folder: Path, leave_out: str = "", pad: tuple[float, ...] = (1.0, 2.0, 3.0), last_w: float = -0.5
+) -> Path:
     own = {f"{NS}/remote_inference/{kind}": f"remote_inference/msg/{name}" for kind, name in OWN.items()}
     sensors = {f"{NS}/{topic}": kind for topic, (kind, _) in SOURCES.items()}
     recording = Recording({**own, f"{NS}/joint_states": "sensor_msgs/msg/JointState", **sensors}, JOINTS)
@@ -70,7 +74,7 @@ def record(folder: Path, leave_out: str = "", pad: tuple[float, ...] = (1.0, 2.0
     recording.executed(15, 1, [0.0, 0.0])
     recording.add("pad", 20, Float32MultiArray(data=array("f", pad)))
     recording.executed(50, 2, [0.0, 0.0])
-    imu.orientation.w = -0.5
+    imu.orientation.w = last_w
     recording.add("imu", 60, imu)
     recording.executed(100, 3, [0.0, 0.0])
     return recording.write(folder / "bag", leave_out)
@@ -104,6 +108,20 @@ def test_what_cannot_be_exported_is_said_with_the_bag_and_the_sensor(
     path = record(tmp_path, **recorded)
     with pytest.raises(BagError, match=words):
         ticks_of(path, make_contract(**changes))
+
+
+def test_a_tick_without_an_orientation_is_left_out_of_a_data_set(tmp_path: Path):
+    """Whoever learned from it would learn from NaN."""
+    quaternion = [f"orientation.{axis}" for axis in "xyzw"]
+    rotation = {"form": "rotation_vector", "names": ["rx", "ry", "rz"], "quaternion": quaternion}
+    contract = make_contract(imu={"fields": quaternion, "rotations": [rotation]})
+    with LeRobotDataSet(tmp_path / "data", contract, images=False) as data_set:
+        for tick in ticks_of(record(tmp_path, last_w=0.0), contract):
+            data_set.add(tick)
+        data_set.end_episode()
+    assert data_set.written.left_out == {"before each sensor was heard": 2, "a quaternion of length 0": 1}
+    (state,) = pq.read_table(tmp_path / "data/data/chunk-000/file-000.parquet")["observation.state"]
+    assert state.as_py() == [0.0, 0.0, 0.0, 2.0, 3.0, 0.25, -0.5, 1.0, 12.5, 4.0]
 
 
 def test_a_timeline_draws_the_joints_alone(tmp_path: Path):

@@ -88,6 +88,10 @@ class LeRobotDataSet(Format):
         if tick.state is None or any(tick.images.get(camera.name) is None for camera in self._cameras):
             self.written.leave_out("before each sensor was heard")
             return
+        state = self._state_units.to_policy(tick.state)
+        if not np.isfinite(state).all():  # in doubles: the reader of the sensors has refused all else
+            self.written.leave_out("a quaternion of length 0")
+            return
         if not self._rows["index"]:
             self._videos = {}
             for camera in self._cameras:
@@ -95,15 +99,16 @@ class LeRobotDataSet(Format):
         for camera in self._cameras:
             camera.add(tick.images[camera.name])
         self._last_action = action
-        self._add_row(tick, tick.state, action)
+        self._add_row(tick, state, self._action_units.to_policy(action))
         self.written.ticks += 1
 
     def _add_row(self, tick: ControlTick, state: FloatArray, action: FloatArray) -> None:
+        """Add a row. state, action: as the policy has them."""
         task_index = self._tasks.setdefault(tick.task, len(self._tasks))
         frame_index = len(self._rows["index"])
         values = {
-            STATE: self._state_units.to_policy(state).astype(np.float32),
-            ACTION: self._action_units.to_policy(action).astype(np.float32),
+            STATE: state.astype(np.float32),
+            ACTION: action.astype(np.float32),
             "timestamp": frame_index / self.contract.row_fps,
             "frame_index": frame_index,
             "episode_index": self.written.episodes,
