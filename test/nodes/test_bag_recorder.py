@@ -509,12 +509,17 @@ def test_a_bag_that_drops_its_oldest_file_goes_on_within_its_budget(
     wait_for_arrival(node, joints)
     assert recorder.stop(signal.SIGINT) == 0
     assert max([*sizes, size_of(tmp_path / "run")]) <= BUDGET
-    dropped = json.loads(records_of(tmp_path / "run")[DROPPED]["files"])
+    records = records_of(tmp_path / "run")
+    dropped = json.loads(records[DROPPED]["files"])
     assert dropped[:2] == ["run_0.mcap", "run_1.mcap"]
     with open_bag(tmp_path / "run") as bag:
         found = [int(message.position[0]) for _, _, message in bag.messages([JOINTS])]
     assert found[-1] == number - 1
-    assert found == list(range(found[0], number)), "what was dropped is the oldest, and nothing else"
+    assert found == sorted(set(found))
+    # On a busy machine some are lost on the way. Of those before the oldest that is left nobody knows.
+    lost = json.loads(records[END]["lost"]).get(JOINTS, 0)
+    missing = number - found[0] - len(found)
+    assert missing <= lost, "what was dropped is the oldest, and nothing else"
     result = verify(tmp_path / "run")
     assert result.is_intact
     assert f"{len(dropped)} files dropped by the disk budget" in [
