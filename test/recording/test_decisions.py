@@ -14,14 +14,17 @@ import pytest
 from std_msgs.msg import Float64MultiArray
 
 from remote_inference.cli.program import main
-from remote_inference.core.documents.document import DocumentError
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.contract.controller_stop import STOPS
+from remote_inference.core.documents.document import DocumentError, parse_document
 from remote_inference.core.robot.journal import Entry
 from remote_inference.recording.decisions.replay import parse_change, replay_decisions
 from remote_inference.recording.decisions.report import DIFFERS, EQUAL, UNJUDGED, Report
 from remote_inference.wire import WireError
 from remote_inference.wire.decisions import DecisionDecoder, DecisionEncoder
-from support.builders import make_config
+from support.builders import JOINT_TRAJECTORY, JOINTS, contract_document, make_config, make_contract, ns
 from support.recording.decision_bag import NS, OWN, Message, SimulatedRecorder, messages_of, write
+from support.recording.watched_run import WatchedRun
 from support.robot.random_world import play_world
 from support.robot.replayed import exact
 from support.robot.simulation import World, streaming
@@ -253,6 +256,45 @@ def test_commands_that_the_journal_does_not_cover_are_counted_and_no_difference(
 
 def run_s() -> float:
     return (run_messages()[-1][0] - run_messages()[0][0]) * 1e-9
+
+
+@pytest.fixture(params=["velocity", "trajectory"])
+def stopped(request: pytest.FixtureRequest) -> WatchedRun:
+    """A run whose watchdog sent zeros, or a trajectory that holds where the arm is."""
+    document = contract_document()
+    if request.param == "trajectory":
+        document["commands"] = [{"topic": "commands", "type": JOINT_TRAJECTORY, "names": list(JOINTS)}]
+        return WatchedRun(parse_document(document, Contract, "f"))
+    return WatchedRun(make_contract("velocity"))
+
+
+def test_the_stops_of_the_command_watchdog_are_counted_and_no_difference(stopped: WatchedRun, tmp_path: Path):
+    report = replay_decisions(stopped.write(tmp_path / "bag"), NS, {})
+    assert (report.first, report.problems, report.exit_code) == (None, [], EQUAL)
+    assert report.watchdog_stops == len(stopped.stops) == STOPS
+    assert not any(report.unrecorded.values())
+
+
+def test_more_than_its_watchdog_sends_comes_from_another_sender(stopped: WatchedRun, tmp_path: Path):
+    last_ns, topic, message = stopped.stops[-1]
+    others = [(last_ns + ns(0.001), topic, message)]
+    report = replay_decisions(stopped.write(tmp_path / "bag", others=others), NS, {})
+    assert (report.exit_code, report.differences, report.watchdog_stops) == (DIFFERS, 1, STOPS)
+
+
+def test_a_stop_that_is_unlike_the_others_comes_from_another_sender(stopped: WatchedRun, tmp_path: Path):
+    (at_ns, topic, message), stopped.stops = stopped.stops[4], [*stopped.stops[:4], *stopped.stops[5:]]
+    numbers = message.points[0].positions if hasattr(message, "points") else message.data
+    numbers[0] += 1e-12
+    report = replay_decisions(stopped.write(tmp_path / "bag", others=[(at_ns, topic, message)]), NS, {})
+    assert (report.exit_code, report.differences) == (DIFFERS, 1)
+    assert report.first is not None
+    assert report.first.field == "a message of another sender"
+
+
+def test_without_its_word_the_watchdog_s_stops_are_another_sender_s(stopped: WatchedRun, tmp_path: Path):
+    report = replay_decisions(stopped.write(tmp_path / "bag", with_reports=False), NS, {})
+    assert (report.exit_code, report.differences, report.watchdog_stops) == (DIFFERS, STOPS, 0)
 
 
 @pytest.mark.parametrize("place", [20, 28, 36, *range(60, 2000, 487)])

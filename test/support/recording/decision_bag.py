@@ -82,8 +82,8 @@ class SimulatedRecorder:
         executed = ExecutedTick(index, now_ns, tick.queued.source.episode_id if tick.queued else 0, tick)
         yield now_ns, f"{OWN}/executed", executed_message(executed, contract.actions.names)
         for sink in contract.commands if tick.horizon is not None else ():
-            if tick.reaches(contract.kind_of(sink), takes_horizon=False):
-                writer = make_command_writer(sink, contract)
+            writer = make_command_writer(sink, contract)
+            if tick.reaches(writer.kind, takes_horizon=writer.takes_horizon):
                 yield now_ns, f"{NS}/{sink.topic}", writer.message(tick.horizon, Time())
 
 

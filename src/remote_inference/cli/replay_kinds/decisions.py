@@ -20,9 +20,9 @@ EXAMPLES = (
 TAKES = {"--set": "changes"}
 JSON_SHAPE = (
     '{"exit_code", "bag", "namespace", "runs", "entries", "versions", "compared", "unrecorded", '
-    '"unreplayed", "differences", "first": {"what", "time_s", "field", "recorded", "replayed"}, '
-    '"states", "problems", "notes", "change": null or {"parameters", "first_tick", "first_time_s", '
-    '"ticks", "largest", "borrowed_chunks"}}'
+    '"unreplayed", "watchdog_stops", "differences", "first": {"what", "time_s", "field", "recorded", '
+    '"replayed"}, "states", "problems", "notes", "change": null or {"parameters", "first_tick", '
+    '"first_time_s", "ticks", "largest", "borrowed_chunks"}}'
 )
 
 
@@ -68,6 +68,8 @@ def _print(report: Report, *, is_quiet: bool) -> None:
                 if count
             ]
             print(f"{kind}: {compared} compared{''.join(f', {part}' for part in aside)}")
+        if report.watchdog_stops:
+            print(f"command watchdog: {report.watchdog_stops} stops of a node that was silent")
         for note in report.notes:
             print(f"note: {note}")
     for problem in report.problems:

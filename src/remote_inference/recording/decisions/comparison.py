@@ -8,18 +8,16 @@ import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from remote_inference.core.exchange import Chunk, no_rows
 from remote_inference.core.robot.tick import Tick
-from remote_inference.recording.decisions.exact import exact, first_difference, show
+from remote_inference.recording.decisions.exact import exact, first_difference
 from remote_inference.recording.decisions.report import Difference
 
 KEPT = 20_000  # recorded or replayed items that may wait for the other side
-LOOK_AHEAD = 50  # recorded messages among which the one expected next is looked for
 Add = Callable[[Difference], None]
 
 
@@ -116,76 +114,6 @@ class Pairs:
             field, before, after = first_difference(self._names, recorded, replayed)
             number = key if isinstance(key, int) else key[-1]
             self._add(Difference(f"{self._kind} {number}", time_s, field, before, after))
-
-
-class Commands:
-    """Finds each recorded message of a topic among the replayed ones, in order; some may be unrecorded.
-
-    A recorded message that was not replayed is another sender's where the journal covers its time: before the
-    node began, and in the last moment of the journal, it may be the node's own.
-    """
-
-    def __init__(self, topic: str, names: tuple[str, ...], add: Add) -> None:
-        self._topic = topic
-        self._names = list(names)
-        self._add = add
-        self._recorded: deque[tuple[float, Any]] = deque()
-        self._replayed: deque[tuple[int, Any]] = deque()  # with the tick
-        self.compared = 0
-        self.unrecorded = 0
-        self._unreplayed = 0
-
-    def record(self, time_s: float, message: Any) -> None:
-        """Take a recorded message."""
-        self._recorded.append((time_s, message))
-
-    def replay(self, tick: int, message: Any) -> None:
-        """Take a replayed message."""
-        self._replayed.append((tick, message))
-
-    def compare(self, covered_s: tuple[float, float], *, is_last: bool = False) -> None:
-        """Compare what can be. covered_s: times that the journal covers. is_last: nothing more follows.
-
-        A recorded message that is none of the replayed ones differs, once enough later ones were replayed.
-        """
-        while self._recorded and (self._replayed or is_last):
-            time_s, message = self._recorded[0]
-            wanted = exact(message)
-            ahead = next((n for n, (_, other) in enumerate(self._replayed) if exact(other) == wanted), None)
-            if ahead is None and len(self._replayed) < KEPT // 100 and not is_last:
-                break
-            self._recorded.popleft()
-            if ahead is not None:
-                self.compared += 1
-                for _ in range(ahead + 1):
-                    self._replayed.popleft()
-                self.unrecorded += ahead
-            elif self._replayed and not self._is_expected_next():
-                self.compared += 1
-                tick, other = self._replayed.popleft()
-                field, before, after = first_difference(self._names, message, other)
-                self._add(Difference(f"{self._topic} of tick {tick}", time_s, field, before, after))
-            elif covered_s[0] <= time_s <= covered_s[1]:
-                self._add(
-                    Difference(self._topic, time_s, "a message of another sender", show(message), "none")
-                )
-            else:
-                self._unreplayed += 1
-        while len(self._replayed) > KEPT and not self._recorded:
-            self._replayed.popleft()
-            self.unrecorded += 1
-
-    def finish(self, covered_s: tuple[float, float]) -> int:
-        """Compare the rest; return how many recorded messages may be the node's, and were not replayed."""
-        self.compare(covered_s, is_last=True)
-        self.unrecorded += len(self._replayed)
-        self._replayed.clear()
-        return self._unreplayed
-
-    def _is_expected_next(self) -> bool:
-        """Return whether what must come next comes soon: the message before it is then one too many."""
-        wanted = exact(self._replayed[0][1])
-        return any(exact(message) == wanted for _, message in islice(self._recorded, LOOK_AHEAD))
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,7 @@ class _Reader:
         self._changes = changes
         self._topics = {
             kind: f"{report.namespace}/{OWN}/{kind}"
-            for kind in ("decisions", "executed", "observation", "chunk")
+            for kind in ("decisions", "executed", "observation", "chunk", "watchdog")
         }
         self._run: _AnyRun | None = None
         self._early: deque[tuple[str, tuple[Any, ...]]] = deque(maxlen=EARLY)  # before the next run's begin
@@ -207,6 +207,8 @@ class _Reader:
                 return "take_chunk", (time_s, chunk_from_message(message))
             except WireError:  # it was none for the robot, either
                 return "", ()
+        if topic == self._topics["watchdog"]:
+            return "take_watchdog", (time_s, message)
         return "take_command", (time_s, topic, message)
 
     def _hand_on(self, method: str, arguments: tuple[Any, ...]) -> None:

@@ -65,6 +65,7 @@ class Report:
     compared: Counter[str] = field(default_factory=Counter)
     unrecorded: Counter[str] = field(default_factory=Counter)  # replayed, but not in the bag
     unreplayed: Counter[str] = field(default_factory=Counter)  # in the bag, but after the journal's end
+    watchdog_stops: int = 0  # commands that the command watchdog sent
     differences: int = 0
     first: Difference | None = None
     states: list[str] = field(default_factory=list)  # entered, in order

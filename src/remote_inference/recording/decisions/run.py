@@ -16,15 +16,17 @@ from remote_inference.core.robot.journal import Begin, Entry
 from remote_inference.core.robot.replay import Called, Diverged, Outcome, Played, Replay
 from remote_inference.core.robot.safety.effects import Report as StateReport
 from remote_inference.core.robot.safety.effects import SendRequest
+from remote_inference.recording.decisions.commands import Commands
 from remote_inference.recording.decisions.comparison import (
     Chunks,
-    Commands,
     Pairs,
     RequestRecord,
     TickRecord,
     request_key,
 )
 from remote_inference.recording.decisions.report import Change, Difference, Report
+from remote_inference.recording.decisions.watchdog_stops import SinkStops
+from remote_inference.recording.timeline.columns import WatchdogStops
 from remote_inference.wire import make_command_writer
 
 LAST_MOMENT_S = 0.5  # of the journal, in which what it holds may be published later than a command
@@ -40,10 +42,12 @@ class _Recorded:
         self.chunks = Chunks(names, add)
         sinks = begin.contract.topic_commands if begin.config.command_mode == "live" else ()
         self.writers = [(sink, make_command_writer(sink, begin.contract)) for sink in sinks]
-        self.commands = {
-            in_namespace(report.namespace, sink.topic): Commands(sink.topic, tuple(sink.names), add)
-            for sink in sinks
-        }
+        self.watchdog = WatchdogStops()
+        self.commands: dict[str, Commands] = {}
+        for sink in sinks:
+            stops = SinkStops(sink, begin.contract, self.watchdog)
+            commands = Commands(sink.topic, tuple(sink.names), add, stops.take)
+            self.commands[in_namespace(report.namespace, sink.topic)] = commands
 
 
 class Run:
@@ -75,6 +79,10 @@ class Run:
         if topic in self._recorded.commands:
             self._recorded.commands[topic].record(time_s, message)
 
+    def take_watchdog(self, time_s: float, message: Any) -> None:
+        """Take a WatchdogState of the robot."""
+        self._recorded.watchdog.take(time_s, message)
+
     # -- what is replayed ----------------------------------------------------------------------------------
 
     def feed(self, entries: Iterable[Entry], time_s: float) -> None:
@@ -104,6 +112,7 @@ class Run:
             0,
             sum(one.finish(covered_s) for one in commands),
         ]
+        report.watchdog_stops += sum(one.watchdog_stops for one in commands)
         kinds: tuple[list[Any], ...] = ([recorded.ticks], [recorded.requests], [recorded.chunks], commands)
         names = ("ticks", "requests", "chunks", "commands")
         for name, comparisons, unreplayed in zip(names, kinds, left, strict=True):

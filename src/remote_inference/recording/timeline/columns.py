@@ -147,7 +147,7 @@ class WatchdogStops:
         self._trips[message.instance] = message.trips
 
     def finish(self) -> tuple[WatchdogStop, ...]:
-        """Return the stops, in order."""
+        """Return the stops so far, in order."""
         return tuple(self._stops)
 
 
