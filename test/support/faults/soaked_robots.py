@@ -100,6 +100,9 @@ class SoakedRobot(ABC):
         self.rig.wait_for(lambda: self.rig.states[-1].stop.startswith("button: "), "the stop")
         self._expect_silence("a stop")
         self.panel.press(False)
+        self._clear_stop()
+
+    def _clear_stop(self) -> None:
         self.rig.wait_for(lambda: self.rig.trigger("clear_stop").success, "the stop is cleared")
         self.operate("resume")
         self.wait_for_motion()
@@ -159,12 +162,19 @@ class PositionRobot(SoakedRobot):
         self.wait_for_motion()
 
     def freeze_the_robot(self) -> None:
-        """Stop the process for less than its watchdog, if it had one, would bear, or for longer."""
-        for frozen_s in (0.1, SHORT_S):
-            self.arm.robot.send_signal(signal.SIGSTOP)
-            time.sleep(frozen_s)
-            self.arm.robot.send_signal(signal.SIGCONT)
-            self.wait_for_motion()
+        """Stop the process for a moment, and for longer than a stop input may be silent."""
+        self._freeze(0.1)
+        self.wait_for_motion()
+        self._freeze(SHORT_S)
+        self.rig.wait_for_executed(30)
+        if self.rig.states[-1].stop.startswith("beat: "):  # a beat may be heard before the first tick
+            self._clear_stop()
+        self.wait_for_motion()
+
+    def _freeze(self, seconds: float) -> None:
+        self.arm.robot.send_signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        self.arm.robot.send_signal(signal.SIGCONT)
 
     def find_violations(self) -> list[str]:
         self.arm.record.ticks_ns = [stamp_ns(tick) for tick in self.arm.executed]

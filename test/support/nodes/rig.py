@@ -311,7 +311,8 @@ class Rig:
             return "none"
         state = self.states[-1]
         stale = list(state.stale_sources)
-        return f"{state.state_name} ({state.cause}), stale {stale}, {len(self.commands)} commands"
+        paused = f", {state.pause_cause}" if state.paused else ""
+        return f"{state.state_name} ({state.cause}){paused}, stale {stale}, {len(self.commands)} commands"
 
     def _notify(self) -> None:
         with self._changed:
