@@ -99,7 +99,7 @@ soak: $(WHEELS)  ## play 100000 random worlds of the robot's engine against its 
 soak-nodes: setup  ## let real nodes run for an hour under random faults, judged and with flat memory (ARGS="--minutes 2")
 	@$(RUN) python tools/soak_nodes.py $(ARGS)
 
-mutants: $(WHEELS)  ## change a module of the core in one place at a time and show what no test notices (ARGS="guard")
+mutants: setup  ## change a module of the core in one place at a time and show what no test notices (ARGS="guard")
 	@$(RUN) python tools/mutants.py $(ARGS)
 
 # The import comes first: without LeRobot, pytest would collect nothing.

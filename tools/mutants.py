@@ -25,6 +25,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass
+from importlib.util import find_spec
 from itertools import islice
 from multiprocessing.connection import wait
 from multiprocessing.context import ForkProcess
@@ -111,7 +112,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="mutants at a time")
     arguments = parser.parse_args()
     os.chdir(root := arguments.root.absolute())
-    sys.path.insert(0, str(root / "src"))
+    use_source(root / "src")
     modules = dict(find_module(root / "src", name) for name in arguments.modules)
     explained = yaml.safe_load((root / EXPLAINED).read_text()) or {}
     reach = find_reach(modules, arguments.tests)
@@ -121,6 +122,16 @@ def main() -> int:
     head = ("module", "mutants", "killed", "explained", "survived", "explained in vain")
     print(make_table(head, [tuple(map(str, astuple(verdict))) for verdict in verdicts]))
     return 1 if any(verdict.survived or verdict.in_vain for verdict in verdicts) else 0
+
+
+def use_source(source: Path) -> None:
+    """Import the package from here, and its messages from where they are installed."""
+    installed = find_spec("remote_inference")
+    sys.path.insert(0, str(source))
+    import remote_inference  # noqa: PLC0415
+
+    if installed is not None:
+        remote_inference.__path__.extend(installed.submodule_search_locations or ())
 
 
 def find_module(source: Path, name: str) -> tuple[str, Path]:

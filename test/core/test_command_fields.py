@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from remote_inference.core.contract.command_sink import CommandSink
+from remote_inference.core.contract.commands.sink import CommandSink
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.documents.document import DocumentError, parse_document
 from support.builders import JOINTS, contract_document

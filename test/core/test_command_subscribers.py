@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from remote_inference.core.contract.command_sink import CommandSink
-from remote_inference.core.contract.command_subscribers import is_controller
+from remote_inference.core.contract.commands.sink import CommandSink
+from remote_inference.core.contract.commands.subscribers import is_controller
 from remote_inference.core.documents.document import DocumentError, parse_document
 
 COMMAND = {"topic": "commands", "type": "std_msgs/msg/Float64MultiArray", "names": ["elbow"]}

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from remote_inference.core.contract.command_interfaces import COMMAND_INTERFACES
+from remote_inference.core.contract.commands.interfaces import COMMAND_INTERFACES
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.contract.controller_stop import (
     STOPPING_S,

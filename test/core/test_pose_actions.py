@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from remote_inference.core.contract.command_interfaces import ANY_KIND, COMMAND_INTERFACES, CommandInterface
+from remote_inference.core.contract.commands.interfaces import ANY_KIND, COMMAND_INTERFACES, CommandInterface
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.contract.controller_stop import stop_controller
 from remote_inference.core.documents.document import DocumentError

@@ -13,7 +13,7 @@ from remote_inference import cli
 from remote_inference.core.admission import judge, make_offer
 from remote_inference.core.contract.contract import Contract, load_contract
 from remote_inference.core.contract.controller_stop import is_ever_sent_a_stop, stop_controller
-from remote_inference.core.contract.sections import is_gripper
+from remote_inference.core.contract.joint_limit import is_gripper
 from remote_inference.core.policy import PolicySpec
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.config import RobotConfig

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from remote_inference.core.contract.contract import parse_contract
-from remote_inference.core.contract.sections import COMPRESSED_IMAGE, IMAGE
+from remote_inference.core.contract.image_source import COMPRESSED_IMAGE, IMAGE
 from remote_inference.core.documents.document import DocumentError
 from remote_inference.core.documents.marks import FILL_IN
 from remote_inference.core.drafts.draft import Draft

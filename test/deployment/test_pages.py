@@ -16,9 +16,10 @@ from linters import ROOT
 
 from remote_inference import cli
 from remote_inference.core.admission import FATAL_REJECTIONS, INTERNAL_REJECTION, RULES, judge
-from remote_inference.core.contract.command_sink import CommandSink
+from remote_inference.core.contract.actions import Actions
+from remote_inference.core.contract.commands.sink import CommandSink
 from remote_inference.core.contract.contract import Contract
-from remote_inference.core.contract.sections import Actions, JointLimit
+from remote_inference.core.contract.joint_limit import JointLimit
 from remote_inference.core.contract.state_source import StateSource
 from remote_inference.core.documents.document import allowed_names
 from remote_inference.core.limits import RequestLimits

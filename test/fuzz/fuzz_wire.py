@@ -16,7 +16,7 @@ from sensor_msgs.msg import CompressedImage, Image, JointState
 from std_msgs.msg import Float32MultiArray
 
 import remote_inference.policies  # noqa: F401  names the back ends
-from remote_inference.core.contract.sections import COMPRESSED_IMAGE, IMAGE, ImageSource
+from remote_inference.core.contract.image_source import COMPRESSED_IMAGE, IMAGE, ImageSource
 from remote_inference.core.contract.state_source import StateSource
 from remote_inference.core.exchange import SCHEMA_VERSION_MAX, ImageFeature, SessionReply
 from remote_inference.core.server.manifest.manifest import Manifest, ModelSource

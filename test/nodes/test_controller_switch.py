@@ -16,7 +16,7 @@ from builtin_interfaces.msg import Duration
 from rclpy.node import Node
 from rclpy.task import Future
 
-from remote_inference.core.contract.sections import ControllerSwitch
+from remote_inference.core.contract.commands.controller_switch import ControllerSwitch
 from remote_inference.nodes.watchdog import controller_switch
 from remote_inference.nodes.watchdog.controller_switch import PACKAGE, SwitchClient
 

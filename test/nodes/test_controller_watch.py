@@ -13,7 +13,7 @@ from rclpy.node import Node
 from rclpy.subscription import Subscription
 from std_msgs.msg import Float64MultiArray
 
-from remote_inference.core.contract.command_sink import CommandSink
+from remote_inference.core.contract.commands.sink import CommandSink
 from remote_inference.nodes.robot.controller_watch import ControllerWatch
 from remote_inference.wire.qos import COMMAND_QOS
 from support.waiting import wait_until

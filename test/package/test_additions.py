@@ -21,10 +21,10 @@ import numpy as np
 import pytest
 from builtin_interfaces.msg import Time
 
-from remote_inference.core.contract.command_interfaces import COMMAND_INTERFACES
+from remote_inference.core.contract.commands.interfaces import COMMAND_INTERFACES
 from remote_inference.core.contract.contract import Contract
+from remote_inference.core.contract.image_source import COMPRESSED_IMAGE, IMAGE, ImageSource
 from remote_inference.core.contract.message_readers import MESSAGE_READERS
-from remote_inference.core.contract.sections import COMPRESSED_IMAGE, IMAGE, ImageSource
 from remote_inference.core.documents.document import DocumentError, parse_document
 from remote_inference.core.documents.registry import Registry
 from remote_inference.core.exchange import ImageFeature
@@ -153,7 +153,7 @@ def test_a_command_interface_is_added(add: Add):
         """
         from std_msgs.msg import Float32MultiArray
 
-        from remote_inference.core.contract.command_interfaces import CommandInterface
+        from remote_inference.core.contract.commands.interfaces import CommandInterface
         from remote_inference.wire import CommandWriter
 
         class HalfWriter(CommandWriter):
@@ -183,7 +183,7 @@ def test_a_command_interface_is_found_by_entry_point(tmp_path: Path, monkeypatch
             """
             from std_msgs.msg import Float32
 
-            from remote_inference.core.contract.command_interfaces import CommandInterface
+            from remote_inference.core.contract.commands.interfaces import CommandInterface
             from remote_inference.wire import CommandReader, CommandWriter
 
             class Writer(CommandWriter):

@@ -14,7 +14,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
-from remote_inference.core.contract.sections import JointLimit
+from remote_inference.core.contract.joint_limit import JointLimit
 from remote_inference.msg import ClientState, ExecutedAction
 from remote_inference.recording.report.joints import draw_joints
 from remote_inference.recording.report.report import ReportError, default_window, draw_report

@@ -7,7 +7,7 @@ from __future__ import annotations
 from builtin_interfaces.msg import Time
 
 from remote_inference.core.contract.contract import Contract
-from remote_inference.core.contract.sections import JOINT_STATE
+from remote_inference.core.contract.state_source import JOINT_STATE
 from remote_inference.core.documents.document import parse_document
 from remote_inference.wire import CommandWriter, make_command_writer
 from support.builders import FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY

@@ -13,7 +13,7 @@ from std_msgs.msg import Float64MultiArray
 
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.contract.operator_inputs import TakeoverInput
-from remote_inference.core.contract.sections import JOINT_STATE
+from remote_inference.core.contract.state_source import JOINT_STATE
 from remote_inference.core.documents.document import parse_document
 from remote_inference.wire import CommandReader, SensorError, make_command_reader
 from support.builders import contract_document, make_contract

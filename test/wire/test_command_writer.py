@@ -13,7 +13,7 @@ from builtin_interfaces.msg import Time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from remote_inference.core.contract.sections import JOINT_STATE
+from remote_inference.core.contract.state_source import JOINT_STATE
 from remote_inference.wire import WireError
 from support.builders import FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from remote_inference.core.contract.image_encodings import BY_COLOUR, find_encoding
-from remote_inference.core.contract.sections import COMPRESSED_IMAGE, IMAGE, ImageSource
+from remote_inference.core.contract.image_source import COMPRESSED_IMAGE, IMAGE, ImageSource
 from remote_inference.core.documents.document import DocumentError, parse_document
 from remote_inference.wire import IMAGE_ENCODINGS, ImageError
 

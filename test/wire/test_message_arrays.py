@@ -18,7 +18,8 @@ from sensor_msgs.msg import CompressedImage, Image, JointState
 from std_msgs.msg import Float64MultiArray
 from trajectory_msgs.msg import JointTrajectoryPoint
 
-from remote_inference.core.contract.sections import IMAGE, JOINT_STATE, ImageSource
+from remote_inference.core.contract.image_source import IMAGE, ImageSource
+from remote_inference.core.contract.state_source import JOINT_STATE
 from remote_inference.core.exchange import Chunk, ImageFeature, Request
 from remote_inference.msg import ActionChunk, Observation
 from remote_inference.wire import (

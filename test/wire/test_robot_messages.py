@@ -19,7 +19,7 @@ from geometry_msgs.msg import TwistWithCovariance
 from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import JointState
 
-from remote_inference.core.contract.command_sink import CommandSink
+from remote_inference.core.contract.commands.sink import CommandSink
 from remote_inference.core.contract.contract import Contract, load_contract
 from remote_inference.core.contract.state_source import StateSource
 from remote_inference.wire import WireError, make_command_writer, make_sink_reader, message_class

@@ -14,13 +14,8 @@ from hypothesis import strategies as st
 from PIL import Image as PillowImage
 from sensor_msgs.msg import CompressedImage, Image, JointState
 
-from remote_inference.core.contract.sections import (
-    COMPRESSED_IMAGE,
-    IMAGE,
-    JOINT_STATE,
-    ImageSource,
-)
-from remote_inference.core.contract.state_source import StateSource
+from remote_inference.core.contract.image_source import COMPRESSED_IMAGE, IMAGE, ImageSource
+from remote_inference.core.contract.state_source import JOINT_STATE, StateSource
 from remote_inference.core.exchange import ImageFeature
 from remote_inference.wire import (
     CameraReader,

@@ -13,9 +13,10 @@ from rcl_interfaces.srv import GetParameters
 from rclpy.qos import QoSProfile
 
 from remote_inference.cli.robot_calls import open_client
-from remote_inference.core.contract.command_interfaces import COMMAND_INTERFACES
-from remote_inference.core.contract.command_subscribers import is_observer
-from remote_inference.core.contract.sections import COMPRESSED_IMAGE, IMAGE, JOINT_STATE
+from remote_inference.core.contract.commands.interfaces import COMMAND_INTERFACES
+from remote_inference.core.contract.commands.subscribers import is_observer
+from remote_inference.core.contract.image_source import COMPRESSED_IMAGE, IMAGE
+from remote_inference.core.contract.state_source import JOINT_STATE
 from remote_inference.core.drafts.running_robot import CommandTopic, ImageTopic, JointTopic, RobotView
 from remote_inference.core.drafts.urdf import Urdf, parse_urdf
 from remote_inference.core.exchange import in_namespace

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from remote_inference.core.contract.actions import RELATIVE
 from remote_inference.core.contract.contract import Contract
-from remote_inference.core.contract.sections import RELATIVE
 from remote_inference.core.exchange import (
     ImageFeature,
     SessionKind,

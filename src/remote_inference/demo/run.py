@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from remote_inference.core.contract.sections import COMPRESSED_IMAGE
+from remote_inference.core.contract.image_source import COMPRESSED_IMAGE
 from remote_inference.demo.options import DemoOptions
 from remote_inference.deployment import bringup
 from remote_inference.deployment.process_group import ProcessGroup

@@ -7,7 +7,8 @@ from __future__ import annotations
 from typing import Any
 
 from remote_inference.core.contract.contract import Contract
-from remote_inference.core.contract.sections import IMAGE, JOINT_STATE
+from remote_inference.core.contract.image_source import IMAGE
+from remote_inference.core.contract.state_source import JOINT_STATE
 from remote_inference.core.documents.document import parse_document
 from remote_inference.core.environment import EnvironmentSpec
 from remote_inference.core.policy import PolicySpec

@@ -19,7 +19,7 @@ import numpy as np
 from pydantic import Field
 from rclpy.logging import get_logger
 
-from remote_inference.core.contract.sections import Home
+from remote_inference.core.contract.actions import Home
 from remote_inference.core.documents.document import Document, load_document
 from remote_inference.core.fingerprint import make_fingerprint
 from remote_inference.core.policy import (

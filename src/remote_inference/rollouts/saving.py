@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from remote_inference.core.contract.contract import Contract
-from remote_inference.core.contract.sections import IMAGE, JOINT_STATE
+from remote_inference.core.contract.image_source import IMAGE
+from remote_inference.core.contract.state_source import JOINT_STATE
 from remote_inference.core.documents.document import parse_document
 from remote_inference.core.environment import EnvironmentObservation, EnvironmentSpec, FeatureKind
 from remote_inference.core.robot.command import CommandSource

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from remote_inference.core.contract.actions import Home
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.contract.controller_stop import STOPS, longest_stopping_s
-from remote_inference.core.contract.sections import Home
 from remote_inference.core.documents.document import parse_document
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.motion.homing import Homing

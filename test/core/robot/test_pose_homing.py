@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remote_inference.core.contract.sections import Home
+from remote_inference.core.contract.actions import Home
 from remote_inference.core.robot.action_masks import ActionMasks
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.motion.homing import Homing

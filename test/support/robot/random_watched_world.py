@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from remote_inference.core.contract.contract import Contract
-from remote_inference.core.contract.sections import JOINT_STATE
+from remote_inference.core.contract.state_source import JOINT_STATE
 from remote_inference.core.documents.document import parse_document
 from remote_inference.core.exchange import Request
 from remote_inference.core.policy import Float32Array

@@ -12,9 +12,12 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from remote_inference.core.contract.command_interfaces import Kind
-from remote_inference.core.contract.command_sink import CommandSink
+from remote_inference.core.contract.actions import Actions, Home
+from remote_inference.core.contract.commands.controller_switch import ControllerSwitch
+from remote_inference.core.contract.commands.interfaces import Kind
+from remote_inference.core.contract.commands.sink import CommandSink
 from remote_inference.core.contract.fields import Name, Rate, require_unique
+from remote_inference.core.contract.image_source import ImageSource
 from remote_inference.core.contract.measurements import MEASURED, Measurement, Measurements
 from remote_inference.core.contract.operator_inputs import (
     InstructionInput,
@@ -24,12 +27,6 @@ from remote_inference.core.contract.operator_inputs import (
 )
 from remote_inference.core.contract.policy_units import Turned, UnitMap, have_one_zero, scales_by_name
 from remote_inference.core.contract.pose_action import AXES
-from remote_inference.core.contract.sections import (
-    Actions,
-    ControllerSwitch,
-    Home,
-    ImageSource,
-)
 from remote_inference.core.contract.state_source import OneOrSeveral, StateSource
 from remote_inference.core.documents.document import Document, load_document, parse_document, parse_yaml
 from remote_inference.core.exchange import ImageFeature

@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from remote_inference.core.contract.actions import Actions
 from remote_inference.core.contract.fields import require_unique
-from remote_inference.core.contract.sections import JOINT_STATE, Actions
-from remote_inference.core.contract.state_source import StateSource
+from remote_inference.core.contract.state_source import JOINT_STATE, StateSource
 
 MEASURED = "measured"  # section of the sources that measure and that the policy does not see
 

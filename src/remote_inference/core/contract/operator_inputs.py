@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from remote_inference.core.contract.command_interfaces import TAKEOVER_INTERFACES
+from remote_inference.core.contract.commands.interfaces import TAKEOVER_INTERFACES
 from remote_inference.core.contract.fields import MessageType, Positive, Topic
 from remote_inference.core.documents.document import Document, NameIn
 

@@ -23,8 +23,9 @@ from remote_inference.core.contract.fields import (
 )
 from remote_inference.core.contract.message_readers import GROUP, is_read_whole
 from remote_inference.core.contract.policy_units import Scale, StateRotation, check_scales, scales_by_name
-from remote_inference.core.contract.sections import JOINT_STATE
 from remote_inference.core.documents.document import Document
+
+JOINT_STATE = "sensor_msgs/msg/JointState"
 
 
 class StateSource(Document):

@@ -10,13 +10,10 @@ from typing import Any
 
 import yaml
 
-from remote_inference.core.contract.sections import (
-    COMPRESSED_IMAGE,
-    IMAGE,
-    JOINT_STATE,
-    UNITS,
-    is_gripper,
-)
+from remote_inference.core.contract.actions import UNITS
+from remote_inference.core.contract.image_source import COMPRESSED_IMAGE, IMAGE
+from remote_inference.core.contract.joint_limit import is_gripper
+from remote_inference.core.contract.state_source import JOINT_STATE
 from remote_inference.core.documents.marks import find_marks, mark
 
 FLOW_WIDTH = 90  # characters of a list or section that stands on one line

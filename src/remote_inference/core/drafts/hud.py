@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field
 
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.contract.fields import Finite, Positive
-from remote_inference.core.contract.sections import JOINT_STATE
+from remote_inference.core.contract.state_source import JOINT_STATE
 from remote_inference.core.documents.document import Document, DocumentError, parse_document, parse_json
 from remote_inference.core.documents.marks import mark
 from remote_inference.core.drafts.draft import (

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from remote_inference.core.contract.command_interfaces import TAKEOVER_INTERFACES
-from remote_inference.core.contract.sections import JOINT_STATE
+from remote_inference.core.contract.commands.interfaces import TAKEOVER_INTERFACES
+from remote_inference.core.contract.state_source import JOINT_STATE
 from remote_inference.core.documents.marks import mark
 from remote_inference.core.drafts.draft import Draft, unknown_state_topic
 from remote_inference.core.drafts.rosetta_actions import Action, suggest_actions

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from remote_inference.core.contract.sections import JOINT_STATE, UNITS
+from remote_inference.core.contract.actions import UNITS
+from remote_inference.core.contract.state_source import JOINT_STATE
 from remote_inference.core.documents.marks import mark
 from remote_inference.core.drafts.draft import UNKNOWN_KIND, leave_grippers_unwatched, unknown_limit
 from remote_inference.core.drafts.rosetta_document import CommandSource, Entry, Rosetta

@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from remote_inference.core.contract.field_path import parse_field_path
-from remote_inference.core.contract.sections import COMPRESSED_IMAGE, IMAGE, JOINT_STATE
+from remote_inference.core.contract.image_source import COMPRESSED_IMAGE, IMAGE
+from remote_inference.core.contract.state_source import JOINT_STATE
 
 TRAJECTORY = "trajectory_msgs/msg/JointTrajectory"
 TWISTS = ("geometry_msgs/msg/Twist", "geometry_msgs/msg/TwistStamped")

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Any
 
-from remote_inference.core.contract.sections import COMPRESSED_IMAGE, IMAGE, JOINT_STATE
+from remote_inference.core.contract.image_source import COMPRESSED_IMAGE, IMAGE
+from remote_inference.core.contract.state_source import JOINT_STATE
 from remote_inference.core.documents.marks import mark
 from remote_inference.core.drafts.rosetta_document import CAMERAS, CLAMP, RESIZE, Entry, Rosetta, Source
 from remote_inference.core.drafts.rosetta_numbers import Losses, Names, name_numbers, scale

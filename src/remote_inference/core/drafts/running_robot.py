@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from remote_inference.core.contract.sections import COMPRESSED_IMAGE, JOINT_STATE
+from remote_inference.core.contract.image_source import COMPRESSED_IMAGE
+from remote_inference.core.contract.state_source import JOINT_STATE
 from remote_inference.core.documents.marks import mark
 from remote_inference.core.drafts.draft import (
     UNKNOWN_COMMAND_TYPE,

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from remote_inference.core.contract.command_interfaces import Kind
-from remote_inference.core.contract.sections import Actions
+from remote_inference.core.contract.actions import Actions
+from remote_inference.core.contract.commands.interfaces import Kind
 from remote_inference.core.robot.command import BoolArray
 from remote_inference.core.robot.pose_geometry import Poses
 

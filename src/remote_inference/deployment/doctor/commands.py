@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from remote_inference.core.contract.command_subscribers import takes_commands
+from remote_inference.core.contract.commands.subscribers import takes_commands
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.exchange import in_namespace
 from remote_inference.deployment.doctor.findings import Finding, Level, TopicFacts

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from remote_inference.core.contract.contract import Contract
-from remote_inference.core.contract.sections import JOINT_STATE
+from remote_inference.core.contract.state_source import JOINT_STATE
 from remote_inference.core.exchange import in_namespace
 from remote_inference.deployment.doctor.findings import Finding, Level, NodeSettings, TopicFacts
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
+from remote_inference.core.contract.actions import Actions
 from remote_inference.core.contract.contract import Contract
+from remote_inference.core.contract.joint_limit import JointLimit
 from remote_inference.core.contract.policy_units import Turned
 from remote_inference.core.contract.pose_action import PoseAction
-from remote_inference.core.contract.sections import Actions, JointLimit
 from remote_inference.monitoring.tables import Table
 
 INDENT = "  "

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rclpy.node import Node
 
-from remote_inference.core.contract.command_sink import CommandSink
+from remote_inference.core.contract.commands.sink import CommandSink
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.environment import EnvError, EnvironmentSpec
 from remote_inference.wire import CommandReader, SensorError, WireError, make_sink_reader

@@ -17,7 +17,8 @@ from std_msgs.msg import Header
 
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.contract.image_encodings import BY_COLOUR, RAW
-from remote_inference.core.contract.sections import COMPRESSED_IMAGE, JOINT_STATE, ImageSource
+from remote_inference.core.contract.image_source import COMPRESSED_IMAGE, ImageSource
+from remote_inference.core.contract.state_source import JOINT_STATE
 from remote_inference.core.environment import (
     EnvError,
     EnvironmentObservation,

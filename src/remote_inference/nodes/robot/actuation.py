@@ -15,7 +15,7 @@ from contextlib import suppress
 from rclpy.node import Node
 from rclpy.publisher import Publisher
 
-from remote_inference.core.contract.command_sink import CommandSink
+from remote_inference.core.contract.commands.sink import CommandSink
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.limits import MAX_OBSERVATION_STEPS
 from remote_inference.core.robot.command import CommandSource

@@ -12,8 +12,8 @@ from rclpy.node import Node
 from rclpy.publisher import Publisher
 from rclpy.qos import QoSCompatibility, QoSProfile, qos_check_compatible
 
-from remote_inference.core.contract.command_sink import CommandSink
-from remote_inference.core.contract.command_subscribers import is_controller
+from remote_inference.core.contract.commands.sink import CommandSink
+from remote_inference.core.contract.commands.subscribers import is_controller
 from remote_inference.nodes.graph import UNKNOWN_NODE, full_name
 from remote_inference.wire.qos import COMMAND_QOS
 

@@ -19,7 +19,7 @@ from rclpy.action.client import ActionClient
 from rclpy.node import Node
 from rclpy.task import Future
 
-from remote_inference.core.contract.command_sink import CommandSink
+from remote_inference.core.contract.commands.sink import CommandSink
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.robot.motion.goal_gate import Goal, GoalEvent, GoalGate
 from remote_inference.nodes.schedule import Schedule

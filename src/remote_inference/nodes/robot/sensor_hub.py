@@ -18,7 +18,7 @@ from rclpy.node import Node
 from sensor_msgs.msg import JointState
 
 from remote_inference.core.contract.contract import Contract
-from remote_inference.core.contract.sections import ImageSource
+from remote_inference.core.contract.image_source import ImageSource
 from remote_inference.core.exchange import ImageFeature
 from remote_inference.core.robot.queue.content_time import ContentClock
 from remote_inference.nodes.runtime import StartupError

@@ -13,8 +13,8 @@ from typing import Any
 from rclpy.node import Node
 from rclpy.qos import QoSCompatibility, QoSProfile, qos_check_compatible
 
-from remote_inference.core.contract.command_sink import CommandSink
-from remote_inference.core.contract.command_subscribers import is_controller
+from remote_inference.core.contract.commands.sink import CommandSink
+from remote_inference.core.contract.commands.subscribers import is_controller
 from remote_inference.core.contract.contract import Contract
 from remote_inference.nodes.graph import full_name
 from remote_inference.nodes.robot.controller_watch import check_command_qos

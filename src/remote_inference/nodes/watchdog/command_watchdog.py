@@ -20,7 +20,7 @@ from pydantic import Field
 from rclpy.publisher import Publisher
 from std_msgs.msg import Header
 
-from remote_inference.core.contract.command_sink import CommandSink
+from remote_inference.core.contract.commands.sink import CommandSink
 from remote_inference.core.contract.contract import load_contract
 from remote_inference.core.contract.controller_stop import (
     ControllerStop,

@@ -12,7 +12,7 @@ from rclpy.duration import Duration
 from rclpy.node import Node
 from rclpy.task import Future
 
-from remote_inference.core.contract.sections import ControllerSwitch
+from remote_inference.core.contract.commands.controller_switch import ControllerSwitch
 from remote_inference.nodes.runtime import StartupError
 from remote_inference.ros_packages import how_to_install
 

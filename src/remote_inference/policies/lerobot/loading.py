@@ -15,7 +15,7 @@ from lerobot.policies.factory import get_policy_class
 from lerobot.policies.rtc import RTCConfig
 from safetensors import SafetensorError, safe_open
 
-from remote_inference.core.contract.command_interfaces import ANY_KIND
+from remote_inference.core.contract.commands.interfaces import ANY_KIND
 from remote_inference.core.documents.problems import show_value
 from remote_inference.core.fingerprint import make_fingerprint
 from remote_inference.core.policy import Continuation, DeviceError, PolicyError, PolicySpec

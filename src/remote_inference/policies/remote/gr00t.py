@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import zmq
 
-from remote_inference.core.contract.command_interfaces import ANY_KIND
+from remote_inference.core.contract.commands.interfaces import ANY_KIND
 from remote_inference.core.documents.problems import show_value
 from remote_inference.core.policy import Float32Array, PolicyError
 from remote_inference.core.server.manifest.manifest import ModelSource

@@ -14,8 +14,8 @@ import yaml
 from pydantic import ValidationError
 
 from remote_inference import __version__
-from remote_inference.core.contract.command_interfaces import COMMAND_INTERFACES
-from remote_inference.core.contract.command_sink import CommandSink
+from remote_inference.core.contract.commands.interfaces import COMMAND_INTERFACES
+from remote_inference.core.contract.commands.sink import CommandSink
 from remote_inference.core.documents.document import DocumentError
 from remote_inference.core.documents.problems import describe_problems
 from remote_inference.core.exchange import in_namespace

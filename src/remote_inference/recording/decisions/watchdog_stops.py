@@ -12,9 +12,13 @@ from typing import Any
 
 from builtin_interfaces.msg import Time
 
-from remote_inference.core.contract.command_sink import CommandSink
+from remote_inference.core.contract.commands.sink import CommandSink
 from remote_inference.core.contract.contract import Contract
-from remote_inference.core.contract.controller_stop import STOPS, is_ever_sent_a_stop, stop_controller
+from remote_inference.core.contract.controller_stop import (
+    STOPS,
+    is_ever_sent_a_stop,
+    stop_controller,
+)
 from remote_inference.recording.decisions.exact import exact
 from remote_inference.recording.timeline.columns import WatchdogStops
 from remote_inference.wire import make_command_writer

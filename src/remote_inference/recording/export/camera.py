@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remote_inference.core.contract.contract import Contract
-from remote_inference.core.contract.sections import COMPRESSED_IMAGE
+from remote_inference.core.contract.image_source import COMPRESSED_IMAGE
 from remote_inference.core.drafts.lerobot import camera_key
 from remote_inference.recording.bags.bag_error import BagError
 from remote_inference.recording.export.layout import MAX_VIDEO_FILE_MB, VIDEO_PATH, file_place

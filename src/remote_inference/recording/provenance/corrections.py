@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from remote_inference.core.contract.contract import Contract
-from remote_inference.core.contract.sections import JointLimit
+from remote_inference.core.contract.joint_limit import JointLimit
 from remote_inference.core.robot.pose_geometry import Poses
 from remote_inference.core.robot.safety.guard import DWELL, JOINT_LIMIT, ROUNDING, VELOCITY_LIMIT
 from remote_inference.recording.provenance.motion import Command, Correction

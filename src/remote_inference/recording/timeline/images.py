@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
 from remote_inference.core.contract.image_encodings import find_encoding
-from remote_inference.core.contract.sections import COMPRESSED_IMAGE
+from remote_inference.core.contract.image_source import COMPRESSED_IMAGE
 from remote_inference.recording.bags.bag_records import BagTopic
 from remote_inference.wire.images.encodings import IMAGE_ENCODINGS
 from remote_inference.wire.images.encodings.jpeg import encode_jpeg

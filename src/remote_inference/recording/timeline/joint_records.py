@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from remote_inference.core.contract.command_interfaces import JOINT_FIELDS
+from remote_inference.core.contract.commands.interfaces import JOINT_FIELDS
 from remote_inference.core.contract.contract import Contract
-from remote_inference.core.contract.sections import JOINT_STATE
-from remote_inference.core.contract.state_source import StateSource
+from remote_inference.core.contract.state_source import JOINT_STATE, StateSource
 from remote_inference.core.exchange import in_namespace
 from remote_inference.recording.bags.bag_records import BagTopic
 from remote_inference.wire import SensorError, WireError

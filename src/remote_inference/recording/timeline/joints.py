@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from remote_inference.core.contract.command_interfaces import JOINT_FIELDS
+from remote_inference.core.contract.commands.interfaces import JOINT_FIELDS
 from remote_inference.core.contract.contract import Contract
-from remote_inference.core.contract.sections import JointLimit
+from remote_inference.core.contract.joint_limit import JointLimit
 from remote_inference.core.exchange import in_namespace
 from remote_inference.recording.timeline.joint_records import FloatArray, JointColumns
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import pkgutil
 
-from remote_inference.core.contract.command_interfaces import TAKEOVER_INTERFACES, CommandInterface
-from remote_inference.core.contract.command_sink import CommandSink
+from remote_inference.core.contract.commands.interfaces import TAKEOVER_INTERFACES, CommandInterface
+from remote_inference.core.contract.commands.sink import CommandSink
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.contract.operator_inputs import TakeoverInput
 from remote_inference.core.documents.registry import Registry
@@ -27,7 +27,7 @@ __all__ = [
     "make_sink_reader",
 ]
 
-# By message type: of the interfaces in core.contract.command_interfaces that name no class of their own.
+# By message type: of the interfaces in core.contract.commands.interfaces that name no class of their own.
 WRITERS = Registry[type[CommandWriter]]("command writer")
 WRITERS.add("std_msgs/msg/Float64MultiArray", f"{__name__}.multi_array:ArrayWriter")
 WRITERS.add("trajectory_msgs/msg/JointTrajectory", f"{__name__}.trajectory:TrajectoryWriter")

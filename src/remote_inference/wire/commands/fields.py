@@ -13,10 +13,10 @@ import numpy as np
 from builtin_interfaces.msg import Time
 from numpy.typing import NDArray
 
-from remote_inference.core.contract.command_sink import CommandSink
+from remote_inference.core.contract.commands.sink import CommandSink
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.contract.field_path import FieldPart, FieldPath, parse_field_path
-from remote_inference.core.contract.sections import JointLimit
+from remote_inference.core.contract.joint_limit import JointLimit
 from remote_inference.wire.arrays import WireError
 from remote_inference.wire.commands.reader import CommandReader
 from remote_inference.wire.commands.writer import CommandWriter

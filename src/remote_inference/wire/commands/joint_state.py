@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Header
 
-from remote_inference.core.contract.command_interfaces import JOINT_FIELDS, Kind
+from remote_inference.core.contract.commands.interfaces import JOINT_FIELDS, Kind
 from remote_inference.core.contract.state_source import StateSource
 from remote_inference.wire.arrays import float64_field
 from remote_inference.wire.commands.reader import CommandReader

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from remote_inference.core.contract.command_interfaces import Kind
+from remote_inference.core.contract.commands.interfaces import Kind
 from remote_inference.wire.sensors import SensorError
 
 

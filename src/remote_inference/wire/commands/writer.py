@@ -13,7 +13,7 @@ import numpy as np
 from builtin_interfaces.msg import Time
 from numpy.typing import NDArray
 
-from remote_inference.core.contract.command_sink import CommandSink
+from remote_inference.core.contract.commands.sink import CommandSink
 from remote_inference.core.contract.contract import Contract
 from remote_inference.wire.arrays import WireError
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from sensor_msgs.msg import CompressedImage, Image
 
 from remote_inference.core.contract.image_encodings import RAW, first_word
-from remote_inference.core.contract.sections import COMPRESSED_IMAGE, ImageSource
+from remote_inference.core.contract.image_source import COMPRESSED_IMAGE, ImageSource
 from remote_inference.core.exchange import ImageFeature
 from remote_inference.wire.arrays import bytes_field
 from remote_inference.wire.images.encodings import IMAGE_ENCODINGS

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from remote_inference.core.contract.sections import Actions, JointLimit
+from remote_inference.core.contract.actions import Actions
+from remote_inference.core.contract.joint_limit import JointLimit
 from remote_inference.core.robot.action_masks import ActionMasks
 from remote_inference.core.robot.command import Float64Array
 from remote_inference.core.robot.motion.step_reference import Joints

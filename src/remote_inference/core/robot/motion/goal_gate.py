@@ -15,7 +15,7 @@ from enum import Enum
 
 import numpy as np
 
-from remote_inference.core.contract.command_sink import CommandSink
+from remote_inference.core.contract.commands.sink import CommandSink
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.robot.command import Float64Array
 

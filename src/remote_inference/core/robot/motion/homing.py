@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from remote_inference.core.contract.sections import Actions, Home
+from remote_inference.core.contract.actions import Actions, Home
 from remote_inference.core.robot.action_masks import ActionMasks
 from remote_inference.core.robot.command import Float64Array
 from remote_inference.core.robot.pose_geometry import Poses

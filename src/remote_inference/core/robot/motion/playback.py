@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from remote_inference.core.contract.command_sink import CommandSink
+from remote_inference.core.contract.commands.sink import CommandSink
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.contract.controller_stop import count_stops, longest_stopping_s
 from remote_inference.core.robot.command import CommandSource, Float64Array

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from remote_inference.core.contract.sections import Actions
+from remote_inference.core.contract.actions import Actions
 from remote_inference.core.policy import Float32Array
 from remote_inference.core.robot.action_masks import ActionMasks
 from remote_inference.core.robot.command import BoolArray, Float64Array

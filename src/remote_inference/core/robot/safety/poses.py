@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from remote_inference.core.contract.sections import Actions
+from remote_inference.core.contract.actions import Actions
 from remote_inference.core.robot.command import Float64Array
 from remote_inference.core.robot.pose_geometry import Poses, slerp
 

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from remote_inference.core.contract.command_sink import CommandSink
+from remote_inference.core.contract.commands.sink import CommandSink
 from remote_inference.core.exchange import in_namespace
 
 OBSERVERS = ("remote_inference", "command_watchdog", "bag_recorder", "foxglove_bridge")

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from remote_inference.core.contract.command_interfaces import (
+from remote_inference.core.contract.commands.interfaces import (
     ACTION_INTERFACE,
     ANY_KIND,
     COMMAND_INTERFACES,

@@ -1,39 +1,21 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The contract's sections about cameras, actions and controllers; `state_source` has the state's."""
+"""The contract's section about actions: names, kinds, limits, poses and units of what the policy commands."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated
 
 from pydantic import (
-    BeforeValidator,
-    ConfigDict,
     Field,
-    ValidationInfo,
-    WithJsonSchema,
-    field_validator,
     model_validator,
 )
 
-from remote_inference.core.contract.command_interfaces import (
-    Kind,
-    LimitKind,
-    MotionKind,
-)
-from remote_inference.core.contract.fields import (
-    Finite,
-    Name,
-    Names,
-    NodeName,
-    Positive,
-    Topic,
-    require_unique,
-)
-from remote_inference.core.contract.image_encodings import BY_COLOUR, IMAGE_ENCODINGS, RAW, Colour
+from remote_inference.core.contract.commands.interfaces import Kind, MotionKind
+from remote_inference.core.contract.fields import Finite, Name, Names, Positive, require_unique
+from remote_inference.core.contract.joint_limit import JointLimit, is_gripper
 from remote_inference.core.contract.policy_units import (
     QUATERNION,
     Scale,
@@ -43,225 +25,11 @@ from remote_inference.core.contract.policy_units import (
     scales_by_name,
 )
 from remote_inference.core.contract.pose_action import TO, PoseAction, RelativeTo
-from remote_inference.core.documents.document import Document, DocumentError, NameIn, parse_document
+from remote_inference.core.documents.document import Document
 
-JOINT_STATE = "sensor_msgs/msg/JointState"
 RELATIVE = "relative_"  # before the kind of an action of which the policy says differences
-IMAGE = "sensor_msgs/msg/Image"
-COMPRESSED_IMAGE = "sensor_msgs/msg/CompressedImage"
-GRIPPER_WORDS = ("gripper", "finger", "jaw", "claw")
 # By the kind of the actions; a pose's positions have metres.
 UNITS = {"position": "rad", "velocity": "rad/s", "effort": "Nm", "switch": "", "pose": ""}
-Controllers = tuple[Annotated[str, Field(min_length=1)], ...]
-
-
-class ControllerSwitch(Document):
-    """Which controllers the command watchdog wants to run in place of which others."""
-
-    controller_manager: Annotated[
-        NodeName,
-        Field(description="node of the controller manager, relative to the robot's namespace"),
-    ] = "controller_manager"
-    activate: Annotated[
-        Controllers, Field(description="controllers to activate, for example one that holds the arm")
-    ] = ()
-    deactivate: Annotated[
-        Controllers, Field(description="controllers to deactivate: those that `commands` feeds")
-    ] = ()
-
-    @model_validator(mode="after")
-    def _names_controllers(self) -> ControllerSwitch:
-        if not self.activate and not self.deactivate:
-            raise ValueError("found no controller in activate and deactivate, expected one at least")
-        if both := sorted(set(self.activate) & set(self.deactivate)):
-            raise ValueError(f"found {', '.join(both)} in activate and in deactivate, expected one of them")
-        return self
-
-
-def is_gripper(name: str) -> bool:
-    """Return whether a joint is a gripper's, by its name."""
-    return any(word in name.lower() for word in GRIPPER_WORDS)
-
-
-def _read_off(value: Any) -> Any:
-    return "off" if value is False else value  # YAML 1.1 reads the word as false
-
-
-class ImageSource(Document):
-    """One camera. `jpeg_quality` 0: its images travel unencoded. Encoded images pass through."""
-
-    topic: Topic
-    type: Annotated[
-        Literal["sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage"],
-        Field(description="message type of the topic; a CompressedImage that is JPEG is passed through"),
-    ]
-    colour: Annotated[Colour, Field(description="depth: 16 bit, travels as PNG, without loss")] = "rgb"
-    jpeg_quality: Annotated[
-        int,
-        Field(ge=0, le=100, description="quality of the robot's JPEG encoder; 0: an Image travels unencoded"),
-    ] = 90
-
-    encoding: Annotated[
-        Annotated[str, NameIn(IMAGE_ENCODINGS)] | None,
-        Field(
-            description="how its images travel, instead of jpeg_quality; left out: rgb as JPEG, depth as PNG"
-        ),
-    ] = None
-    options: Annotated[
-        Mapping[str, Any], Field(description="what the encoding asks for, with keys of its own")
-    ] = {}
-
-    @model_validator(mode="after")
-    def _encoding_fits(self) -> ImageSource:
-        if self.encoding is None:
-            if self.options:
-                raise ValueError(f"options: found {dict(self.options)}, expected them with `encoding`")
-            return self
-        if "jpeg_quality" in self.model_fields_set:
-            found = f"encoding: found {self.encoding!r} and jpeg_quality"
-            raise ValueError(f"{found}, expected one of the two: `options` holds what an encoding asks for")
-        colours = IMAGE_ENCODINGS.get(self.encoding).colours
-        if self.colour not in colours:
-            expected = f"expected one that carries it: {self.encoding} carries {' and '.join(colours)}"
-            raise ValueError(f"encoding: found {self.encoding!r} for {self.colour}, {expected}")
-        try:
-            self.read_options()
-        except DocumentError as error:
-            raise ValueError(str(error)) from None
-        return self
-
-    def read_options(self) -> Document:
-        """Return the options as the encoding's own document. Raises DocumentError naming the key."""
-        content = dict(self.options)
-        if self.encoding is None and self.colour == "rgb":
-            content = {"quality": self.jpeg_quality}
-        return parse_document(content, IMAGE_ENCODINGS.get(self.travels_as).options, "options")
-
-    @property
-    def travels_as(self) -> str:
-        """Encoding in which the image travels: a name of IMAGE_ENCODINGS, or "raw"."""
-        if self.encoding is None and self.type == IMAGE and self.jpeg_quality == 0:
-            return RAW
-        return self.encoding or BY_COLOUR[self.colour]
-
-    @property
-    def is_encoded_here(self) -> bool:
-        """Whether the robot encodes the images: they come as an Image, and do not travel as one."""
-        return self.type == IMAGE and self.travels_as != RAW
-
-
-class JointLimit(Document):
-    """Bounds of one action. `unit` is set where the unit is not that of the kind.
-
-    A switch has thresholds instead of a velocity: its command is `min` or `max`, and nothing between.
-    """
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "if": {"properties": {"kind": {"const": "switch"}}, "required": ["kind"]},
-            "then": {
-                "required": ["closes_above", "opens_below"],
-                "properties": {"max_velocity": False, "max_following_error": False},
-            },
-            "else": {
-                "required": ["max_velocity"],
-                "properties": {"closes_above": False, "opens_below": False, "dwell_s": False},
-            },
-        }
-    )
-
-    kind: Annotated[
-        LimitKind | None, Field(description="what this action commands; left out: actions.kind")
-    ] = None
-    min: Annotated[Finite, Field(description="lowest command; a switch that is open [unit of the action]")]
-    max: Annotated[
-        Finite, Field(description="highest command, above min; a switch that is closed [unit of the action]")
-    ]
-    max_velocity: Annotated[
-        Positive | None,
-        Field(
-            description="bound on the change of the command, required but for switches [unit/s]",
-            validate_default=True,
-        ),
-    ] = None
-    max_following_error: Annotated[
-        Positive | Annotated[Literal["off"], WithJsonSchema({"enum": ["off", False]})] | None,
-        BeforeValidator(_read_off),
-        Field(
-            description="position actions: distance from its command beyond which a joint does not follow it "
-            "[unit]; left out: its way in 0.25 s at max_velocity; off: never, for grippers, which close on "
-            "objects"
-        ),
-    ] = None
-    closes_above: Annotated[
-        Finite | None,
-        Field(description="switches, required: a number above it closes the switch [unit of the action]"),
-    ] = None
-    opens_below: Annotated[
-        Finite | None,
-        Field(
-            description="switches, required: a number below it opens the switch; what is between the two "
-            "leaves it [unit of the action]"
-        ),
-    ] = None
-    dwell_s: Annotated[
-        float | None,
-        Field(
-            ge=0.0,
-            le=60.0,
-            description="switches: a change waits until this time after the one before; left out: 0 [s]",
-        ),
-    ] = None
-    unit: Annotated[
-        Name | None,
-        Field(description="unit of the action; left out: rad, rad/s or Nm, by the kind; none for a switch"),
-    ] = None
-
-    @field_validator("max_velocity", mode="after")
-    @classmethod
-    def _is_bounded(cls, value: float | None, info: ValidationInfo) -> float | None:
-        if value is None and info.data.get("kind", "switch") != "switch":
-            raise ValueError("missing, expected bound on the change of the command [unit/s]")
-        return value
-
-    @model_validator(mode="after")
-    def _consistent(self) -> JointLimit:
-        if self.min >= self.max:
-            raise ValueError(f"found min {self.min} and max {self.max}, expected min < max")
-        of_switches = {
-            "closes_above": self.closes_above,
-            "opens_below": self.opens_below,
-            "dwell_s": self.dwell_s,
-        }
-        if self.kind == "switch":
-            self._check_switch()
-        elif found := [key for key, value in of_switches.items() if value is not None]:
-            raise ValueError(f"found {', '.join(found)} without kind: switch, expected it with a switch only")
-        return self
-
-    def _check_switch(self) -> None:
-        of_motions = {"max_velocity": self.max_velocity, "max_following_error": self.max_following_error}
-        if found := [key for key, value in of_motions.items() if value is not None]:
-            raise ValueError(f"found {', '.join(found)} with a switch, which does not move, expected none")
-        if self.closes_above is None or self.opens_below is None:
-            missing = "closes_above" if self.closes_above is None else "opens_below"
-            raise ValueError(f"{missing}: missing, expected closes_above and opens_below with a switch")
-        if self.opens_below >= self.closes_above:
-            raise ValueError(
-                f"found opens_below {self.opens_below} and closes_above {self.closes_above}, "
-                "expected opens_below < closes_above"
-            )
-        # Its own commands must lead a switch to where they are, and never to the other side.
-        if not self.min < self.opens_below < self.closes_above < self.max:
-            raise ValueError(
-                f"found opens_below {self.opens_below} and closes_above {self.closes_above}, expected both "
-                f"between min {self.min} and max {self.max}"
-            )
-
-    @property
-    def fastest(self) -> float:
-        """Bound on the change of the command [unit/s]: none for a switch."""
-        return math.inf if self.max_velocity is None else self.max_velocity
 
 
 class RelativePositions(Document):

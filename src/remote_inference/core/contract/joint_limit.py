@@ -1,0 +1,147 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The contract's bounds of one action."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
+
+from remote_inference.core.contract.commands.interfaces import LimitKind
+from remote_inference.core.contract.fields import Finite, Name, Positive
+from remote_inference.core.documents.document import Document
+
+GRIPPER_WORDS = ("gripper", "finger", "jaw", "claw")
+
+
+def is_gripper(name: str) -> bool:
+    """Return whether a joint is a gripper's, by its name."""
+    return any(word in name.lower() for word in GRIPPER_WORDS)
+
+
+def _read_off(value: Any) -> Any:
+    return "off" if value is False else value  # YAML 1.1 reads the word as false
+
+
+class JointLimit(Document):
+    """Bounds of one action. `unit` is set where the unit is not that of the kind.
+
+    A switch has thresholds instead of a velocity: its command is `min` or `max`, and nothing between.
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "if": {"properties": {"kind": {"const": "switch"}}, "required": ["kind"]},
+            "then": {
+                "required": ["closes_above", "opens_below"],
+                "properties": {"max_velocity": False, "max_following_error": False},
+            },
+            "else": {
+                "required": ["max_velocity"],
+                "properties": {"closes_above": False, "opens_below": False, "dwell_s": False},
+            },
+        }
+    )
+
+    kind: Annotated[
+        LimitKind | None, Field(description="what this action commands; left out: actions.kind")
+    ] = None
+    min: Annotated[Finite, Field(description="lowest command; a switch that is open [unit of the action]")]
+    max: Annotated[
+        Finite, Field(description="highest command, above min; a switch that is closed [unit of the action]")
+    ]
+    max_velocity: Annotated[
+        Positive | None,
+        Field(
+            description="bound on the change of the command, required but for switches [unit/s]",
+            validate_default=True,
+        ),
+    ] = None
+    max_following_error: Annotated[
+        Positive | Annotated[Literal["off"], WithJsonSchema({"enum": ["off", False]})] | None,
+        BeforeValidator(_read_off),
+        Field(
+            description="position actions: distance from its command beyond which a joint does not follow it "
+            "[unit]; left out: its way in 0.25 s at max_velocity; off: never, for grippers, which close on "
+            "objects"
+        ),
+    ] = None
+    closes_above: Annotated[
+        Finite | None,
+        Field(description="switches, required: a number above it closes the switch [unit of the action]"),
+    ] = None
+    opens_below: Annotated[
+        Finite | None,
+        Field(
+            description="switches, required: a number below it opens the switch; what is between the two "
+            "leaves it [unit of the action]"
+        ),
+    ] = None
+    dwell_s: Annotated[
+        float | None,
+        Field(
+            ge=0.0,
+            le=60.0,
+            description="switches: a change waits until this time after the one before; left out: 0 [s]",
+        ),
+    ] = None
+    unit: Annotated[
+        Name | None,
+        Field(description="unit of the action; left out: rad, rad/s or Nm, by the kind; none for a switch"),
+    ] = None
+
+    @field_validator("max_velocity", mode="after")
+    @classmethod
+    def _is_bounded(cls, value: float | None, info: ValidationInfo) -> float | None:
+        if value is None and info.data.get("kind", "switch") != "switch":
+            raise ValueError("missing, expected bound on the change of the command [unit/s]")
+        return value
+
+    @model_validator(mode="after")
+    def _consistent(self) -> JointLimit:
+        if self.min >= self.max:
+            raise ValueError(f"found min {self.min} and max {self.max}, expected min < max")
+        of_switches = {
+            "closes_above": self.closes_above,
+            "opens_below": self.opens_below,
+            "dwell_s": self.dwell_s,
+        }
+        if self.kind == "switch":
+            self._check_switch()
+        elif found := [key for key, value in of_switches.items() if value is not None]:
+            raise ValueError(f"found {', '.join(found)} without kind: switch, expected it with a switch only")
+        return self
+
+    def _check_switch(self) -> None:
+        of_motions = {"max_velocity": self.max_velocity, "max_following_error": self.max_following_error}
+        if found := [key for key, value in of_motions.items() if value is not None]:
+            raise ValueError(f"found {', '.join(found)} with a switch, which does not move, expected none")
+        if self.closes_above is None or self.opens_below is None:
+            missing = "closes_above" if self.closes_above is None else "opens_below"
+            raise ValueError(f"{missing}: missing, expected closes_above and opens_below with a switch")
+        if self.opens_below >= self.closes_above:
+            raise ValueError(
+                f"found opens_below {self.opens_below} and closes_above {self.closes_above}, "
+                "expected opens_below < closes_above"
+            )
+        # Its own commands must lead a switch to where they are, and never to the other side.
+        if not self.min < self.opens_below < self.closes_above < self.max:
+            raise ValueError(
+                f"found opens_below {self.opens_below} and closes_above {self.closes_above}, expected both "
+                f"between min {self.min} and max {self.max}"
+            )
+
+    @property
+    def fastest(self) -> float:
+        """Bound on the change of the command [unit/s]: none for a switch."""
+        return math.inf if self.max_velocity is None else self.max_velocity
