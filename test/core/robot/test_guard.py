@@ -5,12 +5,14 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from remote_inference.core.contract.actions import Actions
 from remote_inference.core.robot.safety.guard import (
     AGE,
     DIMENSION,
@@ -25,6 +27,7 @@ from remote_inference.core.robot.safety.guard import (
     Guard,
 )
 from support.builders import JOINTS, LIMIT, MAX_STEP, PERIOD_NS, make_contract
+from support.robot.pose_robot import UPRIGHT, pose_contract
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 finite_action = st.tuples(finite, finite).map(np.array)
@@ -276,6 +279,36 @@ def test_a_clamp_to_the_mirrored_position_is_foreseen():
 @pytest.mark.parametrize(("rows", "left"), [(NAN_ROWS, 1), (NAN_TO_THE_END, 2)])
 def test_nothing_is_foreseen_beyond_an_action_that_will_be_refused(rows: np.ndarray, left: int):
     assert len(make_guard().foresee(rows.astype(np.float64), ZERO).actions) == left
+
+
+def make_guard_of_mixed(**limit: Any) -> Guard:
+    """Return the guard of a shoulder, commanded by position, and an elbow with another kind."""
+    document = make_contract().actions.model_dump(exclude_unset=True)
+    document["limits"]["elbow"] = limit
+    return Guard(Actions.model_validate(document), PERIOD_NS / 1e9)
+
+
+@pytest.mark.parametrize("row", [[0.05, np.nan], [np.nan, 0.7], [np.nan, np.nan]])
+def test_nothing_is_foreseen_beyond_a_number_that_says_no_switch(row: list[float]):
+    """A switch stays in the rows ahead and its number is replaced, but its row will be refused."""
+    guard = make_guard_of_mixed(kind="switch", min=0.0, max=1.0, closes_above=0.6, opens_below=0.4)
+    rows = np.array([[0.05, 0.7], row, [0.05, 0.7]])
+    assert guard.foresee(rows, np.array([0.0, 1.0])).actions.tolist() == [[0.05, 1.0]]
+
+
+def test_a_velocity_beyond_its_bound_is_foreseen_clamped_however_little_it_changes():
+    guard = make_guard_of_mixed(kind="velocity", min=-1.0, max=1.0, max_velocity=0.5)
+    assert_passes_as_foreseen(guard, np.array([[0.05, 0.9], [0.1, 0.9]]), np.array([0.0, 0.9]))
+
+
+def test_the_steps_of_a_pose_are_foreseen_as_they_will_be_bounded():
+    """Along its line and its arc, from quaternions of any length and sign."""
+    guard = Guard(pose_contract().actions, PERIOD_NS / 1e9)
+    begin, short = np.array([0.0, 0.0, 0.0, *UPRIGHT]), np.array([[0.001, 0.0, 0.0, 0.0, 0.0, 0.0, 0.96]])
+    assert_passes_as_foreseen(guard, short, begin)
+    goal = np.array([0.01, 0.01, 0.0, 0.0, 0.0, 0.0, -2.0])
+    far = np.array([0.3, -0.2, 0.1, 0.0, 0.6, 0.0, -0.8])
+    assert_passes_as_foreseen(guard, np.stack([goal, far, far]), begin)
 
 
 def test_where_nothing_is_foreseen_there_is_no_row():

@@ -43,6 +43,11 @@ def test_after_a_stop_the_window_must_fill_again():
     assert [bool(reason) for reason in feed(latch, *[CLAMPED] * 5)] == [False, True, False, True, False]
 
 
+def test_what_was_changed_before_a_stop_counts_no_more():
+    reasons = feed(InterventionLatch(0.5, 4), *[CLAMPED] * 4, CLAMPED, CLAMPED, GOOD, GOOD)
+    assert [bool(reason) for reason in reasons] == [False] * 3 + [True] + [False] * 4
+
+
 def test_without_a_ratio_it_is_off():
     assert feed(InterventionLatch(0.0, 2), *[CLAMPED] * 9) == [""] * 9
 
