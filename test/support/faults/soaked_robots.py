@@ -78,6 +78,23 @@ class SoakedRobot(ABC):
             "the policy's actions",
         )
 
+    def find_stop(self) -> str:
+        """Return why the robot is paused; empty while it is not."""
+        state = self.rig.states[-1]
+        return str(state.pause_cause) if state.paused else ""
+
+    def go_on(self) -> None:
+        """Release, clear and resume whatever stands, as an operator would."""
+        self.panel.press(False)
+        self._person.drives = True
+        if self.rig.states[-1].taken_over:
+            self.operate("release")
+        if self.rig.states[-1].stop:
+            self._clear_stop()
+        else:
+            self.operate("resume")
+            self.wait_for_motion()
+
     def pause(self) -> None:
         self.operate("pause")
         self._expect_silence("a pause")
