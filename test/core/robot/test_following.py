@@ -27,6 +27,7 @@ from support.builders import (
     ns,
 )
 from support.robot.fed_playback import FedPlayback
+from support.robot.pose_robot import UPRIGHT, pose_contract
 from support.robot.simulated_server import SimulatedServer
 from support.robot.simulation import World, streaming
 
@@ -150,6 +151,33 @@ def test_a_measurement_from_before_the_last_command_leads_no_arm_back():
     robot.now_ns += delay_ns
     robot.playback.control.change(measured=at, measured_ns=robot.now_ns - delay_ns + robot.period_ns)
     assert robot.tick().source is CommandSource.CHUNK
+
+
+@pytest.mark.parametrize(("age_ns", "counts"), [(ns(0.05), True), (ns(0.05) + 1, False)])
+def test_at_a_high_rate_a_measurement_of_two_rounds_of_the_worker_leads_a_joint_back(
+    age_ns: int, counts: bool
+):
+    """Nobody measures more often; an older one may be from before the drives came back."""
+    document = contract_document(fps=100.0)
+    for name in JOINTS:
+        document["actions"]["limits"][name] |= {"max_velocity": 1.0, "max_following_error": 0.001}
+    robot = FedPlayback(parse_document(document, Contract, "test.contract.yaml"), "repeat_last")
+    robot.now_ns = ns(1)
+    robot.append(0.01 * np.arange(1, 40)[:, np.newaxis] * np.ones(2))
+    while not robot.playback.astray:
+        robot.playback.control.change(measured=np.zeros(2), measured_ns=robot.now_ns - age_ns)
+        tick = robot.tick()
+    assert tick.interventions == (FOLLOWING_ERROR,)
+    assert (tick.command is not None) == counts
+
+
+def test_a_pose_follows_as_far_from_its_command_as_its_bound():
+    actions = pose_contract(max_following_error=0.25).actions
+    begin, end = np.array([0.0, 0.0, 0.0, *UPRIGHT]), np.array([0.25, 0.0, 0.0, *UPRIGHT])
+    for goal, is_astray in ((end, False), (np.nextafter(end, 1.0), True)):
+        watch = FollowingWatch(actions, ActionMasks.of(actions), PERIOD_NS / 1e9)
+        lost, _ = watch.look(goal, begin, np.ones(7, bool), age_s=0.0, now_ns=0)
+        assert lost.tolist() == [is_astray] * 7
 
 
 class Grasping(World):

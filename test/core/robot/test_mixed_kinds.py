@@ -213,6 +213,41 @@ def test_the_arm_goes_home_and_the_base_stands():
     assert [commands["arm"] for commands in way if "arm" in commands][-1] == [0.3]
 
 
+def test_an_effort_beside_an_arm_that_goes_home_is_zero_from_the_first_tick_on():
+    robot = Robot("effort", contract=mixed("effort", home={"positions": [0.3], "duration_s": 0.5}))
+    robot.feed((0.05, MAX_STEP))
+    robot.tick()
+    robot.see(0.05)
+    robot.playback.control.change(halted=True, wants_home=True)
+    tick = robot.tick()
+    assert tick.source is CommandSource.HOMING
+    assert robot.commanded(tick)["base"] == [0.0]
+
+
+def test_on_the_way_home_a_late_tick_waits_and_stops_the_base():
+    """The watchdog may have stopped the arm meanwhile; its trajectory goes on for a period."""
+    home = {"positions": [0.3], "duration_s": 0.5}
+    robot = Robot(contract=mixed("velocity", JOINT_TRAJECTORY, home=home), **LATE)
+    robot.feed(*[(0.0, 0.6)] * 5)
+    robot.tick()
+    robot.playback.control.change(halted=True, wants_home=True)
+    tick = late_tick(robot)
+    assert (tick.source, tick.in_force) == (CommandSource.ZERO, True)
+    assert robot.commanded(tick) == {"base": [0.0]}
+    robot.see(0.0)
+    assert robot.tick().source is CommandSource.HOMING
+
+
+def test_an_arm_goes_on_beside_a_base_without_a_controller_though_nobody_measures_it():
+    """Only what holds a position may be elsewhere than where it was commanded."""
+    robot = Robot()
+    robot.drive()
+    away(robot, "base")
+    robot.playback.control.change(measured=None)
+    robot.feed((0.1, 0.6))
+    assert robot.commanded(robot.tick())["arm"] == [0.1]
+
+
 def test_only_the_arm_is_compared_in_shadow_mode():
     shadow = ShadowComparison(2)
     robot = Robot(shadow=shadow)

@@ -10,6 +10,7 @@ import pytest
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.documents.document import parse_document
 from remote_inference.core.robot.command import CommandSource
+from remote_inference.core.robot.motion.following import RETRY_NS
 from remote_inference.core.robot.safety.guard import (
     FOLLOWING_ERROR,
     NON_FINITE,
@@ -175,6 +176,21 @@ def test_joints_that_hear_nothing_wait_for_a_measurement_from_after_their_last_c
     assert arm.playback.tick(7 * PERIOD_NS).command == pytest.approx([0.5 + MAX_STEP] * 2)
 
 
+def test_one_joint_that_hears_nothing_lets_all_wait_for_a_measurement_from_after_its_last_command():
+    """Which then may be as old as any: what is commanded meanwhile does not move that joint."""
+    contract = parse_document(contract_document() | {"commands": TWO_CONTROLLERS}, Contract, "test.yaml")
+    arm = Arm(contract=contract)
+    arm.feed(np.full((20, 2), 0.9, np.float32))
+    arm.playback.control.change(measured=np.zeros(2), measured_ns=0)
+    arm.playback.tick(0)
+    arm.playback.listen(contract.commands[:1])
+    assert arm.playback.tick(PERIOD_NS).interventions == (SENSOR_AGE,)
+    for index in range(2, 6):
+        arm.playback.listen(contract.commands[:1])
+        arm.playback.control.change(measured_ns=index * PERIOD_NS - PERIOD_NS // 2)
+        assert arm.playback.tick(index * PERIOD_NS).command is not None
+
+
 def test_joints_that_hear_nothing_and_whose_place_is_unknown_are_not_commanded():
     arm = half_heard()
     arm.playback.control.change(measured=None)
@@ -322,6 +338,32 @@ def test_after_a_reset_an_arm_that_did_not_follow_is_led_on_from_where_it_is():
     arm.playback.control.change(forget=True, measured=np.zeros(2), measured_ns=10 * PERIOD_NS)
     assert arm.playback.tick(10 * PERIOD_NS).command == pytest.approx([MAX_STEP] * 2)
     assert arm.playback.astray == ()
+
+
+def test_an_arm_that_did_not_follow_is_not_tried_again_while_nobody_measures_it():
+    arm = lagging(Arm())
+    arm.playback.control.change(measured=None)
+    tick = arm.playback.tick(9 * PERIOD_NS + RETRY_NS)
+    assert (tick.command, tick.interventions) == (None, (FOLLOWING_ERROR,))
+
+
+@pytest.mark.parametrize(("measured_ns", "counts"), [(PERIOD_NS - 1, False), (PERIOD_NS, True)])
+def test_one_joint_that_did_not_follow_is_not_led_back_to_where_it_was_before_the_last_command(
+    measured_ns: int, counts: bool
+):
+    """It may have obeyed since: the drives may have come back."""
+    arm = Arm("repeat_last")
+    arm.feed(np.full((1, 2), MAX_STEP, np.float32))
+    arm.playback.tick(0)
+    measured = np.array([-0.9, MAX_STEP])
+    arm.playback.control.change(measured=measured, measured_ns=measured_ns)
+    tick = arm.playback.tick(measured_ns + 3 * PERIOD_NS)
+    assert arm.playback.astray == (JOINTS[0],)
+    assert tick.interventions == (FOLLOWING_ERROR,)
+    if counts:
+        assert tick.command == pytest.approx(measured)
+    else:
+        assert tick.command is None
 
 
 def test_where_nothing_is_queued_no_position_is_missed():

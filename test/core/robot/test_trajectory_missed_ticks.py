@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from remote_inference.core.robot.command import CommandSource
-from remote_inference.core.robot.motion.playback import UNHEARD_NS
 from remote_inference.core.robot.queue.action_queue import ActionQueue
 from remote_inference.core.robot.safety.guard import JOINT_LIMIT, VELOCITY_LIMIT
+from remote_inference.core.robot.tick import Tick
 from support.builders import FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY, MAX_STEP, PERIOD_NS, make_rows, ns
 from support.robot.played_trajectory import (
     GIVEN_UP_AFTER_NS,
@@ -139,17 +139,20 @@ def test_the_first_tick_after_some_that_were_missed_waits_for_what_was_heard_mea
     assert not after.in_force
 
 
-def test_a_tick_waits_once_while_nothing_is_heard():
+@pytest.mark.parametrize(("unheard_ns", "waits"), [(ns(0.05), False), (ns(0.05) + 1, True)])
+def test_a_tick_waits_once_while_nothing_is_heard(unheard_ns: int, waits: bool):
     """A node that stood still between two ticks may have been stopped meanwhile, and makes no tick late."""
     queue = ActionQueue()
     feed(queue, make_rows(20, step=0.4 * MAX_STEP))
     playback = make_playback(queue, late_after_ns=2 * PERIOD_NS)
-    playback.tick(0)
-    heard_ns = 2 * PERIOD_NS - UNHEARD_NS
-    assert playback.tick(PERIOD_NS, heard_ns).command is not None
-    deaf = playback.tick(2 * PERIOD_NS, heard_ns - 1)
-    assert (deaf.command, deaf.in_force) == (None, True), "the controllers go on along their rows"
-    assert playback.tick(3 * PERIOD_NS, heard_ns).command is not None, "two would let the arm end its rows"
+
+    def tick(number: int) -> Tick:
+        return playback.tick(number * PERIOD_NS, number * PERIOD_NS - unheard_ns)
+
+    assert tick(0).command is not None, "nothing was commanded before that could have been stopped"
+    deaf = tick(1)
+    assert (deaf.command is None, deaf.in_force) == (waits, waits), "the controllers go on along their rows"
+    assert tick(2).command is not None, "two would let the arm end its rows"
 
 
 def test_a_robot_that_was_stopped_in_the_ticks_it_missed_is_held_where_it_is_measured():
@@ -298,3 +301,23 @@ def test_clamps_of_rows_that_a_controller_executes_while_nothing_can_be_commande
     for index in range(1, 5):
         assert playback.tick(index * PERIOD_NS).command is None
         assert playback._guard.counts[VELOCITY_LIMIT] == index
+
+
+FAST_NS = ns(0.01)
+
+
+@pytest.mark.parametrize(("age_ns", "counts"), [(ns(0.05), True), (ns(0.05) + 1, False)])
+def test_at_a_high_rate_a_measurement_of_two_rounds_of_the_worker_says_where_a_moving_arm_is(
+    age_ns: int, counts: bool
+):
+    """Nobody measures more often, and controllers that may have been stopped may go on along their rows."""
+    queue = ActionQueue()
+    feed(queue, make_rows(100, step=0.001))
+    playback = make_playback(queue, fps=100.0)
+    playback.tick(0)
+    playback.control.change(lose=True, measured=None)
+    for number in range(1, 20):
+        assert playback.tick(number * FAST_NS).in_force
+    now_ns = 20 * FAST_NS
+    playback.control.change(measured=np.zeros(2), measured_ns=now_ns - age_ns)
+    assert (playback.tick(now_ns).command is not None) == counts

@@ -109,8 +109,7 @@ class Playback:
         self._given_up_after_ns = given_up_after_ns
         self._late_after_ns = given_up_after_ns if late_after_ns is None else late_after_ns
         self._is_late = False  # in this tick
-        self._is_in_force = False  # a command of the last tick
-        self._left_in_force = False  # what was commanded before, by the last tick
+        self._may_wait = False  # the last tick commanded, and left nothing in force that was commanded before
         self._reference = StepReference(guard.masks)
         self._stopping = Stopping(
             fallback, guard.masks, self._reference, guard, self._horizon, stops_in_all=self._stops_in_all
@@ -180,10 +179,10 @@ class Playback:
         before_ns, self._ticked_ns = self._ticked_ns, now_ns
         gap_ns = 0 if before_ns is None else now_ns - before_ns
         was_stuck = gap_ns > self._given_up_after_ns
-        may_be_stopped = self._is_in_force and (self._horizon.is_used or self._stopping.has_others)
-        # Not after a tick that left in force what was commanded: where every tick is late, that would go on.
+        may_be_stopped = self._horizon.is_used or self._stopping.has_others
         is_late = gap_ns > self._late_after_ns or now_ns - heard_ns > UNHEARD_NS
-        self._is_late = may_be_stopped and is_late and not (was_stuck or self._left_in_force)
+        # Not twice in a row: where every tick is late, what was commanded before would go on.
+        self._is_late = self._may_wait and may_be_stopped and is_late and not was_stuck
         self._horizon.catch_up(self._reference, now_ns, is_known=not was_stuck)
         self._reference.lose(self._unheard)
         if self._word.forgets != before.forgets:
@@ -203,8 +202,7 @@ class Playback:
             self._blend_in.begin()
         led_on = self._look_for_astray_joints(now_ns)
         tick = self._decide(now_ns, led_on)
-        self._is_in_force = tick.command is not None or tick.in_force
-        self._left_in_force = tick.in_force
+        self._may_wait = tick.command is not None and not tick.in_force
         spares_positions = tick.source is CommandSource.ZERO and self._guard.needs_position
         if tick.command is not None and not spares_positions:
             self._commanded_ns = now_ns
