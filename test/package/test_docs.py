@@ -20,6 +20,8 @@ from remote_inference.core.robot.safety.state_machine import DESCRIPTIONS, TRANS
 ROOT = Path(__file__).parents[2]
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+CONTRIBUTING = ROOT / "CONTRIBUTING.md"
+PLACES = [ROOT, ROOT / "src" / "remote_inference", ROOT / "test"]  # from where pages name files
 
 
 @pytest.mark.parametrize("path", make_docs.DOCUMENTS, ids=lambda path: path.name)
@@ -101,7 +103,17 @@ def test_the_page_on_how_safety_works_explains_every_rule_of_the_guard():
         assert f"\n| `{rule}` |" in text, rule
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "page", [CONTRIBUTING, *(p for p in PAGES if p.name != "lerobot_parity.md")], ids=lambda path: path.name
+)
+def test_files_that_a_page_names_exist(page: Path):
+    """But for those that a reader is told to write, which are `my_...`, and LeRobot's on the page about it."""
+    named = set(re.findall(r"`((?:\w[\w.]*/)+\w+\.(?:py|sh))\b", page.read_text()))
+    missing = [name for name in named if not any((place / name).exists() for place in PLACES)]
+    assert [name for name in missing if "my_" not in name] == []
+
+
+@pytest.mark.parametrize("page", [*PAGES, CONTRIBUTING], ids=lambda path: path.name)
 def test_links_lead_somewhere(page: Path):
     for target, fragment in re.findall(r"\]\(([^)#\s]*)(?:#([^)]*))?\)", page.read_text()):
         if re.match(r"\w+:", target):
