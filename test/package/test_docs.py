@@ -107,7 +107,7 @@ def test_the_page_on_how_safety_works_explains_every_rule_of_the_guard():
     "page", [CONTRIBUTING, *(p for p in PAGES if p.name != "lerobot_parity.md")], ids=lambda path: path.name
 )
 def test_files_that_a_page_names_exist(page: Path):
-    """But for those that a reader is told to write, which are `my_...`, and LeRobot's on the page about it."""
+    """But for those that a reader is told to write, which are `my_...`, and LeRobot's on its page."""
     named = set(re.findall(r"`((?:\w[\w.]*/)+\w+\.(?:py|sh))\b", page.read_text()))
     missing = [name for name in named if not any((place / name).exists() for place in PLACES)]
     assert [name for name in missing if "my_" not in name] == []
