@@ -34,6 +34,19 @@ def way(start: np.ndarray, duration_s: float = 2.0, target: tuple[float, ...] = 
     return Homing(start, home, 0, MASKS)
 
 
+def test_half_way_a_pose_is_turned_by_half_the_angle() -> None:
+    start, half = pose_at(0.0, 0.0, 0.0, angle=-1.5), way(pose_at(0.0, 0.0, 0.0, angle=-1.5)).target(ns(1.0))
+    assert np.linalg.norm(half[3:]) == pytest.approx(1.0, abs=1e-12)
+    assert angle_of(start, half) == pytest.approx(1.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_a_pose_is_home_with_either_sign_of_its_quaternion(sign: float) -> None:
+    homing = way(pose_at(0.0, 0.0, 0.0))
+    assert homing.reached(np.array([*AT, *(sign * part for part in TARGET[3:])]))
+    assert not homing.reached(pose_at(*AT))
+
+
 @given(PLACE, PLACE, PLACE, st.floats(-3.0, 3.0), st.sampled_from([-1.0, 1.0]), st.sampled_from([-1.0, 1.0]))
 def test_the_way_leads_along_the_line_and_the_shortest_arc(
     x: float, y: float, z: float, angle: float, sign: float, other_sign: float

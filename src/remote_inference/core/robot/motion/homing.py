@@ -30,7 +30,7 @@ class Homing:
         """
         is_position = np.ones(len(start), bool) if masks is None else masks.is_position
         keeps = np.ones(len(start), bool) if masks is None else masks.holds | masks.is_switch
-        self._poses = masks.poses if masks is not None and masks.poses.exist else None
+        self._poses = None if masks is None else masks.poses
         self._start = np.where(keeps, start, 0.0)
         self._goal = self._start.copy()
         self._goal[is_position] = home.positions
