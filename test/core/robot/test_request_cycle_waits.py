@@ -199,11 +199,11 @@ TRAINED = {"continuation": "trained", "rtc": True}
 DELAY_NS = 4 * PERIOD_NS  # that these robots expect
 
 
-def standing(**config: Any) -> Robot:
-    """Return a robot with nothing to execute, whose policy is told a delay of four rows."""
+def standing(delay_ns: int = DELAY_NS, **config: Any) -> Robot:
+    """Return a robot with nothing to execute, whose policy is told a delay, of four rows or another."""
     robot = Robot(**config)
     robot.session = replace(robot.session, **TRAINED)
-    robot.cycle.begin_session(DELAY_NS / 1e9)
+    robot.cycle.begin_session(delay_ns / 1e9)
     return robot
 
 
@@ -274,9 +274,15 @@ def test_an_error_does_not_wait():
     assert not comes(robot, answer(robot.ask(), status=ChunkStatus.ERROR))
 
 
-def test_no_answer_waits_until_it_is_too_old():
-    robot = standing(max_action_age_s=3 * PERIOD_NS / 1e9)
-    assert not comes(robot, answer(robot.ask()))
+def test_an_answer_may_wait_for_a_single_row():
+    robot = standing(PERIOD_NS)
+    assert comes(robot, answer(robot.ask()))
+
+
+@pytest.mark.parametrize(("max_age_ns", "waits"), [(DELAY_NS, True), (DELAY_NS - 1, False)])
+def test_no_answer_waits_until_it_is_too_old(max_age_ns: int, waits: bool):
+    robot = standing(max_action_age_s=max_age_ns / 1e9)
+    assert comes(robot, answer(robot.ask())) == waits
 
 
 def test_an_early_answer_runs_into_no_timeout_and_is_forgotten_with_its_question():

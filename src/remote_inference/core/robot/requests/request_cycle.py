@@ -256,7 +256,8 @@ class RequestCycle:
         wait: these rows are the chunk's first ones, and lead up to the moment.
         """
         asked = self._find_asked(chunk)
-        if asked is None or session.continuation != Continuation.TRAINED.value or chunk.status:
+        assert asked is not None, "keep_early follows is_answered_by"
+        if session.continuation != Continuation.TRAINED.value or chunk.status:
             return False
         request = asked.request
         prefix_steps = 0 if request.prefix_robot is None else len(request.prefix_robot)
