@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.documents.document import parse_document
 from remote_inference.core.exchange import Chunk, ChunkStatus
-from support.builders import CHUNK_SIZE, PERIOD_NS, answer, ns
+from support.builders import CHUNK_SIZE, JOINTS, PERIOD_NS, answer, contract_document, ns
 from support.robot.asking_robot import Robot
 
 
@@ -74,6 +76,18 @@ def test_a_request_is_not_asked_again_when_its_answer_cannot_come_in_time(late_n
     assert robot.may_ask() == may_ask
 
 
+def test_the_answer_to_a_request_that_is_asked_again_is_due_with_the_first_one():
+    robot = Robot(request_timeout_s=4.0)
+    robot.cycles(ns(1.0), 3)
+    robot.ask()
+    robot.wait(ns(1.5))
+    robot.ask()
+    robot.wait(ns(1.5))
+    assert robot.may_ask()
+    robot.wait(1)
+    assert not robot.may_ask()
+
+
 def wait_of(robot: Robot) -> int:
     """Return how long the robot waits now before it asks a second time [ns]."""
     robot.cycle.abandon()
@@ -90,6 +104,28 @@ def test_a_robot_that_stands_waits_for_half_as_long_again_as_answers_typically_t
         robot.cycles(ns(latency_s), 1)
     robot.cycles(ns(0.1), 1)
     assert wait_of(robot) == ns(0.15)
+
+
+def latencies(robot: Robot, *tenths: int) -> None:
+    """Let answers take tenths of a second; the first one of a session does not count."""
+    for tenth in (1, *tenths):
+        robot.cycles(tenth * ns(0.1), 1)
+
+
+@pytest.mark.parametrize(("tenths", "wait_s"), [(4, 0.15), (5, 0.15), (6, 0.9)])
+def test_an_answer_that_takes_longer_than_expected_is_waited_for_as_long_the_next_time(
+    tenths: int, wait_s: float
+):
+    """Only what hardly any answer has taken before: here 0.5 s."""
+    robot = Robot()
+    latencies(robot, 5, 5, *[1] * 10, tenths)
+    assert wait_of(robot) == ns(wait_s)
+
+
+def test_the_first_answer_says_how_long_the_next_one_may_take():
+    robot = Robot(degraded_after_s=5.0)
+    robot.cycles(ns(0.5), 1)
+    assert wait_of(robot) == ns(0.75)
 
 
 def test_latencies_differ_and_hardly_any_answer_takes_longer_than_what_is_expected():
@@ -232,6 +268,15 @@ def test_a_plan_for_the_moment_of_arrival_begins_then_and_not_before():
     assert robot.cycle.find_due(robot.now_ns) is None
 
 
+def test_a_question_whose_answer_waits_for_its_moment_is_not_asked_again():
+    robot = standing(ns(1.0))
+    for _ in range(9):
+        robot.cycle.latency.add(0.1)
+    assert comes(robot, answer(robot.ask()))
+    robot.wait(ns(0.9))
+    assert not robot.may_ask()
+
+
 def test_what_an_early_answer_teaches_is_how_long_it_took():
     robot = standing()
     for _ in range(2):  # the first cycle of a session does not count
@@ -267,6 +312,19 @@ def test_a_plan_that_begins_at_the_capture_does_not_wait(continuation: str):
     robot = standing()
     robot.session = replace(robot.session, continuation=continuation)
     assert not comes(robot, answer(robot.ask()))
+
+
+def test_an_error_is_told_also_where_nobody_knows_what_its_rows_are_relative_to():
+    document = contract_document()
+    document["actions"]["relative"] = {"to": "chunk_start", "names": list(JOINTS)}
+    robot = Robot(contract=parse_document(document, Contract, "test.yaml"))
+    for status, words in (
+        (ChunkStatus.ERROR, "server answered ERROR"),
+        (ChunkStatus.OK, "its rows are relative"),
+    ):
+        rejection = robot.finish(robot.ask(), status=status)
+        assert rejection is not None
+        assert rejection.problem.startswith(words)
 
 
 def test_an_error_does_not_wait():

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from remote_inference.core.contract.contract import Contract
 from remote_inference.core.exchange import Request, SessionReply
 from remote_inference.core.robot.queue.action_queue import ActionQueue, DelayPolicy, MergeMode
 from remote_inference.core.robot.requests.request_cycle import Rejection, RequestCycle
@@ -30,8 +31,13 @@ BEGIN_NS = ns(100)
 class Robot:
     """A request cycle with its queue. Its sensors deliver when `sense` is called."""
 
-    def __init__(self, delay_policy: DelayPolicy = DelayPolicy.CONSUMED, **config: Any) -> None:
-        contract = make_contract()
+    def __init__(
+        self,
+        delay_policy: DelayPolicy = DelayPolicy.CONSUMED,
+        contract: Contract | None = None,
+        **config: Any,
+    ) -> None:
+        contract = contract or make_contract()
         self.queue = ActionQueue(delay_policy)
         self.guard = Guard(contract.actions, PERIOD_NS / 1e9)
         self.cycle = RequestCycle(contract, make_config(**config), self.queue, self.guard)
