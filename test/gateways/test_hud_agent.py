@@ -101,18 +101,22 @@ def test_in_real_time_a_slow_server_answers_the_newest_observation() -> None:
 
 
 def test_in_real_time_an_episode_that_ends_while_the_server_computes_has_ended() -> None:
-    line = Line()
+    requests = 0
+    while requests != 2:  # on a busy machine it may end before the second question
+        line = Line()
 
-    def ask(shown: Mapping[str, Any], is_first: bool) -> np.ndarray:
-        if not is_first:
-            wait_until(lambda: line.metrics().success, "the episode's end")
-        return rows(0.4, *[0.95] * 50)
+        def ask(shown: Mapping[str, Any], is_first: bool, line: Line = line) -> np.ndarray:
+            if not is_first:
+                wait_until(lambda: line.metrics().success, "the episode's end")
+            return rows(0.4, *[0.95] * 50)
 
-    with claimed(line, real_time=True) as (control, robot):
-        played = play(robot, ask, LIMIT)
-        assert (played.requests, played.ended) == (2, True)
-        assert played.steps == len(line.actions)
-        assert control.call("result")["success"] is True
+        with claimed(line, real_time=True) as (control, robot):
+            played = play(robot, ask, LIMIT)
+            requests = played.requests
+            assert requests in (1, 2)
+            assert played.ended
+            assert played.steps == len(line.actions)
+            assert control.call("result")["success"] is True
 
 
 def test_in_real_time_a_bridge_may_leave_at_the_episode_s_end() -> None:
