@@ -41,12 +41,14 @@ from remote_inference.core.server.schedulers import SCHEDULERS
 from remote_inference.core.server.sessions.session import Session
 from remote_inference.environments import ENVIRONMENTS
 from remote_inference.environments.make import make_environment
-from remote_inference.msg import ExecutedAction
+from remote_inference.msg import ExecutedAction, WatchdogState
 from remote_inference.policies import load_policy
+from remote_inference.recording.decisions.watchdog_stops import SinkStops
 from remote_inference.recording.provenance.page.album import shrink
 from remote_inference.recording.provenance.reasons import find_reasons
 from remote_inference.recording.provenance.recorded_command import read_command
 from remote_inference.recording.provenance.run_reader import look_at
+from remote_inference.recording.timeline.columns import WatchdogStops
 from remote_inference.recording.timeline.images import recorded_images
 from remote_inference.weights import COMPRESSIONS, TRANSPORTS, SenderConfig, WeightsError, WeightSyncer
 from remote_inference.weights.changes.changes import STRATEGIES
@@ -101,6 +103,7 @@ def add(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Add:
     def add(registry: Registry[Any], attribute: str, code: str) -> None:
         module = f"contrib_{attribute.lower()}"
         (tmp_path / f"{module}.py").write_text(dedent(code))
+        monkeypatch.delitem(sys.modules, module, raising=False)  # that of another test
         monkeypatch.setattr(registry, "_entries", dict(registry._entries))
         registry.add("contrib", f"{module}:{attribute}")
 
@@ -174,6 +177,30 @@ def test_a_command_interface_is_added(add: Add):
     document["actions"]["kind"] = "position"
     with pytest.raises(DocumentError, match=r"takes a contrib, expected actions of kind effort"):
         parse_document(document, Contract, "arm.contract.yaml")
+
+
+@pytest.mark.parametrize(("kind", "is_told"), [("effort", True), ("position", False)])
+def test_a_bag_is_replayed_whose_commands_nobody_reads(add: Add, kind: str, is_told: bool):
+    """Which messages stop an effort is known; where a position was held nobody can read."""
+    add(
+        COMMAND_INTERFACES,
+        "INTERFACE",
+        f"""
+        from remote_inference.core.contract.commands.interfaces import CommandInterface
+
+        WRITER = "remote_inference.wire.commands.multi_array:ArrayWriter"
+        INTERFACE = CommandInterface(WRITER, kinds=("{kind}",), takes_horizon=True)
+        """,
+    )
+    document = contract_document(kind)
+    document["commands"][0]["type"] = "contrib"
+    contract = parse_document(document, Contract, "arm.contract.yaml")
+    (sink,) = contract.commands
+    told, writer = WatchdogStops(), make_command_writer(sink, contract)
+    for trips in (0, 1):
+        told.take(float(trips), WatchdogState(trips=trips))
+    stop = writer.message(np.zeros((1, len(JOINTS))), Time())
+    assert SinkStops(sink, writer, contract, told).take(1.0, stop) == is_told
 
 
 def test_a_command_interface_is_found_by_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -44,8 +44,8 @@ class _Recorded:
         self.writers = [(sink, make_command_writer(sink, begin.contract)) for sink in sinks]
         self.watchdog = WatchdogStops()
         self.commands: dict[str, Commands] = {}
-        for sink in sinks:
-            stops = SinkStops(sink, begin.contract, self.watchdog)
+        for sink, writer in self.writers:
+            stops = SinkStops(sink, writer, begin.contract, self.watchdog)
             commands = Commands(sink.topic, tuple(sink.names), add, stops.take)
             self.commands[in_namespace(report.namespace, sink.topic)] = commands
 

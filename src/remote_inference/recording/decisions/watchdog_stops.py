@@ -21,7 +21,7 @@ from remote_inference.core.contract.controller_stop import (
 )
 from remote_inference.recording.decisions.exact import exact
 from remote_inference.recording.timeline.columns import WatchdogStops
-from remote_inference.wire import make_command_writer
+from remote_inference.wire import CommandReader, CommandWriter, WireError
 from remote_inference.wire.commands import make_sink_reader
 from remote_inference.wire.sensors import SensorError
 
@@ -32,18 +32,23 @@ AFTER_S = 1.0  # ... and the last one a tenth of a second later, on a machine wi
 class SinkStops:
     """The watchdog's stops among the messages of one controller's topic."""
 
-    def __init__(self, sink: CommandSink, contract: Contract, told: WatchdogStops) -> None:
-        """told: what the robot's watchdogs have said so far."""
-        self._sink, self._contract, self._told = sink, contract, told
-        self._is_sent_any = is_ever_sent_a_stop(contract, sink)
-        self._writer = make_command_writer(sink, contract)
-        # Only a trajectory holds where the arm was; of any other controller the stop is known.
-        self._reader = make_sink_reader(sink, contract) if sink.interface.takes_horizon else None
+    def __init__(
+        self, sink: CommandSink, writer: CommandWriter, contract: Contract, told: WatchdogStops
+    ) -> None:
+        """writer: of the sink. told: what the robot's watchdogs have said so far."""
+        self._sink, self._writer, self._contract, self._told = sink, writer, contract, told
+        self._is_known = is_ever_sent_a_stop(contract, sink)
+        self._reader: CommandReader | None = None
+        if self._is_known and contract.kind_of(sink) == "position":  # held where the arm was
+            try:
+                self._reader = make_sink_reader(sink, contract)
+            except WireError:  # a type of somebody's own that nobody reads: its stops are as any messages
+                self._is_known = False
         self._found: dict[float, list[Any]] = {}  # stops by the time of what was told
 
     def take(self, time_s: float, message: Any) -> bool:
         """Return whether a message is one of the STOPS equal ones that a controller is sent each time."""
-        for stop in self._told.finish() if self._is_sent_any else ():
+        for stop in self._told.finish() if self._is_known else ():
             found = self._found.setdefault(stop.t_s, [])
             is_near = stop.t_s - BEFORE_S <= time_s <= stop.t_s + AFTER_S
             if is_near and len(found) < STOPS and self._is_stop(message):
