@@ -65,23 +65,25 @@ class Soak:
                 if (process := getattr(robot.rig, name, None)) is not None:
                     self.sizes.setdefault(name, []).append(memory_mb(process))
             if time.monotonic() >= next_event_s:
-                self._let_happen(robot, rng.choice(robot.events), end_s)
-                if self.problem:
+                try:
+                    self._let_happen(robot, rng.choice(robot.events), end_s)
+                except AssertionError:
+                    self.problem = traceback.format_exc()
                     return
                 next_event_s = time.monotonic() + rng.uniform(*PAUSE_S)
 
     def _let_happen(self, robot: SoakedRobot, event: Callable[[], None], end_s: float) -> None:
-        """Let an event happen; a robot that was stopped before it, or in its midst, goes on first."""
+        """Let an event happen; a robot that was stopped before it, or in its midst, goes on first.
+
+        Raises AssertionError when it does not go on.
+        """
         try:
-            try:
-                self._go_on_if_stopped(robot, f"before {event.__name__}", end_s)
-                event()
-                self.happened[event.__name__] += 1
-            except AssertionError as error:
-                if not self._go_on_if_stopped(robot, f"in {event.__name__} ({error})", end_s):
-                    raise
-        except AssertionError:
-            self.problem = f"{event.__name__}: {traceback.format_exc()}"
+            self._go_on_if_stopped(robot, f"before {event.__name__}", end_s)
+            event()
+            self.happened[event.__name__] += 1
+        except AssertionError as error:
+            if not self._go_on_if_stopped(robot, f"in {event.__name__} ({error})", end_s):
+                raise
 
     def _go_on_if_stopped(self, robot: SoakedRobot, when: str, end_s: float) -> bool:
         """Return whether a robot was stopped, and goes on now."""

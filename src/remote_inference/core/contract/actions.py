@@ -8,10 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Annotated
 
-from pydantic import (
-    Field,
-    model_validator,
-)
+from pydantic import Field, model_validator
 
 from remote_inference.core.contract.commands.interfaces import Kind, MotionKind
 from remote_inference.core.contract.fields import Finite, Name, Names, Positive, require_unique

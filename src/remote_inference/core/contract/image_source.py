@@ -7,10 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    Field,
-    model_validator,
-)
+from pydantic import Field, model_validator
 
 from remote_inference.core.contract.fields import Topic
 from remote_inference.core.contract.image_encodings import BY_COLOUR, IMAGE_ENCODINGS, RAW, Colour
