@@ -14,15 +14,14 @@ import pytest
 from std_msgs.msg import Float64MultiArray
 
 from remote_inference.cli.program import main
-from remote_inference.core.contract.contract import Contract
 from remote_inference.core.contract.controller_stop import STOPS
-from remote_inference.core.documents.document import DocumentError, parse_document
+from remote_inference.core.documents.document import DocumentError
 from remote_inference.core.robot.journal import Entry
 from remote_inference.recording.decisions.replay import parse_change, replay_decisions
 from remote_inference.recording.decisions.report import DIFFERS, EQUAL, UNJUDGED, Report
 from remote_inference.wire import WireError
 from remote_inference.wire.decisions import DecisionDecoder, DecisionEncoder
-from support.builders import JOINT_TRAJECTORY, JOINTS, contract_document, make_config, make_contract, ns
+from support.builders import JOINT_TRAJECTORY, make_config, make_contract, ns
 from support.recording.decision_bag import NS, OWN, Message, SimulatedRecorder, messages_of, write
 from support.recording.watched_run import WatchedRun
 from support.robot.random_world import play_world
@@ -261,11 +260,8 @@ def run_s() -> float:
 @pytest.fixture(params=["velocity", "trajectory"])
 def stopped(request: pytest.FixtureRequest) -> WatchedRun:
     """A run whose watchdog sent zeros, or a trajectory that holds where the arm is."""
-    document = contract_document()
-    if request.param == "trajectory":
-        document["commands"] = [{"topic": "commands", "type": JOINT_TRAJECTORY, "names": list(JOINTS)}]
-        return WatchedRun(parse_document(document, Contract, "f"))
-    return WatchedRun(make_contract("velocity"))
+    is_velocity = request.param == "velocity"
+    return WatchedRun(make_contract("velocity") if is_velocity else make_contract(command=JOINT_TRAJECTORY))
 
 
 def test_the_stops_of_the_command_watchdog_are_counted_and_no_difference(stopped: WatchedRun, tmp_path: Path):

@@ -67,8 +67,13 @@ def contract_document(kind: str = "position", fps: float = FPS, ticks_per_row: i
     }
 
 
-def make_contract(kind: str = "position", fps: float = FPS, ticks_per_row: int = 1) -> Contract:
-    return parse_document(contract_document(kind, fps, ticks_per_row), Contract, "test.contract.yaml")
+def make_contract(
+    kind: str = "position", fps: float = FPS, ticks_per_row: int = 1, command: str = FLOAT64_MULTI_ARRAY
+) -> Contract:
+    """Return the contract of that document, whose controller takes messages of a type."""
+    document = contract_document(kind, fps, ticks_per_row)
+    document["commands"][0]["type"] = command
+    return parse_document(document, Contract, "test.contract.yaml")
 
 
 def make_config(**changes: Any) -> RobotConfig:

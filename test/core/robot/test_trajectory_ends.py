@@ -7,14 +7,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from remote_inference.core.contract.contract import Contract
 from remote_inference.core.contract.controller_stop import STOPS
-from remote_inference.core.documents.document import parse_document
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.motion.human_commands import HumanCommands
 from remote_inference.core.robot.queue.action_queue import ActionQueue
 from remote_inference.core.robot.safety.guard import JOINT_LIMIT, NON_FINITE, SENSOR_AGE, VELOCITY_LIMIT
-from support.builders import JOINT_TRAJECTORY, JOINTS, MAX_STEP, PERIOD_NS, contract_document, make_rows, ns
+from support.builders import JOINT_TRAJECTORY, MAX_STEP, PERIOD_NS, make_contract, make_rows, ns
 from support.robot.played_arm import Arm
 from support.robot.played_trajectory import feed, horizon_of, make_playback, stalled
 
@@ -157,10 +155,8 @@ def test_when_a_command_has_ended_the_rows_a_measurement_counts_as_soon_as_that_
 
 def test_a_person_goes_on_from_a_hold_wherever_the_arm_was_measured_before_it():
     """The hold says where it is, and nothing has moved it since."""
-    document = contract_document()
-    document["commands"] = [{"topic": "commands", "type": JOINT_TRAJECTORY, "names": list(JOINTS)}]
     human = HumanCommands(silent_s=1.0)
-    arm = Arm(contract=parse_document(document, Contract, "test.yaml"), human=human)
+    arm = Arm(contract=make_contract(command=JOINT_TRAJECTORY), human=human)
     arm.feed(make_rows(1))
     arm.playback.control.change(measured=np.zeros(2), measured_ns=0)
     sources = [arm.playback.tick(index * PERIOD_NS).source for index in range(2)]

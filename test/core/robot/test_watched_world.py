@@ -6,22 +6,18 @@ from __future__ import annotations
 
 import pytest
 
-from remote_inference.core.contract.contract import Contract
-from remote_inference.core.documents.document import parse_document
 from remote_inference.core.robot.command import CommandSource
-from support.builders import JOINT_TRAJECTORY, JOINTS, contract_document, make_config, make_spec
+from support.builders import JOINT_TRAJECTORY, make_config, make_contract, make_spec
 from support.robot.simulated_server import SimulatedServer
 from support.robot.simulation import streaming
 from support.robot.watched_world import WatchedWorld
 
 
 def make_world(fps: float, watchdog_timeout_s: float) -> WatchedWorld:
-    document = contract_document(fps=fps)
-    document["commands"] = [{"topic": "controller", "type": JOINT_TRAJECTORY, "names": list(JOINTS)}]
     return WatchedWorld(
         make_config(watchdog_timeout_s=watchdog_timeout_s),
         [SimulatedServer("/server_a", make_spec(chunk_size=60, trained_fps=fps))],
-        contract=parse_document(document, Contract, "test.contract.yaml"),
+        contract=make_contract(fps=fps, command=JOINT_TRAJECTORY),
     )
 
 
