@@ -50,7 +50,7 @@ SOURCES := $(shell find src action msg srv scripts launch config -type f -not -n
 	pyproject.toml tools/ros_wheels.cmake
 
 .PHONY: help setup demo test test-nodes test-fast test-distribution try-peers test-policies test-lerobot test-hud test-environments fuzz soak soak-nodes mutants sbom lint format docs status-picture provenance-picture fault-table bench \
-	bench-control bench-capacity bench-peers bench-against bench-waterfall bench-bags bench-fleet bench-rollouts bench-evaluation bench-weights bench-weights-pause train-demo study clean
+	bench-control bench-capacity bench-peers bench-against bench-waterfall bench-bags bench-fleet bench-rollouts bench-evaluation bench-batches bench-weights bench-weights-pause train-demo study clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -162,6 +162,9 @@ bench-rollouts: setup  ## compare the time of a group of rollouts with that of o
 
 bench-evaluation: setup  ## compare a stepped evaluation's speed with its simulators' and its policy's alone (ARGS="--policy-ms 30")
 	@$(RUN) python benchmarks/evaluation_throughput.py $(ARGS)
+
+bench-batches: $(POLICIES)/.package  ## measure what a batch costs by its size, with LeRobot's policies as large as people train them (ARGS="--device cuda")
+	@$(RUN_POLICIES) PYTHONPATH=test:test/policies_lerobot python benchmarks/batches.py $(ARGS)
 
 bench-weights: setup  ## measure bytes and seconds of live weights by size and share of change (ARGS="--millions 1000 --shares 0.01")
 	@$(RUN) python benchmarks/weights.py $(ARGS)

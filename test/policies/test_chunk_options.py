@@ -19,6 +19,7 @@ from remote_inference.policies import load_policy
 from remote_inference.policies.networks.chunk_config import ChunkPolicyConfig, FlowConfig, RegressionConfig
 from remote_inference.policies.networks.chunk_network import ObservationNetwork
 from remote_inference.policies.networks.torch_chunk import TorchChunkPolicy, save_policy
+from support.device import DEVICE
 
 CAMERA = "observation.images.front"
 SHAPE: dict[str, Any] = {
@@ -83,7 +84,7 @@ def flow(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def compiled(flow: Path) -> Any:
     """A compiled policy after its warm-up; compiling takes long."""
-    source = ModelSource(backend="chunk_network", path=str(flow), options={"compile": True})
+    source = ModelSource(backend="chunk_network", path=str(flow), device=DEVICE, options={"compile": True})
     policy: Any = load_policy(source)
     with pytest.MonkeyPatch.context() as patch:
         # torch imports setuptools, which fails where another test has imported Python's own distutils.
@@ -96,7 +97,7 @@ def compiled(flow: Path) -> Any:
 def test_a_compiled_policy_answers_as_the_plain_one_and_has_another_fingerprint(
     flow: Path, compiled: Any
 ) -> None:
-    plain = TorchChunkPolicy(flow)
+    plain = TorchChunkPolicy(flow, DEVICE)
     assert compiled.spec.fingerprint != plain.spec.fingerprint
     assert compiled_graphs() >= 2, "the encoder is a graph of its own: the head is called in a loop"
     np.testing.assert_allclose(ask(compiled, observe()), ask(plain, observe()), atol=1e-3)

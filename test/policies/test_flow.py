@@ -23,6 +23,7 @@ from remote_inference.policies import load_policy
 from remote_inference.policies.networks.chunk_config import ChunkPolicyConfig, FlowConfig
 from remote_inference.policies.networks.flow_network import FlowNetwork
 from remote_inference.policies.networks.torch_chunk import CONFIG_FILE, TorchChunkPolicy, save_policy
+from support.device import DEVICE
 
 CAMERA = "observation.images.front"
 SIZE, JOINTS, HORIZON = 12, ("shoulder", "elbow"), 9
@@ -56,7 +57,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def policy(folder):
-    loaded = TorchChunkPolicy(folder)
+    loaded = TorchChunkPolicy(folder, DEVICE)
     yield loaded
     loaded.close()
 
@@ -90,7 +91,7 @@ def test_the_flow_policy_supports_rtc_and_shared_serving(policy):
 
 
 def test_a_manifest_names_the_flow_policy_like_the_regression(folder):
-    loaded = load_policy(ModelSource(backend="chunk_network", path=str(folder)))
+    loaded = load_policy(ModelSource(backend="chunk_network", path=str(folder), device=DEVICE))
     assert loaded.spec.supports_rtc
 
 
@@ -193,7 +194,7 @@ def test_a_setting_of_the_other_architecture_is_refused(policy, folder):
 
 @pytest.fixture(scope="module")
 def shipped():
-    loaded = TorchChunkPolicy(SHIPPED_GUIDANCE_POLICY)
+    loaded = TorchChunkPolicy(SHIPPED_GUIDANCE_POLICY, DEVICE)
     yield loaded
     loaded.close()
 

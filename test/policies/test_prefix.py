@@ -23,6 +23,7 @@ from remote_inference.policies.networks.chunk_config import (
     PrefixRegressionConfig,
 )
 from remote_inference.policies.networks.torch_chunk import CONFIG_FILE, TorchChunkPolicy, save_policy
+from support.device import DEVICE
 
 CAMERA = "observation.images.front"
 SIZE, MAX_DELAY = 12, 7
@@ -58,7 +59,7 @@ def folder(request, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def policy(folder):
-    loaded = TorchChunkPolicy(folder)
+    loaded = TorchChunkPolicy(folder, DEVICE)
     yield loaded
     loaded.close()
 
@@ -66,7 +67,7 @@ def policy(folder):
 @pytest.fixture
 def still_policy(folder):
     """A policy that has learnt not to move."""
-    loaded = TorchChunkPolicy(folder)
+    loaded = TorchChunkPolicy(folder, DEVICE)
     last = loaded.network.head[-1]
     torch.nn.init.zeros_(last.weight)
     torch.nn.init.zeros_(last.bias)
@@ -100,7 +101,7 @@ def differ(first: np.ndarray, second: np.ndarray) -> bool:
 
 
 def test_a_manifest_names_the_policy_which_says_that_it_was_trained_to_continue(folder):
-    loaded = load_policy(ModelSource(backend="chunk_network", path=str(folder)))
+    loaded = load_policy(ModelSource(backend="chunk_network", path=str(folder), device=DEVICE))
     assert loaded.spec.continuation is Continuation.TRAINED
     assert loaded.spec.supports_rtc
     assert find_serving_mode(loaded, "").mode is ServingMode.SHARED
@@ -194,7 +195,7 @@ SHIPPED = pytest.mark.parametrize("path", [SHIPPED_POLICY, SHIPPED_FLOW_POLICY],
 @SHIPPED
 def test_the_shipped_policy_is_small_and_has_a_card(path):
     assert sum(file.stat().st_size for file in path.iterdir()) < 2_500_000
-    shipped = TorchChunkPolicy(path)
+    shipped = TorchChunkPolicy(path, DEVICE)
     assert shipped.spec.name == path.name
     assert shipped.spec.fingerprint in (path / "README.md").read_text()
     shipped.close()
@@ -205,7 +206,7 @@ def test_the_shipped_policy_is_small_and_has_a_card(path):
     "link", [{"latency_s": 0.0}, {"latency_s": 0.6}, {"latency_s": 0.6, "jitter_s": 0.1}], ids=str
 )
 def test_latency_costs_the_shipped_policy_nothing(path, link):
-    shipped = TorchChunkPolicy(path)
+    shipped = TorchChunkPolicy(path, DEVICE)
     result = evaluate(shipped, range(300, 310), strategy=TRAINED, **link)
     assert result.successes >= 9
     shipped.close()
@@ -213,6 +214,6 @@ def test_latency_costs_the_shipped_policy_nothing(path, link):
 
 @SHIPPED
 def test_the_shipped_policy_is_blind_without_cameras(path):
-    shipped = TorchChunkPolicy(path)
+    shipped = TorchChunkPolicy(path, DEVICE)
     assert evaluate(shipped, range(300, 305), strategy=TRAINED, cameras_black=True).successes <= 1
     shipped.close()

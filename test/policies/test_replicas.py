@@ -23,6 +23,7 @@ from remote_inference.policies import load_policy
 from remote_inference.policies.hold import HoldPolicy
 from remote_inference.policies.replicas import ReplicatedPolicy
 from remote_inference.wire.request_decoder import RequestDecoder, sample_batch
+from support.device import DEVICE
 
 DEADLINE_S = 30.0
 HOLD = """{"name": "hold", "revision": "1", "state_names": ["elbow"], "action_names": ["elbow"],
@@ -191,8 +192,9 @@ def test_replicas_fit_the_rest_of_the_manifest(changes: dict[str, Any], words: s
 
 
 def test_a_network_on_two_devices_answers_as_one_alone():
-    source = ModelSource(backend="chunk_network", path=str(SHIPPED_PLAIN_POLICY))
-    alone, both = load_policy(source), load_policy(source.model_copy(update={"replicas": ("cpu", "cpu")}))
+    plain: Any = {"backend": "chunk_network", "path": str(SHIPPED_PLAIN_POLICY)}
+    alone = load_policy(ModelSource(**plain, device=DEVICE))
+    both = load_policy(ModelSource(**plain, replicas=(DEVICE, "cpu")))
     assert (both.spec.fingerprint, both.spec.max_batch) == (alone.spec.fingerprint, 2 * alone.spec.max_batch)
     rng = np.random.default_rng(0)
     images = {name: rng.integers(0, 256, shape, np.uint8) for name, shape in alone.spec.image_shapes.items()}

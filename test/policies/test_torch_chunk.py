@@ -26,6 +26,7 @@ from remote_inference.environments.belt_arm.evaluate import SHIPPED_PLAIN_POLICY
 from remote_inference.environments.belt_arm.scene import CONTROL_HZ, IMAGE_FEATURES, JOINT_NAMES
 from remote_inference.environments.belt_arm.strategies import NO_TRIM, TRIM
 from remote_inference.policies.networks.torch_chunk import CONFIG_FILE, WEIGHTS_FILE, TorchChunkPolicy
+from support.device import DEVICE
 
 UNSEEN_SEEDS = range(300, 310)
 STATE_KEY = "head.0.weight"
@@ -33,7 +34,7 @@ STATE_KEY = "head.0.weight"
 
 @pytest.fixture(scope="module")
 def policy():
-    shipped = TorchChunkPolicy(SHIPPED_PLAIN_POLICY)
+    shipped = TorchChunkPolicy(SHIPPED_PLAIN_POLICY, DEVICE)
     yield shipped
     shipped.close()
 
@@ -89,7 +90,7 @@ def test_the_specification_states_the_contract(policy):
     ],
 )
 def test_a_lost_device_is_distinguished_from_a_full_one(folder, monkeypatch, message, kind):
-    policy = TorchChunkPolicy(folder)
+    policy = TorchChunkPolicy(folder, DEVICE)
 
     def fail(*_):
         raise RuntimeError(message)
@@ -102,7 +103,7 @@ def test_a_lost_device_is_distinguished_from_a_full_one(folder, monkeypatch, mes
 
 def test_closing_a_policy_frees_the_memory_that_torch_caches(folder, monkeypatch):
     """Moving the weights away leaves their memory in torch's cache, where no other process can use it."""
-    policy = TorchChunkPolicy(folder)
+    policy = TorchChunkPolicy(folder, DEVICE)
     policy._device = torch.device("cuda")  # this machine may have no GPU: the test sees only the call
     left = []
     monkeypatch.setattr(
@@ -143,7 +144,7 @@ def test_batched_chunks_equal_single_ones(policy):
 
 @pytest.mark.parametrize("name", ["belt_arm", "belt_arm_flow", "belt_arm_guidance", "belt_arm_plain"])
 def test_a_policy_says_whether_its_chunks_depend_on_the_seed(name):
-    policy = TorchChunkPolicy(SHIPPED_PLAIN_POLICY.with_name(name))
+    policy = TorchChunkPolicy(SHIPPED_PLAIN_POLICY.with_name(name), DEVICE)
     processors = policy.make_processors()
     one, other = (processors.pre(replace(random_observation(0), seed=seed)) for seed in (1, 2))
     chunks = [policy.predict([sample])[0] for sample in (one, other)]
@@ -320,7 +321,7 @@ def test_an_unknown_device_or_precision_is_refused():
 
 
 def test_reduced_precision_stays_close(policy):
-    reduced = TorchChunkPolicy(SHIPPED_PLAIN_POLICY, dtype="bfloat16")
+    reduced = TorchChunkPolicy(SHIPPED_PLAIN_POLICY, DEVICE, dtype="bfloat16")
     sample = policy.make_processors().pre(random_observation(3))
     np.testing.assert_allclose(reduced.predict([sample])[0], policy.predict([sample])[0], atol=0.2)
 
@@ -343,7 +344,7 @@ def test_trimming_the_delay_makes_the_difference(policy):
 
 
 def test_what_is_written_into_the_weights_is_in_the_next_chunk(folder):
-    policy = TorchChunkPolicy(folder)
+    policy = TorchChunkPolicy(folder, DEVICE)
     sample = policy.make_processors().pre(random_observation(1))
     (before,) = policy.predict([sample])
     with torch.no_grad():
@@ -353,7 +354,7 @@ def test_what_is_written_into_the_weights_is_in_the_next_chunk(folder):
 
 
 def test_a_policy_in_another_precision_shows_the_weights_that_answer(folder):
-    policy = TorchChunkPolicy(folder, dtype="bfloat16")
+    policy = TorchChunkPolicy(folder, DEVICE, dtype="bfloat16")
     sample = policy.make_processors().pre(random_observation(1))
     (before,) = policy.predict([sample])
     assert {tensor.dtype for tensor in policy.weights().values()} == {torch.bfloat16}
@@ -367,7 +368,7 @@ def test_a_policy_in_another_precision_shows_the_weights_that_answer(folder):
 @pytest.mark.parametrize("name", ["action_mean", "action_std"])
 def test_weights_with_another_normalisation_of_actions_cannot_be_served(folder, name, dtype):
     """Sessions have copied it: a chunk would be of two versions, in model space and in robot space."""
-    policy = TorchChunkPolicy(folder, dtype=dtype)
+    policy = TorchChunkPolicy(folder, DEVICE, dtype=dtype)
     assert isinstance(policy, UpdatablePolicy)
     policy.check_weights()
     with torch.no_grad():

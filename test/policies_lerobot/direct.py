@@ -19,6 +19,7 @@ from lerobot.processor import NormalizerProcessorStep, RelativeActionsProcessorS
 from tiny_policies import CAMERA, CHUNK, JOINTS, Built, give_weights
 
 from remote_inference.core.policy import Float32Array, PastStep, Policy, PolicyObservation, Processors
+from support.device import DEVICE
 
 # Rows and columns of the noise that each kind takes.
 NOISE = {"diffusion": (16, 3), "pi0": (CHUNK, 8), "pi05": (CHUNK, 8), "smolvla": (CHUNK, 8)}
@@ -61,7 +62,7 @@ class Direct:
         for frame in frames:
             batch = self._preprocess(_prepare(frame, frame.task))
             action = self.network.select_action(batch, noise=noise(frame.seed, NOISE[self.config.type]))
-            actions.append(self._post(action)[0].numpy())
+            actions.append(self._post(action)[0].cpu().numpy())
         return np.stack(actions)
 
     def answer(self, asked: PolicyObservation) -> Float32Array:
@@ -87,30 +88,30 @@ class Direct:
     def _predict(self, batch: dict[str, Any], seed: int, **arguments: Any) -> Float32Array:
         torch.manual_seed(seed)  # for a policy that takes no noise
         chunk = self.network.predict_action_chunk(batch, **arguments)
-        return self._post(chunk.float())[0].numpy()  # LeRobot would round in its processor, too
+        return self._post(chunk.float())[0].cpu().numpy()  # LeRobot would round in its processor, too
 
     def _read_prefix(self, asked: PolicyObservation) -> torch.Tensor:
         """Return the prefix in model space. Relative actions refer to the state preprocessed last."""
         steps = {type(step): step for step in self._pre.steps}
         relative = steps.get(RelativeActionsProcessorStep)
         if relative is None or not relative.enabled:
-            return torch.from_numpy(np.array(asked.prefix_model))
+            return torch.from_numpy(np.array(asked.prefix_model)).to(DEVICE)
         return reanchor_relative_rtc_prefix(
-            torch.from_numpy(np.array(asked.prefix_robot)),
+            torch.from_numpy(np.array(asked.prefix_robot)).to(DEVICE),
             relative.get_cached_state(),
             relative,
             steps[NormalizerProcessorStep],
-            "cpu",
+            DEVICE,
         )
 
 
 def _prepare(tick: PastStep | PolicyObservation, task: str) -> dict[str, Any]:
     arrays = {"observation.state": np.array(tick.state), CAMERA: np.array(tick.images[CAMERA])}
-    return {**prepare_observation_for_inference(arrays, torch.device("cpu"), task), "task": [task]}
+    return {**prepare_observation_for_inference(arrays, torch.device(DEVICE), task), "task": [task]}
 
 
 def noise(seed: int, shape: tuple[int, int]) -> torch.Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))[None]
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))[None].to(DEVICE)
 
 
 def observe(

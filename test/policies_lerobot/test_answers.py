@@ -22,6 +22,7 @@ from remote_inference.core.policy import (
 )
 from remote_inference.core.server.manifest.manifest import Manifest
 from remote_inference.core.server.probe import find_serving_mode, require_batches_to_agree
+from support.device import BATCH_ROUNDING, DEVICE
 
 EVERY_KIND = pytest.mark.parametrize("kind", list(BUILDERS))
 GUIDED = pytest.mark.parametrize("kind", ["pi05", "smolvla"])
@@ -69,10 +70,10 @@ def test_all_but_act_say_that_they_sample(kind: str, policies: dict[str, Policy]
 def test_torchs_own_random_numbers_are_left_alone(kind: str, policies: dict[str, Policy]) -> None:
     policy = policies[kind]  # building its network, which the first test to want it does, draws
     torch.manual_seed(5)
-    expected = torch.rand(1)
+    expected = [torch.rand(1, device=device) for device in ("cpu", DEVICE)]
     torch.manual_seed(5)
     ask(policy, policy.make_processors(), observe(1, size_of(kind)))
-    assert torch.equal(torch.rand(1), expected)
+    assert [torch.rand(1, device=device) for device in ("cpu", DEVICE)] == expected
 
 
 @EVERY_KIND
@@ -97,7 +98,7 @@ def test_tasks_of_different_lengths_make_one_batch(kind: str, policies: dict[str
     alone = [ask(policy, pair, seen) for pair, seen in zip(pairs, observations, strict=True)]
     together = policy.predict([pair.pre(seen) for pair, seen in zip(pairs, observations, strict=True)])
     for pair, rows, expected in zip(pairs, together, alone, strict=True):
-        np.testing.assert_allclose(pair.post(rows), expected, atol=1e-5)
+        np.testing.assert_allclose(pair.post(rows), expected, atol=BATCH_ROUNDING)
     assert np.abs(ask(policy, pairs[0], observe(1, task="red cube")) - alone[0]).max() > 1e-5
 
 
@@ -209,7 +210,7 @@ def test_a_continued_chunk_is_lerobots_own(
         observe(1),
         noise=noise(1, NOISE[kind]),
         inference_delay=2,
-        prev_chunk_left_over=torch.from_numpy(prefix),
+        prev_chunk_left_over=torch.from_numpy(prefix).to(DEVICE),
     )
     continued = observe(1, prefix_model=prefix, prefix_robot=prefix, inference_delay_steps=2)
     found = ask(policies[kind], policies[kind].make_processors(), continued)
@@ -233,7 +234,7 @@ def test_different_delays_and_prefixes_in_a_batch_answer_as_alone(
     alone = [ask(policy, pair, seen) for pair, seen in zip(pairs, observations, strict=True)]
     together = policy.predict([pair.pre(seen) for pair, seen in zip(pairs, observations, strict=True)])
     for pair, rows, expected in zip(pairs, together, alone, strict=True):
-        np.testing.assert_allclose(pair.post(rows), expected, atol=1e-5)
+        np.testing.assert_allclose(pair.post(rows), expected, atol=BATCH_ROUNDING)
     swapped = ask(policy, pairs[0], replace(observations[0], inference_delay_steps=4))
     assert np.abs(swapped - alone[0]).max() > 1e-5, "the delay makes no difference here"
 

@@ -19,6 +19,7 @@ from tiny_policies import CHUNK, JOINTS, Built
 from remote_inference.core.policy import Policy, PolicyObservation
 from remote_inference.policies.lerobot.processors import LeRobotInput
 from remote_inference.policies.lerobot.rtc import BatchRTC
+from support.device import BATCH_ROUNDING
 
 HORIZON = 6
 DELAYS = (0, 3, 5)
@@ -45,7 +46,7 @@ def test_each_request_of_a_mixed_batch_gets_lerobots_own_answer(kind: str, built
     pairs = [policy.make_processors() for _ in observations]
     together = policy.predict([pair.pre(seen) for pair, seen in zip(pairs, observations, strict=True)])
     for pair, rows, observation in zip(pairs, together, observations, strict=True):
-        np.testing.assert_allclose(pair.post(rows), direct.answer(observation), atol=1e-5)
+        np.testing.assert_allclose(pair.post(rows), direct.answer(observation), atol=BATCH_ROUNDING)
 
 
 @GUIDED

@@ -26,7 +26,7 @@ def train(tensors: Mapping[str, torch.Tensor], share: float) -> None:
         if tensor.is_floating_point():
             chosen = torch.rand(tensor.shape, generator=generator) < share
             step = 0.05 * torch.randn(tensor.shape, generator=generator) * chosen
-            tensor.add_(step.to(tensor.dtype))
+            tensor.add_(step.to(tensor))
 
 
 @pytest.mark.parametrize("kind", list(BUILDERS))

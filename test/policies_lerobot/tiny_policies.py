@@ -30,6 +30,7 @@ from transformers import (
 from remote_inference.core.policy import Policy
 from remote_inference.core.server.manifest.manifest import ModelSource
 from remote_inference.policies import load_policy
+from support.device import DEVICE
 
 JOINTS = ("shoulder", "elbow", "gripper")
 CAMERA = "observation.images.front"
@@ -56,7 +57,13 @@ class Built:
 
     def source(self, **changes: Any) -> ModelSource:
         options = {**self.options, **changes.pop("options", {})}
-        given = {"backend": "lerobot", "path": str(self.folder), "options": options, **changes}
+        given = {
+            "backend": "lerobot",
+            "path": str(self.folder),
+            "device": DEVICE,
+            "options": options,
+            **changes,
+        }
         return ModelSource(**given)
 
     def load(self, **changes: Any) -> Policy:
@@ -74,7 +81,8 @@ def save(kind: str, parent: Path, config: Any, tokenizer: Path | None = None, **
     """Build a network and its processors from a configuration, and save both as a training does."""
     folder = parent / kind
     torch.manual_seed(7)
-    network = get_policy_class(kind)(config).eval()
+    with torch.device(DEVICE):
+        network = get_policy_class(kind)(config).eval()
     with torch.no_grad():
         for parameter in network.parameters():  # also those that begin as zeros and ones, which tell nothing
             parameter.add_(0.02 * torch.randn_like(parameter))
@@ -95,7 +103,7 @@ def features(height: int = HEIGHT, width: int = WIDTH) -> dict[str, Any]:
             CAMERA: PolicyFeature(FeatureType.VISUAL, (3, height, width)),
         },
         "output_features": {"action": PolicyFeature(FeatureType.ACTION, dim)},
-        "device": "cpu",
+        "device": DEVICE,
     }
 
 
@@ -117,20 +125,20 @@ def statistics() -> dict[str, dict[str, torch.Tensor]]:
     return {"observation.state": some(0.1, dim), "action": some(0.3, dim), CAMERA: some(0.5, (3, 1, 1))}
 
 
+SMALL_ACT = {
+    "chunk_size": CHUNK,
+    "n_action_steps": CHUNK,
+    "dim_model": 32,
+    "n_heads": 2,
+    "dim_feedforward": 32,
+    "n_encoder_layers": 1,
+    "n_vae_encoder_layers": 1,
+    "latent_dim": 8,
+}
+
+
 def build_act(parent: Path) -> Built:
-    config = make_policy_config(
-        "act",
-        **features(),
-        pretrained_backbone_weights=None,
-        chunk_size=CHUNK,
-        n_action_steps=CHUNK,
-        dim_model=32,
-        n_heads=2,
-        dim_feedforward=32,
-        n_encoder_layers=1,
-        n_vae_encoder_layers=1,
-        latent_dim=8,
-    )
+    config = make_policy_config("act", **features(), pretrained_backbone_weights=None, **SMALL_ACT)
     return save("act", parent, config)
 
 
@@ -162,29 +170,31 @@ def build_smolvla(parent: Path) -> Built:
 
 def build_pi0(parent: Path) -> Built:
     """A pi0 with relative actions: all joints but the gripper."""
-    return _build_pi("pi0", parent, use_relative_actions=True, action_feature_names=list(JOINTS))
+    shrink_pi()
+    relative = {"use_relative_actions": True, "action_feature_names": list(JOINTS)}
+    return _build_pi("pi0", parent, **features(), **SMALL_PI, **relative)
 
 
 def build_pi05(parent: Path) -> Built:
-    return _build_pi("pi05", parent)
-
-
-def _build_pi(kind: str, parent: Path, **changes: Any) -> Built:
     shrink_pi()
+    return _build_pi("pi05", parent, **features(), **SMALL_PI)
+
+
+SMALL_PI = {
+    "dtype": "float32",
+    "chunk_size": CHUNK,
+    "n_action_steps": CHUNK,
+    "max_state_dim": 8,
+    "max_action_dim": 8,
+    "num_inference_steps": 3,
+    "tokenizer_max_length": 24,
+    "image_resolution": (28, 28),
+}
+
+
+def _build_pi(kind: str, parent: Path, **given: Any) -> Built:
     tokenizer = make_vlm(parent / "tiny_vlm")
-    config = make_policy_config(
-        kind,
-        **features(),
-        dtype="float32",
-        chunk_size=CHUNK,
-        n_action_steps=CHUNK,
-        max_state_dim=8,
-        max_action_dim=8,
-        num_inference_steps=3,
-        tokenizer_max_length=24,
-        image_resolution=(28, 28),
-        **changes,
-    )
+    config = make_policy_config(kind, **given)
     original = TokenizerProcessorStep.__post_init__
 
     def load_tiny(step: TokenizerProcessorStep) -> None:
@@ -261,6 +271,19 @@ def build_diffusion(parent: Path, scheduler: str = "DDIM", **changes: Any) -> Bu
     return save("diffusion", parent, config)
 
 
+def build_full_act(parent: Path) -> Built:
+    """An ACT as large as LeRobot trains it unless told otherwise: 52 million weights, 100 rows."""
+    config = make_policy_config("act", **features(480, 640), pretrained_backbone_weights=None)
+    return save("act", parent, config)
+
+
+def build_full_pi0(parent: Path) -> Built:
+    """A pi0 of the published size, with its 3 billion weights, most of them in bfloat16."""
+    return _build_pi("pi0", parent, **features(480, 640), dtype="bfloat16")
+
+
+FULL_SIZE: dict[str, Callable[[Path], Built]] = {"act": build_full_act, "pi0": build_full_pi0}
+"""For benchmarks: their process must not have called `shrink_pi`."""
 BUILDERS: dict[str, Callable[[Path], Built]] = {
     "act": build_act,
     "diffusion": build_diffusion,
