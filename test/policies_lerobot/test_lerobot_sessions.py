@@ -15,6 +15,7 @@ from remote_inference.core.admission import judge
 from remote_inference.core.exchange import ImageFeature
 from remote_inference.core.policy import Policy, PolicyError, PolicyObservation
 from support.builders import make_offer, make_terms
+from support.device import BATCH_ROUNDING
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +33,8 @@ def test_two_robots_in_turn_get_actions_relative_to_their_own_state(pi0: Policy)
     first, second = pi0.make_processors(), pi0.make_processors()
     inputs = [first.pre(one), second.pre(two)]
     chunks = pi0.predict(inputs)
-    np.testing.assert_allclose(first.post(chunks[0]), expected[0], atol=1e-5)
-    np.testing.assert_allclose(second.post(chunks[1]), expected[1], atol=1e-5)
+    np.testing.assert_allclose(first.post(chunks[0]), expected[0], atol=BATCH_ROUNDING)
+    np.testing.assert_allclose(second.post(chunks[1]), expected[1], atol=BATCH_ROUNDING)
 
 
 def test_a_pair_used_by_two_robots_would_move_the_wrong_one(pi0: Policy) -> None:

@@ -17,7 +17,7 @@ from rclpy.serialization import serialize_message
 
 from remote_inference import cli
 from remote_inference.core.server.manifest.manifest import ModelSource
-from remote_inference.policies import load_policy
+from remote_inference.policies import PlacedPolicy, load_policy
 from remote_inference.recording.requests.captures import Capture, CaptureRing
 from remote_inference.wire import observation_to_message
 from support.builders import CHUNK_SIZE, JOINTS, make_offer, make_request
@@ -92,15 +92,26 @@ def test_a_request_that_was_served_in_a_batch_may_differ_in_its_last_digits(
     assert capsys.readouterr().out.endswith(expected)
 
 
-@pytest.mark.parametrize(("dtype", "agrees"), [("float32", False), ("bfloat16", True)])
-def test_how_far_a_batch_may_differ_depends_on_the_policy_s_precision(
-    ring: Ring, manifest: Path, monkeypatch: pytest.MonkeyPatch, dtype: str, agrees: bool
+@pytest.mark.parametrize(
+    ("device", "dtype", "agrees"),
+    [
+        ("cpu", "float32", False),
+        ("cpu", "bfloat16", True),
+        ("cuda:1", "float32", True),
+        ("cuda:0, cuda:1", "float32", True),  # replicas
+    ],
+)
+def test_how_far_a_batch_may_differ_depends_on_precision_and_device(
+    ring: Ring, manifest: Path, monkeypatch: pytest.MonkeyPatch, device: str, dtype: str, agrees: bool
 ) -> None:
-    """Where the manifest does not say it: the checkpoint may."""
+    """The manifest need not say the precision: the checkpoint may. A GPU takes fewer digits of a float32."""
     policy = load_policy(ModelSource(backend="hold", path=str(manifest.parent)))
     policy.spec = replace(policy.spec, dtype=dtype)
-    monkeypatch.setattr("remote_inference.recording.requests.replay.load_policy", lambda model: policy)
-    file = ring.put(off=0.01, batch_size=8)
+    monkeypatch.setattr(
+        "remote_inference.recording.requests.replay.load_on_first_device",
+        lambda model: PlacedPolicy(policy, device),
+    )
+    file = ring.put(off=0.005, batch_size=8)
     assert cli.main(["replay-capture", file, "--manifest", str(manifest)]) == (0 if agrees else 1)
 
 
