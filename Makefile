@@ -164,7 +164,7 @@ bench-evaluation: setup  ## compare a stepped evaluation's speed with its simula
 	@$(RUN) python benchmarks/evaluation_throughput.py $(ARGS)
 
 bench-batches: $(POLICIES)/.package  ## measure what a batch costs by its size, with LeRobot's policies as large as people train them (ARGS="--device cuda")
-	@$(RUN_POLICIES) PYTHONPATH=test:test/policies_lerobot python benchmarks/batches.py $(ARGS)
+	@$(RUN_POLICIES) python benchmarks/batches.py $(ARGS)
 
 bench-weights: setup  ## measure bytes and seconds of live weights by size and share of change (ARGS="--millions 1000 --shares 0.01")
 	@$(RUN) python benchmarks/weights.py $(ARGS)

@@ -15,12 +15,15 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
+
+sys.path.append(str(Path(__file__).parents[1] / "test"))
 
 SIZES = (1, 2, 4, 8, 16, 32)
 REPEATS = 10
@@ -46,11 +49,10 @@ def main() -> None:
 
 def measure(kind: str, folder: Path, asked: argparse.Namespace) -> None:
     """Print a line for each size of a batch."""
-    from tiny_policies import FULL_SIZE  # noqa: PLC0415  imports LeRobot for a device
-
     from remote_inference.core.server.manifest.manifest import Manifest  # noqa: PLC0415
     from remote_inference.core.server.warmup import find_speed  # noqa: PLC0415
     from remote_inference.wire.request_decoder import RequestDecoder, sample_batch  # noqa: PLC0415
+    from support.lerobot.tiny_policies import FULL_SIZE  # noqa: PLC0415  imports LeRobot for a device
 
     options = {"options": {"compile": True}} if asked.compile else {}
     built = FULL_SIZE[kind](folder)

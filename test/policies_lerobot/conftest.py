@@ -19,7 +19,7 @@ if not any(distribution.name == "lerobot" for distribution in distributions()):
 else:
     # Before LeRobot is imported: the policies are built and loaded offline, and too small for threads.
     os.environ.update(HF_HUB_OFFLINE="1", OMP_NUM_THREADS="1")
-    from tiny_policies import BUILDERS, VARIANTS, Built
+    from support.lerobot.tiny_policies import BUILDERS, VARIANTS, Built
 
 
 class Shelf(dict):

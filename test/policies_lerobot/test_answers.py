@@ -9,8 +9,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from direct import NOISE, Direct, ask, noise, observe
-from tiny_policies import BUILDERS, CAMERA, CHUNK, JOINTS, Built, build_diffusion, size_of
 
 from remote_inference.core.policy import (
     Continuation,
@@ -23,6 +21,8 @@ from remote_inference.core.policy import (
 from remote_inference.core.server.manifest.manifest import Manifest
 from remote_inference.core.server.probe import find_serving_mode, require_batches_to_agree
 from support.device import BATCH_ROUNDING, DEVICE
+from support.lerobot.direct import NOISE, Direct, ask, noise, observe
+from support.lerobot.tiny_policies import BUILDERS, CAMERA, CHUNK, JOINTS, Built, build_diffusion, size_of
 
 EVERY_KIND = pytest.mark.parametrize("kind", list(BUILDERS))
 GUIDED = pytest.mark.parametrize("kind", ["pi05", "smolvla"])

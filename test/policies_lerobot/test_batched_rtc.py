@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from direct import Direct, observe
 from lerobot.configs import RTCAttentionSchedule
 from lerobot.policies.rtc import RTCConfig, RTCProcessor
-from tiny_policies import CHUNK, JOINTS, Built
 
 from remote_inference.core.policy import Policy, PolicyObservation
 from remote_inference.policies.lerobot.processors import LeRobotInput
 from remote_inference.policies.lerobot.rtc import BatchRTC
 from support.device import BATCH_ROUNDING
+from support.lerobot.direct import Direct, observe
+from support.lerobot.tiny_policies import CHUNK, JOINTS, Built
 
 HORIZON = 6
 DELAYS = (0, 3, 5)

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from direct import ask, observe
-from tiny_policies import JOINTS, Built, size_of
 
 from remote_inference.core.policy import Policy, PolicyObservation
 from support.device import BATCH_ROUNDING
+from support.lerobot.direct import ask, observe
+from support.lerobot.tiny_policies import JOINTS, Built, size_of
 
 pytestmark = pytest.mark.skipif(
     not shutil.which("c++"), reason="found no C++ compiler, which torch.compile needs"

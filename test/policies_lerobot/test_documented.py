@@ -8,11 +8,11 @@ import re
 from pathlib import Path
 
 import pytest
-from tiny_policies import Built
 
 from remote_inference.core.policy import Policy, PolicyError, ServingMode
 from remote_inference.core.server.probe import find_serving_mode
 from remote_inference.policies.lerobot.families import FAMILIES, WITHOUT_CHUNKS
+from support.lerobot.tiny_policies import Built
 
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "lerobot.md").read_text()
 

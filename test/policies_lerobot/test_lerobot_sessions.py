@@ -8,14 +8,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from direct import Direct, ask, observe
-from tiny_policies import Built
 
 from remote_inference.core.admission import judge
 from remote_inference.core.exchange import ImageFeature
 from remote_inference.core.policy import Policy, PolicyError, PolicyObservation
 from support.builders import make_offer, make_terms
 from support.device import BATCH_ROUNDING
+from support.lerobot.direct import Direct, ask, observe
+from support.lerobot.tiny_policies import Built
 
 
 @pytest.fixture(scope="module")

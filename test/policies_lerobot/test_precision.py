@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from direct import NOISE, Direct, ask, noise, observe
-from tiny_policies import BUILDERS, Built, size_of
 
 from remote_inference.core.policy import Policy, PolicyError
+from support.lerobot.direct import NOISE, Direct, ask, noise, observe
+from support.lerobot.tiny_policies import BUILDERS, Built, size_of
 
 EVERY_KIND = pytest.mark.parametrize("kind", list(BUILDERS))
 COARSE = torch.finfo(torch.bfloat16).eps

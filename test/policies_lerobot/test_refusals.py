@@ -20,9 +20,9 @@ import torch
 from huggingface_hub import constants
 from lerobot.policies.pretrained import PreTrainedPolicy
 from safetensors.torch import load_file, save_file
-from tiny_policies import BUILDERS, Built
 
 from remote_inference.core.policy import DeviceError, PolicyError
+from support.lerobot.tiny_policies import BUILDERS, Built
 
 LOADS_STRICTLY = pytest.mark.parametrize("kind", list(BUILDERS))
 
@@ -285,14 +285,14 @@ def test_loading_reaches_for_no_other_machine(kind: str, built: dict[str, Built]
             "config.json",
             lambda config: config.update(pretrained_backbone_weights="ResNet18_Weights.IMAGENET1K_V1"),
         )
-    changes = {"backend": "small_pi:load"} if kind in {"pi0", "pi05"} else {}
+    changes = {"backend": "support.lerobot.small_pi:load"} if kind in {"pi0", "pi05"} else {}
     script = LOAD_GUARDED.format(source=checkpoint.source(**changes).model_dump_json(exclude_defaults=True))
     environment = {
         key: value for key, value in os.environ.items() if not key.startswith(("HF_", "TRANSFORMERS_"))
     }
     environment["HOME"] = environment["TORCH_HOME"] = str(tmp_path)  # no cache
-    paths = [str(Path(__file__).parent), environment.get("PYTHONPATH", "")]
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))  # for small_pi
+    paths = [str(Path(__file__).parents[1]), environment.get("PYTHONPATH", "")]
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))  # for support.lerobot.small_pi
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, env=environment, timeout=300
     )

@@ -14,16 +14,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from direct import Direct
 from sensor_msgs.msg import Image, JointState
 from std_msgs.msg import Float64MultiArray
-from tiny_policies import BUILDERS, CAMERA, JOINTS, VARIANTS, Built, size_of
 
 from remote_inference.core.policy import PolicyObservation
 from remote_inference.core.server.manifest.manifest import load_manifest
 from remote_inference.recording.requests.captures import Capture, load_capture
 from remote_inference.wire.request_decoder import RequestDecoder
 from support.device import DEVICE
+from support.lerobot.direct import Direct
+from support.lerobot.tiny_policies import BUILDERS, CAMERA, JOINTS, VARIANTS, Built, size_of
 from support.nodes.rig import Rig, write_contract
 
 START_S = 600.0  # importing LeRobot takes seconds, minutes on a busy machine
@@ -78,7 +78,7 @@ def arms(kind: str, tmp_path: Path) -> Iterator[list[Arm]]:
 def write_manifest(folder: Path, checkpoint: Built) -> Path:
     model = checkpoint.source().model_dump(mode="json")
     if checkpoint.kind in {"pi0", "pi05"}:
-        model["backend"] = "small_pi:load"
+        model["backend"] = "support.lerobot.small_pi:load"
     content = {
         "model": model,
         "max_sessions": 2,
@@ -129,8 +129,8 @@ def read_batches(folder: Path) -> list[list[Capture]]:
 def test_two_robots_are_driven_as_lerobot_itself_would(
     kind: str, arms: list[Arm], built: dict[str, Built], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))  # for small_pi
+    paths = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))  # for support.lerobot.small_pi
     path = write_manifest(tmp_path, built[kind])
     arms[0].start_server(path)
     for arm in arms:

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tiny_policies import CAMERA, JOINTS, Built
 
+from support.lerobot.tiny_policies import CAMERA, JOINTS, Built
 from support.nodes.rig import Rig
 from support.nodes.serve_verb import ServeVerb
 

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 import torch
-from direct import ask, observe
-from tiny_policies import BUILDERS, Built, size_of
 
 from remote_inference.core.policy import Policy, UpdatablePolicy
 from remote_inference.weights import WeightSender
+from support.lerobot.direct import ask, observe
+from support.lerobot.tiny_policies import BUILDERS, Built, size_of
 from support.weights.weight_models import Served
 
 DEADLINE_S = 120.0

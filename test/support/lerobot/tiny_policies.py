@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Small LeRobot policies with random weights, built from configuration and saved as LeRobot saves them."""
+"""LeRobot policies with random weights, saved as LeRobot saves them: small for tests, full for benchmarks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ import torch
 from lerobot.configs import FeatureType, PolicyFeature
 from lerobot.policies.factory import get_policy_class, make_policy_config, make_pre_post_processors
 from lerobot.processor import TokenizerProcessorStep
-from small_pi import shrink_pi
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import (
     PreTrainedTokenizerFast,
@@ -30,6 +29,7 @@ from remote_inference.core.policy import Policy
 from remote_inference.core.server.manifest.manifest import ModelSource
 from remote_inference.policies import load_policy
 from support.device import DEVICE
+from support.lerobot.small_pi import shrink_pi
 
 JOINTS = ("shoulder", "elbow", "gripper")
 CAMERA = "observation.images.front"

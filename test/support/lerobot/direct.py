@@ -16,10 +16,10 @@ from lerobot.policies.factory import get_policy_class, make_pre_post_processors
 from lerobot.policies.rtc import RTCConfig, reanchor_relative_rtc_prefix
 from lerobot.policies.utils import prepare_observation_for_inference
 from lerobot.processor import NormalizerProcessorStep, RelativeActionsProcessorStep
-from tiny_policies import CAMERA, CHUNK, JOINTS, Built, give_weights
 
 from remote_inference.core.policy import Float32Array, PastStep, Policy, PolicyObservation, Processors
 from support.device import DEVICE
+from support.lerobot.tiny_policies import CAMERA, CHUNK, JOINTS, Built, give_weights
 
 # Rows and columns of the noise that each kind takes.
 NOISE = {"diffusion": (16, 3), "pi0": (CHUNK, 8), "pi05": (CHUNK, 8), "smolvla": (CHUNK, 8)}

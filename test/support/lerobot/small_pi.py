@@ -1,9 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""LeRobot's pi0 and pi05 made small; also the back end `lerobot` with them, as a server's `small_pi:load`.
-
-A server's process finds this file, and no other of the tests.
-"""
+"""LeRobot's pi0 and pi05 made small, and the back end `lerobot` with them, for a server's manifest."""
 
 from __future__ import annotations
 
