@@ -202,20 +202,35 @@ def _range(field: FieldInfo) -> str:
     """Return the bounds, or the words that are allowed."""
     if names := allowed_names(field):
         return ", ".join(f"`{name}`" for name in names)
-    bounds = {type(bound): bound for bound in field.metadata}
+    is_union = get_origin(field.annotation) in UNIONS
+    alternatives = [_bare(part) for part in (get_args(field.annotation) if is_union else [field.annotation])]
+    words = [word for part in alternatives if get_origin(part) is Literal for word in get_args(part)]
+    bounds = "" if str in alternatives else _limits({type(bound): bound for bound in _bounds(field)})
+    if not bounds and words and float in alternatives:
+        bounds = "a number"
+    return ", ".join([*([bounds] if bounds else []), *(f"`{word}`" for word in words)])
+
+
+def _limits(bounds: Mapping[type, Any]) -> str:
+    """Return in words what bounds of pydantic's allow."""
     if annotated_types.Ge in bounds and annotated_types.Le in bounds:
         return f"{bounds[annotated_types.Ge].ge:.10g} to {bounds[annotated_types.Le].le:.10g}"
     if annotated_types.Ge in bounds:
         return f"at least {bounds[annotated_types.Ge].ge:g}"
     if annotated_types.Gt in bounds:
         return f"above {bounds[annotated_types.Gt].gt:g}"
-    if annotated_types.MinLen in bounds and field.annotation is not str:
+    if annotated_types.MinLen in bounds:
         return f"at least {bounds[annotated_types.MinLen].min_length}"
-    is_union = get_origin(field.annotation) in UNIONS
-    alternatives = [_bare(part) for part in (get_args(field.annotation) if is_union else [field.annotation])]
-    words = [word for part in alternatives if get_origin(part) is Literal for word in get_args(part)]
-    numbers = ["a number"] if words and float in alternatives else []
-    return ", ".join([*numbers, *(f"`{word}`" for word in words)])
+    return ""
+
+
+def _bounds(field: FieldInfo) -> Iterator[Any]:
+    """Yield a key's bounds; also those of a number that may be left out, which stand at that alternative."""
+    yield from field.metadata
+    if get_origin(field.annotation) in UNIONS:
+        for part in get_args(field.annotation):
+            for given in get_args(part)[1:] if get_origin(part) is Annotated else ():
+                yield from given.metadata if isinstance(given, FieldInfo) else [given]
 
 
 def _bare(annotation: Any) -> Any:
