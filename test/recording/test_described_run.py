@@ -12,6 +12,7 @@ import pytest
 from remote_inference.msg import ClientState, ExecutedAction, WatchdogState
 from remote_inference.recording.report.summary import describe, summarise
 from remote_inference.recording.timeline.timeline_reader import load_timeline
+from support.recording.explained_run import write_explained_run
 from support.recording.synthetic_run import NS, TOPICS, Recording
 
 TICK_MS = 33.0
@@ -93,6 +94,20 @@ def test_the_longest_hold_is_no_pause_and_names_its_states(recording: Recording,
     assert (hold["begin_s"], hold["seconds"]) == (pytest.approx(0.33), pytest.approx(0.66))
     assert [state["state"] for state in hold["states"]] == ["STREAMING", "STALLED", "STREAMING"]
     assert hold["states"][1]["cause"] == "queue empty"
+
+
+def test_how_far_a_policy_asked_beyond_the_limits_is_told_by_joint(tmp_path: Path) -> None:
+    """Which the rule's count does not say: a closed gripper is clamped often, by next to nothing."""
+    numbers = summarise(load_timeline(write_explained_run(tmp_path / "run"), NS))
+    assert numbers["interventions"]["joint_limit"] == 1
+    assert numbers["clamped"] == {"shoulder": {"unit": "rad", "ticks": 1, "largest": 0.5}}
+    said = " ".join(line.strip() for line in describe(NS, numbers))
+    assert "The policy asked for more than the joints' limits: shoulder by up to 0.5 rad in 1 tick." in said
+
+
+def test_without_a_contract_nobody_knows_how_far(tmp_path: Path) -> None:
+    bag = write_explained_run(tmp_path / "run", has_contract=False)
+    assert summarise(load_timeline(bag, NS))["clamped"] == {}
 
 
 def test_what_lies_between_two_episodes_is_no_hold(tmp_path: Path) -> None:

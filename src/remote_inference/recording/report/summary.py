@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remote_inference.core.robot.command import CommandSource
+from remote_inference.recording.timeline.clamps import Clamp
 from remote_inference.recording.timeline.joint_records import FloatArray
 from remote_inference.recording.timeline.recorded_names import source_name
 from remote_inference.recording.timeline.timeline import Executed, States, Timeline, intervals
@@ -67,6 +68,7 @@ def summarise(timeline: Timeline) -> dict[str, Any]:
         "shadow": _shadow(timeline),
         "clock_jumps": [asdict(jump) for jump in timeline.clock_jumps],
         "interventions": dict(Counter(name for names in executed.interventions for name in names)),
+        "clamped": {clamp.joint: _without_joint(clamp) for clamp in timeline.clamps},
         "chunks": {
             "received": len(timeline.chunks.t_s),
             "executed": len({executed.request[tick] for tick in chunked}),
@@ -77,6 +79,10 @@ def summarise(timeline: Timeline) -> dict[str, Any]:
             "within_chunks": {unit: _statistics(s, median=50, max=100) for unit, (_, s) in steps.items()},
         },
     }
+
+
+def _without_joint(clamp: Clamp) -> dict[str, Any]:
+    return {name: value for name, value in asdict(clamp).items() if name != "joint"}
 
 
 def _ends_of_states(timeline: Timeline) -> FloatArray:
@@ -229,6 +235,12 @@ def _describe_interventions(numbers: Mapping[str, Any]) -> Iterator[str]:
         f"{rule} in {_count(count, 'tick')}" for rule, count in sorted(numbers["interventions"].items())
     )
     yield f"The guard intervened: {rules}." if rules else "The guard did not intervene."
+    beyond = ", ".join(
+        f"{joint} by up to {one['largest']:.2g} {one['unit']} in {_count(one['ticks'], 'tick')}"
+        for joint, one in numbers["clamped"].items()
+    )
+    if beyond:
+        yield f"The policy asked for more than the joints' limits: {beyond}."
 
 
 def _describe_hold(numbers: Mapping[str, Any]) -> Iterator[str]:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remote_inference.core.robot.command import CommandSource
+from remote_inference.recording.timeline.clamps import Clamp
 from remote_inference.recording.timeline.images import Frame
 from remote_inference.recording.timeline.joint_records import FloatArray
 from remote_inference.recording.timeline.joints import Joint
@@ -129,6 +130,7 @@ class Timeline:
     frames: tuple[Frame, ...]
     clock_jumps: tuple[ClockJump, ...] = ()
     watchdog_stops: tuple[WatchdogStop, ...] = ()
+    clamps: tuple[Clamp, ...] = ()
 
     @property
     def joint_names(self) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from remote_inference.core.contract.contract import Contract, parse_contract
 from remote_inference.recording.bags.bag import BagReader, open_bag
 from remote_inference.recording.bags.bag_error import BagError
 from remote_inference.recording.bags.bag_records import CLOCK
+from remote_inference.recording.timeline.clamps import ClampColumns
 from remote_inference.recording.timeline.columns import (
     CycleColumns,
     ExecutedColumns,
@@ -73,13 +74,13 @@ class _Reader:
         self._bag, self._ns, self._contract = bag, ns, contract
         self._executed = ExecutedColumns(keys, bag.path, contract.actions.names if contract else ())
         self._states, self._cycles = StateColumns(), CycleColumns(keys)
-        self._watchdog = WatchdogStops()
+        self._watchdog, self._clamps = WatchdogStops(), ClampColumns(contract)
         self._joints = {topic: JointColumns() for topic in joint_topics(bag.topics, ns, contract)}
         self._records = RecordReader(ns, contract)
         self._videos = camera_topics(bag.topics, ns) if with_frames else []
         self._with_frames = with_frames
         self._images: list[ObservedImage] = []
-        take = (self._executed.take, self._states.take, self._take_request, self._cycles.take_chunk)
+        take = (self._take_executed, self._states.take, self._take_request, self._take_chunk)
         self._take_own = dict(zip((f"{ns}/remote_inference/{kind}" for kind in OWN), take, strict=True))
         if (watchdog := f"{ns}/remote_inference/{WATCHDOG}") in bag.topics:
             self._take_own[watchdog] = self._watchdog.take
@@ -111,6 +112,7 @@ class _Reader:
             frames=make_frames(self._images, executed.t_s, executed.episode_id),
             clock_jumps=_find_clock_jumps(bag),
             watchdog_stops=self._watchdog.finish(),
+            clamps=self._clamps.finish(),
         )
 
     def _take(self, topic: str, t_s: float, message: Any) -> None:
@@ -120,6 +122,14 @@ class _Reader:
             self._joints[topic].add(self._records.read(topic, t_s, message))
         else:
             self._images += recorded_images(t_s, message)
+
+    def _take_executed(self, t_s: float, message: Any) -> None:
+        self._executed.take(t_s, message)
+        self._clamps.take_executed(message)
+
+    def _take_chunk(self, t_s: float, message: Any) -> None:
+        self._cycles.take_chunk(t_s, message)
+        self._clamps.take_chunk(self._bag.start_ns + round(t_s * 1e9), message)
 
     def _take_request(self, t_s: float, message: Any) -> None:
         if self._with_frames:
