@@ -9,6 +9,7 @@ import itertools
 import pytest
 
 from remote_inference.core.robot.safety.state_machine import Event, State, StateMachine
+from remote_inference.msg import ClientState
 
 WITH_SERVER = (State.CONNECTING, State.STREAMING, State.DEGRADED, State.STALLED)
 
@@ -28,6 +29,12 @@ def machine_in(state: State) -> StateMachine:
     machine = StateMachine()
     machine.state = state
     return machine
+
+
+def test_states_have_the_numbers_of_the_message():
+    assert {state.name: state.value for state in State} == {
+        name: getattr(ClientState, name) for name in State.__members__
+    }
 
 
 def test_it_starts_connecting():
