@@ -146,11 +146,14 @@ class PolicySpec:
 
 
 def predict_all(policy: Policy, batch: Sequence[Any]) -> Sequence[Float32Array]:
-    """Return `policy.predict(batch)`. Raises PolicyError for a wrong number of chunks."""
+    """Return copies of what `policy.predict(batch)` returns. Raises PolicyError for a wrong number of chunks.
+
+    Copies, as a policy may answer with views of a buffer that it uses again.
+    """
     chunks = policy.predict(batch)
     if len(chunks) != len(batch):
         raise PolicyError(f"policy returned {len(chunks)} chunks, expected {len(batch)}")
-    return chunks
+    return [rows.copy() if isinstance(rows, np.ndarray) else rows for rows in chunks]
 
 
 def find_chunk_problem(spec: PolicySpec, chunk_model: Float32Array, chunk_robot: Float32Array) -> str:

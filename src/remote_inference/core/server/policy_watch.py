@@ -8,7 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from remote_inference.core.policy import DeviceLostError
+from remote_inference.core.device_loss import says_lost
 
 UNREADY_SHARE = 0.5  # of inference_timeout_s: robots leave before the process is restarted
 CHECK_PERIOD_NS = 2_000_000_000  # between two probes of a failing policy
@@ -74,7 +74,7 @@ class PolicyWatch:
         self._inference_timeout_s = inference_timeout_s
         self._failure = ""  # of the last probe
         self._doubtful = False  # a probe is due, and waits until no episode is at stake
-        self._device_lost = False
+        self._loss = ""  # of a device, in words; it stays: another device may go on answering
         self._next_check_ns = 0
         self.failed_batches = 0  # in a row
         self._lock = threading.Lock()  # guards what `count` changes
@@ -94,8 +94,11 @@ class PolicyWatch:
             self.failed_batches = 0
             self._failure = ""
             self._doubtful = False
-            self._device_lost = False
             self._next_check_ns = 0
+
+    def lose_device(self, why: str) -> None:
+        """Note that a device no longer works in this process: only a new process can use it."""
+        self._loss = self._loss or why
 
     def check_when_due(self, clock_ns: Callable[[], int], *, episode_at_stake: bool = False) -> None:
         """Probe the policy after too many failed batches in a row, and until it answers again.
@@ -113,10 +116,14 @@ class PolicyWatch:
         self.busy.begin(begin_ns)
         try:
             self._rehearse()
-        except Exception as error:
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            text = f"{type(error).__name__}: {error}"
+            if says_lost(error):
+                self.lose_device(text)
             with self._lock:
-                self._failure = f"{type(error).__name__}: {error}"
-                self._device_lost = isinstance(error, DeviceLostError)
+                self._failure = text
                 self._next_check_ns = clock_ns() + CHECK_PERIOD_NS
         else:
             self.count(answered=True)
@@ -124,8 +131,8 @@ class PolicyWatch:
 
     def unhealthy_reason(self, now_ns: int) -> str:
         """Return why the process should be restarted, or an empty string."""
-        if self._device_lost:
-            return f"the device is lost: {self._failure}"
+        if self._loss:
+            return f"the device is lost: {self._loss}"
         return self._hang(now_ns, self._inference_timeout_s)
 
     def unready_reason(self, now_ns: int) -> str:

@@ -18,6 +18,7 @@ from remote_inference.core.policy import (
     PolicySpec,
     ServingMode,
     find_chunk_problem,
+    predict_all,
 )
 from remote_inference.core.seeds import make_seed
 from remote_inference.core.server.manifest.manifest import Manifest
@@ -99,10 +100,10 @@ def require_batches_to_agree(policy: Policy, batch_size: int, manifest: Manifest
         processors[who].pre(_observe(policy.spec, task, state, brightness=who % 256))
         for who, state in enumerate(_states(policy.spec, batch_size))
     ]
-    alone = [rows for model_input in inputs for rows in policy.predict([model_input])]
-    together = policy.predict(inputs)
+    alone = [rows for model_input in inputs for rows in predict_all(policy, [model_input])]
+    together = predict_all(policy, inputs)
     for who, pair in enumerate(processors):
-        expected, found = pair.post(alone[who]), pair.post(together[who])
+        expected, found = (pair.post(np.array(rows[who])) for rows in (alone, together))
         require_chunk(policy.spec, together[who], found)
         if not _agree(found, expected, BATCH_TOLERANCE):
             difference = float(np.abs(found - expected).max())
@@ -133,8 +134,8 @@ def _answers(
     answers = {}
     for who, step in turns:
         observation = _observe(policy.spec, task, states[who] * (1 + step), brightness=40 * (1 + who + step))
-        (chunk_model,) = policy.predict([processors[who].pre(observation)])
-        answers[who, step] = processors[who].post(chunk_model)
+        (chunk_model,) = predict_all(policy, [processors[who].pre(observation)])
+        answers[who, step] = processors[who].post(np.array(chunk_model))
         require_chunk(policy.spec, chunk_model, answers[who, step])
     policy.reset()
     return answers

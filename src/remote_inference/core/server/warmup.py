@@ -59,7 +59,7 @@ class Rehearsal:
             chunks = predict_all(self._policy, [model_input for _, model_input in prepared])
             answers = []
             for (processors, _), chunk_model in zip(prepared, chunks, strict=True):
-                answers.append(processors.post(chunk_model))
+                answers.append(processors.post(np.array(chunk_model)))
                 require_chunk(spec, chunk_model, answers[-1])
             return answers
         finally:
@@ -127,7 +127,9 @@ def warm_up(
         for _ in range(TIMED_INFERENCES):
             rehearsal.run(batch_size)
             times_ns.append(clock_ns())
-    except Exception as error:
+    except BaseException as error:  # also what a library in Rust, or `sys.exit`, ends a thread with
+        if isinstance(error, KeyboardInterrupt):
+            raise
         batch = f" with a batch of {batch_size}" if batch_size > 1 else ""
         raise PolicyError(
             f"warm-up of {policy.spec.name}{batch} failed: {type(error).__name__}: {error}"

@@ -21,7 +21,7 @@ class DelayLine:
     def __init__(
         self,
         delay_s: float,
-        on_failure: Callable[[Exception], None],
+        on_failure: Callable[[BaseException], None],
         *,
         jitter_s: float = 0.0,
         loss: float = 0.0,

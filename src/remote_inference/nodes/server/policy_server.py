@@ -251,11 +251,11 @@ class PolicyServer(LifecycleNode):
         if session.link is not None:
             session.link.send(chunk)
 
-    def _on_failure(self, error: Exception) -> None:
+    def _on_failure(self, error: BaseException) -> None:
         self.get_logger().fatal(f"stopped by an internal error: {type(error).__name__}: {error}")
         self.exit_code = 1
 
-    def _on_policy_error(self, error: Exception) -> None:
+    def _on_policy_error(self, error: BaseException) -> None:
         reason = explain_policy_error(error)
         if self._failures.admits(reason, time.monotonic()):
             self.get_logger().error(f"the policy raised {reason}")

@@ -32,7 +32,7 @@ class Reception:
         services: SessionServices,
         *,
         log_request: Callable[[RequestRecord], None],
-        on_failure: Callable[[Exception], None],
+        on_failure: Callable[[BaseException], None],
         logger: RcutilsLogger,
     ) -> None:
         """services: whose terms count for all sessions."""

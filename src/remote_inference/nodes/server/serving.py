@@ -17,7 +17,7 @@ from functools import partial
 from rclpy.logging import get_logger
 
 from remote_inference.core.exchange import Chunk
-from remote_inference.core.policy import Policy
+from remote_inference.core.policy import Policy, PolicyError
 from remote_inference.core.server.batching import make_scheduler
 from remote_inference.core.server.manifest.manifest import Manifest
 from remote_inference.core.server.policy_watch import PolicyWatch
@@ -69,9 +69,9 @@ class Serving:
         registry: SessionRegistry,
         send: Callable[[Session, Chunk], None],
         log_request: Callable[[RequestRecord], None],
-        on_failure: Callable[[Exception], None],
+        on_failure: Callable[[BaseException], None],
         *,
-        on_policy_error: Callable[[Exception], None] = lambda _: None,
+        on_policy_error: Callable[[BaseException], None] = lambda _: None,
         on_weights: Callable[[Applied | Refused], None] = lambda _: None,
         trainers: Listener | None = None,
         while_loading: Callable[[], None] = lambda: None,
@@ -198,11 +198,11 @@ class Serving:
                 loaded = self._prepare(placed, pools)
                 self._loading.set_result(loaded)
                 self._serve(loaded.worker)
-        except Exception as error:
+        except BaseException as error:
             if self._loading.done():  # a server without this thread would admit robots and never answer
                 self._on_failure(error)
             else:
-                self._loading.set_exception(error)
+                self._loading.set_exception(_as_error(error))
 
     def _prepare(self, placed: PlacedPolicy, pools: ExitStack) -> _Loaded:
         manifest, policy = self.manifest, placed.policy
@@ -248,3 +248,12 @@ class Serving:
             self._work.clear()
             while not self._stop.is_set() and worker.step(self._registry.all()):
                 pass
+
+
+def _as_error(error: BaseException) -> Exception:
+    """Return what a thread may hand to another one, which `sys.exit` or a panic in Rust would end, too."""
+    if isinstance(error, Exception):
+        return error
+    wrapped = PolicyError(f"{type(error).__name__}: {error}")
+    wrapped.__cause__ = error
+    return wrapped

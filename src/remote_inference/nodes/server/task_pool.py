@@ -17,7 +17,7 @@ class TaskPool:
     from ending.
     """
 
-    def __init__(self, threads: int, name: str, on_failure: Callable[[Exception], None]) -> None:
+    def __init__(self, threads: int, name: str, on_failure: Callable[[BaseException], None]) -> None:
         """on_failure: called on the pool's thread with what a task raised; that thread then ends."""
         self._on_failure = on_failure
         self._tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -44,7 +44,7 @@ class TaskPool:
         while (task := self._tasks.get()) is not None:
             try:
                 task()
-            except Exception as error:
+            except BaseException as error:
                 self._on_failure(error)
                 return
             del task  # it holds a request while the thread waits for the next one

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from remote_inference.core.device_loss import explain_loss, says_lost
 from remote_inference.core.policy import (
-    DeviceLostError,
     Float32Array,
     PastStep,
     PolicyError,
@@ -25,7 +25,6 @@ from remote_inference.policies.lerobot.processors import LeRobotInput, LeRobotPr
 from remote_inference.policies.lerobot.rtc import install as install_rtc
 
 MAX_BATCH = 32
-_DEVICE_ERROR = "CUDA error:"  # torch begins errors of the driver with this
 
 
 class LeRobotPolicy:
@@ -73,8 +72,8 @@ class LeRobotPolicy:
         try:
             return [chunk for samples in calls for chunk in self._answer(samples, samples[0].seed)]
         except RuntimeError as error:
-            if _DEVICE_ERROR in str(error):
-                raise DeviceLostError(str(error).splitlines()[0]) from error
+            if says_lost(error):
+                raise explain_loss(error) from error
             raise
 
     def weights(self) -> Mapping[str, torch.Tensor]:

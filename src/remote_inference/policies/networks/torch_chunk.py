@@ -21,11 +21,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
+from remote_inference.core.device_loss import explain_loss, says_lost
 from remote_inference.core.documents.document import Document
 from remote_inference.core.fingerprint import make_fingerprint
 from remote_inference.core.policy import (
     DeviceError,
-    DeviceLostError,
     Float32Array,
     PolicyError,
     PolicySpec,
@@ -43,7 +43,6 @@ CONFIG_FILE = "policy.json"
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _MAX_BATCH = 16
-_DEVICE_ERROR = "CUDA error:"  # torch begins errors of the driver with this
 
 
 class ChunkNetworkOptions(Document):
@@ -155,8 +154,8 @@ class TorchChunkPolicy:
         try:
             return self._answer(batch)
         except RuntimeError as error:
-            if _DEVICE_ERROR in str(error):  # "CUDA out of memory" has another beginning and is temporary
-                raise DeviceLostError(str(error).splitlines()[0]) from error
+            if says_lost(error):
+                raise explain_loss(error) from error
             raise
 
     @torch.no_grad()

@@ -8,10 +8,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from remote_inference.core.exchange import Chunk, ChunkStatus, SessionOffer, no_rows
 from remote_inference.core.limits import shorten
 from remote_inference.core.policy import Policy, find_chunk_problem
 from remote_inference.core.server.policy_watch import PolicyWatch
+from remote_inference.core.server.requests.author_errors import AuthorErrors
 from remote_inference.core.server.requests.job import Job
 from remote_inference.core.server.requests.request_record import RequestRecord
 from remote_inference.core.server.sessions.mailbox import Letter
@@ -42,7 +45,7 @@ class Consumers:
     deliver: Callable[[Session, Chunk], None]
     log_request: Callable[[RequestRecord], None]
     capture: Callable[[SessionOffer, bytes, Chunk, int], None] | None = None
-    on_policy_error: Callable[[Exception], None] = lambda _: None
+    on_policy_error: Callable[[BaseException], None] = lambda _: None
 
 
 class Finishing:
@@ -53,6 +56,7 @@ class Finishing:
     ) -> None:
         self._policy = policy
         self._watch = watch
+        self._errors = AuthorErrors(watch, consumers.on_policy_error)
         self._to = consumers
         self._clock_ns = clock_ns
         self.counters = WorkerCounters()
@@ -65,7 +69,7 @@ class Finishing:
         answered = [job for job in jobs if job.unanswered is None]
         for job in answered:
             self._postprocess(job)
-        self._count_failures([job for job in answered if job.asked])
+        self._count_failures([job for job in answered if job.asked or job.blames_policy])
         ready_ns = self._clock_ns()  # the same for all: sending other chunks is not part of inference
         for job in jobs:
             if job.unanswered is not None:
@@ -78,11 +82,11 @@ class Finishing:
         if job.error:
             return
         try:
-            job.chunk_robot = job.session.processors.post(job.chunk_model)
+            # A copy: what turns a chunk into robot space in place must not change the one in model space.
+            job.chunk_robot = job.session.processors.post(np.array(job.chunk_model))
             job.error = find_chunk_problem(self._policy.spec, job.chunk_model, job.chunk_robot)
-        except Exception as error:
-            self._to.on_policy_error(error)
-            job.error = f"postprocessing failed: {type(error).__name__}: {error}"
+        except BaseException as error:
+            job.error = self._errors.take("postprocessing failed", error)
 
     def _count_failures(self, asked: Sequence[Job]) -> None:
         """Tell the watch whether the policy answered; malformed observations are not the policy's fault."""

@@ -40,6 +40,7 @@ class Job:
     unanswered: RequestRecord | None = None  # of a request that gets no answer, with the reason
     begins_episode: bool = False  # the first of an episode, for which the policy may have to be reset
     asked: bool = False  # whether the policy was asked: it is not for a request that could not be prepared
+    blames_policy: bool = False  # whether the author's processors failed on it: its sender may be right
     policy_version: str = ""  # of the weights that its batch is served with
     batch_size: int = 0  # requests served together with this one, itself included
     prepare_ns: int = 0  # time of parsing, decoding and `pre`

@@ -9,7 +9,9 @@ from typing import Any, Protocol
 
 from remote_inference.core.exchange import Request, SessionOffer
 from remote_inference.core.policy import PolicyObservation
+from remote_inference.core.server.requests.author_errors import AuthorErrors
 from remote_inference.core.server.requests.job import Job, foreign, outdated, unreadable
+from remote_inference.errors import UserError
 
 
 class Decoder(Protocol):
@@ -25,12 +27,10 @@ class Decoder(Protocol):
 class Preparation:
     """Prepares jobs, on any thread; two jobs of one session never at once."""
 
-    def __init__(
-        self, decoder: Decoder, clock_ns: Callable[[], int], on_policy_error: Callable[[Exception], None]
-    ) -> None:
+    def __init__(self, decoder: Decoder, clock_ns: Callable[[], int], errors: AuthorErrors) -> None:
         self._decoder = decoder
         self._clock_ns = clock_ns
-        self._on_policy_error = on_policy_error
+        self._errors = errors
 
     def prepare(self, job: Job) -> None:
         """Give a job its `model_input`, its `error`, or the record of a request that gets no answer."""
@@ -63,10 +63,13 @@ class Preparation:
                 session.episode_id = None
                 session.processors.reset()
                 job.begins_episode = True  # the device's thread resets the policy
-            observation = self._decoder.observation(job.message, session.offer)
+            try:
+                observation = self._decoder.observation(job.message, session.offer)
+            except ValueError as error:
+                job.error = f"malformed observation: {error}"
+                return
             job.model_input = session.processors.pre(observation)
-        except ValueError as error:
-            job.error = f"malformed observation: {error}"
-        except Exception as error:
-            self._on_policy_error(error)
-            job.error = f"preprocessing failed: {type(error).__name__}: {error}"
+        except BaseException as error:
+            job.error = self._errors.take("preprocessing failed", error)
+            # The words of a PolicyError are for the robot's user: it found something wrong with the request.
+            job.blames_policy = not isinstance(error, UserError)

@@ -10,6 +10,7 @@ from functools import partial
 
 from remote_inference.core.policy import Policy, ServingMode, predict_all, show_policy_version
 from remote_inference.core.server.policy_watch import PolicyWatch
+from remote_inference.core.server.requests.author_errors import AuthorErrors
 from remote_inference.core.server.requests.finishing import Consumers, Finishing
 from remote_inference.core.server.requests.intake import LOST_WAKE_UP_S, Intake, Submit
 from remote_inference.core.server.requests.job import Job, ended
@@ -55,8 +56,8 @@ class Worker:
         self._policy = policy
         self._clock_ns = clock_ns
         self._watch = watch
-        self._on_policy_error = consumers.on_policy_error
-        preparation = Preparation(decoder, clock_ns, consumers.on_policy_error)
+        self._errors = AuthorErrors(watch, consumers.on_policy_error)
+        preparation = Preparation(decoder, clock_ns, self._errors)
         self._intake = Intake(new_scheduler, preparation.prepare, clock_ns, prepare)
         self._finishing = Finishing(policy, watch, consumers, clock_ns)
         self._finish = finish
@@ -141,9 +142,9 @@ class Worker:
         try:
             if self._is_exclusive:
                 self._policy.reset()
-        except Exception as error:
-            self._on_policy_error(error)
-            job.error = f"preprocessing failed: {type(error).__name__}: {error}"
+        except BaseException as error:
+            job.error = self._errors.take("preprocessing failed", error)
+            job.blames_policy = True
         else:
             job.session.episode_id = job.request.episode_id
 
@@ -155,7 +156,7 @@ class Worker:
             return
         problem = self._try_to_predict(jobs)
         if problem and len(jobs) == 1:
-            jobs[0].error = f"inference failed: {problem}"
+            jobs[0].error = problem
         elif problem:
             middle = len(jobs) // 2
             self._predict(jobs[:middle])
@@ -166,14 +167,13 @@ class Worker:
         begin_ns = self._clock_ns()
         try:
             chunks = predict_all(self._policy, [job.model_input for job in jobs])
-        except Exception as error:  # a policy may raise anything; the server must survive it
-            self._on_policy_error(error)
-            return f"{type(error).__name__}: {error}"
+        except BaseException as error:  # a policy may raise anything; the server must survive it
+            return self._errors.take("inference failed", error)
         finally:
             for job in jobs:
                 job.device_ns += (self._clock_ns() - begin_ns) // len(jobs)
         for job, chunk_model in zip(jobs, chunks, strict=True):
-            job.chunk_model = chunk_model
+            job.chunk_model, job.batch_size = chunk_model, len(jobs)
         return ""
 
     def _note_offenders(self, asked: Sequence[Job]) -> None:
