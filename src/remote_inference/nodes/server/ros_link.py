@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from rclpy._rclpy_pybind11 import InvalidHandle
 from rclpy.event_handler import PublisherEventCallbacks, SubscriptionEventCallbacks
 from rclpy.node import Node
+from rclpy.subscription import Subscription
 
 from remote_inference.core.exchange import Chunk, SessionOffer, in_namespace
 from remote_inference.msg import ActionChunk, Observation
@@ -39,7 +40,7 @@ class RosLink:
                 event_callbacks=PublisherEventCallbacks(use_default_callbacks=False),
             )
             undo.callback(node.destroy_publisher, self._publisher)
-            self._subscription = node.create_subscription(
+            self._subscription: Subscription | None = node.create_subscription(
                 Observation,
                 in_namespace(offer.robot_namespace, OBSERVATION_TOPIC),
                 deposit,
@@ -68,6 +69,9 @@ class RosLink:
     def close(self, reason: str) -> None:  # noqa: ARG002  the robot sees that the endpoints are gone
         self._node.destroy_subscription(self._subscription)
         self._node.destroy_publisher(self._publisher)
+        # Its callback knows the session, which knows this link: in a circle they would keep the processors,
+        # and what these have on a device, until the garbage collector comes by.
+        self._subscription = None
 
     def is_alive(self) -> bool:
         """Return whether the process that opened the session is in the graph, besides one that asks now.

@@ -1,0 +1,34 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A session's endpoints: what they keep alive."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator
+
+import pytest
+from rclpy.node import Node
+
+from remote_inference.core.server.sessions.session import Session
+from remote_inference.nodes.server.ros_link import RosLink
+from support.builders import ShiftProcessors, make_offer
+
+
+@pytest.fixture
+def no_collector() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def test_a_session_that_has_ended_goes_at_once(node: Node, no_collector: None) -> None:
+    """Its processors may hold memory of a GPU, and replicas count the sessions that live."""
+    session = Session("s1", make_offer(), ShiftProcessors())
+    session.link = RosLink(node, session.offer, lambda data, session=session: None)  # type: ignore[misc]
+    alive = weakref.ref(session.processors)
+    session.link.close("closed")
+    del session
+    assert alive() is None
