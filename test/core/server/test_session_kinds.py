@@ -91,6 +91,36 @@ def test_a_robot_waits_for_one_call_of_an_evaluation_at_most(events: list[tuple[
             assert set(calls) <= {"s0", "s1"}
 
 
+@pytest.mark.parametrize("scheduler", [MicroBatch(4, window_ns=0), None])
+def test_an_evaluation_that_was_taken_ahead_waits_for_a_robot_that_has_opened_since(
+    scheduler: MicroBatch | None,
+):
+    bench = Bench(SteadyPolicy(max_batch=4), robots=3, prepare=lambda task: task())
+    if scheduler is not None:
+        bench.worker._intake._robots, bench.worker._intake._yielding = scheduler, MicroBatch(4, window_ns=0)
+    calls: list[list[float]] = []
+    evaluations, robot = bench.sessions[:2], bench.sessions[2]
+    for session in evaluations:
+        session.offer = replace(session.offer, kind=SessionKind.EVALUATION)
+    healthy = bench.policy.answer
+
+    def answer(batch):
+        calls.append([float(state[0]) for state in batch])
+        if len(calls) == 1:
+            bench.put(1, state=(1.0, 1.0))
+            bench.worker.look_ahead(evaluations)
+            bench.put(2, state=(9.0, 9.0))
+            bench.worker.look_ahead([*evaluations, robot])
+        return healthy(batch)
+
+    bench.policy.answer = answer
+    bench.put(0, state=(0.0, 0.0))
+    bench.worker.step(evaluations)
+    while bench.worker.step([*evaluations, robot]):
+        pass
+    assert calls == [[0.0], [9.0], [1.0]]
+
+
 def test_what_evaluations_cost_does_not_count_among_robots():
     """A robot that has cost more than another comes after it, also when an evaluation has cost more yet."""
     bench = make_bench(sessions=3, evaluations=1)

@@ -67,7 +67,8 @@ class RosLink:
         return bool(gids)
 
     def close(self, reason: str) -> None:  # noqa: ARG002  the robot sees that the endpoints are gone
-        self._node.destroy_subscription(self._subscription)
+        if self._subscription is not None:
+            self._node.destroy_subscription(self._subscription)
         self._node.destroy_publisher(self._publisher)
         # Its callback knows the session, which knows this link: in a circle they would keep the processors,
         # and what these have on a device, until the garbage collector comes by.

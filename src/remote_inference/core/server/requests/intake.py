@@ -26,12 +26,18 @@ class Batch:
     own: list[Job] = field(default_factory=list)  # that the device's thread prepares
     preparing: int = 0  # jobs that the pool has not finished yet
 
+    @property
+    def yields(self) -> bool:
+        """Whether it makes room for robots' requests. All jobs of a batch do, or none does."""
+        return any(job.session.yields for job in self.jobs)
+
 
 class Intake:
     """Takes requests out of the mailboxes of the sessions that its schedulers select.
 
     Sessions that yield are not selected while a robot waits, and never ahead while a robot has a session: a
-    robot waits at most for the call of the policy that is running.
+    robot waits at most for the call of the policy that is running. What was taken ahead before the robot
+    opened its session waits, too.
 
     At most one batch is ahead of the batch that is served. A session whose request has been taken is in
     service, and not selected again until its answer is out. Without a pool nothing is ahead, and `complete`
@@ -72,9 +78,8 @@ class Intake:
     def take(self, sessions: Sequence[Session]) -> Batch:
         """Return the next batch, without jobs when there is none; for the device's thread."""
         with self._changed:
-            batch, self._next = self._next, Batch()
+            batch, selection = self._choose(sessions)
             if not batch.jobs:
-                selection = self._select(sessions)
                 self.wait_ns = selection.wait_ns
                 batch.jobs = self._take_requests(selection)
                 # The device's thread would only wait meanwhile: it prepares one of them itself.
@@ -91,6 +96,16 @@ class Intake:
             while batch.preparing:
                 self._changed.wait(LOST_WAKE_UP_S)
 
+    def _choose(self, sessions: Sequence[Session]) -> tuple[Batch, Selection]:
+        """Return what was taken ahead, or an empty batch and what is to be taken instead."""
+        if self._next.yields:
+            robots, _ = _by_rank(sessions)
+            selection = self._ask(self._robots, robots, len(robots))
+            if selection.batch or selection.wait_ns:
+                return Batch(), selection
+        batch, self._next = self._next, Batch()
+        return batch, Selection(()) if batch.jobs else self._select(sessions)
+
     def _select(self, sessions: Sequence[Session]) -> Selection:
         """Let robots have what they want; when they want nothing, the others are asked."""
         robots, others = _by_rank(sessions)
@@ -102,7 +117,7 @@ class Intake:
     def _select_ahead(self, sessions: Sequence[Session]) -> Selection:
         robots, others = _by_rank(sessions)
         if robots:
-            return self._ask(self._robots, robots, joinable=0)
+            return Selection(()) if self._next.yields else self._ask(self._robots, robots, joinable=0)
         return self._ask(self._yielding, others, joinable=0)
 
     def _ask(self, scheduler: Scheduler, sessions: Sequence[Session], joinable: int) -> Selection:
@@ -111,7 +126,8 @@ class Intake:
             for session in sessions
             if not session.in_service and session.mailbox.arrival_ns is not None
         ]
-        return scheduler.select(ready, joinable, self._clock_ns(), len(self._next.jobs))
+        chosen = 0 if scheduler is self._robots and self._next.yields else len(self._next.jobs)
+        return scheduler.select(ready, joinable, self._clock_ns(), chosen)
 
     @staticmethod
     def _take_requests(selection: Selection) -> list[Job]:
