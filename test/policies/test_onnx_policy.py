@@ -125,6 +125,13 @@ def test_noise_is_drawn_from_the_seed_of_the_observation(tmp_path: Path):
     assert find_serving_mode(policy, "").mode is ServingMode.SHARED
 
 
+def test_a_file_with_noise_and_a_batch_of_one_may_have_replicas_as_it_draws_by_itself(tmp_path: Path):
+    path = save_model(tmp_path, batch=1, with_noise=True)
+    policy = load_policy(ModelSource(backend="onnx", path=str(path), replicas=("cpu", "cpu")))
+    np.testing.assert_array_equal(*ask(policy, observe(seed=1), observe(seed=1)))
+    policy.close()
+
+
 def test_the_task_goes_in_as_text(tmp_path: Path):
     policy = OnnxPolicy(save_model(tmp_path, with_task=True))
     assert policy.spec.reads_task

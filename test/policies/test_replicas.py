@@ -4,10 +4,14 @@
 
 from __future__ import annotations
 
+import gc
+import importlib
 import threading
+import weakref
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +19,18 @@ import numpy as np
 import pytest
 
 from remote_inference.core.documents.document import DocumentError, parse_document
-from remote_inference.core.policy import Float32Array, PolicyError, PolicyObservation, ServingMode
+from remote_inference.core.policy import (
+    DeviceLostError,
+    Float32Array,
+    PolicyError,
+    PolicyObservation,
+    ServingMode,
+)
 from remote_inference.core.server.manifest.manifest import Manifest, ModelSource
 from remote_inference.core.server.warmup import Rehearsal, make_ready
 from remote_inference.environments.belt_arm.evaluate import SHIPPED_PLAIN_POLICY
 from remote_inference.policies import load_policy
-from remote_inference.policies.hold import HoldPolicy
+from remote_inference.policies.hold import HoldPolicy, HoldProcessors
 from remote_inference.policies.replicas import ReplicatedPolicy
 from remote_inference.wire.request_decoder import RequestDecoder, sample_batch
 from support.device import DEVICE
@@ -28,13 +38,14 @@ from support.device import DEVICE
 DEADLINE_S = 30.0
 HOLD = """{"name": "hold", "revision": "1", "state_names": ["elbow"], "action_names": ["elbow"],
 "chunk_size": 4, "trained_fps": 30.0}"""
+LOST = "CUDA error: an illegal memory access was encountered"
 
 
 class Replica(HoldPolicy):
     """Notes its thread; may wait for the others, fail, forget its batch size, or remember requests."""
 
     barrier: threading.Barrier | None = None
-    breaks = False
+    error: Callable[[], Exception] | None = None
     remembers = False
 
     def __init__(self, folder: Path, device: str) -> None:
@@ -42,6 +53,7 @@ class Replica(HoldPolicy):
         self.device = device
         self.threads = {threading.get_ident()}
         self.batches: list[int] = []
+        self.memory: list[weakref.ref[Float32Array]] = []  # inputs, and what it has computed from them
         self.closed = False
         self.spec = replace(self.spec, max_batch=2)
 
@@ -51,8 +63,10 @@ class Replica(HoldPolicy):
         assert len(batch) <= self.spec.max_batch
         if self.barrier:
             self.barrier.wait(DEADLINE_S)
-        if self.breaks:
-            raise PolicyError(f"{self.device} is broken")
+        activations = np.zeros(4, np.float32)
+        self.memory += [weakref.ref(array) for array in (*batch, activations)]
+        if self.error:
+            raise self.error()
         memory = len(self.batches) if self.remembers else 0
         return [chunk + np.float32(memory) for chunk in super().predict(batch)]
 
@@ -129,13 +143,106 @@ def test_a_batch_is_as_many_times_larger_as_there_are_replicas_also_when_one_get
 
 def test_what_a_replica_raises_is_raised_when_all_have_answered(tmp_path: Path):
     replicas = Replicas(tmp_path)
-    replicas.made["a"].breaks = True
-    sessions = [replicas.policy.make_processors() for _ in range(2)]
+    replicas.made["a"].error = partial(PolicyError, "a is broken")
+    sessions = [replicas.policy.make_processors() for _ in range(4)]
     with pytest.raises(PolicyError, match="a is broken"):
         ask(replicas.policy, sessions)
-    assert replicas.made["b"].batches == [1]
+    assert replicas.made["b"].batches == [2]
     replicas.policy.close()
     assert all(made.closed for made in replicas.made.values())
+
+
+@pytest.fixture
+def no_collector() -> Iterator[None]:
+    """What is freed is freed at once, not when Python looks for cycles."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_collector")
+@pytest.mark.parametrize("problem", ["", "CUDA out of memory"])
+def test_a_batch_is_freed_when_it_was_answered_or_has_failed(tmp_path: Path, problem: str):
+    replicas = Replicas(tmp_path)
+    for made in replicas.made.values():
+        made.error = partial(RuntimeError, problem) if problem else None
+    found = ""
+    try:
+        ask(replicas.policy, [replicas.policy.make_processors() for _ in range(4)])
+    except RuntimeError as error:
+        found = str(error)
+    assert found == problem
+    assert [[one() for one in made.memory] for made in replicas.made.values()] == [[None] * 3] * 2
+    replicas.policy.close()
+
+
+def lose(replicas: Replicas, device: str) -> list[Any]:
+    """Let a replica lose its device at a robot's request; return a session of each replica, in order."""
+    sessions = [replicas.policy.make_processors() for _ in replicas.made]
+    replicas.made[device].error = partial(DeviceLostError, LOST)
+    with pytest.raises(DeviceLostError, match=LOST):
+        ask(replicas.policy, sessions)
+    return sessions
+
+
+def test_a_replica_whose_device_is_lost_gets_no_new_sessions_while_another_is_there(tmp_path: Path):
+    replicas = Replicas(tmp_path)
+    lose(replicas, "b")
+    before = list(replicas.made["b"].batches)
+    assert ask(replicas.policy, [replicas.policy.make_processors() for _ in range(4)]) == [0.0, 1.0, 2.0, 3.0]
+    assert replicas.made["b"].batches == before
+    lose(replicas, "a")
+    with pytest.raises(DeviceLostError, match=f": {LOST}"):
+        ask(replicas.policy, [replicas.policy.make_processors()])
+    replicas.policy.close()
+
+
+def test_a_batch_with_an_input_of_a_lost_replica_fails_at_once_and_the_others_inputs_are_answered_without(
+    tmp_path: Path,
+):
+    replicas = Replicas(tmp_path)
+    sessions = lose(replicas, "b")
+    before = {device: list(made.batches) for device, made in replicas.made.items()}
+    for asking in (sessions, sessions[1:]):
+        with pytest.raises(DeviceLostError, match=f"^b: {LOST}$"):
+            ask(replicas.policy, asking)
+    assert {device: made.batches for device, made in replicas.made.items()} == before
+    assert ask(replicas.policy, sessions[:1]) == [0.0]
+    replicas.policy.close()
+
+
+def test_that_a_device_is_lost_is_raised_before_what_another_replica_raises(tmp_path: Path):
+    replicas = Replicas(tmp_path)
+    replicas.made["a"].error = partial(PolicyError, "a is broken")
+    lose(replicas, "b")
+    replicas.policy.close()
+
+
+class LostProcessors(HoldProcessors):
+    """Finds the device lost when it puts an observation there."""
+
+    def pre(self, observation: PolicyObservation) -> Float32Array:
+        raise RuntimeError(LOST)
+
+
+def test_a_replica_whose_processors_find_the_device_lost_gets_no_new_sessions(tmp_path: Path):
+    replicas = Replicas(tmp_path)
+    replicas.made["a"].make_processors = lambda: LostProcessors([0], [])  # type: ignore[method-assign]
+    with pytest.raises(RuntimeError, match=LOST):
+        replicas.policy.make_processors().pre(observe(0.0))
+    assert ask(replicas.policy, [replicas.policy.make_processors() for _ in range(2)]) == [0.0, 1.0]
+    replicas.policy.close()
+
+
+def test_each_replica_is_tried_once_with_the_largest_call_that_it_may_get(tmp_path: Path):
+    """The warm-up's sessions are evenly spread, the robots' may all be on one replica."""
+    replicas = Replicas(tmp_path, max_batch=4)
+    sessions = [replicas.policy.make_processors() for _ in range(4)]
+    for _ in range(2):
+        assert ask(replicas.policy, sessions) == [0.0, 1.0, 2.0, 3.0]
+    assert [made.batches for made in replicas.made.values()] == [[4, 2, 2]] * 2
+    replicas.policy.close()
 
 
 def test_when_one_replica_cannot_be_loaded_the_others_are_freed(tmp_path: Path):
@@ -156,6 +263,17 @@ def test_when_one_replica_cannot_be_loaded_the_others_are_freed(tmp_path: Path):
 def test_a_policy_that_serves_one_robot_at_a_time_has_no_replicas(tmp_path: Path):
     with pytest.raises(PolicyError, match=r"model.replicas: found 2, expected none: hold serves one robot"):
         Replicas(tmp_path, serving_mode=ServingMode.EXCLUSIVE)
+
+
+def test_a_policy_that_may_draw_from_generators_of_the_whole_process_has_no_replicas(tmp_path: Path):
+    words = (
+        r"model.replicas: found 2, expected none: hold samples with max_batch 1, and so may draw from "
+        r"generators of random numbers that all replicas would share"
+    )
+    with pytest.raises(PolicyError, match=words):
+        Replicas(tmp_path, samples=True, max_batch=1)
+    for spec in ({"samples": False, "max_batch": 1}, {"samples": True, "max_batch": 2}):
+        Replicas(tmp_path, **spec).policy.close()
 
 
 def test_a_policy_that_is_found_to_remember_has_no_replicas(tmp_path: Path):
@@ -189,6 +307,48 @@ def manifest_of(scheduler: str = "micro_batch", weights: Any = None, **model: An
 def test_replicas_fit_the_rest_of_the_manifest(changes: dict[str, Any], words: str):
     with pytest.raises(DocumentError, match=words):
         manifest_of(**{"backend": "hold", "replicas": ["cpu", "cpu"], **changes})
+
+
+COMPILING = """
+from dataclasses import replace
+import torch
+from remote_inference.policies.hold import HoldPolicy
+
+DTYPES = {"a": torch.float32, "b": torch.float64, "c": torch.float16}
+compiled = []
+
+def note(graph, inputs):
+    compiled.append(graph)
+    return graph.forward
+
+@torch.compile(backend=note, dynamic=False)
+def compute(states):
+    return states + 1
+
+class Compiling(HoldPolicy):
+    def __init__(self, source):
+        super().__init__(source.path)
+        self.dtype = DTYPES[source.device]  # another one compiles anew, as another device does
+
+    def predict(self, batch):
+        compute(torch.zeros(len(batch), dtype=self.dtype))
+        return super().predict(batch)
+"""
+
+
+def test_torch_compiles_for_each_replica_what_it_compiles_for_a_policy_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "compiling_policies.py").write_text(COMPILING)
+    (tmp_path / "policy.json").write_text(HOLD)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    model: Any = {"backend": "compiling_policies:Compiling", "path": str(tmp_path)}
+    policy: Any = load_policy(ModelSource(**model, replicas=("a", "b", "c"), options={"compile": True}))
+    sessions = [policy.make_processors() for _ in range(12)]
+    for count in range(3, 13, 3):  # 1 to 4 for each replica
+        ask(policy, sessions[:count])
+    policy.close()
+    assert len(importlib.import_module("compiling_policies").compiled) >= 12
 
 
 def test_a_network_on_two_devices_answers_as_one_alone():

@@ -46,6 +46,7 @@ class Calls:
                 future.set_result(call())
             except BaseException as error:  # the caller gets whatever it raises
                 future.set_exception(error)
+            del asked, call, future  # they hold what was asked and answered while this waits for the next one
 
     def close(self) -> None:
         """Let `serve` return once its present call has returned; wait a moment for the thread of `start`.

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from dataclasses import dataclass
 
 from remote_inference.core.policy import DeviceError, Policy, PolicyError, PolicySpec
@@ -20,6 +22,8 @@ BACK_ENDS.add("hold", f"{__name__}.hold:load")
 BACK_ENDS.add("lerobot", f"{__name__}.lerobot:load", needs=("lerobot", "torch"))
 BACK_ENDS.add("onnx", f"{__name__}.onnx.policy:load", needs=("onnx", "onnxruntime"))
 BACK_ENDS.add("openpi", f"{__name__}.remote.openpi:load", needs=("websockets",))
+
+_RECOMPILE_LIMIT = 8  # torch's own: how often it compiles a function before it computes without
 
 METHODS = ("make_processors", "predict", "reset", "close")
 """What every policy has besides its `spec`."""
@@ -59,12 +63,24 @@ def load_on_first_device(model: ModelSource) -> PlacedPolicy:
 
 def _load_replicas(back_end: BackEnd, model: ModelSource) -> ReplicatedPolicy:
     def load(device: str) -> Policy:
+        if model.options.get("compile") and "torch" in sys.modules:
+            _let_torch_compile(len(model.replicas))
         loaded = _try_to_load(back_end, model.model_copy(update={"device": device, "replicas": ()}))
         if isinstance(loaded, str):
             raise DeviceError(loaded)
         return loaded
 
     return ReplicatedPolicy(load, model.replicas)
+
+
+def _let_torch_compile(replicas: int) -> None:
+    """Let torch compile as much for each replica as it does for a policy alone.
+
+    Its limit is of a function, which all replicas share, and of a thread: called on that of each replica.
+    """
+    config = importlib.import_module("torch._dynamo.config")
+    name = "recompile_limit" if hasattr(config, "recompile_limit") else "cache_size_limit"  # once its name
+    setattr(config, name, max(getattr(config, name), _RECOMPILE_LIMIT * replicas))
 
 
 def _try_to_load(back_end: BackEnd, model: ModelSource) -> Policy | str:

@@ -5,14 +5,18 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import cycle, islice
 from typing import Any
 
 from remote_inference.core.calls import Calls
+from remote_inference.core.device_loss import says_lost
 from remote_inference.core.policy import (
+    DeviceLostError,
     Float32Array,
     Policy,
     PolicyError,
@@ -35,18 +39,43 @@ class ReplicaInput:
 class ReplicaProcessors:
     """The processors of a session, which belongs to one replica."""
 
-    def __init__(self, replica: int, processors: Processors) -> None:
+    def __init__(self, replica: int, owner: _Replica, processors: Processors) -> None:
         self._replica = replica
+        self._owner = owner
         self._processors = processors
 
     def pre(self, observation: PolicyObservation) -> ReplicaInput:
-        return ReplicaInput(self._replica, self._processors.pre(observation))
+        with self._owner.noting_loss():
+            return ReplicaInput(self._replica, self._processors.pre(observation))
 
     def post(self, chunk_model: Float32Array) -> Float32Array:
         return self._processors.post(chunk_model)
 
     def reset(self) -> None:
         self._processors.reset()
+
+
+@dataclass
+class _Part:
+    """A replica's part of a batch, and its answer.
+
+    It is emptied afterwards: the replica's thread keeps its last call until the next one, and an error keeps
+    the frames that it has passed, with the inputs and the device memory in them.
+    """
+
+    places: list[int] = field(default_factory=list)  # in the batch
+    inputs: list[Any] = field(default_factory=list)
+    chunks: list[Float32Array] = field(default_factory=list)
+    error: BaseException | None = None
+
+    @property
+    def found_lost(self) -> bool:
+        return self.error is not None and says_lost(self.error)
+
+    def empty(self) -> None:
+        self.inputs.clear()
+        self.chunks.clear()
+        self.error = None
 
 
 class _Replica:
@@ -59,16 +88,47 @@ class _Replica:
         self._calls.start(f"replica_{device}")
         self.loading = self._calls.submit(load)
         self.sessions: weakref.WeakSet[ReplicaProcessors] = weakref.WeakSet()
+        self.lost = ""  # why the device is, as text: the error would keep the device's memory
+        self._tried = 1  # largest call so far
 
     @property
     def policy(self) -> Policy:
         return self.loading.result()
 
-    def predict(self, batch: Sequence[Any]) -> Future[list[Float32Array]]:
-        """Answer a batch of any size, in as many calls as the policy needs."""
+    @contextmanager
+    def noting_loss(self) -> Iterator[None]:
+        """Note when what is called within finds the device lost."""
+        try:
+            yield
+        except Exception as error:
+            if says_lost(error):
+                reason = str(error).partition("\n")[0]  # torch adds advice on debugging
+                self.lost = f"{self.device}: {reason}"
+            raise
+
+    def answer(self, part: _Part, batch_size: int) -> Future[None]:
+        """Answer a part of any size, in as many calls as the policy needs. batch_size: of the whole batch."""
+        return self._calls.submit(partial(self._answer, part, batch_size))
+
+    def _answer(self, part: _Part, batch_size: int) -> None:
         most = self.policy.spec.max_batch
-        parts = [batch[begin : begin + most] for begin in range(0, len(batch), most)]
-        return self._calls.submit(lambda: [row for part in parts for row in predict_all(self.policy, part)])
+        try:
+            with self.noting_loss():
+                self._try_largest(part.inputs, min(batch_size, most))
+                for begin in range(0, len(part.inputs), most):
+                    part.chunks += predict_all(self.policy, part.inputs[begin : begin + most])
+        except BaseException as error:  # whoever asked gets whatever it raises
+            part.error = error
+
+    def _try_largest(self, inputs: Sequence[Any], size: int) -> None:
+        """Make once the largest call that a batch like this may bring, when all its sessions are here.
+
+        The sessions of a warm-up are spread evenly, those of the robots that ask later may not be.
+        """
+        if size > self._tried:
+            self._tried = size
+            if len(inputs) < size:
+                predict_all(self.policy, list(islice(cycle(inputs), size)))
 
     def reset(self) -> Future[None]:
         return self._calls.submit(self.policy.reset)
@@ -85,18 +145,20 @@ class ReplicatedPolicy:
 
     A session belongs to the replica with the fewest sessions. The replicas answer their parts of a batch at
     the same time, so that a batch may be as many times larger as there are replicas. `max_batch` counts all.
+    A replica whose device is lost gets no new sessions while another is there.
     """
 
     def __init__(self, load: Callable[[str], Policy], devices: Sequence[str]) -> None:
         """load: returns the policy on a device; called on the replica's thread, for all at the same time.
 
-        Raises what it raises, and PolicyError for policies that differ or that serve one robot at a time.
+        Raises what it raises, and PolicyError for policies that differ, that serve one robot at a time, or
+        that may draw from generators of the whole process.
         """
         self._replicas = [_Replica(partial(load, device), device) for device in devices]
         self._next = 0  # of those with equally few sessions
         try:
             wait([replica.loading for replica in self._replicas])
-            self.spec = _common_spec([replica.policy.spec for replica in self._replicas])
+            self.spec = _common_spec([replica.policy for replica in self._replicas])
         except BaseException:
             self.close()
             raise
@@ -104,28 +166,37 @@ class ReplicatedPolicy:
     def make_processors(self) -> ReplicaProcessors:
         count = len(self._replicas)
         in_turn = [(self._next + step) % count for step in range(count)]
-        chosen = min(in_turn, key=lambda index: len(self._replicas[index].sessions))
+        working = [index for index in in_turn if not self._replicas[index].lost] or in_turn
+        chosen = min(working, key=lambda index: len(self._replicas[index].sessions))
         self._next = (chosen + 1) % count
         replica = self._replicas[chosen]
-        processors = ReplicaProcessors(chosen, replica.policy.make_processors())
+        processors = ReplicaProcessors(chosen, replica, replica.policy.make_processors())
         replica.sessions.add(processors)
         return processors
 
     def predict(self, batch: Sequence[ReplicaInput]) -> list[Float32Array]:
-        """Return one chunk per input. Raises what a replica raises, after all have answered."""
-        asked: dict[int, list[int]] = {}  # places in the batch, by replica
+        """Return one chunk per input. Raises what a replica raises, after all have answered.
+
+        DeviceLostError goes first. It is raised at once when the device of an input has been lost before.
+        """
+        parts: dict[int, _Part] = {}  # by replica
         for place, one in enumerate(batch):
-            asked.setdefault(one.replica, []).append(place)
-        answers = {
-            replica: self._replicas[replica].predict([batch[place].content for place in places])
-            for replica, places in asked.items()
-        }
-        wait(answers.values())
-        chunks = {
-            place: chunk
-            for replica, places in asked.items()
-            for place, chunk in zip(places, answers[replica].result(), strict=True)
-        }
+            part = parts.setdefault(one.replica, _Part())
+            part.places.append(place)
+            part.inputs.append(one.content)
+        for index in parts:
+            if self._replicas[index].lost:
+                raise DeviceLostError(self._replicas[index].lost)
+        chunks: dict[int, Float32Array] = {}  # by place
+        try:
+            wait([self._replicas[index].answer(part, len(batch)) for index, part in parts.items()])
+            for part in sorted(parts.values(), key=lambda part: not part.found_lost):
+                if part.error is not None:
+                    raise part.error
+                chunks |= zip(part.places, part.chunks, strict=True)
+        finally:
+            for part in parts.values():
+                part.empty()
         return [chunks[place] for place in range(len(batch))]
 
     def reset(self) -> None:
@@ -137,13 +208,27 @@ class ReplicatedPolicy:
             replica.close()
 
 
-def _common_spec(specs: Sequence[PolicySpec]) -> PolicySpec:
+def _common_spec(policies: Sequence[Policy]) -> PolicySpec:
     """Return the specification of all replicas together."""
-    first = specs[0]
-    if any(spec != first for spec in specs):
+    first = policies[0].spec
+    if any(policy.spec != first for policy in policies):
         raise PolicyError(f"model.replicas: {first.name} differs by device, expected equal specifications")
+    found = f"model.replicas: found {len(policies)}, expected none: {first.name}"
     if first.serving_mode is ServingMode.EXCLUSIVE:
+        raise PolicyError(f"{found} serves one robot at a time")
+    if _may_draw_globally(policies[0]):
         raise PolicyError(
-            f"model.replicas: found {len(specs)}, expected none: {first.name} serves one robot at a time"
+            f"{found} samples with max_batch 1, and so may draw from generators of random numbers that all "
+            "replicas would share"
         )
-    return replace(first, max_batch=first.max_batch * len(specs))
+    return replace(first, max_batch=first.max_batch * len(policies))
+
+
+def _may_draw_globally(policy: Policy) -> bool:
+    """Return whether a policy may seed and use the process's generators: calls at once would mix their draws.
+
+    `core.policy` says how such a policy is known. One with generators of its own may be so too, and says that
+    it `draws_by_itself`.
+    """
+    spec = policy.spec
+    return spec.samples and spec.max_batch == 1 and not getattr(policy, "draws_by_itself", False)

@@ -73,6 +73,8 @@ class OnnxPolicy:
     PolicyError, when this machine cannot use the device or a provider.
     """
 
+    draws_by_itself = True  # replicas may be called at once: the noise is an input of the file
+
     def __init__(
         self,
         path: str | Path,
