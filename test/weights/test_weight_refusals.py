@@ -176,21 +176,43 @@ def test_an_update_that_was_overtaken_by_a_rollback_is_refused():
     pair.ledger.advance(pair.model, 3)
     for frame in pair.next_frames():
         pair.receiver.handle(frame)
+    assert pair.receiver.turn is Turn.STAGED
     assert pair.receiver.rollback() == 1
+    refused = read_refused(read_frame(pair.receiver.take_replies()[-1]))
+    assert (refused.version, refused.reason) == (3, Reason.BASE)
+    assert refused.text == "update 3: the server has gone back to 1 meanwhile"
     before = bits_of(pair.served)
     pair.receiver.apply()
     assert (pair.receiver.version, bits_of(pair.served)) == (1, before)
 
 
+@pytest.mark.parametrize("strategy", ["patch", "bucket"])
+def test_a_version_that_was_taken_back_is_never_given_again(strategy: str):
+    pair = make_pair(strategy)
+    frames = pair.next_frames()
+    assert isinstance(pair.deliver(frames), Applied)
+    assert pair.receiver.rollback() == 1
+    before = bits_of(pair.served)
+    answer = pair.deliver(frames)
+    assert isinstance(answer, Refused)
+    assert answer.reason is Reason.ORDER
+    assert (pair.receiver.version, bits_of(pair.served)) == (1, before)
+    assert "found version 2, expected one above 2, the highest that was served" in answer.text
+    pair.ledger.advance(pair.model, 3)
+    assert isinstance(pair.deliver(pair.next_frames(wants_all=True)), Applied)
+    assert bits_of(pair.served) == bits_of(pair.model)
+
+
 def test_there_is_one_step_back_and_no_more():
     pair = make_pair()
-    for _ in range(2):
+    for version in (3, 4):
         with pytest.raises(WeightsError, match="version 1 has none before it") as caught:
             pair.receiver.rollback()
         assert caught.value.reason is Reason.ORDER
         pair.hello()
-        pair.deliver(pair.next_frames())
+        pair.deliver(pair.next_frames(wants_all=True))
         pair.receiver.rollback()
+        pair.ledger.advance(pair.model, version)
 
 
 def test_a_second_trainer_is_refused_and_the_first_goes_on():
@@ -227,7 +249,24 @@ def test_the_place_of_a_trainer_that_is_silent_for_long_can_be_taken():
     assert read_frame(pair.receiver.take_replies()[0]).kind is Kind.REFUSED
     now_s = 11.0
     pair.receiver.handle(pack_frame(Kind.HELLO, OTHER))
-    assert read_frame(pair.receiver.take_replies()[0]).kind is Kind.WELCOME
+    assert read_frame(pair.receiver.take_replies()[-1]).kind is Kind.WELCOME
+    assert pair.receiver.turn is Turn.READY
+
+
+@pytest.mark.parametrize("turn", [Turn.STAGING, Turn.STAGED])
+def test_a_trainer_whose_place_is_taken_learns_that_its_update_went_with_it(turn: Turn):
+    now_s = 0.0
+    limits = ReceiverLimits(allow_nonfinite=True, claim_s=10.0)
+    pair = make_pair(limits=limits, clock=lambda: now_s)
+    for frame in pair.next_frames()[: 1 if turn is Turn.STAGING else None]:
+        pair.receiver.handle(frame)
+    assert pair.receiver.turn is turn
+    now_s = 11.0
+    pair.receiver.handle(pack_frame(Kind.HELLO, OTHER))
+    refusal, welcome = map(read_frame, pair.receiver.take_replies())
+    refused = read_refused(refusal)
+    assert (refusal.sender, refused.version, refused.reason) == (TRAINER, 2, Reason.CLAIMED)
+    assert (welcome.sender, welcome.kind) == (OTHER, Kind.WELCOME)
     assert pair.receiver.turn is Turn.READY
 
 

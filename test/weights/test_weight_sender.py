@@ -173,6 +173,41 @@ def test_after_a_rollback_the_trainer_is_told_and_the_next_sync_sends_everything
     assert bits_of(server.served) == bits_of(model)
 
 
+def test_after_a_rollback_another_trainer_begins_above_all_that_was_served(served, make_sender):
+    model, server = make_model(KINDS), served()
+    first = make_sender(model)
+    first.init_sender({"a": server.connect})
+    first.wait(DEADLINE_S)
+    change(model, 0.01, 2)
+    first.sync(50)
+    assert first.wait(DEADLINE_S)["a"].is_current
+    assert server.receiver.rollback() == 1
+    first.close()
+    second = make_sender(model)
+    second.init_sender({"a": server.connect})
+    status = second.wait(DEADLINE_S)["a"]
+    assert (status.is_current, status.version) == (True, 51)
+
+
+@pytest.mark.parametrize(("error", "reason"), [(MemoryError, Reason.MEMORY), (OSError, Reason.FAILED)])
+def test_a_trainer_that_fails_at_one_server_says_so_and_tries_again(served, make_sender, error, reason):
+    model, server, links = make_model(KINDS), served(), []
+
+    def connect() -> Link:
+        links.append(None)
+        if len(links) == 1:
+            raise error("no room")
+        return served_late.connect()
+
+    served_late, sender = served(), make_sender(model)
+    sender.init_sender({"a": server.connect, "b": connect})
+    statuses = sender.wait(DEADLINE_S)
+    assert statuses["a"].is_current
+    assert statuses["b"].reason is reason
+    sender.sync(2)
+    assert all(status.is_current for status in sender.wait(DEADLINE_S).values())
+
+
 def test_a_refused_update_is_named_and_mended_by_the_next(served, make_sender):
     model = make_model((("float32", (50, 60)),))
     model["layer_0.weight"].nan_to_num_(1.0, 2.0, 3.0)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from remote_inference.weights.reasons import Reason, WeightsError
 from remote_inference.weights.tensors.tensors import find_difference
 from remote_inference.weights.transports.transport import Link, LinkClosedError
 
+_LOG = logging.getLogger(__name__)
 _WAKE_S = 1.0  # a wake-up can be lost: no thread waits without an end
 
 
@@ -121,14 +123,21 @@ class Feed:
         """Send what the server lacks. An error becomes the status; the next sync begins with a greeting."""
         try:
             self._send_what_lacks()
-        except (WeightsError, TimeoutError) as error:
-            is_refusal = isinstance(error, _RefusedError)
-            reason = error.reason if isinstance(error, WeightsError) else Reason.TRANSPORT
-            text = self._silence if isinstance(error, TimeoutError) else str(error)
-            self.status = replace(self.status, is_current=False, reason=reason, text=text)
-            self._position, self._wants_all = None, is_refusal
-            if not is_refusal:
-                self._drop_link()
+        except WeightsError as error:
+            self._fail(error.reason, str(error), is_refusal=isinstance(error, _RefusedError))
+        except TimeoutError:
+            self._fail(Reason.TRANSPORT, self._silence)
+        except MemoryError:
+            self._fail(Reason.MEMORY, f"{self.name}: found no memory to send the update")
+        except Exception as error:  # foreseen by nobody: the thread goes on, and the status says why
+            _LOG.exception("weights: failed to bring %s up to date", self.name)
+            self._fail(Reason.FAILED, f"{self.name}: the trainer failed: {type(error).__name__}: {error}")
+
+    def _fail(self, reason: Reason, text: str, *, is_refusal: bool = False) -> None:
+        self.status = replace(self.status, is_current=False, reason=reason, text=text)
+        self._position, self._wants_all = None, is_refusal
+        if not is_refusal:
+            self._drop_link()
 
     def _send_what_lacks(self) -> None:
         ledger = self._ledger

@@ -10,6 +10,7 @@ from typing import Any
 from remote_inference.core.documents.problems import show_value
 from remote_inference.weights.frames import MAX_BUCKET_BYTES, Frame, Kind, pack_map, read_map
 from remote_inference.weights.reasons import Reason, WeightsError
+from remote_inference.weights.tensors.digest import show_digest
 from remote_inference.weights.tensors.tensors import TensorSpec, table_from_list, table_to_list
 
 MIN_BUCKET_BYTES = 1024
@@ -38,11 +39,15 @@ class Header:
 
 @dataclass(frozen=True)
 class Welcome:
-    """What a receiver serves, said to a trainer that it accepts."""
+    """What a receiver serves, said to a trainer that it accepts.
+
+    highest: version that it ever served, which is above `version` after a rollback.
+    """
 
     version: int
     digest: int
     table: tuple[TensorSpec, ...]
+    highest: int
 
 
 @dataclass(frozen=True)
@@ -94,14 +99,32 @@ def read_header(frame: Frame) -> Header:
     return header
 
 
+def check_header(header: Header, table: bytes, served: tuple[int, int], highest: int) -> None:
+    """Raise WeightsError for an update that cannot follow on what is served.
+
+    table: digest of the tensors. served: version and digest. highest: version that was ever served.
+    """
+    if header.table != table:
+        text = f"found {header.table.hex()} as digest of the tensors, expected {table.hex()}"
+        raise WeightsError(Reason.ARCHITECTURE, text)
+    if header.base_digest is not None and (header.base_version, header.base_digest) != served:
+        found = f"{header.base_version} ({show_digest(header.base_digest)})"
+        expected = f"{served[0]} ({show_digest(served[1])})"
+        raise WeightsError(Reason.BASE, f"found base {found}, expected {expected}, which is served")
+    if header.version <= highest:
+        text = f"found version {header.version}, expected one above {highest}, the highest that was served"
+        raise WeightsError(Reason.ORDER, text)
+
+
 def pack_welcome(sender: bytes, welcome: Welcome) -> bytes:
     return pack_map(Kind.WELCOME, sender, {**vars(welcome), "table": table_to_list(welcome.table)})
 
 
 def read_welcome(frame: Frame) -> Welcome:
     """Return what a server has said. Raises WeightsError for anything but a welcome."""
-    values = read_map(frame.body, {"version": int, "digest": int, "table": list})
-    return Welcome(values["version"], values["digest"], table_from_list(values["table"]))
+    fields = {"version": int, "digest": int, "table": list, "highest": int}
+    values = read_map(frame.body, fields)
+    return Welcome(**{**values, "table": table_from_list(values["table"])})
 
 
 def pack_applied(sender: bytes, applied: Applied) -> bytes:

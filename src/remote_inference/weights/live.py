@@ -71,7 +71,7 @@ class LiveWeights:
         self._tell, self._listeners = tell, listeners
         try:
             self._receiver = WeightReceiver(tensors, check=check, tell=self._take)
-        except WeightsError:
+        except Exception:
             self._close_listeners()
             raise
         self._applied: Counter[str] = Counter()

@@ -4,17 +4,17 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 
-from remote_inference.weights.frames import sender_of
 from remote_inference.weights.receiver import WeightReceiver
 from remote_inference.weights.transports.transport import Link, LinkClosedError
 
 _POLL_S = 0.02  # for a frame, when none is there: how long an answer of the receiver may wait
 _SEND_S = 1.0  # a trainer that does not take an answer in time is cut off
 _ACCEPT_S = 0.5
+_LOG = logging.getLogger(__name__)
 
 Accept = Callable[[float], Link]
 
@@ -22,12 +22,13 @@ Accept = Callable[[float], Link]
 class ReceiverPump:
     """Feeds a receiver until it is closed. accepts: each waits so long [s] for a trainer, else TimeoutError.
 
-    A trainer whose link ends gives its place up at once.
+    A trainer whose link ends gives its place up at once. What nobody foresaw is logged and costs a link at
+    most: the threads go on.
     """
 
     def __init__(self, receiver: WeightReceiver, *accepts: Accept) -> None:
         self._receiver = receiver
-        self._links: dict[Link, bytes] = {}  # with the trainer that spoke last
+        self._links: list[Link] = []
         self._new: list[Link] = []
         self._ends = threading.Event()
         self._threads = [threading.Thread(target=self._run, name="weights", daemon=True)]
@@ -51,47 +52,65 @@ class ReceiverPump:
 
     def _run(self) -> None:
         while not self._ends.is_set():
-            while self._new:
-                self._links[self._new.pop()] = b""
-            if not self._links:
+            try:
+                self._go_round()
+            except Exception:  # noqa: PERF203  each round may fail, and none may be the last
+                _LOG.exception("weights: the thread that listens to trainers failed; it goes on")
                 self._ends.wait(_POLL_S)
-            for link in list(self._links):
-                self._take(link)
-            self._receiver.check_time()
-            self._answer()
         for link in self._links:
-            link.close()
+            self._close(link)
+
+    def _go_round(self) -> None:
+        while self._new:
+            self._links.append(self._new.pop())
+        if not self._links:
+            self._ends.wait(_POLL_S)
+        for link in tuple(self._links):
+            self._take(link)
+        self._receiver.check_time()
+        for answer in self._receiver.take_answers():
+            if answer.link in self._links:
+                self._say(answer.link, answer.frame)
 
     def _take(self, link: Link) -> None:
         try:
             data = link.receive(_POLL_S / len(self._links))
         except TimeoutError:
             return
-        except LinkClosedError:
-            self._drop(link)
+        except Exception as error:
+            self._drop(link, error)
             return
-        self._links[link] = sender_of(data)
-        self._receiver.handle(data)
-
-    def _answer(self) -> None:
-        for reply in self._receiver.take_replies():
-            for link, sender in list(self._links.items()):
-                if sender == sender_of(reply):
-                    self._say(link, reply)
+        try:
+            self._receiver.handle(data, link)
+        except Exception as error:
+            _LOG.exception("weights: a frame of a trainer could not be handled")
+            self._receiver.fail(link, error)
 
     def _say(self, link: Link, reply: bytes) -> None:
         try:
             link.send(reply, _SEND_S)
-        except (TimeoutError, LinkClosedError):
-            self._drop(link)
+        except Exception as error:
+            self._drop(link, error)
 
-    def _drop(self, link: Link) -> None:
-        link.close()
-        self._receiver.forget(self._links.pop(link))
+    def _drop(self, link: Link, error: Exception) -> None:
+        if not isinstance(error, (TimeoutError, LinkClosedError)):
+            _LOG.error("weights: the link to a trainer failed and is closed", exc_info=error)
+        self._links.remove(link)
+        self._receiver.forget(link)
+        self._close(link)
+
+    def _close(self, link: Link) -> None:
+        try:
+            link.close()
+        except Exception:
+            _LOG.exception("weights: the link to a trainer cannot be closed")
 
     def _accept(self, accept: Accept) -> None:
         while not self._ends.is_set():
-            with suppress(TimeoutError, LinkClosedError):  # nobody, or one who went while connecting
+            try:
                 self.add(accept(_ACCEPT_S))
-                continue
-            self._ends.wait(_POLL_S)
+            except (TimeoutError, LinkClosedError):  # noqa: PERF203  nobody, or one who went while connecting
+                self._ends.wait(_POLL_S)
+            except Exception:
+                _LOG.exception("weights: accepting a trainer failed; the next may come")
+                self._ends.wait(_ACCEPT_S)

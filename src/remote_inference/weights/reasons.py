@@ -26,6 +26,7 @@ class Reason(str, Enum):
     DIGEST = "digest"
     PROBE = "probe"
     MEMORY = "memory"
+    FAILED = "failed"
     STALLED = "stalled"
     TRANSPORT = "transport"
 
@@ -37,13 +38,14 @@ DESCRIPTIONS: Mapping[Reason, str] = {
     Reason.ARCHITECTURE: "a tensor is missing, unknown, or of another shape or type",
     Reason.UNKNOWN: "a strategy, compression or type that this side does not have",
     Reason.BASE: "the patch is for another version, or for other weights",
-    Reason.ORDER: "out of turn: a version not above the one served, a missing part, two updates at once",
+    Reason.ORDER: "out of turn: a version not above all served so far, a missing part, two updates at once",
     Reason.SIZE: "more bytes than the model has, or than were announced",
     Reason.PAYLOAD: "the bytes do not decode to entries of the tensors",
     Reason.VALUES: "a value is not finite, or neither true nor false",
     Reason.DIGEST: "the result is not what the trainer has",
     Reason.PROBE: "the policy does not answer as it should with these weights; those before are served again",
-    Reason.MEMORY: "no memory to prepare the update",
+    Reason.MEMORY: "no memory to prepare the update, or to exchange it for the weights that are served",
+    Reason.FAILED: "an error that nobody foresaw; the log of that side has it",
     Reason.STALLED: "the trainer fell silent in the middle of an update",
     Reason.TRANSPORT: "the server was not reached, or did not answer in time",
 }

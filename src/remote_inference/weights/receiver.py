@@ -11,31 +11,21 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter, deque
 from collections.abc import Callable, Mapping
 
+from remote_inference.weights.answers import Answer, Answers, Peer
 from remote_inference.weights.changes.changes import make_stager
 from remote_inference.weights.changes.compression import make_compression
 from remote_inference.weights.changes.held_updates import Inverse, Prepared, Staging
 from remote_inference.weights.changes.served import ServedTensors
-from remote_inference.weights.frames import SENDER_BYTES, Buffer, Frame, Kind, read_frame, read_part
-from remote_inference.weights.header import (
-    Applied,
-    Header,
-    Refused,
-    Welcome,
-    pack_applied,
-    pack_refused,
-    pack_welcome,
-    read_header,
-)
+from remote_inference.weights.frames import Buffer, Frame, Kind, read_frame, read_part, sender_of
+from remote_inference.weights.header import Applied, Refused, Welcome, check_header, read_header
 from remote_inference.weights.reasons import Reason, WeightsError
 from remote_inference.weights.tensors.digest import MODULUS, entries_digest, show_digest
 from remote_inference.weights.tensors.dtypes import check_values
 from remote_inference.weights.tensors.tensors import Tensors, describe, size_of, table_digest
+from remote_inference.weights.transports.transport import Link
 from remote_inference.weights.turns import TAKES, ReceiverLimits, Turn
-
-_MAX_REPLIES = 64  # that nobody has fetched; older ones are dropped
 
 
 class WeightReceiver:
@@ -58,21 +48,23 @@ class WeightReceiver:
     ) -> None:
         self.table = describe(tensors)
         self.received_bytes = 0
-        self.refusals: Counter[Reason] = Counter()
+        self._answers = Answers(tell)
+        self.refusals = self._answers.refusals
         self._state = ServedTensors(tensors, self.table)
         self._limits = limits or ReceiverLimits()
-        self._clock, self._check, self._tell = clock, check, tell
+        self._clock, self._check = clock, check
         self._table_digest = table_digest(self.table)
         self._size = size_of(self.table)
         self._served = version, self._state.digest()
-        self._lock = threading.Lock()  # of what both threads touch: _served, _prepared, _inverse
+        self._highest = version  # ever served: a number is given once, also after a rollback
+        self._lock = threading.Lock()  # of what both threads touch: _served, _highest, _prepared, _inverse
         self._prepared: Prepared | None = None
         self._inverse: Inverse | None = None
         self._staging: Staging | None = None
-        self._trainer, self._trainer_heard_s = b"", 0.0
+        self._trainer: Peer | None = None
+        self._trainer_heard_s = 0.0
         self._at_work = 0  # version of the last update that began
         self._skips_parts = False  # of an update that was refused: they were on their way
-        self._replies: deque[bytes] = deque(maxlen=_MAX_REPLIES)
 
     @property
     def version(self) -> int:
@@ -100,76 +92,99 @@ class WeightReceiver:
     def can_roll_back(self) -> bool:
         return self._inverse is not None
 
+    def take_answers(self) -> list[Answer]:
+        """Return what is to be sent to trainers, each once."""
+        return self._answers.take()
+
     def take_replies(self) -> list[bytes]:
-        """Return the frames that are to be sent to trainers, each once."""
-        replies = []
-        while self._replies:
-            replies.append(self._replies.popleft())
-        return replies
+        """Return the frames of `take_answers`, where there is one link alone."""
+        return [answer.frame for answer in self.take_answers()]
 
     # -- the thread of the frames ----------------------------------------------------------------------------
 
-    def handle(self, data: Buffer) -> None:
-        """Take a frame from a trainer, whatever its bytes are."""
+    def handle(self, data: Buffer, link: Link | None = None) -> None:
+        """Take a frame that has come by a link, whatever its bytes are.
+
+        Bytes that are no whole frame do not say reliably from whom they are: their link says it.
+        """
         self.received_bytes += len(data)
-        sender = self._trainer or bytes(SENDER_BYTES)  # of bytes that do not say from whom they are
+        peer = self._find_peer(link, sender_of(data))
         try:
             frame = read_frame(data)
-            sender = frame.sender
-            self._take(frame)
+            peer = Peer(frame.sender, link)
+            self._take(peer, frame)
         except WeightsError as error:
-            self._refuse(sender, error)
+            self._refuse(peer, error)
         except MemoryError:
             text = f"found no memory to prepare it beside a model of {self._size} bytes"
-            self._refuse(sender, WeightsError(Reason.MEMORY, text))
+            self._refuse(peer, WeightsError(Reason.MEMORY, text))
+
+    def fail(self, link: Link, error: Exception) -> None:
+        """Refuse what has come by a link: `handle` has raised what nobody foresaw."""
+        text = f"the server failed: {type(error).__name__}: {' '.join(str(error).split())}"
+        self._refuse(self._find_peer(link), WeightsError(Reason.FAILED, text))
 
     def check_time(self) -> None:
         """Give up an update whose trainer has fallen silent. To be called now and then."""
         staging = self._staging
-        if staging and self._clock() - staging.heard_s > self._limits.stall_s:
+        if staging and self._trainer and self._clock() - staging.heard_s > self._limits.stall_s:
             text = f"found no part for {self._limits.stall_s:g} s, expected the next one"
             self._refuse(self._trainer, WeightsError(Reason.STALLED, text))
 
-    def forget(self, sender: bytes) -> None:
-        """Let another trainer take this one's place: it has gone. What it had not sent whole is freed."""
-        if sender == self._trainer:
-            self._trainer, self._staging = b"", None
+    def forget(self, link: Link) -> None:
+        """Let another trainer take the place of the one that spoke by this link: it has ended.
 
-    def _take(self, frame: Frame) -> None:
-        self._check_trainer(frame)
+        What had not come whole is freed. A trainer that has greeted by another link since stays.
+        """
+        if self._trainer and self._trainer.link is link:
+            self._trainer, self._staging = None, None
+
+    def _find_peer(self, link: Link | None, sender: bytes = b"") -> Peer:
+        """Return who speaks by a link. sender: who says so, if the link is not that of this server's own."""
+        return self._trainer if self._trainer and self._trainer.link is link else Peer(sender, link)
+
+    def _take(self, peer: Peer, frame: Frame) -> None:
+        self._check_trainer(peer, frame.kind)
         if frame.kind is Kind.PART and self._skips_parts:
             return
         if frame.kind not in TAKES[self.turn]:
             text = f"found {frame.kind.name.lower()}, while the server waits for {self.turn.value}"
             raise WeightsError(Reason.ORDER, text)
-        _HANDLERS[frame.kind](self, frame)
+        if frame.kind is Kind.HELLO:
+            self._greet(peer)
+        else:
+            _HANDLERS[frame.kind](self, frame)
 
-    def _check_trainer(self, frame: Frame) -> None:
+    def _check_trainer(self, peer: Peer, kind: Kind) -> None:
         """Raise WeightsError for a frame of anybody but the trainer that this server listens to."""
-        now_s = self._clock()
-        is_vacant = not self._trainer or now_s - self._trainer_heard_s > self._limits.claim_s
-        if frame.sender != self._trainer and not (is_vacant and frame.kind is Kind.HELLO):
-            found = f"trainer {frame.sender.hex()}"
-            expected = (
-                f"{self._trainer.hex()}, which updates this server" if self._trainer else "a hello first"
-            )
-            raise WeightsError(Reason.CLAIMED, f"found {found}, expected {expected}")
+        now_s, trainer = self._clock(), self._trainer
+        has_come_back = trainer is not None and trainer.sender == peer.sender
+        is_vacant = trainer is None or now_s - self._trainer_heard_s > self._limits.claim_s
+        if peer != trainer and not (kind is Kind.HELLO and (is_vacant or has_come_back)):
+            expected = f"{trainer.sender.hex()}, which updates this server" if trainer else "a hello first"
+            by = " by another link" if has_come_back else ""
+            raise WeightsError(Reason.CLAIMED, f"found trainer {peer.sender.hex()}, expected {expected}{by}")
         self._trainer_heard_s = now_s
 
-    def _on_hello(self, frame: Frame) -> None:
-        self._trainer, self._staging, self._skips_parts, self._at_work = frame.sender, None, False, 0
+    def _greet(self, peer: Peer) -> None:
         with self._lock:
-            self._prepared = None
-            version, digest = self._served
-        self._replies.append(pack_welcome(frame.sender, Welcome(version, digest, self.table)))
+            prepared, self._prepared = self._prepared, None
+            (version, digest), highest = self._served, self._highest
+        found = f"another trainer, {peer.sender.hex()}, has taken its place"
+        if prepared and prepared.peer.sender != peer.sender:
+            self._refuse_prepared(prepared, Reason.CLAIMED, found)
+        if self._staging and self._trainer and self._trainer.sender != peer.sender:
+            self._refuse(self._trainer, WeightsError(Reason.CLAIMED, found))
+        self._trainer, self._staging, self._skips_parts, self._at_work = peer, None, False, 0
+        self._answers.welcome(peer, Welcome(version, digest, self.table, highest))
 
-    def _on_release(self, frame: Frame) -> None:
-        self.forget(frame.sender)
+    def _on_release(self, _: Frame) -> None:
+        self._trainer, self._staging = None, None
 
     def _on_update(self, frame: Frame) -> None:
         header = read_header(frame)
         self._skips_parts, self._at_work = False, header.version
-        self._check_header(header)
+        check_header(header, self._table_digest, self._served, self._highest)
         compression = make_compression(header.compression)
         stager = make_stager(header, self.table)
         self._make_room(stager.memory)
@@ -187,20 +202,6 @@ class WeightReceiver:
         staging.stager.add(staging.compression.decompress(bytes(part.data), size))
         staging.parts, staging.heard_s = staging.parts + 1, self._clock()
         self._prepare_when_whole(staging)
-
-    def _check_header(self, header: Header) -> None:
-        version, digest = self._served
-        if header.table != self._table_digest:
-            text = f"found {header.table.hex()} as digest of the tensors, expected {self._table_digest.hex()}"
-            raise WeightsError(Reason.ARCHITECTURE, text)
-        if header.base_digest is not None and (header.base_version, header.base_digest) != (version, digest):
-            found = f"{header.base_version} ({show_digest(header.base_digest)})"
-            raise WeightsError(
-                Reason.BASE,
-                f"found base {found}, expected {version} ({show_digest(digest)}), which is served",
-            )
-        if header.version <= version:
-            raise WeightsError(Reason.ORDER, f"expected a version above {version}, which is served")
 
     def _make_room(self, memory: int) -> None:
         """Give up the way back when it and an update of that memory [bytes] are more than another model."""
@@ -224,22 +225,22 @@ class WeightReceiver:
             raise WeightsError(Reason.DIGEST, f"found {found} as digest of the result, expected {expected}")
         staged = self._state.stage(changes)
         base = None if header.base_digest is None else (header.base_version or 0, header.base_digest)
+        assert self._trainer is not None  # whose update it is
         with self._lock:
             self._prepared = Prepared(self._trainer, header.version, digest, base, staged)
         self._staging = None
 
-    def _refuse(self, sender: bytes, error: WeightsError) -> None:
+    def _refuse(self, peer: Peer, error: WeightsError) -> None:
         """Tell a trainer why; free what this server's own trainer had sent."""
         version, text = 0, str(error)
-        if sender == self._trainer:
+        if peer == self._trainer:
             self._staging, self._skips_parts, version = None, True, self._at_work
             text = f"update {version}: {error}" if version else text
-        self._reply_refused(sender, Refused(version, error.reason, text))
+        self._answers.refused(peer, Refused(version, error.reason, text))
 
-    def _reply_refused(self, sender: bytes, refused: Refused) -> None:
-        self.refusals[refused.reason] += 1
-        self._replies.append(pack_refused(sender, refused))
-        self._tell(refused)
+    def _refuse_prepared(self, prepared: Prepared, reason: Reason, text: str) -> None:
+        refused = Refused(prepared.version, reason, f"update {prepared.version}: {text}")
+        self._answers.refused(prepared.peer, refused)
 
     # -- the thread that owns the weights --------------------------------------------------------------------
 
@@ -249,41 +250,50 @@ class WeightReceiver:
             prepared, self._prepared = self._prepared, None
             if prepared is None:
                 return self.version
-            if prepared.base not in {None, self._served} or prepared.version <= self.version:
-                text = f"update {prepared.version}: the server has gone to {self.version} meanwhile"
-                self._reply_refused(prepared.sender, Refused(prepared.version, Reason.BASE, text))
+            if prepared.base not in {None, self._served} or prepared.version <= self._highest:
+                text = f"the server has gone to {self.version} meanwhile"
+                self._refuse_prepared(prepared, Reason.BASE, text)
                 return self.version
             begin_s = self._clock()
-            self._state.exchange(prepared.changes)
+            try:
+                self._state.exchange(prepared.changes)
+            except MemoryError:
+                text = f"found no memory to exchange it; {self.version} is served on"
+                self._refuse_prepared(prepared, Reason.MEMORY, text)
+                return self.version
             seconds = self._clock() - begin_s
             if problem := self._check():
                 self._state.exchange(prepared.changes[::-1])
-                text = f"update {prepared.version}: {problem}"
-                self._reply_refused(prepared.sender, Refused(prepared.version, Reason.PROBE, text))
+                self._refuse_prepared(prepared, Reason.PROBE, problem)
                 return self.version
             self._inverse = Inverse(*self._served, prepared.changes[::-1])
-            self._served = prepared.version, prepared.digest
-        applied = Applied(prepared.version, prepared.digest, seconds)
-        self._replies.append(pack_applied(prepared.sender, applied))
-        self._tell(applied)
+            self._served, self._highest = (prepared.version, prepared.digest), prepared.version
+        self._answers.applied(prepared.peer, Applied(prepared.version, prepared.digest, seconds))
         return prepared.version
 
     def rollback(self) -> int:
-        """Serve the version before the last update again. Return it.
+        """Serve the version before the last update again. Return it. An update that waits is refused.
 
-        Raises WeightsError when there is no way back: nothing was applied, or one step back was taken.
+        Raises WeightsError when there is no way back: nothing was applied, or one step back was taken. And
+        when there is no memory for it; the way back is kept then.
         """
         with self._lock:
             if self._inverse is None:
                 raise WeightsError(Reason.ORDER, f"rollback: version {self.version} has none before it here")
-            self._state.exchange(self._inverse.changes)
+            try:
+                self._state.exchange(self._inverse.changes)
+            except MemoryError as error:
+                text = f"rollback: found no memory to exchange the weights; {self.version} is served on"
+                raise WeightsError(Reason.MEMORY, text) from error
             self._served = self._inverse.version, self._inverse.digest
-            self._inverse = self._prepared = None
+            prepared, self._inverse, self._prepared = self._prepared, None, None
+            if prepared:
+                text = f"the server has gone back to {self.version} meanwhile"
+                self._refuse_prepared(prepared, Reason.BASE, text)
             return self.version
 
 
 _HANDLERS: Mapping[Kind, Callable[[WeightReceiver, Frame], None]] = {
-    Kind.HELLO: WeightReceiver._on_hello,
     Kind.UPDATE: WeightReceiver._on_update,
     Kind.PART: WeightReceiver._on_part,
     Kind.RELEASE: WeightReceiver._on_release,

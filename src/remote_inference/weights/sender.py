@@ -38,15 +38,15 @@ class WeightSender:
     def init_sender(self, receivers: Mapping[str, Connect], version: int | None = None) -> None:
         """Greet the servers and bring them to the trainer's weights, which are this version from now on.
 
-        receivers: how each is reached, by a name for statuses. version: None is the one above what the first
-        server that answers serves. A server that has these weights is sent its new version alone; every other
-        is sent all of them. Does not wait for that. A server that does not answer is tried again at each
-        sync. Raises WeightsError when none answers, or the tensors are not theirs.
+        receivers: how each is reached, by a name for statuses. version: None is the one above all that the
+        first server that answers has ever served. A server that has these weights is sent its new version
+        alone; every other is sent all of them. Does not wait for that. A server that does not answer is tried
+        again at each sync. Raises WeightsError when none answers, or the tensors are not theirs.
         """
         feeds = {name: self._make_feed(name, connect) for name, connect in receivers.items()}
         try:
             welcome = self._greet_first(feeds.values())
-            begin = welcome.version + 1 if version is None else version
+            begin = welcome.highest + 1 if version is None else version
             self._ledger = Ledger(welcome.table, self._read(), begin, self._config)
         except WeightsError:
             for feed in feeds.values():

@@ -9,11 +9,12 @@ machine's own memory, each tensor is copied on a stream of its own while the one
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 
-from remote_inference.weights.changes.device_tensor import side_stream, to_host, to_integers
+from remote_inference.weights.changes.device_tensor import memory_errors, side_stream, to_host, to_integers
 from remote_inference.weights.changes.snapshot import Difference, Pair
 from remote_inference.weights.reasons import Reason, WeightsError
 from remote_inference.weights.tensors.coordinates import NARROW_COUNT, Places
@@ -38,11 +39,8 @@ class DeviceSnapshots:
                 )
             side = side_stream(tensor.device)
             side.follow()
-            try:
-                with torch.inference_mode(), side.enter():
-                    copied = _as_kept(tensor, spec, copy=True)
-            except torch.OutOfMemoryError as error:
-                raise WeightsError(Reason.MEMORY, f"{spec.name}: found no memory for its snapshot") from error
+            with _memory_for(f"{spec.name}: its snapshot"), torch.inference_mode(), side.enter():
+                copied = _as_kept(tensor, spec, copy=True)
             side.mark()()  # the trainer may change the tensor when its sync returns
             yield copied
 
@@ -58,17 +56,27 @@ class _DeviceDifference:
     def __init__(self, before: torch.Tensor, after: torch.Tensor) -> None:
         self._before, self._after = before, after
         self._side = side_stream(after.device)
-        with torch.inference_mode(), self._side.enter():
+        with _memory_for("what changed"), torch.inference_mode(), self._side.enter():
             self._differs = before != after
             self.count = int(self._differs.count_nonzero())
 
     def entries(self) -> tuple[Places, Bits, Bits]:
-        with torch.inference_mode(), self._side.enter():
+        with _memory_for("what changed"), torch.inference_mode(), self._side.enter():
             places = self._differs.nonzero().squeeze(1)
             before, after = (to_host(kept[places]) for kept in (self._before, self._after))
             narrow = torch.int32 if self._differs.numel() < NARROW_COUNT else torch.int64
             found: Any = places.to(narrow).cpu().numpy()
             return found, before, after
+
+
+@contextmanager
+def _memory_for(what: str) -> Iterator[None]:
+    """Raise WeightsError for a GPU that is full. what: is to be held or made there."""
+    try:
+        with memory_errors():
+            yield
+    except MemoryError as error:
+        raise WeightsError(Reason.MEMORY, f"{what}: found no memory on the GPU") from error
 
 
 def read_ahead(tensors: Iterable[Pair]) -> Iterator[Bits]:
@@ -89,7 +97,7 @@ def _begin_copy(spec: TensorSpec, tensor: torch.Tensor) -> Callable[[], Bits]:
     require_kind(tensor, spec)
     side = side_stream(tensor.device)
     side.follow()
-    with torch.inference_mode(), side.enter():
+    with _memory_for(f"{spec.name}: its copy"), torch.inference_mode(), side.enter():
         kept = _as_kept(tensor, spec, copy=False)
         pinned = torch.empty(kept.shape, dtype=kept.dtype, pin_memory=kept.is_cuda)
         pinned.copy_(kept, non_blocking=True)

@@ -8,10 +8,10 @@ torch in the machine's own memory, which have no streams.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,15 @@ def side_stream(device: torch.device) -> SideStream:
     return SideStream(device)
 
 
+@contextmanager
+def memory_errors() -> Iterator[None]:
+    """Raise MemoryError for a GPU that is full, as for the machine's own memory."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise MemoryError(str(error)) from error
+
+
 def to_integers(tensor: torch.Tensor) -> torch.Tensor:
     """Return a contiguous tensor's bits `[count]` as integers of its width, in the same memory."""
     return tensor.detach().reshape(-1).view(INTEGERS[tensor.element_size()])
@@ -88,33 +97,31 @@ class DeviceTensor:
         self._side.follow()  # it may just have been loaded
 
     def read(self, places: Places | None) -> Bits:
-        with torch.inference_mode(), self._side.enter():
+        with memory_errors(), torch.inference_mode(), self._side.enter():
             if places is None:
                 return to_host(self._flat)
             return to_host(self._flat[to_device(places, self._flat.device)])
 
     def stage(self, change: Change) -> Change:
         device = self._flat.device
-        try:
-            with torch.inference_mode(), self._side.enter():
-                places = None if change.places is None else to_device(change.places, device)
-                staged = replace(change, places=places, bits=to_device(change.bits, device))
-        except torch.OutOfMemoryError as error:
-            raise MemoryError(str(error)) from error
+        with memory_errors(), torch.inference_mode(), self._side.enter():
+            places = None if change.places is None else to_device(change.places, device)
+            staged = replace(change, places=places, bits=to_device(change.bits, device))
         self._side.mark()()
         return staged
 
-    def exchange(self, change: Change) -> None:
+    def swaps(self, change: Change) -> Iterator[Callable[[], None]]:
+        for begin in range(0, change.bits.numel(), _BLOCK):
+            yield partial(self._swap, change, begin)
+
+    def _swap(self, change: Change, begin: int) -> None:
         bits, places = change.bits, change.places
-        with torch.inference_mode():
-            for begin in range(0, bits.numel(), _BLOCK):
-                new = bits[begin : begin + _BLOCK]
-                where: Any = (
-                    slice(begin, begin + new.numel()) if places is None else places[begin : begin + _BLOCK]
-                )
-                old = self._flat[where].clone()
-                self._flat[where] = new
-                new.copy_(old)
+        new = bits[begin : begin + _BLOCK]
+        where: Any = slice(begin, begin + new.numel()) if places is None else places[begin : begin + _BLOCK]
+        with memory_errors(), torch.inference_mode():
+            old = self._flat[where].clone()
+            self._flat[where] = new
+            new.copy_(old)
         for used in (bits, places):
             if used is not None and used.is_cuda:  # it is freed only when the policy's stream is done with it
                 used.record_stream(torch.cuda.current_stream(used.device))

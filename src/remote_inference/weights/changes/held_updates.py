@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from remote_inference.weights.answers import Peer
 from remote_inference.weights.changes.changes import Change, Stager
 from remote_inference.weights.changes.compression import Compression
 from remote_inference.weights.header import Header
@@ -25,9 +26,12 @@ class Staging:
 
 @dataclass(frozen=True)
 class Prepared:
-    """An update that is whole and checked. base: version and digest that it changes; None: any."""
+    """An update that is whole and checked.
 
-    sender: bytes
+    peer: from whom. base: version and digest that it changes; None: any.
+    """
+
+    peer: Peer
     version: int
     digest: int
     base: tuple[int, int] | None

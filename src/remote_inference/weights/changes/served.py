@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from remote_inference.core.documents.registry import Registry
@@ -22,7 +23,10 @@ class ServedTensor(Protocol):
     """One tensor that is served."""
 
     def read(self, places: Places | None) -> Bits:
-        """Return its bits at these places, or all, in the machine's own memory; not to be written to."""
+        """Return its bits at these places, or all, in the machine's own memory; not to be written to.
+
+        Raises MemoryError.
+        """
 
     def stage(self, change: Change) -> Change:
         """Return a change of this tensor, whose bits and places lie where the tensor does.
@@ -30,8 +34,12 @@ class ServedTensor(Protocol):
         Raises MemoryError.
         """
 
-    def exchange(self, change: Change) -> None:
-        """Swap the bits of a staged change with the tensor's. Takes no memory but for a block."""
+    def swaps(self, change: Change) -> Iterator[Callable[[], None]]:
+        """Yield what swaps the bits of a staged change with the tensor's, a block each.
+
+        Called again it swaps them back. Takes memory for a block; has changed nothing when that runs out, and
+        it raises MemoryError.
+        """
 
     def settle(self) -> None:
         """Return when what was exchanged is what everybody reads."""
@@ -52,17 +60,18 @@ class HostTensor:
     def stage(self, change: Change) -> Change:
         return change
 
-    def exchange(self, change: Change) -> None:
+    def swaps(self, change: Change) -> Iterator[Callable[[], None]]:
         for begin in range(0, change.bits.size, _BLOCK):
-            new = change.bits[begin : begin + _BLOCK]
-            where: Any = (
-                slice(begin, begin + new.size)
-                if change.places is None
-                else change.places[begin : begin + _BLOCK]
-            )
-            old = self._bits[where].copy()
-            self._bits[where] = new
-            new[:] = old
+            yield partial(self._swap, change, begin)
+
+    def _swap(self, change: Change, begin: int) -> None:
+        new = change.bits[begin : begin + _BLOCK]
+        where: Any = (
+            slice(begin, begin + new.size) if change.places is None else change.places[begin : begin + _BLOCK]
+        )
+        old = self._bits[where].copy()
+        self._bits[where] = new
+        new[:] = old
 
     def settle(self) -> None:
         """Do nothing: a write is done when it returns."""
@@ -87,7 +96,10 @@ class ServedTensors:
         return sum(entries_digest(spec, None, bits) for spec, bits in read) % MODULUS
 
     def digest_after(self, changes: Sequence[Change], digest: int) -> int:
-        """Return the digest that the state, which has this one, has after the changes. None is staged."""
+        """Return the digest that the state, which has this one, has after the changes. None is staged.
+
+        Raises MemoryError.
+        """
         for change in changes:
             before = self._served[change.spec.name].read(change.places)
             digest += entries_digest(change.spec, change.places, change.bits)
@@ -102,12 +114,30 @@ class ServedTensors:
         """Swap the bits of staged changes and tensors.
 
         The changes are their own inverse then, to be exchanged backwards. Two names of one memory are fine,
-        in the inverse order.
+        in the inverse order. When memory runs out, all is as it was, and MemoryError is raised.
         """
-        for change in changes:
-            self._served[change.spec.name].exchange(change)
-        for change in changes:
-            self._served[change.spec.name].settle()
+        swapped: list[Callable[[], None]] = []
+        try:
+            for change in changes:
+                for swap in self._served[change.spec.name].swaps(change):
+                    swap()
+                    swapped.append(swap)
+        except MemoryError:
+            _swap_back(swapped)
+            raise
+        finally:
+            for change in changes:
+                self._served[change.spec.name].settle()
+
+
+def _swap_back(swapped: Sequence[Callable[[], None]]) -> None:
+    """Undo swaps. Raises RuntimeError when that fails, too: a mixture of versions must not be served."""
+    try:
+        for swap in reversed(swapped):  # each has had memory for its block a moment ago
+            swap()
+    except MemoryError as error:
+        text = "weights: found no memory to take an update back whose exchange failed half-way"
+        raise RuntimeError(text) from error
 
 
 def _serve(name: str, tensor: Any) -> ServedTensor:
