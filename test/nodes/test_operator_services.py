@@ -106,11 +106,43 @@ def test_a_command_that_waits_too_long_is_given_up_and_not_carried_out(
     assert engine.paused
 
 
+def test_a_pause_that_waits_too_long_is_answered_and_carried_out_all_the_same(
+    busy: Services, engine: Engine
+) -> None:
+    """Its first half has acted already, and who hears of no pause calls for no resume."""
+    engine.resume(0)
+    given = busy.ask("pause")
+    busy.now_s = 1.5
+    busy.schedule.run_due()
+    assert [(answer.success, answer.message) for answer in given] == [(False, "not done within 1 s")]
+    engine.resume(0)  # whatever undid the first half
+    assert busy.work.pop()() == []
+    assert engine.paused
+    assert len(given) == 1
+
+
+def test_a_resume_is_refused_when_a_pause_was_called_while_it_waited(busy: Services, engine: Engine) -> None:
+    resumed, paused = busy.ask("resume"), busy.ask("pause")
+    for work in busy.work:
+        work()
+    assert [(answer.success, answer.message) for answer in resumed] == [(False, "paused meanwhile")]
+    assert [answer.success for answer in paused] == [True]
+    assert engine.paused
+
+
+def test_a_resume_that_was_called_after_a_pause_is_carried_out(busy: Services, engine: Engine) -> None:
+    given = [busy.ask("resume"), busy.ask("pause"), busy.ask("resume")]
+    for work in busy.work:
+        work()
+    assert [answer.success for answers in given for answer in answers] == [False, True, True]
+    assert not engine.paused
+
+
 def test_a_command_in_progress_is_not_given_up(busy: Services, engine: Engine) -> None:
-    def look(now_ns: int) -> tuple[str, list[Effect]]:  # the executor's thread looks right now
+    def look(now_ns: int, pauses: int) -> tuple[str, list[Effect]]:  # the executor's thread looks right now
         busy.now_s = 5.0
         busy.schedule.run_due()
-        return resume(now_ns)
+        return resume(now_ns, pauses)
 
     resume = engine.resume
     engine.resume = look  # type: ignore[method-assign]

@@ -4,9 +4,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+import pytest
 
 from remote_inference.core.robot.command import CommandSource
+from remote_inference.core.robot.engine import Engine
 from remote_inference.core.robot.safety.effects import ResetEnded, ResetSession
 from remote_inference.core.robot.safety.state_machine import Event, State
 from support.builders import TOPICS, make_config, ns
@@ -85,6 +89,40 @@ def test_resume_continues_a_young_queue_from_where_the_arm_is():
     world.resume()
     world.run(0.06)
     assert world.commands_since(resumed_ns)[0].source is CommandSource.CHUNK
+
+
+PAUSES_AT_ONCE = {
+    "pause": lambda engine: engine.pause_at_once(),
+    "the watchdog's stop": lambda engine: engine.take_outside_stop(),
+}
+each_pause_at_once = pytest.mark.parametrize("pause", PAUSES_AT_ONCE.values(), ids=PAUSES_AT_ONCE)
+
+
+@each_pause_at_once
+def test_a_resume_that_was_called_before_a_pause_does_not_undo_it(pause: Callable[[Engine], None]):
+    """A pause acts at once; what was called before it may wait until a busy worker has time."""
+    world = streaming(World())
+    world.pause()
+    world.run(0.5)
+    called = world.engine.pauses
+    pause(world.engine)
+    paused_ns = world.now_ns
+    assert world.resume(called) == "paused meanwhile"
+    assert world.engine.paused
+    world.run(0.5)
+    assert world.commands_since(paused_ns) == []
+
+
+@each_pause_at_once
+def test_a_resume_that_was_called_after_a_pause_follows_it_though_the_worker_does_both_later(
+    pause: Callable[[Engine], None],
+):
+    world = streaming(World())
+    pause(world.engine)
+    called = world.engine.pauses
+    world.pause()
+    assert world.resume(called) == ""
+    assert not world.engine.paused
 
 
 def test_reset_begins_an_episode_with_an_empty_queue_and_keeps_the_latency():

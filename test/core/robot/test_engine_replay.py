@@ -100,6 +100,32 @@ def test_ticks_and_inputs_within_the_engine_s_calls_are_replayed_between_the_sam
     check_replay(world)
 
 
+def test_a_resume_is_replayed_with_the_pauses_that_were_called_before_it():
+    world = streaming(World())
+    for is_older in (True, False):
+        called = world.engine.pauses
+        world.engine.pause_at_once()
+        world.run(0.1)
+        assert bool(world.resume(called if is_older else world.engine.pauses)) is is_older
+        world.run(0.5)
+    assert not world.engine.paused
+    check_replay(world)
+
+
+def test_a_resume_of_an_older_journal_undoes_whatever_pause():
+    world = streaming(World())
+    world.engine.pause_at_once()
+    world.run(0.1)
+    assert world.resume() == ""
+    world.run(0.5)
+    entries = entries_of(world)
+    (resume,) = (entry for entry in entries if entry.method == "resume")
+    assert len(resume.arguments) == 1, "its time alone"
+    outcomes = replay(entries)
+    assert divergences_of(outcomes) == []
+    assert exact(ticks_of(outcomes)) == exact([tick for _, tick in world.ticks])
+
+
 class UntickedWorld(World):
     """A world whose control ticks another thread plays."""
 

@@ -190,6 +190,17 @@ def test_autostart_is_over_once_a_stop_came_or_an_operator_paused():
         assert world.engine.paused
 
 
+def test_autostart_is_over_as_soon_as_a_pause_is_called():
+    """Before the worker comes to the pause, it may find the inputs good."""
+    world = stoppable()
+    world.run(1)
+    world.engine.pause_at_once()
+    hear(world, "button", stops=False)
+    world.run(1)
+    assert world.engine.paused
+    assert world.commands_since(0) == []
+
+
 def test_a_stop_ends_the_way_home():
     document = contract_document() | {
         "stops": {"button": BUTTON},

@@ -16,6 +16,7 @@ from remote_inference.core.robot.task_run import (
     Termination,
     find_duration_problem,
 )
+from support.robot.simulation import World, streaming
 
 DRIVING = RobotView(
     state_name="STREAMING",
@@ -25,6 +26,7 @@ DRIVING = RobotView(
     stop="",
     taken_over=False,
     paused=False,
+    pauses=0,
     chunks=10,
     holds=5,
     interventions=2,
@@ -70,6 +72,43 @@ def test_what_happens_to_the_robot_ends_it(changes: dict, termination: Terminati
 def test_a_robot_that_still_waits_to_be_resumed_is_not_paused_by_somebody_else():
     run = TaskRun(30.0, DRIVING, 100.0)
     assert run.look(replace(DRIVING, paused=True), 101.0) is None
+
+
+def accepted(world: World) -> TaskRun:
+    """Return the run of a goal that is accepted now."""
+    return TaskRun(30.0, replace(DRIVING, paused=world.engine.paused, pauses=world.engine.pauses), 100.0)
+
+
+def begin(world: World, run: TaskRun) -> None:
+    world.carry_out(run.begin(world.engine, "clap", world.now_ns))
+
+
+def test_it_begins_with_an_episode_and_resumes_a_paused_robot():
+    world = streaming(World())
+    world.pause()
+    run = accepted(world)
+    begin(world, run)
+    assert (run.begun, run.refusal) == (True, "")
+    assert not world.engine.paused
+    assert (world.engine.episode.id, world.engine.episode.task) == (1, "clap")
+
+
+@pytest.mark.parametrize("was_paused", [True, False])
+def test_a_pause_after_the_goal_was_accepted_is_not_undone_by_it(was_paused: bool):
+    world = streaming(World())
+    if was_paused:
+        world.pause()
+        world.run(0.3)
+    run = accepted(world)
+    world.engine.pause_at_once()
+    paused_ns = world.now_ns
+    world.run(0.1)
+    begin(world, run)
+    assert (run.begun, run.refusal) == (False, "paused meanwhile")
+    assert world.engine.episode.id == 0, "the queue is kept"
+    world.run(0.5)
+    assert world.engine.paused
+    assert world.commands_since(paused_ns) == []
 
 
 def test_a_robot_that_may_not_be_resumed_ends_it_with_the_reason():

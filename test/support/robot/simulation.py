@@ -459,10 +459,11 @@ class World:
         self._open_request = None
         self.carry_out(self.engine.pause())
 
-    def resume(self) -> str:
+    def resume(self, pauses: int | None = None) -> str:
+        """Resume as the worker does. pauses: called before `resume` was; None: it is carried out at once."""
         if self.engine.paused:  # by whatever: what was asked before is not waited for
             self._open_request = None
-        problem, effects = self.engine.resume(self.now_ns)
+        problem, effects = self.engine.resume(self.now_ns, *(() if pauses is None else (pauses,)))
         if not problem:
             self._history_since_ns = self.now_ns
         self.carry_out(effects)

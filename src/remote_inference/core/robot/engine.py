@@ -258,12 +258,13 @@ class Engine:
         self._mode.pause(cause)
         return []
 
-    def resume(self, now_ns: int) -> tuple[str, list[Effect]]:
+    def resume(self, now_ns: int, pauses: int | None = None) -> tuple[str, list[Effect]]:
         """Request and command again; the next tick drops actions that have aged out meanwhile.
 
-        Return why not, or '': what `stops.find_obstacle` finds.
+        Return why not, or '': what `stops.find_obstacle` finds, or a pause that is newer than this order.
+        pauses: the engine's when the order was given; None: it is given now.
         """
-        problem = self._mode.resume(now_ns)
+        problem = self._mode.resume(now_ns, pauses)
         return problem, [] if problem else self.tick(now_ns)
 
     def reset(self, task: str, now_ns: int) -> list[Effect]:
@@ -290,14 +291,14 @@ class Engine:
 
     def pause_at_once(self, cause: str = CALLED) -> None:
         """Command nothing from the next control tick on; `pause` does the rest."""
-        self.control.pause(cause)
+        self.control.pause(cause, count=True)
 
     def take_outside_stop(self, cause: str = STOPPED_OUTSIDE) -> None:
         """Take that another process has stopped the controllers, and why: as `pause_at_once`.
 
         The next command begins where the joints are measured from now on.
         """
-        self.control.pause(cause, lose=True)
+        self.control.pause(cause, lose=True, count=True)
 
     def halt_at_once(self) -> None:
         """Execute no action from the next control tick on, for good."""
@@ -370,6 +371,11 @@ class Engine:
     def pause_cause(self) -> str:
         """Why the robot is paused, in words; empty while it is not."""
         return self._mode.pause_cause
+
+    @property
+    def pauses(self) -> int:
+        """How many pauses were called since start-up: one that is called later undoes what waits now."""
+        return self.control.word.pauses
 
     @property
     def taken_over(self) -> bool:

@@ -13,6 +13,7 @@ from remote_inference.core.robot.safety.supervisor import Supervisor
 STARTS_PAUSED = "the node starts so (autostart: false)"
 STARTS_WHEN_SAFE = "the node starts when its stop inputs are good"
 CALLED = "pause was called"
+PAUSED_MEANWHILE = "paused meanwhile"
 STOPPED_OUTSIDE = "another process has stopped the controllers"
 
 
@@ -78,12 +79,13 @@ class OperatingMode:
         self._cycle.abandon()
         self._supervisor.want_nothing()
 
-    def resume(self, now_ns: int) -> str:
-        """Request and command again; return why not, or an empty string."""
+    def resume(self, now_ns: int, pauses: int | None = None) -> str:
+        """Request and command again; return why not, or an empty string. pauses: as of `Engine.resume`."""
         if problem := self._stops.find_obstacle(now_ns):
             return problem
+        if not self._control.resume(pauses):
+            return PAUSED_MEANWHILE
         self._starts_when_safe = False
-        self._control.change(forget=True, blend_in=True, paused=False, pause_cause="")
         self._supervisor.forgive()
         self._cycle.begin_history(now_ns)
         return ""
@@ -91,7 +93,7 @@ class OperatingMode:
     def look_at_stops(self, now_ns: int) -> list[Effect]:
         """Pause for a latched stop, once. The control thread has stopped commanding by itself."""
         stop = self._stops.look(now_ns)
-        if self._starts_when_safe and not self.resume(now_ns):
+        if self._starts_when_safe and not self.resume(now_ns, pauses=0):  # since the start
             return []
         if not stop or stop == self._stopped_by:
             return []

@@ -9,6 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 
+from remote_inference.core.robot.engine import Engine
+from remote_inference.core.robot.operating_mode import PAUSED_MEANWHILE
+from remote_inference.core.robot.safety.effects import Effect
+
 MAX_DURATION_S = 86_400.0
 
 
@@ -35,6 +39,7 @@ class RobotView:
     stop: str  # latched, empty without one
     taken_over: bool
     paused: bool
+    pauses: int  # called since start-up
     chunks: int  # merged since start-up
     holds: int  # ticks without an action of the policy since start-up
     interventions: int  # since start-up
@@ -117,7 +122,7 @@ def find_duration_problem(max_duration_s: float) -> str:
 
 
 class TaskRun:
-    """One run. For one thread; times are of a monotonic clock [s]."""
+    """One run. For one thread, but for `begin`; times are of a monotonic clock [s]."""
 
     def __init__(self, max_duration_s: float, view: RobotView, now_s: float) -> None:
         """max_duration_s: 0 for no limit. view: of the instant at which the goal was accepted."""
@@ -129,6 +134,20 @@ class TaskRun:
         self.succeeded = False
         self._begin = view
         self._begin_s = now_s
+
+    def begin(self, engine: Engine, task: str, now_ns: int) -> list[Effect]:
+        """Begin an episode and let the robot move, unless it was paused since the goal was accepted.
+
+        For the engine's thread, which may come to it late. now_ns: of the engine's clock.
+        """
+        pauses = self._begin.pauses
+        if engine.pauses > pauses:  # the queue stays
+            self.refusal = PAUSED_MEANWHILE
+            return []
+        effects = engine.reset(task, now_ns)
+        self.refusal, more = engine.resume(now_ns, pauses) if engine.paused else ("", [])
+        self.begun = not self.refusal
+        return [*effects, *more]
 
     def look(self, view: RobotView, now_s: float) -> Outcome | None:
         """Return how the run ends, None while it goes on."""

@@ -23,6 +23,7 @@ class ControlWord:
 
     paused: bool = True
     pause_cause: str = ""  # why, in words; empty while it is not paused
+    pauses: int = 0  # rises with each pause that any thread calls: an order from before it is out of date
     halted: bool = False  # true when DEAD or at the node's end: no action is executed any more
     wants_home: bool = False  # with halted: go home first
     taken_over: bool = False  # a person commands, not the queue
@@ -68,8 +69,8 @@ class ControlPanel:
                 **fields,
             )
 
-    def pause(self, cause: str, *, lose: bool = False) -> None:
-        """Let no command follow. cause: in words.
+    def pause(self, cause: str, *, lose: bool = False, count: bool = False) -> None:
+        """Let no command follow. cause: in words. count: it is called now, and not carried out later.
 
         The first cause stands while the robot is paused: what came after it stopped nothing. But not before
         another has stopped the controllers (`lose`, as of `change`).
@@ -77,4 +78,16 @@ class ControlPanel:
         with self._turn:
             if self._word.pause_cause and not lose:
                 cause = self._word.pause_cause
-            self.change(paused=True, pause_cause=cause, lose=lose)
+            pauses = self._word.pauses + count
+            self.change(paused=True, pause_cause=cause, pauses=pauses, lose=lose)
+
+    def resume(self, pauses: int | None) -> bool:
+        """Let commands follow, gently and from where the arm is; return False if that was paused meanwhile.
+
+        pauses: what the word counted when this was called for; None: whatever it counts.
+        """
+        with self._turn:
+            if pauses is not None and self._word.pauses > pauses:
+                return False
+            self.change(forget=True, blend_in=True, paused=False, pause_cause="")
+            return True

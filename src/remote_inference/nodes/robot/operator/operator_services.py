@@ -86,11 +86,16 @@ class OperatorServices:
     def _pause(self, _: Trigger.Request, answer: Answer) -> None:
         self._engine.pause_at_once()  # also on the way home; the worker does the rest
         self._operate(
-            lambda: ("", self._engine.pause()), partial(_give, answer, lambda: "paused, queue kept")
+            lambda: ("", self._engine.pause()),
+            partial(_give, answer, lambda: "paused, queue kept"),
+            however_late=True,
         )
 
     def _resume(self, _: Trigger.Request, answer: Answer) -> None:
-        self._attempt(self._engine.resume, partial(_give, answer, lambda: "resumed"))
+        pauses = self._engine.pauses  # what is paused from now on is not resumed by this
+        self._attempt(
+            lambda now_ns: self._engine.resume(now_ns, pauses), partial(_give, answer, lambda: "resumed")
+        )
 
     def _clear_stop(self, _: Trigger.Request, answer: Answer) -> None:
         stop = self._engine.stops.latched
@@ -147,13 +152,18 @@ class OperatorServices:
             self._operate(lambda: command(time.monotonic_ns()), answer)
 
     def _operate(
-        self, command: Callable[[], tuple[str, list[Effect]]], answer: Callable[[str], None]
+        self,
+        command: Callable[[], tuple[str, list[Effect]]],
+        answer: Callable[[str], None],
+        *,
+        however_late: bool = False,
     ) -> None:
         """Let the worker carry out a command, which returns why it was refused and its effects.
 
-        answer: takes why the command failed, or an empty string; called once, by either thread.
+        answer: takes why the command failed, or an empty string; called once, by either thread. however_late:
+        the worker carries out also what was answered as not done in time.
         """
-        pending = _Command(command, answer, self._now_s() + TIMEOUT_S)
+        pending = _Command(command, answer, self._now_s() + TIMEOUT_S, however_late=however_late)
         self._commands.append(pending)
         self._submit(pending.carry_out)
 
@@ -166,15 +176,18 @@ class OperatorServices:
 
 
 class _Command:
-    """A command on its way to the worker. It is carried out or given up, never both."""
+    """A command on its way to the worker. It is carried out or given up; both only if `however_late`."""
 
     def __init__(
         self,
         command: Callable[[], tuple[str, list[Effect]]],
         answer: Callable[[str], None],
         deadline_s: float,
+        *,
+        however_late: bool = False,
     ) -> None:
         self.deadline_s = deadline_s
+        self._however_late = however_late
         self.over = False
         self._command = command
         self._answer = answer
@@ -182,11 +195,13 @@ class _Command:
 
     def carry_out(self) -> list[Effect]:
         with self._turn:
-            if self.over:  # the operator already knows that it failed
+            was_answered = self.over
+            if was_answered and not self._however_late:
                 return []
             problem, effects = self._command()
             self.over = True
-        self._answer(problem)
+        if not was_answered:
+            self._answer(problem)
         return effects
 
     def give_up(self, problem: str) -> None:

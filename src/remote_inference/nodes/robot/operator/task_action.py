@@ -125,14 +125,10 @@ class TaskAction:
         self._submit(partial(self._begin, self._run, request.task))
 
     def _begin(self, run: TaskRun, task: str) -> list[Effect]:
-        """Begin an episode and let the robot move. The worker's thread calls it."""
-        if self._ended is not None or self._engine.taken_over:  # meanwhile: nobody may be let move by this
+        """Begin a run that nothing has ended meanwhile. The worker's thread calls it."""
+        if self._ended is not None or self._engine.taken_over:  # nobody may be let move by this
             return []
-        now_ns = time.monotonic_ns()
-        effects = self._engine.reset(task, now_ns)
-        run.refusal, more = self._engine.resume(now_ns) if self._engine.paused else ("", [])
-        run.begun = not run.refusal
-        return [*effects, *more]
+        return run.begin(self._engine, task, time.monotonic_ns())
 
     def _hear_success(self, run: TaskRun, message: Bool) -> None:
         run.succeeded = run.succeeded or bool(message.data)
@@ -206,6 +202,7 @@ class TaskAction:
             stop=engine.stops.latched,
             taken_over=engine.taken_over,
             paused=engine.paused,
+            pauses=engine.pauses,
             chunks=engine.counters.chunks_merged,
             holds=self._unfed_ticks(),
             interventions=sum(engine.guard.counts.values()),
