@@ -138,6 +138,16 @@ def test_a_resume_that_was_called_after_a_pause_is_carried_out(busy: Services, e
     assert not engine.paused
 
 
+@pytest.mark.parametrize("name", ["resume", "clear_stop", "takeover", "release", "reset"])
+def test_a_command_that_waited_while_the_robot_gave_up_is_refused(
+    busy: Services, engine: Engine, name: str
+) -> None:
+    given = busy.ask(name)
+    engine._die(Event.CONTRACT_VIOLATED, "another policy")
+    assert busy.work.pop()() == []
+    assert [(answer.success, answer.message) for answer in given] == [(False, "stopped: another policy")]
+
+
 def test_a_command_in_progress_is_not_given_up(busy: Services, engine: Engine) -> None:
     def look(now_ns: int, pauses: int) -> tuple[str, list[Effect]]:  # the executor's thread looks right now
         busy.now_s = 5.0

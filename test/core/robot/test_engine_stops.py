@@ -201,6 +201,15 @@ def test_autostart_is_over_as_soon_as_a_pause_is_called():
     assert world.commands_since(0) == []
 
 
+def test_a_robot_that_gave_up_while_it_waited_for_its_inputs_starts_no_more():
+    world = stoppable()
+    world.run(1)
+    world.carry_out(world.engine._die(Event.CONTRACT_VIOLATED, "another policy"))
+    hear(world, "button", stops=False)
+    world.run(1)
+    assert world.engine.paused
+
+
 def test_a_stop_ends_the_way_home():
     document = contract_document() | {
         "stops": {"button": BUTTON},

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.motion.homing import Homing
 from remote_inference.core.robot.motion.playback import END_MARGIN_S
 from remote_inference.core.robot.safety.guard import FOLLOWING_ERROR, SENSOR_AGE
-from remote_inference.core.robot.safety.state_machine import State
+from remote_inference.core.robot.safety.state_machine import Event, State
 from support.builders import (
     FLOAT64_MULTI_ARRAY,
     JOINT_TRAJECTORY,
@@ -39,9 +40,15 @@ FAR = (0.9, -0.9)  # farther than an arm may be from its command
 
 
 def contract_with_home(
-    duration_s: float = 1.0, home: tuple[float, float] = HOME, command: str = FLOAT64_MULTI_ARRAY
+    duration_s: float = 1.0,
+    home: tuple[float, float] = HOME,
+    command: str = FLOAT64_MULTI_ARRAY,
+    *,
+    takeover: bool = False,
 ) -> Contract:
     document = contract_document() | {"home": {"positions": list(home), "duration_s": duration_s}}
+    if takeover:
+        document["takeover"] = {"topic": "teleop", "type": "sensor_msgs/msg/JointState"}
     document["commands"][0]["type"] = command
     return parse_document(document, Contract, "test.contract.yaml")
 
@@ -164,6 +171,63 @@ def test_pause_ends_the_way_home():
     assert len(homing_ticks(world)) == count
     assert world.state is State.DEAD
     assert world.engine.playback.finished
+
+
+LATE_ORDERS: dict[str, Callable[[World], str]] = {
+    "resume": World.resume,
+    "take over": World.take_over,
+    "release": World.release,
+    "clear a stop": World.clear_stop,
+}
+each_late_order = pytest.mark.parametrize("order", LATE_ORDERS.values(), ids=LATE_ORDERS)
+
+
+@each_late_order
+def test_a_paused_robot_that_gave_up_carries_out_no_order_that_was_called_before(
+    order: Callable[[World], str],
+):
+    world = streaming(home_world(takeover=True))
+    if order is World.release:
+        world.take_over()
+    world.pause()
+    world.carry_out(world.engine._die(Event.CONTRACT_VIOLATED, "another policy"))
+    taken_over = world.engine.taken_over
+    assert order(world) == "stopped: another policy"
+    assert world.engine.paused
+    assert world.engine.taken_over is taken_over
+    world.run(3)
+    assert homing_ticks(world) == []
+
+
+def test_a_robot_on_its_way_home_is_not_taken_over():
+    world = die(home_world(duration_s=10.0, takeover=True))
+    world.run(1)
+    assert world.take_over() == "stopped: no server for 1 s"
+    assert not world.engine.taken_over
+
+
+@pytest.mark.parametrize("resumed_before_a_tick", [True, False])
+def test_a_pause_ends_the_way_home_for_good(resumed_before_a_tick: bool):
+    world = die(home_world(duration_s=10.0))
+    world.run(1)
+    world.pause()
+    if not resumed_before_a_tick:
+        world.run(0.1)
+    count = len(homing_ticks(world))
+    world.engine.control.resume(None)  # whoever might
+    world.run(3)
+    assert len(homing_ticks(world)) == count
+    assert world.engine.playback.finished
+
+
+def test_a_robot_that_was_halted_does_not_go_home_when_it_gives_up():
+    """Its node ends."""
+    world = streaming(home_world())
+    world.engine.halt_at_once()
+    world.server.up = False
+    world.run_until(lambda: stopped(world))
+    world.run(3)
+    assert homing_ticks(world) == []
 
 
 def test_after_a_reset_the_way_home_begins_where_the_arm_is_measured():

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from remote_inference.core.robot.safety.state_machine import Event
 from remote_inference.core.robot.task_run import (
     MAX_DURATION_S,
     Outcome,
@@ -109,6 +110,19 @@ def test_a_pause_after_the_goal_was_accepted_is_not_undone_by_it(was_paused: boo
     world.run(0.5)
     assert world.engine.paused
     assert world.commands_since(paused_ns) == []
+
+
+@pytest.mark.parametrize("was_paused", [True, False])
+def test_a_robot_that_gave_up_after_the_goal_was_accepted_begins_nothing(was_paused: bool):
+    world = streaming(World())
+    if was_paused:
+        world.pause()
+    run = accepted(world)
+    world.carry_out(world.engine._die(Event.CONTRACT_VIOLATED, "another policy"))
+    begin(world, run)
+    assert (run.begun, run.refusal) == (False, "stopped: another policy")
+    assert world.engine.episode.id == 0
+    assert world.engine.paused is was_paused
 
 
 def test_a_robot_that_may_not_be_resumed_ends_it_with_the_reason():

@@ -261,8 +261,8 @@ class Engine:
     def resume(self, now_ns: int, pauses: int | None = None) -> tuple[str, list[Effect]]:
         """Request and command again; the next tick drops actions that have aged out meanwhile.
 
-        Return why not, or '': what `stops.find_obstacle` finds, or a pause that is newer than this order.
-        pauses: the engine's when the order was given; None: it is given now.
+        Return why not, or '': the engine has given up, what `stops.find_obstacle` finds, or a pause that is
+        newer than this order. pauses: the engine's when the order was given; None: it is given now.
         """
         problem = self._mode.resume(now_ns, pauses)
         return problem, [] if problem else self.tick(now_ns)
@@ -278,8 +278,8 @@ class Engine:
 
     def take_over(self, now_ns: int) -> tuple[str, list[Effect]]:
         """Let a person command instead of the policy, which is asked nothing. Return why not, or ''."""
-        if rival := self.handshake.rival:
-            return rival, []
+        if problem := self.refusal or self.handshake.rival:
+            return problem, []
         return self._mode.take_over(now_ns)
 
     def release(self, now_ns: int) -> tuple[str, list[Effect]]:
@@ -302,7 +302,7 @@ class Engine:
 
     def halt_at_once(self) -> None:
         """Execute no action from the next control tick on, for good."""
-        self.control.change(halted=True, wants_home=False)
+        self.control.halt()
 
     def hear_stop(self, name: str, stops: bool, now_ns: int) -> None:
         """Take a message of a stop input, and whether it stops the robot."""
@@ -393,6 +393,11 @@ class Engine:
         """True after the engine has given up: it emits nothing any more."""
         return self.machine.state is State.DEAD
 
+    @property
+    def refusal(self) -> str:
+        """Why all orders but a pause are refused, in words; empty until the engine has given up."""
+        return self._mode.refusal
+
     def has_ended(self, now_ns: int) -> bool:
         """Return whether a dead robot has got its last commands, or the time for them is over."""
         if not self.dead or self._died_ns is None:
@@ -450,7 +455,7 @@ class Engine:
         return effects
 
     def _die(self, event: Event, cause: str, *, homing: bool = True) -> list[Effect]:
-        self.control.change(halted=True, wants_home=homing and not self.taken_over)
+        self.control.halt(wants_home=homing and not self.taken_over)
         self.cycle.abandon()
         ended = self.episode.end_reset(f"stopped: {cause}")
         return [*ended, *self._supervisor.apply(event, cause), Stop(cause)]

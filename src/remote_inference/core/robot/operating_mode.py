@@ -7,6 +7,7 @@ from __future__ import annotations
 from remote_inference.core.robot.motion.control_word import ControlPanel
 from remote_inference.core.robot.requests.request_cycle import RequestCycle
 from remote_inference.core.robot.safety.effects import Effect, Inform, StopLatched
+from remote_inference.core.robot.safety.state_machine import State
 from remote_inference.core.robot.safety.stop_inputs import StopInputs
 from remote_inference.core.robot.safety.supervisor import Supervisor
 
@@ -72,6 +73,12 @@ class OperatingMode:
         word = self._control.word
         return word.paused or word.taken_over
 
+    @property
+    def refusal(self) -> str:
+        """Why all orders but a pause are refused, in words; empty until the robot has given up."""
+        machine = self._supervisor.machine
+        return f"stopped: {machine.cause}" if machine.state is State.DEAD else ""
+
     def pause(self, cause: str) -> None:
         """Stop requests and commands, keep the queue. cause: in words."""
         self._starts_when_safe = False
@@ -81,7 +88,7 @@ class OperatingMode:
 
     def resume(self, now_ns: int, pauses: int | None = None) -> str:
         """Request and command again; return why not, or an empty string. pauses: as of `Engine.resume`."""
-        if problem := self._stops.find_obstacle(now_ns):
+        if problem := self.refusal or self._stops.find_obstacle(now_ns):
             return problem
         if not self._control.resume(pauses):
             return PAUSED_MEANWHILE
@@ -104,6 +111,8 @@ class OperatingMode:
 
     def clear_stop(self, now_ns: int) -> tuple[str, list[Effect]]:
         """Release a latched stop; the robot stays paused. Return why it is not released, or ''."""
+        if problem := self.refusal:
+            return problem, []
         effects = self.look_at_stops(now_ns)  # paused before it may be released
         if problem := self._stops.clear(self._stopped_by, now_ns):
             return problem, effects
@@ -112,16 +121,16 @@ class OperatingMode:
 
     def take_over(self, now_ns: int) -> tuple[str, list[Effect]]:
         """Let a person command instead of the policy, which is asked nothing. Return why not, or ''."""
-        if self._takeover_problem:
-            return self._takeover_problem, []
+        if problem := self.refusal or self._takeover_problem:
+            return problem, []
         self._control.change(taken_over=True)
         self.drop_plan(now_ns)
         return "", [Inform("taken over by a person")]
 
     def release(self, now_ns: int) -> tuple[str, list[Effect]]:
         """Let the policy go on from where the arm is, in the same episode. Return why not, or ''."""
-        if not self.taken_over:
-            return "not taken over", []
+        if problem := self.refusal or ("" if self.taken_over else "not taken over"):
+            return problem, []
         self.drop_plan(now_ns)
         self._control.change(taken_over=False, forget=True, blend_in=True)
         return "", [Inform("released to the policy")]

@@ -136,13 +136,13 @@ class TaskRun:
         self._begin_s = now_s
 
     def begin(self, engine: Engine, task: str, now_ns: int) -> list[Effect]:
-        """Begin an episode and let the robot move, unless it was paused since the goal was accepted.
+        """Begin an episode and let the robot move, unless since the goal it was paused or has given up.
 
         For the engine's thread, which may come to it late. now_ns: of the engine's clock.
         """
         pauses = self._begin.pauses
-        if engine.pauses > pauses:  # the queue stays
-            self.refusal = PAUSED_MEANWHILE
+        self.refusal = engine.refusal or (PAUSED_MEANWHILE if engine.pauses > pauses else "")
+        if self.refusal:  # the queue stays, and the episode
             return []
         effects = engine.reset(task, now_ns)
         self.refusal, more = engine.resume(now_ns, pauses) if engine.paused else ("", [])

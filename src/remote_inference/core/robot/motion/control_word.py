@@ -25,7 +25,7 @@ class ControlWord:
     pause_cause: str = ""  # why, in words; empty while it is not paused
     pauses: int = 0  # rises with each pause that any thread calls: an order from before it is out of date
     halted: bool = False  # true when DEAD or at the node's end: no action is executed any more
-    wants_home: bool = False  # with halted: go home first
+    wants_home: bool = False  # with halted: go home first, unless somebody pauses
     taken_over: bool = False  # a person commands, not the queue
     forgets: int = 0  # rises when another may have moved the robot: the next step begins where it is measured
     losses: int = 0  # rises when another has stopped the controllers: no command says where the joints are
@@ -70,7 +70,7 @@ class ControlPanel:
             )
 
     def pause(self, cause: str, *, lose: bool = False, count: bool = False) -> None:
-        """Let no command follow. cause: in words. count: it is called now, and not carried out later.
+        """Let no command follow, nor a way home. cause: in words. count: called now, not carried out later.
 
         The first cause stands while the robot is paused: what came after it stopped nothing. But not before
         another has stopped the controllers (`lose`, as of `change`).
@@ -79,7 +79,13 @@ class ControlPanel:
             if self._word.pause_cause and not lose:
                 cause = self._word.pause_cause
             pauses = self._word.pauses + count
-            self.change(paused=True, pause_cause=cause, pauses=pauses, lose=lose)
+            self.change(paused=True, pause_cause=cause, pauses=pauses, wants_home=False, lose=lose)
+
+    def halt(self, *, wants_home: bool = False) -> None:
+        """Let no action follow, for good. wants_home: unless it is paused, or was halted before."""
+        with self._turn:
+            wants_home = wants_home and not (self._word.paused or self._word.halted)
+            self.change(halted=True, wants_home=wants_home)
 
     def resume(self, pauses: int | None) -> bool:
         """Let commands follow, gently and from where the arm is; return False if that was paused meanwhile.

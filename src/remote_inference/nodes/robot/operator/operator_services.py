@@ -123,6 +123,8 @@ class OperatorServices:
         """
 
         def reset() -> tuple[str, list[Effect]]:
+            if refusal := self._engine.refusal:  # it gave up while this waited
+                return refusal, []
             effects = self._engine.reset(task, time.monotonic_ns())
             episode_id = self._engine.episode.id
             self._resets[episode_id] = lambda outcome: answer(
@@ -134,19 +136,16 @@ class OperatorServices:
             if problem:  # else the answer comes with the end of the reset
                 answer(False, problem, self._engine.episode.id)
 
-        if problem := self._refusal() or find_length_problem("task", task, MAX_TASK_LENGTH):
+        if problem := self._engine.refusal or find_length_problem("task", task, MAX_TASK_LENGTH):
             refuse(problem)
         else:
             self._operate(reset, refuse)
-
-    def _refusal(self) -> str:
-        return f"stopped: {self._engine.machine.cause}" if self._engine.dead else ""
 
     def _attempt(
         self, command: Callable[[int], tuple[str, list[Effect]]], answer: Callable[[str], None]
     ) -> None:
         """Let the worker carry out a command that may be refused. answer: as of `_operate`."""
-        if refusal := self._refusal():
+        if refusal := self._engine.refusal:
             answer(refusal)
         else:
             self._operate(lambda: command(time.monotonic_ns()), answer)
