@@ -17,6 +17,7 @@ from remote_inference.core.contract.contract import Contract
 from remote_inference.core.contract.controller_stop import STOPS, longest_stopping_s
 from remote_inference.core.documents.document import parse_document
 from remote_inference.core.robot.command import CommandSource
+from remote_inference.core.robot.engine import Engine
 from remote_inference.core.robot.motion.homing import Homing
 from remote_inference.core.robot.motion.playback import END_MARGIN_S
 from remote_inference.core.robot.safety.guard import FOLLOWING_ERROR, SENSOR_AGE
@@ -322,6 +323,37 @@ def test_trajectory_controllers_of_an_arm_that_does_not_follow_are_told_to_stay_
     astray = np.array([name in world.engine.playback.astray for name in JOINTS])
     assert astray.any()
     assert last[-1].command[astray] == pytest.approx(world.position[astray])
+
+
+ENDS: dict[str, Callable[[Engine], None]] = {
+    "a pause": Engine.pause_at_once,
+    "a stop": lambda engine: engine.stops.latch("too many clamped commands"),
+    "the node's end": Engine.halt_at_once,
+}
+
+
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
+def test_whoever_ends_the_way_home_trajectory_controllers_are_told_to_stay(end: Callable[[Engine], None]):
+    world = going_home(home_world(duration_s=10.0, home=FAR, command=JOINT_TRAJECTORY))
+    end(world.engine)
+    assert not world.engine.playback.finished, "the process lives until they were"
+    ended_ns = world.now_ns
+    world.run(2)
+    assert [tick.source for tick in world.commands_since(ended_ns)] == [CommandSource.HOLD] * STOPS
+    assert world.engine.playback.finished
+
+
+def test_trajectory_controllers_that_were_brought_home_are_not_told_to_stay_short_of_it():
+    """Home was commanded as often as a stop is, and an arm that lags is not there yet."""
+    world = streaming(home_world(command=JOINT_TRAJECTORY))
+    world.carry_out(world.engine._die(Event.CONTRACT_VIOLATED, "another policy"))
+    world.run_until(lambda: world.engine.playback.finished)
+    ended_ns = world.now_ns
+    world.run(2)
+    assert world.commands_since(ended_ns) == []
+    last = [tick for _, tick in world.ticks if tick.command is not None][-STOPS:]
+    assert {tick.source for tick in last} == {CommandSource.HOMING}
+    assert last[-1].command == pytest.approx(HOME)
 
 
 @pytest.mark.parametrize("home_s", [None, 1.0, 30.0])

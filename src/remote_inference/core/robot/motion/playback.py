@@ -395,12 +395,14 @@ class Playback:
         self._reference.take(guarded.action, self._unheard)
         self._home_ticks += self._homing.reached(guarded.action)
         self._homing_ended = self._home_ticks >= self._stops_in_all
+        if self._homing_ended:  # home was commanded as often as a stop is
+            self._stopping.owe_nothing()
+        else:  # whoever ends the way: a trajectory controller is told to stay where its joints are
+            self._stopping.owe()
         return Tick.alone(guarded.action, CommandSource.HOMING, guarded.interventions)
 
     def _end_way_home(self, now_ns: int, interventions: tuple[str, ...] = ()) -> Tick:
         self._homing_ended = True
-        if self._homing is not None:  # a trajectory controller is told to stay where its joints are
-            self._stopping.owe()
         return self._stopping.stop(self._moment(now_ns), interventions)
 
 

@@ -68,6 +68,10 @@ class Stopping:
         """Note that something was commanded which has to be ended."""
         self.left = self._stops_in_all
 
+    def owe_nothing(self) -> None:
+        """Note that what was commanded last has ended by itself."""
+        self.left = 0
+
     def fall_back(self, moment: Moment, interventions: tuple[str, ...]) -> Tick:
         """Return what the fallback commands in place of an action."""
         last = self._reference.last
