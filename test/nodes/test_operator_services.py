@@ -55,8 +55,11 @@ class Services:
 @pytest.fixture
 def engine(tmp_path: Path) -> Engine:
     takeover = {"topic": "teleop", "type": "sensor_msgs/msg/JointState"}
-    contract = load_contract(write_contract(tmp_path, takeover=takeover))
-    return Engine(contract, RobotConfig(), "/rig/remote_inference", "/rig")
+    button = {"topic": "estop", "type": "std_msgs/msg/Bool", "stop_when": True}
+    contract = load_contract(write_contract(tmp_path, takeover=takeover, stops={"button": button}))
+    engine = Engine(contract, RobotConfig(), "/rig/remote_inference", "/rig")
+    engine.hear_stop("button", False, 0)
+    return engine
 
 
 @pytest.fixture
@@ -128,6 +131,17 @@ def test_a_resume_is_refused_when_a_pause_was_called_while_it_waited(busy: Servi
     assert [(answer.success, answer.message) for answer in resumed] == [(False, "paused meanwhile")]
     assert [answer.success for answer in paused] == [True]
     assert engine.paused
+
+
+def test_a_stop_is_not_cleared_by_a_call_from_before_it(busy: Services, engine: Engine) -> None:
+    given = [busy.ask("clear_stop"), busy.ask("resume")]
+    for stops in (True, False):
+        engine.hear_stop("button", stops, 0)
+    for work in busy.work:
+        work()
+    assert [answer.success for answers in given for answer in answers] == [False, False]
+    assert given[0][0].message == "a stop input has stopped meanwhile"
+    assert engine.stops.latched
 
 
 def test_a_resume_that_was_called_after_a_pause_is_carried_out(busy: Services, engine: Engine) -> None:

@@ -13,13 +13,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.documents.document import parse_document
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.engine import Engine
 from remote_inference.core.robot.journal import CALLS, INPUTS, PLAY, Entry
 from remote_inference.core.robot.replay import JournalError
 from remote_inference.core.robot.tick import Tick
 from remote_inference.core.robot.turn import Turn
-from support.builders import make_config, make_contract, ns
+from support.builders import contract_document, make_config, make_contract, ns
 from support.robot.random_world import play_world
 from support.robot.replayed import divergences_of, effects_of, exact, replay, ticks_of
 from support.robot.simulation import World, streaming
@@ -109,6 +111,23 @@ def test_a_resume_is_replayed_with_the_pauses_that_were_called_before_it():
         assert bool(world.resume(called if is_older else world.engine.pauses)) is is_older
         world.run(0.5)
     assert not world.engine.paused
+    check_replay(world)
+
+
+def test_the_clearing_of_a_stop_is_replayed_with_the_stops_that_were_heard_before_it():
+    button = {"topic": "estop", "type": "std_msgs/msg/Bool", "stop_when": True}
+    document = contract_document() | {"stops": {"button": button}}
+    world = World(contract=parse_document(document, Contract, "f"))
+    world.engine.hear_stop("button", False, world.now_ns)
+    streaming(world)
+    for is_older in (True, False):
+        heard = world.engine.stops.heard
+        for stops in (True, False):
+            world.engine.hear_stop("button", stops, world.now_ns)
+        world.run(0.1)
+        assert bool(world.clear_stop(heard if is_older else world.engine.stops.heard)) is is_older
+    assert world.resume(world.engine.pauses) == ""
+    world.run(0.5)
     check_replay(world)
 
 

@@ -167,6 +167,33 @@ def test_a_stop_that_is_cleared_before_the_worker_saw_it_still_pauses():
     assert len(world.all(StopLatched)) == 1
 
 
+@pytest.mark.parametrize("is_stopped", [True, False])
+@pytest.mark.parametrize("name", ["button", "beat"])
+def test_a_short_stop_is_not_cleared_by_what_was_called_before_it(is_stopped: bool, name: str):
+    """Another one may be latched then: the second leaves no trace in the latch."""
+    world = driving()
+    if is_stopped:
+        hear(world, "button", stops=True)
+        world.run(0.1)
+        hear(world, "button", stops=False)
+    stops, pauses = world.engine.stops.heard, world.engine.pauses
+    if name == "beat":
+        world.beats = False  # for a moment longer than it may be silent
+        world.run(0.55)
+        world.beats = True
+        world.run(0.1)
+    else:
+        hear(world, name, stops=True)
+        hear(world, name, stops=False)
+    stopped_ns = world.now_ns
+    assert world.clear_stop(stops) == "a stop input has stopped meanwhile"
+    assert "stopped by" in world.resume(pauses)
+    world.run(0.5)
+    assert world.engine.paused
+    assert world.commands_since(stopped_ns) == []
+    assert world.clear_stop(world.engine.stops.heard) == ""
+
+
 @pytest.mark.parametrize("autostart", [True, False])
 def test_a_stop_that_was_never_heard_keeps_the_robot_where_it_is(autostart: bool):
     world = stoppable(autostart=autostart)

@@ -469,8 +469,9 @@ class World:
         self.carry_out(effects)
         return problem
 
-    def clear_stop(self) -> str:
-        problem, effects = self.engine.clear_stop(self.now_ns)
+    def clear_stop(self, stops: int | None = None) -> str:
+        """Clear a stop as the worker does. stops: heard before it was called; None: it is called now."""
+        problem, effects = self.engine.clear_stop(self.now_ns, *(() if stops is None else (stops,)))
         self.carry_out(effects)
         return problem
 

@@ -272,9 +272,12 @@ class Engine:
         self._mode.drop_plan(now_ns)
         return self.episode.begin(task, self.handshake, now_ns)
 
-    def clear_stop(self, now_ns: int) -> tuple[str, list[Effect]]:
-        """Release a latched stop; the robot stays paused. Return why it is not released, or ''."""
-        return self._mode.clear_stop(now_ns)
+    def clear_stop(self, now_ns: int, heard: int | None = None) -> tuple[str, list[Effect]]:
+        """Release a latched stop; the robot stays paused. Return why it is not released, or ''.
+
+        heard: of `stops` when the order was given, which is no answer to a later one; None: it is given now.
+        """
+        return self._mode.clear_stop(now_ns, heard)
 
     def take_over(self, now_ns: int) -> tuple[str, list[Effect]]:
         """Let a person command instead of the policy, which is asked nothing. Return why not, or ''."""

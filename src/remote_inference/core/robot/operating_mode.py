@@ -109,12 +109,15 @@ class OperatingMode:
         self.drop_plan(now_ns)
         return [StopLatched(stop)]
 
-    def clear_stop(self, now_ns: int) -> tuple[str, list[Effect]]:
-        """Release a latched stop; the robot stays paused. Return why it is not released, or ''."""
+    def clear_stop(self, now_ns: int, heard: int | None = None) -> tuple[str, list[Effect]]:
+        """Release a latched stop; the robot stays paused. Return why it is not released, or ''.
+
+        heard: as of `Engine.clear_stop`.
+        """
         if problem := self.refusal:
             return problem, []
         effects = self.look_at_stops(now_ns)  # paused before it may be released
-        if problem := self._stops.clear(self._stopped_by, now_ns):
+        if problem := self._stops.clear(self._stopped_by, now_ns, heard):
             return problem, effects
         cleared, self._stopped_by = self._stopped_by, ""
         return "", [*effects, Inform(f"stop cleared: {cleared}")]

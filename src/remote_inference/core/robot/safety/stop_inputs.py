@@ -19,14 +19,17 @@ class _Heard:
     at_ns: int | None = None  # None: never heard
     stops: bool = False
 
+    def is_silent(self, now_ns: int) -> bool:
+        """Return whether this input was heard, and then too long not."""
+        if self.at_ns is None or self.source.silent_s is None:
+            return False
+        return (now_ns - self.at_ns) / 1e9 > self.source.silent_s
+
     def find_reason(self, now_ns: int) -> str:
         """Return why this input stops the robot now, or an empty string; one never heard does not."""
         if self.stops:
             return f"{self.source.topic} says {str(self.source.stop_when).lower()}"
-        if self.at_ns is None or self.source.silent_s is None:
-            return ""
-        silence_s = (now_ns - self.at_ns) / 1e9
-        if silence_s <= self.source.silent_s:
+        if not self.is_silent(now_ns):
             return ""
         return f"{self.source.topic} is silent, expected a message every {self.source.silent_s:g} s"
 
@@ -42,6 +45,13 @@ class StopInputs:
         self._heard = {name: _Heard(source) for name, source in stops.items()}
         self._turn = turn or Turn()
         self._latched = ""
+        self._count = 0
+
+    @property
+    def heard(self) -> int:
+        """How many stops the inputs have said since the start, also while another was latched."""
+        with self._turn:
+            return self._count
 
     @property
     def latched(self) -> str:
@@ -61,6 +71,7 @@ class StopInputs:
             # A silence that nobody has looked at yet must not end unseen.
             self._latch(now_ns)
             heard = self._heard[name]
+            self._count += stops or heard.is_silent(now_ns)
             heard.at_ns, heard.stops = now_ns, stops
             self._latch(now_ns)
 
@@ -75,15 +86,17 @@ class StopInputs:
             self._latch(now_ns)
             return self._latched
 
-    def clear(self, stop: str, now_ns: int) -> str:
+    def clear(self, stop: str, now_ns: int, heard: int | None = None) -> str:
         """Release a latched stop that was carried out; return why it cannot be released, or an empty string.
 
         stop: what was latched, "" for nothing. Another one, which came meanwhile, stays: it has
-        paused nobody yet.
+        paused nobody yet. heard: stops when this was called for; None: it is called now.
         """
         with self._turn:
             if problem := self._find_reason(now_ns):
                 return f"stop input {problem}"
+            if heard is not None and self._count > heard:
+                return "a stop input has stopped meanwhile"
             if self._latched != stop:
                 return f"stopped meanwhile by {self._latched}"
             self._latched = ""

@@ -100,7 +100,10 @@ class OperatorServices:
     def _clear_stop(self, _: Trigger.Request, answer: Answer) -> None:
         stop = self._engine.stops.latched
         done = f"cleared {stop}; paused" if stop else "no stop was latched"
-        self._attempt(self._engine.clear_stop, partial(_give, answer, lambda: done))
+        heard = self._engine.stops.heard  # what stops from now on is not cleared by this
+        self._attempt(
+            lambda now_ns: self._engine.clear_stop(now_ns, heard), partial(_give, answer, lambda: done)
+        )
 
     def _take_over(self, _: Trigger.Request, answer: Answer) -> None:
         self._attempt(self._engine.take_over, partial(_give, answer, self._describe_takeover))
