@@ -22,6 +22,7 @@ from remote_inference.core.robot.motion.goal_gate import (
 )
 from remote_inference.core.robot.tick import Tick
 from support.builders import FLOAT64_MULTI_ARRAY, JOINTS, contract_document, ns
+from support.robot.fed_playback import FedPlayback
 
 ARM = {"topic": "commands", "type": FLOAT64_MULTI_ARRAY, "names": [JOINTS[0]]}
 GRIPPER = {
@@ -333,3 +334,43 @@ def test_a_server_that_comes_back_is_heard_whatever_it_refused_before():
     server.is_present = True
     server.look(0.2)
     assert server.is_heard()
+
+
+@pytest.mark.parametrize("answer_s", [0.03, 0.9])
+@pytest.mark.parametrize("fps", [20.0, 50.0, 100.0])
+def test_the_last_point_of_the_way_home_is_a_goal_at_any_rate_of_control(fps: float, answer_s: float):
+    document = contract_document(fps=fps) | {"home": {"positions": [0.0, 0.8], "duration_s": 0.3}}
+    document["commands"] = [ARM, {key: GRIPPER[key] for key in ("action", "type", "fields")}]
+    for name in JOINTS:
+        document["actions"]["limits"][name]["max_velocity"] = 2.0
+    contract = parse_document(document, Contract, "gripper.contract.yaml")
+    robot, gate = FedPlayback(contract), GoalGate(contract.action_commands[0], contract)
+    position, goals = np.zeros(2), []
+    awaited: tuple[int, int] | None = None  # goal, and when it is answered
+    robot.measure(position)
+    robot.append([position] * 3)
+    while not robot.playback.finished:
+        now_ns = robot.now_ns
+        assert now_ns < ns(robot.playback.longest_end_s), "the process ends without it"
+        if now_ns == 3 * robot.period_ns:
+            robot.playback.control.halt(wants_home=True)
+        gate.is_heard()
+        tick = robot.tick()
+        gate.command(tick.goal, now_ns)
+        if awaited is not None and now_ns >= awaited[1]:
+            assert gate.take_answer(awaited[0], now_ns, accepted=True)
+            awaited = None
+        if goal := gate.look(now_ns, is_present=True):
+            goals.append(float(goal.action[1]))
+            awaited = goal.number, now_ns + ns(answer_s)
+        if tick.command is not None:
+            position = tick.command
+            robot.measure(position)
+    assert goals[-1] == pytest.approx(0.8, abs=0.01)
+
+
+def test_a_goal_of_a_tiny_rate_keeps_no_robot_that_gave_up_alive_for_ever():
+    document = contract_document() | {"home": {"positions": [0.0, 0.8], "duration_s": 0.3}}
+    document["commands"] = [ARM, GRIPPER | {"max_rate_hz": 1e-300}]
+    robot = FedPlayback(parse_document(document, Contract, "gripper.contract.yaml"))
+    assert robot.playback.longest_end_s < 20.0

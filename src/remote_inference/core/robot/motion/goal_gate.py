@@ -25,6 +25,7 @@ ANSWER_TIMEOUT_S = 1.0
 RETRY_S = 1.0  # after a rejection, while the robot goes on commanding
 PATIENCE_S = 2.0  # with a server that is not there: discovery takes a moment
 LATE_S = 0.1  # what was commanded longer ago than this and two periods is no goal any more
+LONGEST_WAIT_S = 10.0  # of a robot that ends, for the last goal of a tiny rate
 MOST_NEWS = 100
 
 
@@ -64,6 +65,17 @@ class _Wanted:
     action: Float64Array
     now_ns: int
     presence: int
+
+
+def last_goal_s(contract: Contract) -> float:
+    """Return how long [s] the last command must last so that each action server gets it as a goal.
+
+    The goal before it may have been sent just now, and the next one waits for its answer and for the rate.
+    """
+    rates = [sink.max_rate_hz or MAX_RATE_HZ for sink in contract.action_commands]
+    if not rates:
+        return 0.0
+    return min(LONGEST_WAIT_S, max(ANSWER_TIMEOUT_S, 1.0 / min(rates)) + LATE_S)
 
 
 class GoalGate:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -16,6 +17,7 @@ from remote_inference.core.robot.command import CommandSource, Float64Array
 from remote_inference.core.robot.motion.blend_in import BlendIn
 from remote_inference.core.robot.motion.control_word import ControlPanel, ControlWord
 from remote_inference.core.robot.motion.following import FollowingWatch
+from remote_inference.core.robot.motion.goal_gate import last_goal_s
 from remote_inference.core.robot.motion.homing import Homing
 from remote_inference.core.robot.motion.horizon import Horizon
 from remote_inference.core.robot.motion.human_commands import HumanCommands
@@ -83,8 +85,11 @@ class Playback:
         self._home = contract.home
         way_home_s = Homing.longest_s(contract.home, contract.actions) if contract.home else 0.0
         self.longest_stopping_s = longest_stopping_s(contract.period_s) + END_MARGIN_S
-        self.longest_end_s = way_home_s + self.longest_stopping_s
-        self._stops_in_all = count_stops(contract.period_s)  # also of the last step of the way home
+        at_home_s = last_goal_s(contract) if contract.home else 0.0
+        self.longest_end_s = way_home_s + at_home_s + self.longest_stopping_s
+        self._stops_in_all = count_stops(contract.period_s)
+        # Its last step is commanded as often as a stop is, and until action servers have it.
+        self._ticks_at_home = max(self._stops_in_all, math.ceil(at_home_s / contract.period_s))
         self._contract = contract
         self._interpolation = Interpolation(
             queue,
@@ -394,8 +399,8 @@ class Playback:
             return self._end_way_home(now_ns, guarded.interventions)
         self._reference.take(guarded.action, self._unheard)
         self._home_ticks += self._homing.reached(guarded.action)
-        self._homing_ended = self._home_ticks >= self._stops_in_all
-        if self._homing_ended:  # home was commanded as often as a stop is
+        self._homing_ended = self._home_ticks >= self._ticks_at_home
+        if self._homing_ended:  # home was commanded at least as often as a stop is
             self._stopping.owe_nothing()
         else:  # whoever ends the way: a trajectory controller is told to stay where its joints are
             self._stopping.owe()
