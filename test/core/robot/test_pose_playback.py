@@ -17,8 +17,10 @@ from remote_inference.core.robot.motion.following import LAG_S, RETRY_NS, Follow
 from remote_inference.core.robot.motion.human_commands import HumanCommands
 from remote_inference.core.robot.motion.shadow import ShadowComparison
 from remote_inference.core.robot.motion.step_reference import StepReference
+from remote_inference.core.robot.queue.action_queue import ActionQueue, MergeMode
+from remote_inference.core.robot.queue.interpolation import Interpolation
 from remote_inference.core.robot.safety.guard import FOLLOWING_ERROR, ORIENTATION, SENSOR_AGE
-from support.builders import FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY, PERIOD_NS, ns
+from support.builders import FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY, PERIOD_NS, make_source, ns
 from support.robot.pose_robot import (
     ARC,
     POSE,
@@ -258,22 +260,53 @@ def test_without_interpolation_a_pose_keeps_its_row():
     assert np.array(commands)[:, 0] == pytest.approx([0.0, 0.0, 0.0, 0.0, 0.2])
 
 
-def test_no_way_leads_to_a_row_that_says_no_orientation():
-    robot = PoseRobot(pose_contract(ticks_per_row=4))
-    robot.feed(pose_at(), np.array([0.01, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]))
-    ticks = [robot.tick() for _ in range(5)]
-    assert ticks[-1].interventions == (ORIENTATION,)
-    for tick in ticks[:-1]:
-        assert tick.command is not None
-        assert tick.command[3:] == pytest.approx(pose_at()[3:])
+SHORT = 0.05 * pose_at(x=8.0, angle=1.0)  # its quaternion says no orientation
 
 
-def test_no_way_leads_from_a_row_that_says_no_orientation():
+@pytest.mark.parametrize("bad", [np.zeros(7), SHORT])
+def test_no_way_leads_to_or_from_a_row_that_says_no_orientation(bad: np.ndarray):
+    ticks_per_row, good = 5, pose_at(x=0.3, y=0.3)
+    robot = PoseRobot(pose_contract(ticks_per_row=ticks_per_row))
+    robot.see(good)
+    robot.feed(good, bad, bad, good)
+    ticks = [robot.tick() for _ in range(4 * ticks_per_row)]
+    before, between, after = ticks[:5], ticks[5:15], ticks[15:]
+    for tick in before + after:
+        assert tick.command == pytest.approx(good, abs=1e-7)
+        assert tick.interventions == ()
+    assert {tick.interventions for tick in between} == {(ORIENTATION,)}
+    assert {tick.source for tick in between} == {CommandSource.NONE}
+    assert robot.guard.counts[ORIENTATION] == len(between)
+
+
+def test_a_way_ends_where_it_is_when_the_next_row_now_says_no_orientation():
     robot = PoseRobot(pose_contract(ticks_per_row=4))
-    robot.feed(np.zeros(7), pose_at(x=0.01))
-    ticks = [robot.tick() for _ in range(5)]
-    assert ticks[0].interventions == (ORIENTATION,)
-    assert ticks[-1].command == pytest.approx(pose_at(x=0.01), abs=1e-7)
+    robot.feed(pose_at(), pose_at(x=0.008))
+    for _ in range(3):
+        present = robot.tick().command
+    robot.queue.clear()
+    robot.feed(np.zeros(7))
+    tick = robot.tick()
+    assert tick.command == pytest.approx(present)
+    assert tick.row_fraction == 0.75
+    assert robot.tick().interventions == (ORIENTATION,)
+
+
+@pytest.mark.parametrize("played", range(6))
+def test_what_is_foreseen_of_poses_comes_true(played: int):
+    contract, queue = pose_contract(ticks_per_row=3), ActionQueue()
+    masks = ActionMasks.of(contract.actions)
+    interpolation = Interpolation(queue, contract.action_units, 3, is_linear=True, masks=masks)
+    rows = np.array([pose_at(), np.zeros(7), pose_at(x=0.1), pose_at(angle=1.0), SHORT], np.float32)
+    queue.merge(make_source(), rows, rows, MergeMode.APPEND, latency_steps=0, executed_before=0)
+    for _ in range(played):
+        interpolation.step()
+    foreseen = interpolation.foresee()
+    for point, row in zip(foreseen.points, foreseen.rows, strict=True):
+        step = interpolation.step()
+        assert step is not None
+        assert step.row is row
+        assert step.point.tolist() == point.tolist()
 
 
 # -- following -----------------------------------------------------------------------------------------------

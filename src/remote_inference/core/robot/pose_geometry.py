@@ -116,16 +116,20 @@ class Poses:
         """Return the angles `[n]` between the unit quaternions of two actions `[action_dim]` [rad]."""
         return angles_between(begin[self.turns], end[self.turns])
 
+    def say_orientations(self, action: Float64Array) -> bool:
+        """Return whether each quaternion of an action `[action_dim]` is long enough to say one."""
+        return self.unify(action, None) is not None
+
     def turn(
         self, point: Float64Array, begin: Float64Array, end: Float64Array, fraction: float
     ) -> Float64Array:
         """Return a point `[action_dim]` between two actions, with quaternions on the arcs between theirs.
 
-        Where one of the two says no orientation, the point keeps what it has: the guard will refuse that.
+        Both actions say orientations.
         """
         unit_begin, unit_end = self.unify(begin, None), self.unify(end, None)
-        if unit_begin is None or unit_end is None:
-            return point
+        assert unit_begin is not None, "no arc leads from no orientation"
+        assert unit_end is not None, "no arc leads to no orientation"
         fractions = np.full(len(self.turns), fraction)
         turned: Float64Array = point.copy()
         turned[self.turns] = slerp(unit_begin[self.turns], unit_end[self.turns], fractions)

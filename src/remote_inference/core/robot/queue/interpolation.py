@@ -5,6 +5,9 @@
 A row lasts `ticks_per_row` control ticks. In its first tick the command is the row itself; in the others it
 moves in even steps to the row after it, and arrives there when that one begins. When a chunk changes that
 row meanwhile, the way goes on from the present point, in the ticks that are left.
+
+No way leads to or from a row that says no orientation: the points between it and a good one would pass
+the guard, and lead the arm after a row that must not be executed.
 """
 
 from __future__ import annotations
@@ -180,8 +183,12 @@ class Interpolation:
     def _make_way(
         self, begin: Float64Array, since: int, goal: QueuedAction, point: Float64Array
     ) -> _Way | None:
+        """Return the way from a point to a row's; None: the point is kept."""
         if not self._is_linear:
+            return None
+        poses = self._poses
+        if poses is not None and not (poses.say_orientations(begin) and poses.say_orientations(point)):
             return None
         if self._is_stepped is not None:
             point = np.where(self._is_stepped, begin, point)
-        return _Way(begin, since, goal, point, self._poses)
+        return _Way(begin, since, goal, point, poses)
