@@ -220,6 +220,27 @@ def test_another_policy_is_accepted_when_the_operator_says_so():
     world.run_until(lambda: world.state is State.STREAMING)
 
 
+def test_a_new_policy_is_not_asked_to_continue_rows_of_the_one_before():
+    """The robot still executes them when it asks the new one."""
+    servers = [SimulatedServer("/server_a"), SimulatedServer("/server_b", make_spec(fingerprint="f2"))]
+    world = World(make_config(servers=TWO, accept_new_policy=True, buffer_time_s=0.9), servers)
+    streaming(world).run(1)
+    assert world.sent[-1].prefix_model is not None
+    sent = len(world.sent)
+    world.fate = lambda chunk: [(0, replace(chunk, status=ChunkStatus.DRAINING))]
+    drain(servers[0])
+    world.run_until(lambda: bool(servers[1].registry.all()))
+    world.fate = lambda chunk: [(0, chunk)]
+    world.run_until(lambda: world.sent[-1].session_id == world.engine.session_id != world.sent[0].session_id)
+    assert len(world.sent) > sent
+    assert world.queue_at_request[-1] > 0
+    assert world.sent[-1].prefix_model is None
+    assert world.sent[-1].prefix_robot is None
+    merged = world.engine.counters.chunks_merged
+    world.run_until(lambda: world.engine.counters.chunks_merged > merged + 1)
+    assert world.sent[-1].prefix_model is not None, "its own rows it continues"
+
+
 def test_the_policy_is_compared_with_the_next_servers_too():
     world = World(
         make_config(servers=TWO),

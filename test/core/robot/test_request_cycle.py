@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -138,6 +139,34 @@ def test_a_message_that_is_seen_again_is_as_old_as_before():
     request = robot.ask()
     assert request.prefix_model is not None
     assert len(request.prefix_model) == 10
+
+
+def test_rows_of_another_policy_are_not_sent_for_the_session_s_to_continue():
+    """In model space they mean something else to it: each policy has its own scales."""
+    robot = Robot()
+    robot.session = replace(robot.session, policy_fingerprint="f1")
+    robot.finish(robot.ask())
+    robot.wait(1)
+    again = replace(robot.session, session_id="again")
+    robot.session = again
+    assert robot.ask().prefix_model is not None, "the same policy goes on in another session"
+    robot.session = replace(again, policy_fingerprint="f2")
+    request = robot.ask()
+    assert request.prefix_model is None
+    assert request.prefix_robot is None
+
+
+def test_a_row_of_another_policy_that_was_executed_since_the_capture_is_no_prefix_either():
+    robot = Robot()
+    robot.finish(robot.ask())
+    robot.wait(1)
+    robot.session = replace(robot.session, policy_fingerprint="f2")
+    request = robot.ask()
+    robot.queue.get()
+    robot.finish(request)
+    assert robot.ask().prefix_model is None
+    robot.wait(1)
+    assert robot.ask().prefix_model is not None
 
 
 def tick_sample(at_ns: int) -> TickSample:

@@ -42,6 +42,7 @@ class ChunkSource:
     episode_id: int
     policy_version: str
     task: str
+    policy_fingerprint: str = ""  # of the session in which it came
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class QueuedAction:
 
 @dataclass(frozen=True)
 class Prefixes:
-    """Rows of one instant in both spaces, float32 `[rows, action_dim]`; both None when drained."""
+    """Rows of one instant in both spaces, float32 `[rows, action_dim]`; both None when there are none."""
 
     model: Float32Array | None
     robot: Float32Array | None
@@ -134,17 +135,21 @@ class ActionQueue:
         """Return the unread robot-space rows `[rows, action_dim]`, or None when drained."""
         return self.prefixes().robot
 
-    def prefixes(self, executed_before: int | None = None) -> Prefixes:
+    def prefixes(self, executed_before: int | None = None, policy_fingerprint: str | None = None) -> Prefixes:
         """Return the unread rows, preceded by those taken since `executed` was `executed_before`.
 
-        Both spaces are of the same instant. Both are None when the queue is drained, or when more rows were
-        taken since than the queue remembers.
+        policy_fingerprint: of the policy that is to continue them; None: whichever said them. Both spaces are
+        of the same instant. Both are None when the queue is drained, when more rows were taken since than the
+        queue remembers, or when another policy said one of them: model space is each policy's own.
         """
         with self._turn:
             since = 0 if executed_before is None else self._executed - executed_before
             if not self._rows or since > len(self._taken):
                 return Prefixes(None, None)
             rows = [*islice(self._taken, len(self._taken) - since, None), *self._rows]
+        policies = {row.source.policy_fingerprint for row in rows}
+        if policy_fingerprint is not None and policies != {policy_fingerprint}:
+            return Prefixes(None, None)
         return Prefixes(np.stack([row.model for row in rows]), np.stack([row.robot for row in rows]))
 
     def merge(

@@ -198,13 +198,14 @@ class RequestCycle:
     ) -> Request:
         """Return a request with the rows from the capture on: those executed since, then the unread ones.
 
+        Without them when another policy than the session's said some of them.
         measured: the robot's position with the observation `[action_dim]`, None when it is not known.
         """
         oldest = min(self.sources, key=self._shown_arrivals.__getitem__)
         capture = _Capture(self._shown_arrivals[oldest], self._executed_at_arrival[oldest])
-        prefixes = (
-            self._queue.prefixes(capture.executed) if not self._relative.exist else Prefixes(None, None)
-        )
+        prefixes = Prefixes(None, None)
+        if not self._relative.exist:
+            prefixes = self._queue.prefixes(capture.executed, session.policy_fingerprint)
         self._seq_id += 1
         request = Request(
             session_id=session.session_id,
@@ -313,6 +314,7 @@ class RequestCycle:
             episode_id=chunk.episode_id,
             policy_version=chunk.policy_version,
             task=asked.request.task,
+            policy_fingerprint=session.policy_fingerprint,
         )
         self._queue.merge(
             source,
