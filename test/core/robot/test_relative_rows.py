@@ -17,8 +17,10 @@ from remote_inference.core.exchange import Request
 from remote_inference.core.policy import Float32Array
 from remote_inference.core.robot.pose_geometry import angles_between
 from remote_inference.core.robot.queue.relative_rows import RelativeRows
+from remote_inference.core.robot.safety.guard import NON_FINITE
 from support.builders import CHUNK_SIZE, JOINTS, contract_document, make_config, ns
-from support.robot.pose_robot import POSE, pose_contract, pose_document, turned
+from support.robot.asking_robot import Robot
+from support.robot.pose_robot import POSE, pose_at, pose_contract, pose_document, rotation_of, turned
 from support.robot.simulated_server import SimulatedServer
 from support.robot.simulation import World, streaming
 
@@ -220,3 +222,42 @@ def test_a_chunk_is_refused_when_nobody_knows_where_the_robot_was(world: World) 
     assert world.engine.counters.chunks_rejected > 0
     assert "its rows are relative to where the robot was, which is not known" in world.warnings()
     assert not len(world.engine.queue)
+
+
+class HugeServer(SimulatedServer):
+    """Says finite rows, the sum of which no number holds."""
+
+    def rows(self, request: Request) -> Float32Array:
+        rows = np.full((CHUNK_SIZE, 2), 0.01, np.float32)
+        rows[CHUNK_SIZE // 2 :] = 3e38
+        return rows
+
+
+def test_a_chunk_whose_rows_become_infinite_is_rejected_whole() -> None:
+    contract = joints_contract("previous", names=(SHOULDER, ELBOW))
+    world = World(make_config(merge_mode="replace"), (HugeServer("/server_a"),), contract=contract)
+    world.run_until(lambda: world.engine.counters.chunks_rejected > 0)
+    problem = f"chunk_robot[{CHUNK_SIZE // 2 + 1}, 0]: found inf, expected finite values"
+    assert f"rejected: made absolute, {problem}" in world.warnings()
+    assert world.engine.counters.chunks_merged == 0
+    assert not len(world.engine.queue)
+    assert world.engine.guard.counts[NON_FINITE] == 1
+
+
+def test_a_pose_that_becomes_infinite_is_found_without_a_complaint_of_numpy() -> None:
+    rows = np.tile(np.array([3e38, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0], np.float32), (3, 1))
+    found = RelativeRows(tool_contract("previous", "base")).resolve(rows, pose_at())
+    assert np.isfinite(found).all(axis=1).tolist() == [True, False, False]
+
+
+def test_a_row_that_says_no_orientation_costs_no_other_row_whatever_the_form() -> None:
+    relative, form = {"to": "chunk_start", "frame": "tool"}, "rotation_6d_rows"
+    contract = pose_contract(pose_document(relative=relative, rotation=rotation_of(form)))
+    rows = np.tile(np.array([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0], np.float32), (CHUNK_SIZE, 1))
+    rows[1] = 0.0
+    robot = Robot(contract=contract)
+    robot.measured = pose_at()
+    assert robot.finish(robot.ask(), rows) is None
+    points = [contract.action_units.to_robot(row.robot) for row in robot.queue.upcoming()]
+    checked = [robot.guard.check(point, pose_at()).action for point in points]
+    assert [action is None for action in checked[:3]] == [False, True, False]

@@ -16,7 +16,6 @@ from remote_inference.core.robot.safety.guard import Guard
 from support.builders import (
     CHUNK_SIZE,
     PERIOD_NS,
-    TOPICS,
     answer,
     make_config,
     make_contract,
@@ -42,11 +41,13 @@ class Robot:
         self.guard = Guard(contract.actions, PERIOD_NS / 1e9)
         self.cycle = RequestCycle(contract, make_config(**config), self.queue, self.guard)
         self.session = SessionReply(accepted=True, session_id="session", chunk_size=CHUNK_SIZE, rtc=True)
+        self.topics = contract.topics
+        self.measured: np.ndarray | None = None  # where it is, for relative rows
         self.now_ns = BEGIN_NS
         self.sense()
 
     def sense(self) -> None:
-        self.cycle.see(dict.fromkeys(TOPICS, self.now_ns))
+        self.cycle.see(dict.fromkeys(self.topics, self.now_ns))
         self.cycle.look_for_stale_sources(self.now_ns)
 
     def wait(self, duration_ns: int) -> None:
@@ -55,7 +56,13 @@ class Robot:
 
     def ask(self, epoch: int = 1) -> Request:
         return self.cycle.begin(
-            self.session, self.now_ns, epoch=epoch, episode_id=0, episode_start=False, task="wave"
+            self.session,
+            self.now_ns,
+            epoch=epoch,
+            episode_id=0,
+            episode_start=False,
+            task="wave",
+            measured=self.measured,
         )
 
     def finish(self, request: Request, rows: np.ndarray | None = None, **changes: Any) -> Rejection | None:

@@ -47,7 +47,8 @@ class RelativeRows:
         """Return rows `[rows, policy_dim]` that say where to, both in the policy's units and forms.
 
         measured: `[action_dim]`, in the robot's units; `can_resolve` comes before. A row whose quaternion
-        says no orientation stays so, and with `previous` all that follow it: the guard refuses them.
+        says no orientation stays so, in another form as NaN, and with `previous` all that follow it: the
+        guard refuses them. A number that float32 does not hold is infinite.
         """
         if not self.exist:
             return rows
@@ -58,7 +59,8 @@ class RelativeRows:
         found[:, self._joints] = begin[self._joints] + (np.cumsum(steps, axis=0) if self._adds_up else steps)
         for columns, relative in self._poses:
             found[:, columns] = _compose(begin[columns], found[:, columns], relative)
-        absolute: Float32Array = self._units.fold(found).astype(np.float32)
+        with np.errstate(over="ignore"):
+            absolute: Float32Array = self._units.fold(found).astype(np.float32)
         return absolute
 
 

@@ -15,9 +15,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.exchange import Chunk, ChunkStatus, Request, SessionReply
-from remote_inference.core.policy import Continuation
+from remote_inference.core.policy import Continuation, Float32Array
 from remote_inference.core.robot.command import Float64Array
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.queue.action_queue import ActionQueue, ChunkSource, MergeMode, Prefixes
@@ -289,14 +291,28 @@ class RequestCycle:
         arrival_ns = now_ns if self._early is None else self._early.arrival_ns
         self.abandon()
         rejection = self._judge(chunk, session, now_ns - asked.capture.time_ns)
-        if rejection is None and not self._relative.can_resolve(asked.measured):
-            rejection = Rejection("its rows are relative to where the robot was, which is not known")
-        if rejection is None:
-            self._merge(chunk, asked, session, now_ns)
-            self._learn(asked, arrival_ns)
-        else:
+        absolute = rejection or self._make_absolute(chunk.robot, asked, session)
+        if isinstance(absolute, Rejection):
             self._pause_until_ns = now_ns + int(self._config.error_pause_s * 1e9)
-        return rejection
+            return absolute
+        self._merge(chunk, absolute, asked, session, now_ns)
+        self._learn(asked, arrival_ns)
+        return None
+
+    def _make_absolute(
+        self, rows: Float32Array, asked: _Asked, session: SessionReply
+    ) -> Float32Array | Rejection:
+        """Return a chunk's rows that say where to, or why they must not be executed."""
+        if not self._relative.exist:
+            return rows
+        if not self._relative.can_resolve(asked.measured):
+            return Rejection("its rows are relative to where the robot was, which is not known")
+        absolute = self._relative.resolve(rows, asked.measured)
+        # NaN is a row without an orientation, which is refused in its own ticks.
+        numbers = np.where(np.isnan(absolute), np.float32(0.0), absolute)
+        if problem := self._guard.check_chunk(session.chunk_size, chunk_robot=numbers):
+            return Rejection(f"made absolute, {problem}")
+        return absolute
 
     def _learn(self, asked: _Asked, arrival_ns: int) -> None:
         """Take how long an answer took."""
@@ -305,7 +321,9 @@ class RequestCycle:
         self.latency.add(latency_s)
         self._delay.add((arrival_ns - asked.capture.time_ns) / 1e9)
 
-    def _merge(self, chunk: Chunk, asked: _Asked, session: SessionReply, now_ns: int) -> None:
+    def _merge(
+        self, chunk: Chunk, absolute: Float32Array, asked: _Asked, session: SessionReply, now_ns: int
+    ) -> None:
         capture = asked.capture
         source = ChunkSource(
             capture_ns=capture.time_ns,
@@ -319,7 +337,7 @@ class RequestCycle:
         self._queue.merge(
             source,
             chunk.model,
-            self._relative.resolve(chunk.robot, asked.measured),
+            absolute,
             MergeMode(self._config.merges(rtc=session.rtc)),
             latency_steps=steps((now_ns - capture.time_ns) / 1e9, self._contract.row_period_s),
             executed_before=capture.executed,
