@@ -131,6 +131,18 @@ def test_a_bag_is_reproduced_bit_for_bit(tmp_path: Path):
     assert {"STREAMING", "STALLED"} <= set(report.states)
 
 
+def test_a_chunk_that_the_worker_took_late_is_replayed_as_it_was_taken(tmp_path: Path):
+    world = streaming(World(make_config(merge_mode="replace", buffer_time_s=0.9))).run(1)
+    sent = len(world.sent)
+    world.run_until(lambda: len(world.sent) > sent)
+    world.hung = True
+    world.run(0.4)
+    world.hung = False
+    world.run(1)
+    report = replay_decisions(write(tmp_path / "bag", messages_of(world)), None, {})
+    assert (report.first, report.problems, report.exit_code) == (None, [], EQUAL)
+
+
 @pytest.mark.parametrize("seed", range(200, 206))
 def test_a_random_robot_s_bag_is_reproduced(seed: int, tmp_path: Path):
     report = replay_decisions(write(tmp_path / "bag", messages_of(play_world(seed))), NS, {})

@@ -26,6 +26,7 @@ from remote_inference.msg import ClientState, ExecutedAction, ServerStatus, Watc
 from remote_inference.recording.bags.bag_records import BagTopic
 from remote_inference.recording.bags.bag_writer import BagWriter
 from remote_inference.recording.provenance.corrections import find_corrections
+from remote_inference.recording.provenance.journal_times import JournalTimes
 from remote_inference.recording.provenance.moment import parse_moment
 from remote_inference.recording.provenance.motion import (
     Answered,
@@ -47,7 +48,7 @@ from remote_inference.recording.provenance.walk import explain_motion, find_late
 from remote_inference.recording.timeline.answers import Answer
 from support.builders import JOINTS, contract_document, make_config
 from support.recording.decision_bag import NS as SIMULATED
-from support.recording.decision_bag import Message, messages_of, write
+from support.recording.decision_bag import Message, SimulatedJournal, messages_of, write
 from support.recording.explained_run import (
     BEGIN_MS,
     BEGIN_TICK,
@@ -67,7 +68,7 @@ from support.recording.explained_run import (
 )
 from support.recording.synthetic_run import START_NS, TOPICS, Recording, jpeg
 from support.robot.pose_robot import POSE, pose_at, pose_contract
-from support.robot.simulation import World, streaming
+from support.robot.simulation import HOP_NS, World, streaming
 
 
 @pytest.fixture(scope="module")
@@ -453,6 +454,23 @@ def test_the_capture_time_of_each_sensor_is_the_robot_s_own(
         assert motion.sensors[0].before_request_ms == pytest.approx(oldest_ms)
         assert motion.latency is not None
         assert motion.latency.sensing_ms == pytest.approx(oldest_ms)
+
+
+def test_a_chunk_came_when_it_came_however_late_the_worker_took_it() -> None:
+    world = streaming(World(make_config(merge_mode="replace"))).run(1.0)
+    sent = len(world.sent)
+    world.run_until(lambda: len(world.sent) > sent)
+    request = world.sent[-1]
+    world.hung = True
+    world.run(0.4)
+    world.hung = False
+    world.run(0.1)
+    times = JournalTimes()
+    for _, _, message in SimulatedJournal(7).messages(world.engine.journal.take()[1]):
+        times.take(message)
+    assert times.problem == ""
+    took_ns = times.chunk_ns[request.session_id, request.seq_id] - request.client_mono_ns
+    assert took_ns == 2 * HOP_NS + world.inference_ns
 
 
 def find_latency_of(

@@ -360,14 +360,21 @@ class World:
             for extra_ns, copy in self.fate(chunk):
                 self.after(
                     self.inference_ns + HOP_NS + extra_ns,
-                    lambda c=copy: self._by_worker(lambda: self.deliver(c)),
+                    lambda c=copy: self._receive_chunk(c),
                 )
 
-    def deliver(self, chunk: Chunk) -> None:
-        """Let a chunk arrive and check that only the first answer to the open question is merged, once."""
+    def _receive_chunk(self, chunk: Chunk) -> None:
+        arrival_ns = self.now_ns
+        self._by_worker(lambda: self.deliver(chunk, arrival_ns))
+
+    def deliver(self, chunk: Chunk, arrival_ns: int | None = None) -> None:
+        """Let the worker take a chunk that came at an instant, None: now.
+
+        Checks that only the first answer to the open question is merged, once.
+        """
         self._look_for_answers()
         latest = self.sent[-1]
-        effects = self.engine.take_chunk(chunk, self.now_ns)
+        effects = self.engine.take_chunk(chunk, self.now_ns, arrival_ns=arrival_ns)
         self._look_for_answers(chunk, latest)
         if self._kept is None and (kept := self.engine.cycle.find_due(FAR_NS)) is not None:
             assert kept is chunk

@@ -134,9 +134,10 @@ class WatchedWorld(World):
                 super().deliver(chunk)
         super()._work()
 
-    def deliver(self, chunk: Chunk) -> None:
-        for passed in self.injection.pass_on(Target.CHUNKS, chunk, self.now_ns):
-            super().deliver(passed)
+    def deliver(self, chunk: Chunk, arrival_ns: int | None = None) -> None:
+        came_ns = self.now_ns if arrival_ns is None else arrival_ns
+        for passed in self.injection.pass_on(Target.CHUNKS, chunk, came_ns):
+            super().deliver(passed, came_ns)
 
     def _sense(self) -> None:
         if not self._ready or not self.deaf:

@@ -194,21 +194,27 @@ class Engine:
         """Take the task of the next request, in the same episode: not empty, at most MAX_TASK_LENGTH long."""
         return [Inform(f"instruction: {task!r}")] if not self.dead and self.episode.instruct(task) else []
 
-    def take_chunk(self, chunk: Chunk, now_ns: int) -> list[Effect]:
-        """Take a chunk; only the first answer to the open question counts."""
+    def take_chunk(self, chunk: Chunk, now_ns: int, *, arrival_ns: int | None = None) -> list[Effect]:
+        """Take a chunk; only the first answer to the open question counts.
+
+        arrival_ns: when it came, which says how long the answer took and nothing else: the robot has gone on
+        since. None: now.
+        """
         session = self.handshake.session
         if self.dead or session is None or not self.cycle.is_answered_by(chunk):
             self.counters.chunks_dropped += 1
             return []
         self.episode.announced = True
-        if self.cycle.keep_early(chunk, session, now_ns):
+        if self.cycle.keep_early(chunk, session, now_ns, arrival_ns):
             return self.tick(now_ns)
-        return self._finish(chunk, session, now_ns) + self.tick(now_ns)
+        return self._finish(chunk, session, now_ns, arrival_ns) + self.tick(now_ns)
 
-    def _finish(self, chunk: Chunk, session: SessionReply, now_ns: int) -> list[Effect]:
+    def _finish(
+        self, chunk: Chunk, session: SessionReply, now_ns: int, arrival_ns: int | None = None
+    ) -> list[Effect]:
         if self.machine.state is State.RECONNECTING:
             self.control.change(blend_in=True)  # before the merge: the control thread waits for nobody
-        rejection = self.cycle.finish(chunk, session, now_ns)
+        rejection = self.cycle.finish(chunk, session, now_ns, arrival_ns)
         effects = self._reject(chunk, rejection) if rejection else self._note_merge(chunk)
         if chunk.status is ChunkStatus.DRAINING:
             effects += self._lose_session("server is draining", now_ns, move_on=True)

@@ -190,8 +190,8 @@ class RemoteInference(RobotNode):
         self.get_logger().error(f"paused until resume: {cause}")
 
     def _on_chunk(self, data: bytes) -> None:
-        now_ns = time.monotonic_ns()
-        self._inbox.put_message(lambda: self._receive_chunk(data, now_ns))
+        arrival_ns = time.monotonic_ns()
+        self._inbox.put_message(lambda: self._receive_chunk(data, arrival_ns))
         self._wake.set()
 
     # -- worker thread -------------------------------------------------------------------------------------
@@ -264,18 +264,19 @@ class RemoteInference(RobotNode):
         for message in self._injection.take_due(Target.OBSERVATIONS, now_ns):
             self._observation_publisher.publish(message)
 
-    def _receive_chunk(self, data: bytes, now_ns: int) -> list[Effect]:
-        passed = self._injection.pass_on(Target.CHUNKS, data, now_ns)
-        return [effect for chunk in passed for effect in self._take_chunk(chunk, now_ns)]
+    def _receive_chunk(self, data: bytes, arrival_ns: int) -> list[Effect]:
+        passed = self._injection.pass_on(Target.CHUNKS, data, arrival_ns)
+        return [effect for chunk in passed for effect in self._take_chunk(chunk, arrival_ns)]
 
-    def _take_chunk(self, data: bytes, now_ns: int) -> list[Effect]:
+    def _take_chunk(self, data: bytes, arrival_ns: int) -> list[Effect]:
         try:
             chunk = chunk_from_bytes(data)
         except WireError as error:
             return self._engine.take_malformed_chunk(str(error))
         if chunk.session_id != self._engine.session_id:  # a stranger's content must not fill the journal
             return self._engine.take_dropped_chunks(1)
-        return self._engine.take_chunk(chunk, now_ns)
+        # The arm went on since it came: a worker may be late, and reading a chunk takes time.
+        return self._engine.take_chunk(chunk, time.monotonic_ns(), arrival_ns=arrival_ns)
 
     def _report_state(self) -> list[Effect]:
         stamp = self.get_clock().now().to_msg()

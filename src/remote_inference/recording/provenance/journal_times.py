@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from remote_inference.core.robot.journal import Entry
 from remote_inference.recording.timeline.answers import RequestKey
 from remote_inference.wire import WireError
 from remote_inference.wire.decisions import DecisionDecoder
@@ -38,7 +39,7 @@ class JournalTimes:
         self._seen = _Seen({}, {})
         self._wanted: dict[int, bool] = {}
         self.arrivals: dict[int, Mapping[str, int]] = {}  # by the time of a request
-        self.chunk_ns: dict[RequestKey, int] = {}  # when the robot took a request's first chunk
+        self.chunk_ns: dict[RequestKey, int] = {}  # when a request's first chunk came to the robot
         self.problem = ""  # why something of the journal could not be read
 
     def want(self, request_ns: int, *, of_ticks: bool) -> None:
@@ -56,18 +57,21 @@ class JournalTimes:
         self._run = run[0], run[1] + int(message.count)
         try:
             for entry in self._decoder.decode(bytes(message.data)):
-                self._take_entry(entry.method, entry.arguments)
+                self._take_entry(entry)
         except (WireError, IndexError, TypeError, AttributeError) as error:
             self.problem = self.problem or str(error)
             self._run = None
 
-    def _take_entry(self, method: str, arguments: tuple[Any, ...]) -> None:
+    def _take_entry(self, entry: Entry) -> None:
+        method, arguments = entry.method, entry.arguments
         if method == "take_sensors":
             samples = arguments[3] if len(arguments) > 3 else ()
             self._seen = _Seen(arguments[0], samples[-1].arrivals if samples else self._seen.by_last_tick)
         elif method == "take_chunk":
             chunk, now_ns = arguments[:2]
-            self.chunk_ns.setdefault((chunk.session_id, chunk.seq_id), now_ns)
+            arrival_ns = entry.named.get("arrival_ns")  # older journals have none
+            came_ns = now_ns if arrival_ns is None else arrival_ns
+            self.chunk_ns.setdefault((chunk.session_id, chunk.seq_id), came_ns)
         times = [argument for argument in arguments if type(argument) is int]
         if times:
             self._note(times[-1])

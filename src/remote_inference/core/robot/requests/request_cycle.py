@@ -89,8 +89,8 @@ class RequestCycle:
         self._pause_until_ns = 0
         self._late_s = 0.0  # latency of the last answer that took unusually long, until one did not
         self._first_wait_s = config.degraded_after_s  # for an answer, until one has come
-        self.latency = LatencyWindow(config.latency_quantile)  # request to merge
-        self._delay = LatencyWindow(config.latency_quantile)  # capture to merge
+        self.latency = LatencyWindow(config.latency_quantile)  # request to arrival
+        self._delay = LatencyWindow(config.latency_quantile)  # capture to arrival
         self._relative = RelativeRows(contract)
         self.sources: tuple[str, ...] = contract.topics  # the observation's
         self.stale_sources: tuple[str, ...] = contract.topics
@@ -252,11 +252,15 @@ class RequestCycle:
         """Return whether a chunk answers a request in flight, in its session, epoch and episode."""
         return self._early is None and self._find_asked(chunk) is not None
 
-    def keep_early(self, chunk: Chunk, session: SessionReply, now_ns: int) -> bool:
+    def keep_early(
+        self, chunk: Chunk, session: SessionReply, now_ns: int, arrival_ns: int | None = None
+    ) -> bool:
         """Return whether an answer has to wait for the moment for which it was planned; keep it then.
 
         The moment is the delay of its request after the capture. A robot with rows for all this time does not
         wait: these rows are the chunk's first ones, and lead up to the moment.
+
+        arrival_ns: when it came; None: now.
         """
         asked = self._find_asked(chunk)
         assert asked is not None, "keep_early follows is_answered_by"
@@ -268,7 +272,7 @@ class RequestCycle:
         waits = now_ns < due_ns <= asked.capture.time_ns + self._max_action_age_ns
         if prefix_steps >= request.inference_delay_steps or not waits:
             return False
-        self._early = _Early(chunk, now_ns, due_ns)
+        self._early = _Early(chunk, now_ns if arrival_ns is None else arrival_ns, due_ns)
         return True
 
     def find_due(self, now_ns: int) -> Chunk | None:
@@ -284,11 +288,17 @@ class RequestCycle:
                 return asked
         return None
 
-    def finish(self, chunk: Chunk, session: SessionReply, now_ns: int) -> Rejection | None:
-        """End the cycle with its answer: merge the chunk, or return why it must not be executed."""
+    def finish(
+        self, chunk: Chunk, session: SessionReply, now_ns: int, arrival_ns: int | None = None
+    ) -> Rejection | None:
+        """End the cycle with its answer: merge the chunk, or return why it must not be executed.
+
+        arrival_ns: when it came, unless `keep_early` was told; None: now.
+        """
         asked = self._find_asked(chunk)
         assert asked is not None, "finish follows is_answered_by"
-        arrival_ns = now_ns if self._early is None else self._early.arrival_ns
+        if self._early is not None:
+            arrival_ns = self._early.arrival_ns
         self.abandon()
         rejection = self._judge(chunk, session, now_ns - asked.capture.time_ns)
         absolute = rejection or self._make_absolute(chunk.robot, asked, session)
@@ -296,7 +306,7 @@ class RequestCycle:
             self._pause_until_ns = now_ns + int(self._config.error_pause_s * 1e9)
             return absolute
         self._merge(chunk, absolute, asked, session, now_ns)
-        self._learn(asked, arrival_ns)
+        self._learn(asked, now_ns if arrival_ns is None else arrival_ns)
         return None
 
     def _make_absolute(
