@@ -5,7 +5,7 @@
 Each robot has processes, a domain and a judge of its own. Exits with 1 when one was commanded unsafely, was
 stopped by anything but an event, did not go on after one, or when a process has grown. On a busy machine
 threads stand still by themselves, and a watchdog or a silent stop input stops the robot: it is resumed, as an
-operator would, and told.
+operator would, and told. A stop is no failure where this process itself sent the stop input's beat too late.
 """
 
 from __future__ import annotations
@@ -27,10 +27,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "test"))
 
 import conftest  # noqa: F401  claims a ROS domain for this process and its children
 
+from support.faults.panel import SILENT_S
 from support.faults.soaked_robots import SOAKED, SoakedRobot
 
 PAUSE_S = (2.0, 8.0)  # between two events
 SAMPLE_S = 1.0
+LATE_BEAT_S = 0.9 * SILENT_S  # between two of them when they were sent: on their way a robot may wait longer
 GROWTH_MAX = 1.1  # of a process' memory, from the second tenth of the time to the last
 
 
@@ -53,6 +55,7 @@ class Soak:
         self.sizes: dict[str, list[float]] = {}  # of its processes, once a second [MB]
         self.happened: Counter[str] = Counter()
         self.unplanned: list[str] = []  # stops that no event has caused
+        self.late_beats: list[str] = []  # those that the beat's sender has caused
         self.problem = ""  # why it did not go on
 
     def run(self, robot: SoakedRobot, seconds: float, rng: random.Random) -> None:
@@ -88,7 +91,12 @@ class Soak:
     def _go_on_if_stopped(self, robot: SoakedRobot, when: str, end_s: float) -> bool:
         """Return whether a robot was stopped, and goes on now."""
         if cause := robot.find_stop():
-            self.unplanned.append(f"{when}, {end_s - time.monotonic():.0f} s before the end: {cause}")
+            told = f"{when}, {end_s - time.monotonic():.0f} s before the end: {cause}"
+            silence_s = robot.panel.longest_silence_s()
+            if "beat is silent" in cause and silence_s > LATE_BEAT_S:
+                self.late_beats.append(f"{told}; sent {silence_s:.2f} s apart")
+            else:
+                self.unplanned.append(told)
             robot.go_on()
         return bool(cause)
 
@@ -112,6 +120,7 @@ def soak(kind: str, minutes: float, seed: int) -> bool:
     for name, values in soaked.sizes.items():
         print(f"  memory of the {name}: {values[-1]:.0f} MB, grew {growth(values):.3f} times")
     print(f"  violations: {len(violations)}", *violations[:20], sep="\n  ")
+    print(f"  stopped by late beats: {len(soaked.late_beats)}", *soaked.late_beats[:20], sep="\n  ")
     print(f"  stopped by no event: {len(soaked.unplanned)}", *soaked.unplanned[:20], sep="\n  ")
     if not alive:
         print("  a process has ended")
