@@ -16,7 +16,7 @@ from remote_inference.core.policy import DeviceLostError, PolicyError, PolicyObs
 from remote_inference.core.server.manifest.manifest import Manifest
 from remote_inference.core.server.probe import find_serving_mode, require_batches_to_agree
 from support.builders import CHUNK_SIZE, ShiftProcessors, SteadyPolicy
-from support.server.bench import AllAtOnce, Bench
+from support.server.bench import MS, AllAtOnce, Bench, JsonDecoder
 
 LOST = "CUDA error: an illegal memory access was encountered\nCompile with `TORCH_USE_CUDA_DSA`"
 
@@ -172,6 +172,20 @@ def test_a_mistake_in_the_author_s_processors_is_not_blamed_on_the_robot() -> No
     (chunk,) = bench.serve()
     assert chunk.message.startswith("preprocessing failed: ValueError: operands")
     assert bench.watch.failed_batches == 1
+
+
+def test_a_request_that_cannot_be_read_costs_its_session_the_time_that_it_took() -> None:
+    """Else a flood of them takes a place in every batch for nothing."""
+
+    class SlowDecoder(JsonDecoder):
+        def request(self, data: bytes) -> Any:
+            bench.now_ns += 7 * MS
+            return super().request(data)
+
+    bench = Bench(decoder=SlowDecoder())
+    bench.sessions[0].mailbox.put(b"no request", bench.now_ns)
+    bench.serve()
+    assert bench.sessions[0].account.virtual_ns == 7 * MS
 
 
 # -- a device that is lost -----------------------------------------------------------------------------------

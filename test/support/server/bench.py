@@ -60,6 +60,7 @@ class Bench:
         robots: int = 2,
         capture: Callable[[SessionOffer, bytes, Chunk, int], None] | None = None,
         max_consecutive_failures: int = 10,
+        decoder: JsonDecoder | None = None,
         **pools: Any,
     ):
         """pools: `prepare`, `finish` and `on_free` of the worker."""
@@ -85,7 +86,7 @@ class Bench:
         self.worker = Worker(
             self.policy,
             lambda: scheduler or RoundRobin(),
-            JsonDecoder(),
+            decoder or JsonDecoder(),
             Consumers(self._deliver, self._note, capture),
             clock_ns=lambda: self.now_ns,
             watch=self.watch,

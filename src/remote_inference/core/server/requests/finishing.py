@@ -94,6 +94,7 @@ class Finishing:
             self._watch.count(answered=not all(job.error for job in asked))
 
     def _drop(self, job: Job, record: RequestRecord) -> None:
+        job.session.account.charge(job.prepare_ns + job.device_ns)
         self._count(job.letter, failed=True)
         self._hand_over("request record", job.session, lambda: self._to.log_request(record))
 
