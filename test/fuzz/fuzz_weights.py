@@ -14,6 +14,7 @@ from fuzz_target import Target
 from mutation import MAX_INPUT_BYTES, spoil_bytes
 
 from remote_inference.weights import SenderConfig, Turn, WeightReceiver, WeightsError
+from remote_inference.weights.answers import Peer
 from remote_inference.weights.frames import Kind, pack_frame, pack_part, read_frame
 from remote_inference.weights.header import pack_header, read_applied, read_refused, read_welcome
 from remote_inference.weights.ledger import Ledger
@@ -58,9 +59,9 @@ class _Receiver(WeightReceiver):
 
     error: WeightsError | None = None
 
-    def _refuse(self, sender: bytes, error: WeightsError) -> None:
+    def _refuse(self, peer: Peer, error: WeightsError) -> None:
         self.error = self.error or error
-        super()._refuse(sender, error)
+        super()._refuse(peer, error)
 
 
 def _handle_frame(data: bytes) -> None:
@@ -123,8 +124,8 @@ def _bodies() -> list[bytes]:
 
 def _answers() -> list[bytes]:
     table = [["head", "float32", [30, 40]], ["mask", "bool", [40]]]
-    every = {"version": 1, "digest": 7, "table": table, "seconds": 0.5, "reason": "base", "text": "no"}
-    return [msgpack.packb(every)]
+    welcome = {"version": 1, "digest": 7, "table": table, "highest": 2}
+    return [msgpack.packb({**welcome, "seconds": 0.5, "reason": "base", "text": "no"})]
 
 
 TARGETS = (
