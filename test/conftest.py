@@ -184,6 +184,15 @@ def no_zenoh_settings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def no_collector() -> Iterator[None]:
+    """What is freed is freed at once, not when Python looks for cycles."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.fixture
 def node() -> Iterator[Node]:
     """An rclpy node with a context of its own."""
     context = rclpy.Context()

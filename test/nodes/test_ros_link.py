@@ -4,9 +4,7 @@
 
 from __future__ import annotations
 
-import gc
 import weakref
-from collections.abc import Iterator
 
 import pytest
 from rclpy.node import Node
@@ -16,15 +14,8 @@ from remote_inference.nodes.server.ros_link import RosLink
 from support.builders import ShiftProcessors, make_offer
 
 
-@pytest.fixture
-def no_collector() -> Iterator[None]:
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
-
-
-def test_a_session_that_has_ended_goes_at_once(node: Node, no_collector: None) -> None:
+@pytest.mark.usefixtures("no_collector")
+def test_a_session_that_has_ended_goes_at_once(node: Node) -> None:
     """Its processors may hold memory of a GPU, and replicas count the sessions that live."""
     session = Session("s1", make_offer(), ShiftProcessors())
     session.link = RosLink(node, session.offer, lambda data, session=session: None)  # type: ignore[misc]

@@ -17,7 +17,10 @@ from remote_inference.core.policy import PolicyObservation
 from remote_inference.environments.belt_arm.evaluate import SHIPPED_PLAIN_POLICY
 from remote_inference.policies.networks.torch_chunk import TorchChunkPolicy
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="found no GPU that torch can use")
+pytestmark = pytest.mark.skipif(
+    not torch.cuda.is_available(),
+    reason="found no GPU that torch can use; where there is one: make test ARGS=test/policies/test_cuda.py",
+)
 SHIPPED = ("belt_arm", "belt_arm_flow", "belt_arm_guidance", "belt_arm_plain")
 TF32 = 5e-3  # of values around 1: its convolutions keep 10 bits of a float32's 23
 

@@ -4,12 +4,11 @@
 
 from __future__ import annotations
 
-import gc
 import importlib
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -150,15 +149,6 @@ def test_what_a_replica_raises_is_raised_when_all_have_answered(tmp_path: Path):
     assert replicas.made["b"].batches == [2]
     replicas.policy.close()
     assert all(made.closed for made in replicas.made.values())
-
-
-@pytest.fixture
-def no_collector() -> Iterator[None]:
-    """What is freed is freed at once, not when Python looks for cycles."""
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
 
 
 @pytest.mark.usefixtures("no_collector")

@@ -124,8 +124,8 @@ class OperatingMode:
 
     def take_over(self, now_ns: int) -> tuple[str, list[Effect]]:
         """Let a person command instead of the policy, which is asked nothing. Return why not, or ''."""
-        if problem := self.refusal or self._takeover_problem:
-            return problem, []
+        if self._takeover_problem:
+            return self._takeover_problem, []
         self._control.change(taken_over=True)
         self.drop_plan(now_ns)
         return "", [Inform("taken over by a person")]
