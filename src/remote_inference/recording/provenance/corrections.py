@@ -10,10 +10,9 @@ import numpy as np
 
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.contract.joint_limit import JointLimit
-from remote_inference.core.robot.pose_geometry import Poses
 from remote_inference.core.robot.safety.guard import DWELL, JOINT_LIMIT, ROUNDING, VELOCITY_LIMIT
 from remote_inference.recording.provenance.motion import Command, Correction
-from remote_inference.recording.timeline.answers import Answer
+from remote_inference.recording.timeline.answers import Answer, to_robot_row
 
 
 def find_corrections(
@@ -31,19 +30,15 @@ def find_corrections(
         return ()
     if contract is not None and contract.actions.is_relative:
         return ()
-    row = answer.rows[command.row].astype(np.float64)
+    given = answer.rows[command.row]
     after = np.array(command.action)
     if len(joint_names) != len(after):
         return ()
     if contract is not None and contract.actions.names == tuple(joint_names):
-        units = contract.action_units
-        if len(row) != units.policy_dim:
-            return ()
-        row = units.to_robot(row)
-        # A quaternion may be longer or shorter than 1, and have either sign: the guard changes nothing there.
-        unified = Poses(contract.actions.poses, contract.actions.names).unify(row, after)
-        row = row if unified is None else unified
-    if row.shape != after.shape:
+        row = to_robot_row(given, after, contract)
+    else:
+        row = given.astype(np.float64)
+    if row is None or row.shape != after.shape:
         return ()
     changed = np.flatnonzero(np.abs(after - row) > ROUNDING)
     only = command.interventions[0] if len(command.interventions) == 1 else ""

@@ -9,8 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from remote_inference.core.contract.contract import Contract
 from remote_inference.core.exchange import no_rows
 from remote_inference.core.policy import Float32Array
+from remote_inference.core.robot.command import Float64Array
+from remote_inference.core.robot.pose_geometry import Poses
 from remote_inference.recording.timeline.recorded_names import status_name
 
 CLOCKS_AGREE_NS = 1_000_000_000  # beyond it, stamps are of another clock than the recorder's: simulated time
@@ -68,3 +71,17 @@ class Answer:
             float(message.server_load),
             message.policy_version,
         )
+
+
+def to_robot_row(row: Float32Array, command: Float64Array, contract: Contract) -> Float64Array | None:
+    """Return a chunk's row in the robot's units, to be compared with its command `[action_dim]`.
+
+    None for a row of another width than the contract's. A quaternion may be longer or shorter than 1, and
+    have either sign: it is returned as the command has it, as the guard changes nothing there.
+    """
+    units = contract.action_units
+    if len(row) != units.policy_dim:
+        return None
+    found = units.to_robot(row.astype(np.float64))
+    unified = Poses(contract.actions.poses, contract.actions.names).unify(found, command)
+    return found if unified is None else unified

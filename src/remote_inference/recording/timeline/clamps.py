@@ -16,9 +16,8 @@ import numpy as np
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.policy import Float32Array
 from remote_inference.core.robot.command import CommandSource
-from remote_inference.core.robot.pose_geometry import Poses
 from remote_inference.core.robot.safety.guard import JOINT_LIMIT, ROUNDING
-from remote_inference.recording.timeline.answers import Answer, RequestKey, request_key
+from remote_inference.recording.timeline.answers import Answer, RequestKey, request_key, to_robot_row
 
 _KEPT = 16  # chunks: a tick executes a row of one of the newest
 
@@ -50,7 +49,6 @@ class ClampColumns:
             self._min = np.array([one.min for one in limits])
             self._max = np.array([one.max for one in limits])
             self._is_switch = np.array([one.kind == "switch" for one in limits])
-            self._poses = Poses(contract.actions.poses, self._names)
 
     def take_chunk(self, received_ns: int, message: Any) -> None:
         """Take the next ActionChunk."""
@@ -68,13 +66,9 @@ class ClampColumns:
         is_known = rows is not None and step < len(rows) and len(message.action) == len(self._names)
         if JOINT_LIMIT not in message.interventions or rows is None or not is_known:
             return
-        units = self._contract.action_units
-        if rows.shape[1] != units.policy_dim:
+        row = to_robot_row(rows[step], np.asarray(message.action, np.float64), self._contract)
+        if row is None:
             return
-        row = units.to_robot(rows[step].astype(np.float64))
-        # A quaternion may be longer or shorter than 1, and have either sign: the guard clamps nothing there.
-        unified = self._poses.unify(row, np.asarray(message.action, np.float64))
-        row = row if unified is None else unified
         beyond = np.abs(row - np.clip(row, self._min, self._max))
         for place in np.flatnonzero((beyond > ROUNDING) & ~self._is_switch).tolist():
             ticks, largest = self._found.get(self._names[place], (0, 0.0))
