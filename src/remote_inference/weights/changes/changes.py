@@ -31,6 +31,13 @@ class Change:
         places = 0 if self.places is None else self.places.nbytes
         return int(self.bits.nbytes + places)
 
+    def block(self, begin: int, size: int) -> tuple[Any, Any]:
+        """Return the bits of at most `size` entries from one on, in the same memory, and their places."""
+        bits = self.bits[begin : begin + size]
+        if self.places is None:
+            return bits, slice(begin, begin + len(bits))
+        return bits, self.places[begin : begin + size]
+
 
 class Stager(Protocol):
     """Takes an update's payload part by part and makes changes of it."""

@@ -115,14 +115,12 @@ class DeviceTensor:
             yield partial(self._swap, change, begin)
 
     def _swap(self, change: Change, begin: int) -> None:
-        bits, places = change.bits, change.places
-        new = bits[begin : begin + _BLOCK]
-        where: Any = slice(begin, begin + new.numel()) if places is None else places[begin : begin + _BLOCK]
+        new, where = change.block(begin, _BLOCK)
         with memory_errors(), torch.inference_mode():
             old = self._flat[where].clone()
             self._flat[where] = new
             new.copy_(old)
-        for used in (bits, places):
+        for used in (change.bits, change.places):
             if used is not None and used.is_cuda:  # it is freed only when the policy's stream is done with it
                 used.record_stream(torch.cuda.current_stream(used.device))
 

@@ -65,10 +65,7 @@ class HostTensor:
             yield partial(self._swap, change, begin)
 
     def _swap(self, change: Change, begin: int) -> None:
-        new = change.bits[begin : begin + _BLOCK]
-        where: Any = (
-            slice(begin, begin + new.size) if change.places is None else change.places[begin : begin + _BLOCK]
-        )
+        new, where = change.block(begin, _BLOCK)
         old = self._bits[where].copy()
         self._bits[where] = new
         new[:] = old
