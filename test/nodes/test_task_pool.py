@@ -10,11 +10,8 @@ from collections.abc import Callable
 import pytest
 
 from remote_inference.nodes.server.task_pool import TaskPool
+from support.server.misbehaviour import PanicError
 from support.waiting import DEADLINE_S
-
-
-class PanicError(BaseException):
-    """As a library in Rust raises one, which is no Exception."""
 
 
 def test_one_thread_runs_tasks_in_order_and_ends_when_the_pool_is_closed() -> None:

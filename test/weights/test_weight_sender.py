@@ -155,15 +155,20 @@ def test_a_server_that_restarts_with_the_old_weights_gets_everything_at_the_next
     assert bits_of(servers[1].served) == bits_of(model)
 
 
-def test_after_a_rollback_the_trainer_is_told_and_the_next_sync_sends_everything(served, make_sender):
-    model, server = make_model(KINDS), served()
-    sender = make_sender(model)
+def take_back(version, model, server, sender):
+    """Let a trainer begin with 1 and send a version, which the server takes back."""
     sender.init_sender({"a": server.connect})
     sender.wait(DEADLINE_S)
     change(model, 0.01, 2)
-    sender.sync(2)
-    sender.wait(DEADLINE_S)
+    sender.sync(version)
+    assert sender.wait(DEADLINE_S)["a"].is_current
     assert server.receiver.rollback() == 1
+
+
+def test_after_a_rollback_the_trainer_is_told_and_the_next_sync_sends_everything(served, make_sender):
+    model, server = make_model(KINDS), served()
+    sender = make_sender(model)
+    take_back(2, model, server, sender)
     change(model, 0.01, 3)
     sender.sync(3)
     assert sender.wait(DEADLINE_S)["a"].reason is Reason.BASE
@@ -176,12 +181,7 @@ def test_after_a_rollback_the_trainer_is_told_and_the_next_sync_sends_everything
 def test_after_a_rollback_another_trainer_begins_above_all_that_was_served(served, make_sender):
     model, server = make_model(KINDS), served()
     first = make_sender(model)
-    first.init_sender({"a": server.connect})
-    first.wait(DEADLINE_S)
-    change(model, 0.01, 2)
-    first.sync(50)
-    assert first.wait(DEADLINE_S)["a"].is_current
-    assert server.receiver.rollback() == 1
+    take_back(50, model, server, first)
     first.close()
     second = make_sender(model)
     second.init_sender({"a": server.connect})

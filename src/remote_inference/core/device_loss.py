@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from remote_inference.core.policy import DeviceLostError
 
 _DRIVER = "CUDA error:"  # torch begins errors of the driver and of its libraries with this
@@ -28,4 +31,15 @@ def says_lost(error: BaseException) -> bool:
 
 def explain_loss(error: BaseException) -> DeviceLostError:
     """Return the error in one line: torch adds advice on debugging."""
-    return DeviceLostError(str(error).splitlines()[0])
+    return DeviceLostError(str(error).partition("\n")[0])
+
+
+@contextmanager
+def naming_loss() -> Iterator[None]:
+    """Raise DeviceLostError for an error within that says so."""
+    try:
+        yield
+    except RuntimeError as error:
+        if says_lost(error):
+            raise explain_loss(error) from error
+        raise

@@ -14,7 +14,7 @@ from itertools import cycle, islice
 from typing import Any
 
 from remote_inference.core.calls import Calls
-from remote_inference.core.device_loss import says_lost
+from remote_inference.core.device_loss import explain_loss, says_lost
 from remote_inference.core.policy import (
     DeviceLostError,
     Float32Array,
@@ -102,8 +102,7 @@ class _Replica:
             yield
         except Exception as error:
             if says_lost(error):
-                reason = str(error).partition("\n")[0]  # torch adds advice on debugging
-                self.lost = f"{self.device}: {reason}"
+                self.lost = f"{self.device}: {explain_loss(error)}"
             raise
 
     def answer(self, part: _Part, batch_size: int) -> Future[None]:

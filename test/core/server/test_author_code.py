@@ -17,12 +17,9 @@ from remote_inference.core.server.manifest.manifest import Manifest
 from remote_inference.core.server.probe import find_serving_mode, require_batches_to_agree
 from support.builders import CHUNK_SIZE, ShiftProcessors, SteadyPolicy
 from support.server.bench import MS, AllAtOnce, Bench, JsonDecoder
+from support.server.misbehaviour import PanicError
 
 LOST = "CUDA error: an illegal memory access was encountered\nCompile with `TORCH_USE_CUDA_DSA`"
-
-
-class PanicError(BaseException):
-    """As a library in Rust raises one, which is no Exception."""
 
 
 class Hooked(ShiftProcessors):

@@ -14,6 +14,10 @@ from support.builders import CHUNK_SIZE, ShiftProcessors
 from support.server.bench import Bench
 
 
+class PanicError(BaseException):
+    """As a library in Rust raises one, which is no Exception."""
+
+
 class SlowProcessors(ShiftProcessors):
     """Take their time to prepare a request."""
 

@@ -96,9 +96,19 @@ class PolicyWatch:
             self._doubtful = False
             self._next_check_ns = 0
 
-    def lose_device(self, why: str) -> None:
-        """Note that a device no longer works in this process: only a new process can use it."""
-        self._loss = self._loss or why
+    def hear(self, error: BaseException) -> str:
+        """Return in words what the author's code raised; note if a device no longer works in this process.
+
+        It is caught as BaseException: a library in Rust panics with one, and `sys.exit` raises one. A thread
+        of the server that ended with it would leave its robots without a word. Raises KeyboardInterrupt,
+        which is no error of the author's.
+        """
+        if isinstance(error, KeyboardInterrupt):
+            raise error
+        text = f"{type(error).__name__}: {error}"
+        if says_lost(error):
+            self._loss = self._loss or text
+        return text
 
     def check_when_due(self, clock_ns: Callable[[], int], *, episode_at_stake: bool = False) -> None:
         """Probe the policy after too many failed batches in a row, and until it answers again.
@@ -117,11 +127,7 @@ class PolicyWatch:
         try:
             self._rehearse()
         except BaseException as error:
-            if isinstance(error, KeyboardInterrupt):
-                raise
-            text = f"{type(error).__name__}: {error}"
-            if says_lost(error):
-                self.lose_device(text)
+            text = self.hear(error)
             with self._lock:
                 self._failure = text
                 self._next_check_ns = clock_ns() + CHECK_PERIOD_NS

@@ -103,7 +103,7 @@ def require_batches_to_agree(policy: Policy, batch_size: int, manifest: Manifest
     alone = [rows for model_input in inputs for rows in predict_all(policy, [model_input])]
     together = predict_all(policy, inputs)
     for who, pair in enumerate(processors):
-        expected, found = (pair.post(np.array(rows[who])) for rows in (alone, together))
+        expected, found = pair.post(alone[who]), pair.post(together[who])
         require_chunk(policy.spec, together[who], found)
         if not _agree(found, expected, BATCH_TOLERANCE):
             difference = float(np.abs(found - expected).max())
@@ -135,7 +135,7 @@ def _answers(
     for who, step in turns:
         observation = _observe(policy.spec, task, states[who] * (1 + step), brightness=40 * (1 + who + step))
         (chunk_model,) = predict_all(policy, [processors[who].pre(observation)])
-        answers[who, step] = processors[who].post(np.array(chunk_model))
+        answers[who, step] = processors[who].post(chunk_model)
         require_chunk(policy.spec, chunk_model, answers[who, step])
     policy.reset()
     return answers

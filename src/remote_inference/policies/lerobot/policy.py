@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from remote_inference.core.device_loss import explain_loss, says_lost
+from remote_inference.core.device_loss import naming_loss
 from remote_inference.core.policy import (
     Float32Array,
     PastStep,
@@ -69,12 +69,8 @@ class LeRobotPolicy:
         if not 0 < len(batch) <= self.spec.max_batch:
             raise PolicyError(f"batch: expected 1 to {self.spec.max_batch} inputs, found {len(batch)}")
         calls = [batch] if self._repeats else [[sample] for sample in batch]
-        try:
+        with naming_loss():
             return [chunk for samples in calls for chunk in self._answer(samples, samples[0].seed)]
-        except RuntimeError as error:
-            if says_lost(error):
-                raise explain_loss(error) from error
-            raise
 
     def weights(self) -> Mapping[str, torch.Tensor]:
         tensors: Mapping[str, torch.Tensor] = self._network.state_dict()

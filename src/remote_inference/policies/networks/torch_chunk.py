@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
-from remote_inference.core.device_loss import explain_loss, says_lost
+from remote_inference.core.device_loss import naming_loss
 from remote_inference.core.documents.document import Document
 from remote_inference.core.fingerprint import make_fingerprint
 from remote_inference.core.policy import (
@@ -151,12 +151,8 @@ class TorchChunkPolicy:
         """Return one normalised chunk `[chunk_size, action_dim]` per input."""
         if not 0 < len(batch) <= _MAX_BATCH:
             raise PolicyError(f"batch: expected 1 to {_MAX_BATCH} inputs, found {len(batch)}")
-        try:
+        with naming_loss():
             return self._answer(batch)
-        except RuntimeError as error:
-            if says_lost(error):
-                raise explain_loss(error) from error
-            raise
 
     @torch.no_grad()
     def _answer(self, batch: Sequence[ModelInput]) -> list[Float32Array]:

@@ -14,7 +14,6 @@ from remote_inference.core.exchange import Chunk, ChunkStatus, SessionOffer, no_
 from remote_inference.core.limits import shorten
 from remote_inference.core.policy import Policy, find_chunk_problem
 from remote_inference.core.server.policy_watch import PolicyWatch
-from remote_inference.core.server.requests.author_errors import AuthorErrors
 from remote_inference.core.server.requests.job import Job
 from remote_inference.core.server.requests.request_record import RequestRecord
 from remote_inference.core.server.sessions.mailbox import Letter
@@ -56,7 +55,6 @@ class Finishing:
     ) -> None:
         self._policy = policy
         self._watch = watch
-        self._errors = AuthorErrors(watch, consumers.on_policy_error)
         self._to = consumers
         self._clock_ns = clock_ns
         self.counters = WorkerCounters()
@@ -86,7 +84,13 @@ class Finishing:
             job.chunk_robot = job.session.processors.post(np.array(job.chunk_model))
             job.error = find_chunk_problem(self._policy.spec, job.chunk_model, job.chunk_robot)
         except BaseException as error:
-            job.error = self._errors.take("postprocessing failed", error)
+            job.error = self.take_error("postprocessing failed", error)
+
+    def take_error(self, what: str, error: BaseException) -> str:
+        """Tell the watch and the author what the author's code raised; return it in words. For any thread."""
+        text = self._watch.hear(error)
+        self._to.on_policy_error(error)
+        return f"{what}: {text}"
 
     def _count_failures(self, asked: Sequence[Job]) -> None:
         """Tell the watch whether the policy answered; malformed observations are not the policy's fault."""

@@ -97,27 +97,22 @@ class Intake:
                 self._changed.wait(LOST_WAKE_UP_S)
 
     def _choose(self, sessions: Sequence[Session]) -> tuple[Batch, Selection]:
-        """Return what was taken ahead, or an empty batch and what is to be taken instead."""
-        if self._next.yields:
-            robots, _ = _by_rank(sessions)
+        """Return what was taken ahead, or an empty batch and what is to be taken instead.
+
+        Robots have what they want; when they want nothing, the others are asked.
+        """
+        robots, others = _by_rank(sessions)
+        if not self._next.jobs or self._next.yields:  # else they have what they want
             selection = self._ask(self._robots, robots, len(robots))
             if selection.batch or selection.wait_ns:
                 return Batch(), selection
         batch, self._next = self._next, Batch()
-        return batch, Selection(()) if batch.jobs else self._select(sessions)
-
-    def _select(self, sessions: Sequence[Session]) -> Selection:
-        """Let robots have what they want; when they want nothing, the others are asked."""
-        robots, others = _by_rank(sessions)
-        selection = self._ask(self._robots, robots, len(robots))
-        if selection.batch or selection.wait_ns:
-            return selection
-        return self._ask(self._yielding, others, len(others))
+        return batch, Selection() if batch.jobs else self._ask(self._yielding, others, len(others))
 
     def _select_ahead(self, sessions: Sequence[Session]) -> Selection:
         robots, others = _by_rank(sessions)
         if robots:
-            return Selection(()) if self._next.yields else self._ask(self._robots, robots, joinable=0)
+            return Selection() if self._next.yields else self._ask(self._robots, robots, joinable=0)
         return self._ask(self._yielding, others, joinable=0)
 
     def _ask(self, scheduler: Scheduler, sessions: Sequence[Session], joinable: int) -> Selection:

@@ -9,9 +9,10 @@ from typing import Any, Protocol
 
 from remote_inference.core.exchange import Request, SessionOffer
 from remote_inference.core.policy import PolicyObservation
-from remote_inference.core.server.requests.author_errors import AuthorErrors
 from remote_inference.core.server.requests.job import Job, foreign, outdated, unreadable
 from remote_inference.errors import UserError
+
+TakeError = Callable[[str, BaseException], str]  # of what failed, and the error
 
 
 class Decoder(Protocol):
@@ -27,10 +28,11 @@ class Decoder(Protocol):
 class Preparation:
     """Prepares jobs, on any thread; two jobs of one session never at once."""
 
-    def __init__(self, decoder: Decoder, clock_ns: Callable[[], int], errors: AuthorErrors) -> None:
+    def __init__(self, decoder: Decoder, clock_ns: Callable[[], int], take_error: TakeError) -> None:
+        """take_error: takes what the author's code raised, and returns what to tell the robot."""
         self._decoder = decoder
         self._clock_ns = clock_ns
-        self._errors = errors
+        self._take_error = take_error
 
     def prepare(self, job: Job) -> None:
         """Give a job its `model_input`, its `error`, or the record of a request that gets no answer."""
@@ -70,6 +72,6 @@ class Preparation:
                 return
             job.model_input = session.processors.pre(observation)
         except BaseException as error:
-            job.error = self._errors.take("preprocessing failed", error)
+            job.error = self._take_error("preprocessing failed", error)
             # The words of a PolicyError are for the robot's user: it found something wrong with the request.
             job.blames_policy = not isinstance(error, UserError)

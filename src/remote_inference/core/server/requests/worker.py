@@ -10,7 +10,6 @@ from functools import partial
 
 from remote_inference.core.policy import Policy, ServingMode, predict_all, show_policy_version
 from remote_inference.core.server.policy_watch import PolicyWatch
-from remote_inference.core.server.requests.author_errors import AuthorErrors
 from remote_inference.core.server.requests.finishing import Consumers, Finishing
 from remote_inference.core.server.requests.intake import LOST_WAKE_UP_S, Intake, Submit
 from remote_inference.core.server.requests.job import Job, ended
@@ -56,10 +55,9 @@ class Worker:
         self._policy = policy
         self._clock_ns = clock_ns
         self._watch = watch
-        self._errors = AuthorErrors(watch, consumers.on_policy_error)
-        preparation = Preparation(decoder, clock_ns, self._errors)
-        self._intake = Intake(new_scheduler, preparation.prepare, clock_ns, prepare)
         self._finishing = Finishing(policy, watch, consumers, clock_ns)
+        preparation = Preparation(decoder, clock_ns, self._finishing.take_error)
+        self._intake = Intake(new_scheduler, preparation.prepare, clock_ns, prepare)
         self._finish = finish
         self._on_free = on_free
         self._update_weights = update_weights
@@ -143,7 +141,7 @@ class Worker:
             if self._is_exclusive:
                 self._policy.reset()
         except BaseException as error:
-            job.error = self._errors.take("preprocessing failed", error)
+            job.error = self._finishing.take_error("preprocessing failed", error)
             job.blames_policy = True
         else:
             job.session.episode_id = job.request.episode_id
@@ -168,7 +166,7 @@ class Worker:
         try:
             chunks = predict_all(self._policy, [job.model_input for job in jobs])
         except BaseException as error:  # a policy may raise anything; the server must survive it
-            return self._errors.take("inference failed", error)
+            return self._finishing.take_error("inference failed", error)
         finally:
             for job in jobs:
                 job.device_ns += (self._clock_ns() - begin_ns) // len(jobs)
