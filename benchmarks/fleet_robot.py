@@ -119,7 +119,8 @@ class FleetRobot:
         if now_ns >= self._control_ns:
             self._control_ns = max(self._control_ns, now_ns - STEP_NS) + STEP_NS
             arrivals = dict.fromkeys(CONTRACT.topics, now_ns)
-            self._carry_out(self.engine.take_sensors(arrivals, self._position, now_ns), now_ns)
+            effects = self.engine.take_sensors(arrivals, self._position, now_ns, by_arrival=True)
+            self._carry_out(effects, now_ns)
             tick = self.engine.play(now_ns, ())
             self.record.stalled += tick.command is None and bool(self.record.answers)
         # The engine forgets what it was told when it loses a session.

@@ -211,7 +211,7 @@ def test_each_point_lies_on_the_way_to_the_next_row_and_each_row_is_met(
             continue
         for _ in range(amount):
             goal = queue.head
-            step = interpolation.step()
+            step = interpolation.step(0)
             if step is None:
                 assert goal is None
             elif step.fraction == 0.0:
@@ -254,13 +254,13 @@ def test_what_is_foreseen_comes_true(
     for event, amount in schedule:
         if event == "play":
             for _ in range(amount):
-                interpolation.step()
+                interpolation.step(0)
         else:
             feed(queue, rng.uniform(-1, 1, (amount, 2)).astype(np.float32), 0, MergeMode(event))
     foresight = interpolation.foresee()
     assert len(foresight.points) == len(foresight.rows)
     for point, row in zip(foresight.points, foresight.rows, strict=True):
-        step = interpolation.step()
+        step = interpolation.step(0)
         assert step is not None
         assert step.row is row
         assert step.point.tolist() == point.tolist()

@@ -35,7 +35,7 @@ class Steps:
 
     def take(self, ticks: int = 1) -> list[tuple[int, float]]:
         """Return row and fraction of the next steps, as far as there are some."""
-        steps = [self.interpolation.step() for _ in range(ticks)]
+        steps = [self.interpolation.step(0) for _ in range(ticks)]
         return [(step.row.step_index, round(step.fraction, 6)) for step in steps if step is not None]
 
 
@@ -58,34 +58,44 @@ def test_skipped_ticks_go_on_within_the_row_in_progress(steps: Steps) -> None:
     """Also with nothing behind it."""
     steps.feed(make_rows(1))
     steps.take()
-    steps.interpolation.skip(2, episode_id=1)
+    steps.interpolation.skip(range(2), episode_id=1)
     assert steps.take() == [(0, 0.6)]
 
 
 def test_skipped_ticks_go_from_row_to_row(steps: Steps) -> None:
     steps.feed(make_rows(3))
     steps.take()
-    steps.interpolation.skip(TICKS + 1, episode_id=1)
+    steps.interpolation.skip(range(TICKS + 1), episode_id=1)
     assert steps.take() == [(1, 0.4)]
 
 
 def test_ticks_are_skipped_from_rows_that_have_not_begun(steps: Steps) -> None:
     steps.feed(make_rows(2))
-    steps.interpolation.skip(1, episode_id=1)
+    steps.interpolation.skip(range(1), episode_id=1)
     assert steps.take() == [(0, 0.2)]
+
+
+def test_a_row_is_taken_at_the_instant_of_its_first_tick(steps: Steps) -> None:
+    steps.feed(make_rows(3))
+    steps.interpolation.step(100)
+    steps.interpolation.skip(range(200, 200 + 2 * TICKS), episode_id=1)
+    begins_ns = (100, 200 + TICKS - 1, 200 + 2 * TICKS - 1)
+    for row, begin_ns in enumerate(begins_ns):
+        instants_ns = {"then": begin_ns, "after": begin_ns + 1}
+        assert steps.queue.executed_before(instants_ns) == {"then": row, "after": row + 1}
 
 
 def test_rows_of_another_episode_are_not_skipped(steps: Steps) -> None:
     steps.feed(make_rows(1))
     steps.feed(make_rows(2), episode_id=2)
-    steps.interpolation.skip(3 * TICKS, episode_id=1)
+    steps.interpolation.skip(range(3 * TICKS), episode_id=1)
     assert len(steps.queue) == 2
     assert steps.take() == [(0, 0.0)]
 
 
 def test_more_ticks_than_there_are_skip_what_there_is(steps: Steps) -> None:
     steps.feed(make_rows(1))
-    steps.interpolation.skip(100, episode_id=1)
+    steps.interpolation.skip(range(100), episode_id=1)
     assert steps.take() == []
     steps.feed(make_rows(1))
     assert steps.take() == [(0, 0.0)]
@@ -108,7 +118,7 @@ def test_without_points_between_rows_all_of_the_queue_is_foreseen() -> None:
 
 
 def points(steps: Steps, ticks: int) -> np.ndarray:
-    found = [steps.interpolation.step() for _ in range(ticks)]
+    found = [steps.interpolation.step(0) for _ in range(ticks)]
     return np.stack([step.point for step in found if step is not None])
 
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +14,7 @@ from remote_inference.core.exchange import Request
 from remote_inference.core.policy import Float32Array
 from remote_inference.core.robot.journal import Entry
 from remote_inference.core.robot.tick import Tick
-from support.builders import FPS, PERIOD_NS, answer, make_config, make_spec, ns
+from support.builders import FPS, PERIOD_NS, TOPICS, answer, make_config, make_spec, ns
 from support.robot.asking_robot import Robot
 from support.robot.replayed import divergences_of, effects_of, exact, replay, ticks_of
 from support.robot.simulated_server import SimulatedServer
@@ -55,8 +56,8 @@ def entries_of(world: World) -> list[Entry]:
 
 
 def without_arrivals(entries: list[Entry]) -> list[Entry]:
-    """Return a journal as it was before chunks came with their arrival."""
-    return [entry._replace(named={}) if entry.method == "take_chunk" else entry for entry in entries]
+    """Return a journal as it was before arrivals told how long an answer took, and which rows are past."""
+    return [entry._replace(named={}) for entry in entries]
 
 
 @pytest.mark.parametrize("late_s", [0.0, LATE_S])
@@ -66,6 +67,36 @@ def test_a_chunk_that_is_taken_late_goes_on_where_the_arm_is_by_then(late_s: flo
     assert {tick.interventions for tick in ticks} == {()}
     steps = np.diff([tick.command[0] for tick in ticks if tick.command is not None])
     assert np.abs(np.diff(steps)).max() < 0.005, "it goes on as before"
+
+
+def late_seen_world(late_s: float, observation_steps: int = 1) -> tuple[World, list[Tick]]:
+    """Return a robot whose worker saw a picture of a slow camera late, and its ticks from then on."""
+    spec = make_spec(chunk_size=40, observation_steps=observation_steps)
+    server = WaveServer("/server_a", spec)
+    world = server.world = World(make_config(merge_mode="replace", buffer_time_s=2.0), (server,))
+    streaming(world).run(1.0)
+    world.sensors[TOPICS[1]] = False
+    world.run(0.2)
+    since_ns, sent = world.now_ns, len(world.sent)
+    world.hung, world.sensors[TOPICS[1]] = True, True
+    world.run(0.04)
+    world.sensors[TOPICS[1]] = False
+    world.run(late_s)
+    world.hung = False
+    world.run(0.5)
+    assert len(world.sent) > sent
+    return world, world.commands_since(since_ns)
+
+
+@pytest.mark.parametrize("observation_steps", [1, 2])
+@pytest.mark.parametrize("late_s", [0.0, 0.19, 0.4])
+def test_rows_executed_before_a_late_worker_sees_a_picture_are_past_for_its_chunk(
+    late_s: float, observation_steps: int
+):
+    _, ticks = late_seen_world(late_s, observation_steps)
+    assert len({tick.queued.source.seq_id for tick in ticks if tick.queued}) > 1
+    steps = np.diff([tick.command[0] for tick in ticks if tick.command is not None])
+    assert np.abs(np.diff(steps)).max() < SLOW * SLOW / FPS / 2, "by half a row: pictures come between ticks"
 
 
 def test_a_latency_is_the_round_trip_however_late_the_worker_is():
@@ -120,11 +151,12 @@ def test_a_journal_without_arrivals_is_replayed_as_before():
     assert exact(ticks_of(outcomes)) == exact([tick for _, tick in world.ticks])
 
 
-def test_a_late_worker_is_replayed_bit_for_bit():
-    world = late_world(LATE_S)[0].run(2.0)
+@pytest.mark.parametrize("late", [late_world, late_seen_world])
+def test_a_late_worker_is_replayed_bit_for_bit(late: Callable[[float], tuple[World, list[Tick]]]):
+    world = late(LATE_S)[0].run(2.0)
     entries, effects = entries_of(world), exact([effect for _, effect in world.effects])
     outcomes = replay(entries)
     assert divergences_of(outcomes) == []
     assert exact(ticks_of(outcomes)) == exact([tick for _, tick in world.ticks])
     assert exact(effects_of(outcomes)) == effects
-    assert exact(effects_of(replay(without_arrivals(entries)))) != effects, "they tell of the latency"
+    assert exact(effects_of(replay(without_arrivals(entries)))) != effects, "arrivals matter"

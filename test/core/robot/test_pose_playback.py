@@ -300,10 +300,10 @@ def test_what_is_foreseen_of_poses_comes_true(played: int):
     rows = np.array([pose_at(), np.zeros(7), pose_at(x=0.1), pose_at(angle=1.0), SHORT], np.float32)
     queue.merge(make_source(), rows, rows, MergeMode.APPEND, latency_steps=0, executed_before=0)
     for _ in range(played):
-        interpolation.step()
+        interpolation.step(0)
     foreseen = interpolation.foresee()
     for point, row in zip(foreseen.points, foreseen.rows, strict=True):
-        step = interpolation.step()
+        step = interpolation.step(0)
         assert step is not None
         assert step.row is row
         assert step.point.tolist() == point.tolist()

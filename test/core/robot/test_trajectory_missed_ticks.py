@@ -35,6 +35,20 @@ def test_rows_that_the_controller_executed_in_missed_periods_are_left_out():
     assert playback.tick(8 * PERIOD_NS).command == pytest.approx(make_rows(10)[8]), "each time anew"
 
 
+@pytest.mark.parametrize("ticks_per_row", [1, 2])
+def test_rows_of_missed_periods_were_executed_when_the_controller_began_them(ticks_per_row: int):
+    """A picture that came among them is followed by the others."""
+    queue = ActionQueue()
+    feed(queue, make_rows(10, step=0.1 * MAX_STEP))
+    playback = make_playback(queue, ticks_per_row=ticks_per_row, given_up_after_ns=MAX_AGE_NS)
+    playback.tick(0)
+    playback.tick(4 * PERIOD_NS)
+    playback.tick(8 * PERIOD_NS)
+    begun_ns = {str(tick): tick * PERIOD_NS + 1 for tick in range(9)}
+    found = queue.executed_before(begun_ns)
+    assert found == {str(tick): 1 + tick // ticks_per_row for tick in range(9)}
+
+
 @pytest.mark.parametrize(("periods", "row"), [(2.5, 1.5), (3.0, 2.0), (3.5, 2.0), (5.0, 2.0), (7.0, 2.0)])
 def test_a_controller_goes_along_its_rows_to_the_last_one_and_stays_there(periods: float, row: float):
     queue = ActionQueue()

@@ -12,6 +12,7 @@ import heapq
 import itertools
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from typing import TypeVar
 
 import numpy as np
@@ -23,7 +24,7 @@ from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.journal import Begin, JournalledEngine
 from remote_inference.core.robot.motion.following import LAG_S
 from remote_inference.core.robot.pose_geometry import Poses
-from remote_inference.core.robot.queue.action_queue import QueuedAction
+from remote_inference.core.robot.queue.action_queue import MergeMode, QueuedAction
 from remote_inference.core.robot.queue.content_time import ContentClock
 from remote_inference.core.robot.queue.latency import SHORTEST_WAIT_S
 from remote_inference.core.robot.queue.observation_history import TickSample
@@ -231,7 +232,13 @@ class World:
         samples, self._samples = self._samples, []
         self.told = arrivals = dict(self.arrivals)
         position = self.seen.copy()
-        self.carry_out(self.engine.take_sensors(arrivals, position, self.now_ns, samples))
+        self._tell_sensors(arrivals, position, samples)
+
+    def _tell_sensors(
+        self, arrivals: dict[str, int], position: np.ndarray, samples: Sequence[TickSample] = ()
+    ) -> None:
+        effects = self.engine.take_sensors(arrivals, position, self.now_ns, samples, by_arrival=True)
+        self.carry_out(effects)
 
     def push(self, position: np.ndarray) -> None:
         """Move the arm by hand; its sensors see it at once."""
@@ -239,7 +246,7 @@ class World:
         self.arrivals |= dict.fromkeys(self.measured_topics, self.now_ns)
         if not self.hung:
             self.told = dict(self.arrivals)
-            self.carry_out(self.engine.take_sensors(dict(self.arrivals), position.copy(), self.now_ns))
+            self._tell_sensors(dict(self.arrivals), position.copy())
 
     def drive(self) -> None:
         """Switch the drives on: the arm goes to its controller's target."""
@@ -251,7 +258,7 @@ class World:
         if self.stuck:
             return
         if self.engine.cycle.observation_steps > 1:
-            self._samples.append(TickSample(self.now_ns, dict(self.arrivals), self.engine.queue.executed))
+            self._samples.append(TickSample(self.now_ns, dict(self.arrivals)))
         unheard = () if self.heard else tuple(sink.topic for sink in self.contract.commands)
         tick = self.engine.play(self.now_ns, unheard)
         self.ticks.append((self.now_ns, tick))
@@ -404,7 +411,22 @@ class World:
             assert chunk is not None, "nothing is executed that did not come"
             assert chunk.seq_id not in self._merged
             self._merged.add(chunk.seq_id)
+            self._check_trim(chunk)
         self._counted = merged, ended
+
+    def _check_trim(self, chunk: Chunk) -> None:
+        """Check that a chunk goes on where the robot is, not where it was at the capture."""
+        head = self.engine.queue.head
+        if head is None or head.source.seq_id != chunk.seq_id or self.config.delay_policy != "consumed":
+            return
+        session = self.engine.handshake.session
+        if session is None or self.config.merges(rtc=session.rtc) == MergeMode.APPEND:
+            return
+        since_ns = self._captured_ns[chunk.seq_id]
+        past = [tick for at_ns, tick in takewhile(lambda told: told[0] >= since_ns, reversed(self.ticks))]
+        begun = sum(tick.queued is not None and tick.row_fraction == 0.0 for tick in past)
+        passed = int((self.now_ns - since_ns) / 1e9 / self.contract.row_period_s)
+        assert head.step_index >= min(passed, begun), "rows are past that it executes"
 
     def _check_steps(self, steps: Sequence[TickSample]) -> dict[str, int]:
         """Check what a request shows, and return the arrivals of its present."""

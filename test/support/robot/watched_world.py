@@ -160,7 +160,7 @@ class WatchedWorld(World):
             self.told = arrivals
             times_ns = (arrivals.get(topic, 0) for topic in self.measured_topics)
             self.measured = (position, min(times_ns, default=0))
-            self.carry_out(self.engine.take_sensors(arrivals, position, self.now_ns, taken))
+            self._tell_sensors(arrivals, position, taken)
 
     def _wave(self) -> None:
         if self.target is not None:

@@ -121,15 +121,19 @@ class Engine:
         measured: Float64Array | None,
         now_ns: int,
         samples: Sequence[TickSample] = (),
+        *,
+        by_arrival: bool = False,
     ) -> list[Effect]:
         """Take the monotonic arrival times [ns] of the newest content of each topic received so far.
 
         measured: joint positions `[action_dim]` in the order of the actions, None when they are unknown.
         samples: of the control ticks since the last call, for a policy of several observation steps.
+        by_arrival: actions count as executed since a content's arrival, however late this call is; False, as
+        in older journals: since this call, or by what the sample says.
         """
-        self.cycle.see(arrivals)
+        self.cycle.see(arrivals, by_arrival=by_arrival)
         for sample in samples:
-            self.cycle.take_sample(sample)
+            self.cycle.take_sample(sample, by_arrival=by_arrival)
         self._measured = measured
         self._measured_ns = min((arrivals.get(topic, 0) for topic in self._measured_topics), default=0)
         return self.tick(now_ns)

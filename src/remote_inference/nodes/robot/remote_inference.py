@@ -246,7 +246,8 @@ class RemoteInference(RobotNode):
             samples += taken
         arrivals = self._sent_snapshot.arrivals
         measured = self._sensors.measured_positions(self._sent_snapshot)
-        self._carry_out(self._engine.take_sensors(arrivals, measured, time.monotonic_ns(), samples))
+        now_ns = time.monotonic_ns()
+        self._carry_out(self._engine.take_sensors(arrivals, measured, now_ns, samples, by_arrival=True))
         if self._engine.awaits_observation(time.monotonic_ns()):
             steps = self._steps_of(self._engine.cycle.steps())
             self._sensors.prepare_images(steps, self._engine.image_features)

@@ -87,7 +87,8 @@ class Horizon:
         # Rounded down: no row counts before the controller has reached it.
         missed = max(0, min(int(passed + EARLY_TICK), len(given.actions)))
         executed, self._executed = self._executed, missed
-        self._interpolation.skip(missed - executed, self._episode_id)
+        ticks_ns = [self._given_ns + tick * self._period_ns for tick in range(executed + 1, missed + 1)]
+        self._interpolation.skip(ticks_ns, self._episode_id)
         if not is_known:
             return
         if passed > 0.0:

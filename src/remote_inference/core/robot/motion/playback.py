@@ -278,7 +278,7 @@ class Playback:
         start = self._reference.start(self._measured)
         if start is None and self._guard.needs_position and self._interpolation.can_step:
             return self._refuse_unmeasured(now_ns)
-        step = self._interpolation.step()
+        step = self._interpolation.step(now_ns)
         # The last look at the age: it holds whatever the queue returned.
         if step is not None and now_ns - step.row.source.capture_ns > self._max_action_age_ns:
             self._guard.refuse(AGE)

@@ -5,9 +5,10 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from itertools import groupby, islice
+from itertools import groupby, islice, takewhile
 
 import numpy as np
 
@@ -77,6 +78,7 @@ class ActionQueue:
         self._delay_policy = delay_policy
         self._rows: deque[QueuedAction] = deque()
         self._taken: deque[QueuedAction] = deque(maxlen=MEMORY)
+        self._taken_ns: deque[int] = deque(maxlen=MEMORY)  # when, in the same order
         self._executed = 0
         self._turn = turn or Turn()
 
@@ -90,12 +92,28 @@ class ActionQueue:
         with self._turn:
             return self._executed
 
-    def get(self) -> QueuedAction | None:
-        """Take the next action, or None. A taken action counts as executed."""
+    def executed_before(self, instants_ns: Mapping[str, int]) -> dict[str, int]:
+        """Return how many actions had been taken before each instant, under its name.
+
+        What is further back than MEMORY counts as taken before any.
+        """
+        with self._turn:
+            return {name: self._executed - self._taken_since(at_ns) for name, at_ns in instants_ns.items()}
+
+    def _taken_since(self, at_ns: int) -> int:
+        newest_first = reversed(self._taken_ns)
+        return sum(1 for _ in takewhile(lambda taken_ns: taken_ns >= at_ns, newest_first))
+
+    def get(self, now_ns: int = 0) -> QueuedAction | None:
+        """Take the next action, or None. A taken action counts as executed.
+
+        now_ns: not before that of the last one; only `executed_before` wants it.
+        """
         with self._turn:
             if not self._rows:
                 return None
             self._executed += 1
+            self._taken_ns.append(now_ns)
             self._taken.append(self._rows.popleft())
             return self._taken[-1]
 

@@ -12,7 +12,7 @@ the guard, and lead the arm after a row that must not be executed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -123,11 +123,11 @@ class Interpolation:
         self.end_row()
         return dropped + 1
 
-    def step(self) -> Step | None:
-        """Return where the next tick leads; None when the time of the last row is over and none follows."""
+    def step(self, now_ns: int) -> Step | None:
+        """Return where the tick of now leads; None when the time of the last row is over and none follows."""
         row = self._row_in_progress
         if row is None:
-            row = self._row = self._queue.get()
+            row = self._row = self._queue.get(now_ns)
             if row is None:
                 return None
             self._tick, self._way = 0, None
@@ -139,13 +139,13 @@ class Interpolation:
                 self._point = self._way.at(self._tick, self._ticks_per_row)
         return Step(row, self._tick / self._ticks_per_row, self._point)
 
-    def skip(self, ticks: int, episode_id: int) -> None:
-        """Take the next ticks, at most `ticks`, as executed; rows of another episode stay."""
-        for _ in range(ticks):
+    def skip(self, ticks_ns: Iterable[int], episode_id: int) -> None:
+        """Take the next ticks as executed at these instants; rows of another episode stay."""
+        for tick_ns in ticks_ns:
             head = self._queue.head
             if self._row_in_progress is None and (head is None or head.source.episode_id != episode_id):
                 return
-            self.step()
+            self.step(tick_ns)
 
     def foresee(self) -> Foresight:
         """Return the next ticks, up to the last row of the queue; nothing is taken."""

@@ -20,7 +20,7 @@ class TickSample:
     """What the sensors held at a control tick.
 
     content: the node's, which nobody here looks into. arrivals: monotonic times of the newest content [ns] by
-    topic. executed: actions executed before the tick's own.
+    topic. executed: actions executed before the tick's own, in journals that say so.
     """
 
     content: Any

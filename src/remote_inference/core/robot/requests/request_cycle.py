@@ -31,7 +31,7 @@ from remote_inference.core.robot.safety.guard import AGE, SENSOR_AGE, Guard
 
 @dataclass(frozen=True)
 class _Capture:
-    """When the observation's oldest source arrived, and how many actions had been executed by then.
+    """When the observation's oldest source arrived, and how many actions had been executed before.
 
     Row k of a chunk is for the k-th period of rows after capture, so the delays and the prefix begin here and
     not with the request, which may follow a tick later.
@@ -81,7 +81,7 @@ class RequestCycle:
         self._arrivals: Mapping[str, int] = {}
         self._shown_arrivals: Mapping[str, int] = {}  # of what a request would show
         self._sent_arrivals: Mapping[str, int] = {}
-        self._executed_at_arrival: dict[str, int] = {}  # actions executed when each source arrived last
+        self._executed_at_arrival: dict[str, int] = {}  # actions executed before each source's last
         self._history = ObservationHistory(contract.ticks_per_row)
         self._asked: list[_Asked] = []  # the requests of the open question, oldest first
         self._early: _Early | None = None  # the answer to it
@@ -127,22 +127,25 @@ class RequestCycle:
         self.sources = self._contract.topics_with(features)
         self._history.use(observation_steps, self.sources, now_ns)
 
-    def see(self, arrivals: Mapping[str, int]) -> None:
-        """Take the newest arrivals."""
+    def see(self, arrivals: Mapping[str, int], *, by_arrival: bool = True) -> None:
+        """Take the newest arrivals. by_arrival: as `Engine.take_sensors` has it."""
         self._arrivals = arrivals
         if self.observation_steps == 1:
-            self._show(arrivals, self._queue.executed)
+            self._show(arrivals, None if by_arrival else self._queue.executed)
 
-    def take_sample(self, sample: TickSample) -> None:
+    def take_sample(self, sample: TickSample, *, by_arrival: bool = True) -> None:
         """Take what the sensors held at the next control tick: observations of several steps show ticks."""
         if self.observation_steps > 1:
-            self._show(sample.arrivals, sample.executed)
+            self._show(sample.arrivals, None if by_arrival else sample.executed)
             self._history.add(sample)
 
-    def _show(self, arrivals: Mapping[str, int], executed: int) -> None:
-        for topic, arrival_ns in arrivals.items():
-            if arrival_ns != self._shown_arrivals.get(topic):
-                self._executed_at_arrival[topic] = executed
+    def _show(self, arrivals: Mapping[str, int], executed: int | None) -> None:
+        """Take what a request would show. executed: actions by then; None: by each arrival."""
+        before = self._shown_arrivals
+        new = {topic: at_ns for topic, at_ns in arrivals.items() if at_ns != before.get(topic)}
+        self._executed_at_arrival |= (
+            self._queue.executed_before(new) if executed is None else dict.fromkeys(new, executed)
+        )
         self._shown_arrivals = arrivals
 
     def steps(self) -> tuple[TickSample, ...]:
