@@ -247,9 +247,37 @@ def test_a_failed_handover_is_counted_and_affects_no_other_robot(what: str):
         bench.put(index)
     bench.serve()
     taken = {"chunk": bench.chunks, "request record": bench.records, "capture": captured}
-    assert {name: len(those) for name, those in taken.items()} == {**dict.fromkeys(taken, 3), what: 2}
+    lost = {"chunk", "capture"} if what == "chunk" else {what}  # what was not sent is not captured
+    assert {name for name, those in taken.items() if len(those) == 2} == lost
+    assert {name for name, those in taken.items() if len(those) == 3} == taken.keys() - lost
     assert bench.worker.counters.undelivered == 1
     assert bench.worker.counters.last_undelivered == f"{what} of /robot_1: OSError: no space left"
+
+
+@pytest.mark.parametrize("session_ends", [True, False])
+def test_a_chunk_that_was_not_sent_is_recorded_so_and_not_captured(session_ends: bool):
+    captured: list[Any] = []
+    bench = Bench(robots=1, capture=lambda *taken: captured.append(taken))
+    request = bench.put(0)
+    answer = bench.policy.answer
+
+    def answer_and_end(batch: Sequence[Any]) -> Any:
+        bench.sessions[0].ended = True
+        return answer(batch)
+
+    def refuse(what: str, _: Session | RequestRecord) -> None:
+        if what == "chunk":
+            raise OSError("no space left")
+
+    if session_ends:
+        bench.policy.answer = answer_and_end
+    else:
+        bench.refuse = refuse
+    assert bench.serve() == []
+    (record,) = bench.records
+    why = "its session has ended" if session_ends else "OSError: no space left"
+    assert (record.seq_id, record.status, record.outcome) == (request.seq_id, "error", f"not sent: {why}")
+    assert captured == []
 
 
 def test_a_request_log_that_fails_does_not_end_the_worker_over_a_request_without_an_answer():

@@ -54,9 +54,9 @@ def test_a_job_knows_its_own_time_of_preparation_and_its_share_of_the_device(
         bench.now_ns += 6 * MS
         return healthy(batch) if len(batch) == 1 else 1 / 0
 
-    def note(job: Job, chunk: Chunk, staleness_ms: float) -> RequestRecord:
+    def note(job: Job, chunk: Chunk, staleness_ms: float, unsent: str) -> RequestRecord:
         costs[job.session.session_id] = job.prepare_ns // MS, job.device_ns // MS
-        return record(job, chunk, staleness_ms)
+        return record(job, chunk, staleness_ms, unsent)
 
     record = Job.record
     monkeypatch.setattr(Job, "record", note)

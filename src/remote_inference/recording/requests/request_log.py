@@ -42,7 +42,7 @@ DESCRIPTIONS: Mapping[str, str] = {
     "request since its last chunk, superseded ones included",
     "superseded": "requests of this robot that this one replaced unserved",
     "status": "`ok` or `error`",
-    "outcome": "`ok`, or what went wrong, in the words of the ERROR chunk if there is one",
+    "outcome": "`ok`, or what went wrong: the words of the ERROR chunk, or why none was sent",
     "tags": "the robot's notes, by key",
 }
 

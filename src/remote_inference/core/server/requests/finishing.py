@@ -108,12 +108,13 @@ class Finishing:
         chunk = self._answer(job, ready_ns)
         self.inference_ms.append(chunk.inference_ms)
         self.response_ms.append(chunk.queue_wait_ms + chunk.inference_ms)
-        self._hand_over("chunk", job.session, lambda: self._to.deliver(job.session, chunk))
-        staleness_ms = (ready_ns - job.letter.waiting_since_ns) / 1e6
-        self._hand_over(
-            "request record", job.session, lambda: self._to.log_request(job.record(chunk, staleness_ms))
-        )
-        if (capture := self._to.capture) and not job.error:
+        if job.session.ended:
+            unsent = "its session has ended"
+        else:
+            unsent = self._hand_over("chunk", job.session, lambda: self._to.deliver(job.session, chunk))
+        record = job.record(chunk, (ready_ns - job.letter.waiting_since_ns) / 1e6, unsent)
+        self._hand_over("request record", job.session, lambda: self._to.log_request(record))
+        if (capture := self._to.capture) and record.status == "ok":
             taken = (job.session.offer, job.letter.data, chunk, job.batch_size)
             self._hand_over("capture", job.session, lambda: capture(*taken))
 
@@ -122,15 +123,19 @@ class Finishing:
         self.counters.errors += failed
         self.counters.superseded += letter.superseded
 
-    def _hand_over(self, what: str, session: Session, hand_over: Callable[[], None]) -> None:
-        """Call a consumer's function and count its failure, which must not affect the other robots."""
+    def _hand_over(self, what: str, session: Session, hand_over: Callable[[], None]) -> str:
+        """Call a consumer's function and count its failure, which must not affect the other robots.
+
+        Return what failed, or an empty string.
+        """
         try:
             hand_over()
         except Exception as error:
+            problem = f"{type(error).__name__}: {error}"
             self.counters.undelivered += 1
-            self.counters.last_undelivered = (
-                f"{what} of {session.offer.client}: {type(error).__name__}: {error}"
-            )
+            self.counters.last_undelivered = f"{what} of {session.offer.client}: {problem}"
+            return problem
+        return ""
 
     def _answer(self, job: Job, ready_ns: int) -> Chunk:
         status = ChunkStatus.ERROR if job.error else ChunkStatus.OK

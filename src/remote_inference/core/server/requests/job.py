@@ -51,8 +51,9 @@ class Job:
     chunk_robot: Float32Array = field(default_factory=no_rows)
     error: str = ""
 
-    def record(self, chunk: Chunk, staleness_ms: float) -> RequestRecord:
-        """Return the record of the job that `chunk` answers."""
+    def record(self, chunk: Chunk, staleness_ms: float, unsent: str = "") -> RequestRecord:
+        """Return the record of the job that `chunk` answers. unsent: why it was not sent; empty: it was."""
+        problem = self.error or (unsent and f"not sent: {unsent}")
         return RequestRecord(
             session_id=chunk.session_id,
             robot=self.session.offer.robot_namespace,
@@ -65,8 +66,8 @@ class Job:
             inference_ms=round(chunk.inference_ms, 3),
             staleness_ms=round(staleness_ms, 3),
             superseded=chunk.superseded_seqs,
-            status="error" if self.error else "ok",
-            outcome=shorten(self.error) or "ok",
+            status="error" if problem else "ok",
+            outcome=shorten(problem) or "ok",
             tags=self.session.offer.tags,
         )
 
