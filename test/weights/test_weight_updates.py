@@ -8,15 +8,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remote_inference.weights import COMPRESSIONS, TRANSPORTS, SenderConfig, WeightSyncer, state_digest
-from remote_inference.weights.header import Applied
+from remote_inference.weights.header import Applied, Refused
 from remote_inference.weights.ledger import Ledger
-from remote_inference.weights.reasons import WeightsError
+from remote_inference.weights.reasons import Reason, WeightsError
 from remote_inference.weights.tensors.tensors import describe
 from support.weights.weight_models import (
     ALL_VALUES,
@@ -190,6 +191,48 @@ def test_two_names_of_one_tensor_are_updated_and_rolled_back():
     assert shared[7] == 5.0
     pair.receiver.rollback()
     assert (shared == 0.0).all()
+
+
+@pytest.mark.parametrize("strategy", ["patch", "bucket"])
+@pytest.mark.parametrize(
+    ("a", "b"), [({7: 5.0}, {}), ({}, {7: 5.0}), ({7: 5.0}, {7: 6.0}), ({7: 5.0}, {8: 5.0}), ({}, {})]
+)
+def test_an_update_that_wants_two_contents_of_one_tensor_is_refused_whole(strategy: str, a: dict, b: dict):
+    """A trainer that has not tied what its server has."""
+    shared = torch.zeros(300)
+    pair = Pair(
+        {"a": torch.zeros(300), "b": torch.zeros(300), "c": torch.zeros(900)},
+        {"a": shared, "b": shared, "c": torch.zeros(900)},
+        SenderConfig(strategy),
+    )
+    for name, changed in (("a", a), ("b", b), ("c", {1: 1.0})):
+        for place, value in changed.items():
+            pair.model[name][place] = value
+    pair.ledger.advance(pair.model, 2)
+    answer = pair.deliver(pair.next_frames())
+    if a == b:
+        assert isinstance(answer, Applied), answer
+        return
+    assert isinstance(answer, Refused), answer
+    assert answer.reason is Reason.DIGEST
+    assert answer.text == "update 2: a and b are one tensor: found different values, expected equal ones"
+    assert not pair.served["c"].any()
+    assert not shared.any()
+
+
+def test_tensors_that_share_a_part_of_their_memory_are_not_served():
+    memory = torch.zeros(10)
+    with pytest.raises(WeightsError, match="a, b: they share a part of their memory, expected all of it or"):
+        Pair({"a": torch.zeros(6), "b": torch.zeros(6)}, {"a": memory[:6], "b": memory[4:]})
+    memory = np.zeros(10, np.float32)
+    with pytest.raises(WeightsError, match="part of their memory"):
+        Pair({"a": np.zeros(10, np.float32), "b": np.zeros(3, np.float32)}, {"a": memory, "b": memory[:3]})
+    beside = {"a": memory[:5], "b": memory[5:], "empty": memory[2:2]}
+    pair = Pair({name: bits.copy() for name, bits in beside.items()}, beside)
+    pair.model["b"][0] = 1.0
+    pair.ledger.advance(pair.model, 2)
+    assert isinstance(answer := pair.deliver(pair.next_frames()), Applied), answer
+    assert memory.tolist() == [0.0] * 5 + [1.0] + [0.0] * 4
 
 
 def test_a_patch_that_is_not_small_becomes_a_bucket_sync():

@@ -223,6 +223,7 @@ class WeightReceiver:
         if digest != header.digest:
             found, expected = show_digest(digest), show_digest(header.digest)
             raise WeightsError(Reason.DIGEST, f"found {found} as digest of the result, expected {expected}")
+        self._state.require_equal_where_tied(changes)
         staged = self._state.stage(changes)
         base = None if header.base_digest is None else (header.base_version or 0, header.base_digest)
         assert self._trainer is not None  # whose update it is

@@ -6,7 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any, Protocol
+
+import numpy as np
 
 from remote_inference.core.documents.registry import Registry
 from remote_inference.weights.changes.changes import Change
@@ -14,7 +17,7 @@ from remote_inference.weights.reasons import Reason, WeightsError
 from remote_inference.weights.tensors.coordinates import Places
 from remote_inference.weights.tensors.digest import MODULUS, entries_digest
 from remote_inference.weights.tensors.dtypes import Bits
-from remote_inference.weights.tensors.tensors import Table, Tensors, memory_of, view_one
+from remote_inference.weights.tensors.tensors import Table, Tensors, memory_of, span_of, view_one
 
 _BLOCK = 1 << 18  # values that are exchanged in one go
 
@@ -86,6 +89,7 @@ class ServedTensors:
         """Take a policy's tensors. Raises WeightsError for one whose memory cannot be changed so."""
         self._table = table
         self._served = {spec.name: _serve(spec.name, tensors[spec.name]) for spec in table}
+        self._tied = _find_tied(tensors)
 
     def digest(self) -> int:
         """Return the digest of the state, see `digest.state_digest`."""
@@ -102,6 +106,14 @@ class ServedTensors:
             digest += entries_digest(change.spec, change.places, change.bits)
             digest -= entries_digest(change.spec, change.places, before)
         return digest % MODULUS
+
+    def require_equal_where_tied(self, changes: Sequence[Change]) -> None:
+        """Raise WeightsError when two names of one memory would get different bits: it cannot hold both."""
+        by_name = {change.spec.name: change for change in changes}
+        for name, other in self._tied:
+            if not _are_alike(by_name.get(name), by_name.get(other)):
+                text = f"{name} and {other} are one tensor: found different values, expected equal ones"
+                raise WeightsError(Reason.DIGEST, text)
 
     def stage(self, changes: Sequence[Change]) -> Sequence[Change]:
         """Return the changes ready to be exchanged. For any thread. Raises MemoryError."""
@@ -135,6 +147,32 @@ def _swap_back(swapped: Sequence[Callable[[], None]]) -> None:
     except MemoryError as error:
         text = "weights: found no memory to take an update back whose exchange failed half-way"
         raise RuntimeError(text) from error
+
+
+def _find_tied(tensors: Tensors) -> Sequence[tuple[str, str]]:
+    """Return pairs of names whose memory is the same, as of a language model's embedding and its head.
+
+    Raises WeightsError for tensors that share a part of their memory.
+    """
+    spans = sorted((span_of(tensor), name) for name, tensor in tensors.items())
+    tied = []
+    for (span, name), (other_span, other) in pairwise(spans):
+        if span.overlaps(other_span):
+            if span != other_span:
+                text = f"{name}, {other}: they share a part of their memory, expected all of it or none"
+                raise WeightsError(Reason.ARCHITECTURE, text)
+            tied.append((name, other))
+    return tied
+
+
+def _are_alike(change: Change | None, other: Change | None) -> bool:
+    """Return whether two changes, None of them staged, do the same to the memory they are of."""
+    if change is None or other is None:
+        return change is other
+    equal_places = (
+        other.places is None if change.places is None else np.array_equal(change.places, other.places)
+    )
+    return equal_places and np.array_equal(change.bits, other.bits)
 
 
 def _serve(name: str, tensor: Any) -> ServedTensor:

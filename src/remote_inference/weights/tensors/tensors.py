@@ -13,7 +13,7 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgpack
 import numpy as np
@@ -72,6 +72,27 @@ def size_of(table: Table) -> int:
 def memory_of(tensor: Any) -> str:
     """Return where a tensor lies: torch's word for the kind of its device."""
     return "cpu" if isinstance(tensor, np.ndarray) else str(tensor.device.type)
+
+
+class Span(NamedTuple):
+    """Addresses of a contiguous tensor's memory on a device, from `begin` to before `end`."""
+
+    device: str
+    begin: int
+    end: int
+
+    def overlaps(self, later: Span) -> bool:
+        """Return whether one that begins no earlier has a byte in common with this one."""
+        return self.device == later.device and later.begin < self.end and later.begin < later.end
+
+
+def span_of(tensor: Any) -> Span:
+    """Return where the memory of a contiguous tensor lies."""
+    if isinstance(tensor, np.ndarray):
+        begin = int(tensor.ctypes.data)
+        return Span("cpu", begin, begin + tensor.nbytes)
+    begin = tensor.data_ptr()
+    return Span(str(tensor.device), begin, begin + tensor.numel() * tensor.element_size())
 
 
 def view_one(name: str, tensor: Any) -> Bits:
