@@ -290,6 +290,21 @@ BAD: list[tuple[Change, str, list[str]]] = [
     ),
     (takeover(topic="commands"), "", ["takeover", "commands", "command"]),
     (takeover(silent_s=-1), "takeover.silent_s", ["-1", "more than 0"]),
+    (takeover(silent_s=500), "takeover.silent_s", ["500", "at most 10"]),
+    (stop(stop_when="silent", silent_s=500), "stops.button.silent_s", ["500", "at most 10"]),
+    (limit(unit="deg"), "actions.limits.elbow.unit", ["found deg,", "rad", "scale"]),
+    (limit(unit="\u00b0"), "actions.limits.elbow.unit", ["found \u00b0,", "rad", "scale"]),
+    (limit(unit="Degrees/s"), "actions.limits.elbow.unit", ["found Degrees/s,", "rad", "scale"]),
+    (
+        lambda d: d.update(measured={**d["state"][0], "names": ["elbow", "shoulder"]}),
+        "",
+        ["measured.names: found elbow for the action shoulder", "the actions: shoulder, elbow"],
+    ),
+    (
+        lambda d: d.update(measured={**d["state"][0], "names": ["a", "shoulder"]}),
+        "",
+        ["measured.names: found shoulder for the action elbow"],
+    ),
 ]
 
 

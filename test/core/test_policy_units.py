@@ -83,6 +83,38 @@ def test_a_joint_that_is_seen_from_one_zero_and_commanded_from_another_is_refuse
     scaled([seen], [other_unit])
 
 
+def in_range(low: float, high: float) -> dict[str, Any]:
+    return {"unit": "percent", "names": ["elbow"], "range": [low, high]}
+
+
+def millimetres(factor: float) -> dict[str, Any]:
+    return {"unit": "mm", "names": ["elbow"], "factor": factor}
+
+
+@pytest.mark.parametrize(
+    ("seen", "commanded", "problem"),
+    [
+        (millimetres(1000.0), millimetres(-1000.0), "counting up in state and down in actions"),
+        (millimetres(-1.0), None, "counting up in actions and down in state"),
+        (in_range(0.0, 0.5), in_range(0.5, 0.0), "counting up in state and down in actions"),
+        (millimetres(1000.0), millimetres(100.0), "with 1000 mm in state and 100 in actions, expected one"),
+        (millimetres(1000.0), millimetres(1000.0), ""),
+        (millimetres(1000.0), {**millimetres(100.0), "unit": "cm"}, ""),
+        (in_range(0.0, 0.5), in_range(0.0, 0.6), ""),  # of a leader and a follower, for example
+        (in_range(0.0, 0.5), None, ""),
+    ],
+)
+def test_a_joint_is_commanded_in_the_direction_and_unit_in_which_it_is_seen(
+    seen: dict[str, Any], commanded: dict[str, Any] | None, problem: str
+):
+    actions = [commanded] if commanded else []
+    if not problem:
+        scaled([seen], actions)
+        return
+    with pytest.raises(DocumentError, match=f"scale: found elbow {problem}"):
+        scaled([seen], actions)
+
+
 def test_an_offset_of_a_velocity_is_refused():
     shifted = {"unit": "degrees", "names": ["elbow"], "offset": 1.0}
     with pytest.raises(DocumentError, match="offset: found with velocity, expected it with position only"):

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Annotated
@@ -21,9 +22,10 @@ from remote_inference.core.contract.policy_units import (
     check_scales,
     scales_by_name,
 )
-from remote_inference.core.contract.pose_action import TO, PoseAction, RelativeTo
+from remote_inference.core.contract.pose_action import AXES, TO, PoseAction, RelativeTo
 from remote_inference.core.documents.document import Document
 
+UNIT_LENGTH_TOLERANCE = 0.01  # of a quaternion that a person writes
 RELATIVE = "relative_"  # before the kind of an action of which the policy says differences
 # By the kind of the actions; a pose's positions have metres.
 UNITS = {"position": "rad", "velocity": "rad/s", "effort": "Nm", "switch": "", "pose": ""}
@@ -241,3 +243,30 @@ class Home(Document):
     duration_s: Annotated[
         Positive, Field(description="time in which to reach home, unless the guard needs longer [s]")
     ]
+
+    def check(self, actions: Actions) -> None:
+        """Raise ValueError for targets that are not those of the actions, or outside their limits."""
+        names = actions.positions
+        if not names and not actions.poses:
+            raise ValueError(f"home: found with {actions.kind} actions, expected positions or poses")
+        if len(self.positions) != len(names):
+            raise ValueError(f"home.positions has {len(self.positions)} values, expected {len(names)}")
+        for name, position in zip(names, self.positions, strict=True):
+            limit = actions.limits[name]
+            if not limit.min <= position <= limit.max:
+                raise ValueError(
+                    f"home.positions: found {position} for {name}, expected {limit.min} to {limit.max}"
+                )
+        if (found := sorted(self.poses)) != (wanted := sorted(actions.poses)):
+            raise ValueError(
+                f"home.poses: found {', '.join(found) or 'none'}, expected {', '.join(wanted) or 'none'}"
+            )
+        for title, target in self.poses.items():
+            pose = actions.poses[title]
+            for axis, value, low, high in zip(AXES, target[:3], pose.min, pose.max, strict=True):
+                if not low <= value <= high:
+                    raise ValueError(f"home.poses.{title}: found {axis} {value}, expected {low} to {high}")
+            if abs((length := math.hypot(*target[3:])) - 1.0) > UNIT_LENGTH_TOLERANCE:
+                raise ValueError(
+                    f"home.poses.{title}: found a quaternion of length {length:.3f}, expected length 1"
+                )

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
@@ -16,6 +15,7 @@ from remote_inference.core.contract.actions import Actions, Home
 from remote_inference.core.contract.commands.controller_switch import ControllerSwitch
 from remote_inference.core.contract.commands.interfaces import Kind
 from remote_inference.core.contract.commands.sink import CommandSink
+from remote_inference.core.contract.field_checks import check_command_fields, check_pose_sources
 from remote_inference.core.contract.fields import Name, Rate, require_unique
 from remote_inference.core.contract.image_source import ImageSource
 from remote_inference.core.contract.measurements import MEASURED, Measurement, Measurements
@@ -25,14 +25,17 @@ from remote_inference.core.contract.operator_inputs import (
     StopInput,
     TakeoverInput,
 )
-from remote_inference.core.contract.policy_units import Turned, UnitMap, have_one_zero, scales_by_name
-from remote_inference.core.contract.pose_action import AXES
+from remote_inference.core.contract.policy_units import (
+    Turned,
+    UnitMap,
+    find_contradiction,
+    have_one_zero,
+    scales_by_name,
+)
 from remote_inference.core.contract.state_source import OneOrSeveral, StateSource
 from remote_inference.core.documents.document import Document, load_document, parse_document, parse_yaml
 from remote_inference.core.exchange import ImageFeature
 from remote_inference.core.limits import MAX_TASK_LENGTH
-
-UNIT_LENGTH_TOLERANCE = 0.01  # of a quaternion that a person writes
 
 
 class Contract(Document):
@@ -118,10 +121,13 @@ class Contract(Document):
         require_unique(self.state_names, "state names")
         self._check_policy_fps()
         self._check_topics()
+        check_command_fields(self.commands, self.actions)
+        check_pose_sources(self.state_sources, self.actions)
         self._check_rename()
         Measurements(self.state_sources, self.actions).check()
         self._check_scale()
-        self._check_home()
+        if self.home is not None:
+            self.home.check(self.actions)
         self._check_operator_inputs()
         return self
 
@@ -223,34 +229,10 @@ class Contract(Document):
                     f"scale: found {name} with {' and '.join(found)}, expected one zero: the arm would go "
                     "elsewhere than where it is seen"
                 )
-
-    def _check_home(self) -> None:
-        if self.home is None:
-            return
-        names = self.actions.positions
-        if not names and not self.actions.poses:
-            raise ValueError(f"home: found with {self.actions.kind} actions, expected positions or poses")
-        if len(self.home.positions) != len(names):
-            raise ValueError(f"home.positions has {len(self.home.positions)} values, expected {len(names)}")
-        for name, position in zip(names, self.home.positions, strict=True):
-            limit = self.actions.limits[name]
-            if not limit.min <= position <= limit.max:
-                raise ValueError(
-                    f"home.positions: found {position} for {name}, expected {limit.min} to {limit.max}"
-                )
-        if (found := sorted(self.home.poses)) != (wanted := sorted(self.actions.poses)):
-            raise ValueError(
-                f"home.poses: found {', '.join(found) or 'none'}, expected {', '.join(wanted) or 'none'}"
-            )
-        for title, target in self.home.poses.items():
-            pose = self.actions.poses[title]
-            for axis, value, low, high in zip(AXES, target[:3], pose.min, pose.max, strict=True):
-                if not low <= value <= high:
-                    raise ValueError(f"home.poses.{title}: found {axis} {value}, expected {low} to {high}")
-            if abs((length := math.hypot(*target[3:])) - 1.0) > UNIT_LENGTH_TOLERANCE:
-                raise ValueError(
-                    f"home.poses.{title}: found a quaternion of length {length:.3f}, expected length 1"
-                )
+            if name in self.state_names and (
+                problem := find_contradiction(seen.get(name), commanded.get(name))
+            ):
+                raise ValueError(f"scale: found {name} {problem}")
 
     def _check_operator_inputs(self) -> None:
         known = self.sensor_types | {sink.topic: sink.type for sink in self.topic_commands}

@@ -12,6 +12,21 @@ from dataclasses import dataclass
 
 MOST_ITEMS = 4096  # of a slice: a state is sent with each request
 
+# What fields of ROS's common messages hold, by a part of the path: the last one known counts.
+QUANTITIES = {
+    "position": ("position", "positions", "pose", "translation", "orientation", "rotation"),
+    "velocity": ("velocity", "velocities", "twist", "linear", "angular"),
+    "effort": ("effort", "efforts", "wrench", "force", "torque"),
+}
+_QUANTITY_OF = {word: quantity for quantity, words in QUANTITIES.items() for word in words}
+_PLACES = {
+    "position": "position",
+    "translation": "position",
+    "orientation": "quaternion",
+    "rotation": "quaternion",
+}
+_AXES = {"position": "xyz", "quaternion": "xyzw"}
+
 _PART = re.compile(r"([A-Za-z][A-Za-z0-9_]*)(?:\[(\d{1,6})(?::(\d{1,6}))?\])?", re.ASCII)
 
 
@@ -50,6 +65,21 @@ class FieldPath:
             return (self.text,)
         stem = self.text.rpartition("[")[0]
         return tuple(f"{stem}[{index}]" for index in range(*self.slice))
+
+    @property
+    def quantity(self) -> str:
+        """Position, velocity or effort, as far as the words of the path tell; else empty."""
+        words = [part.name for part in reversed(self.parts)]
+        if any("accel" in word for word in words):  # its linear and angular are no velocities
+            return ""
+        return next((_QUANTITY_OF[word] for word in words if word in _QUANTITY_OF), "")
+
+    @property
+    def axis(self) -> tuple[str, str] | None:
+        """Which number of a pose it is, as far as the path tells: of its position or quaternion, x to w."""
+        place = _PLACES.get(self.parts[-2].name, "") if len(self.parts) > 1 else ""
+        axis = self.parts[-1].name
+        return (place, axis) if axis in _AXES.get(place, "") else None
 
     def name_items(self, name: str) -> tuple[str, ...]:
         """Return the names `[n]` of the numbers, if a person calls them so: those of a slice count from 0."""

@@ -21,6 +21,7 @@ from remote_inference.core.contract.commands.interfaces import LimitKind
 from remote_inference.core.contract.fields import Finite, Name, Positive
 from remote_inference.core.documents.document import Document
 
+DEGREES = ("degree", "degrees", "deg", "degs", "\u00b0")
 GRIPPER_WORDS = ("gripper", "finger", "jaw", "claw")
 
 
@@ -121,6 +122,16 @@ class JointLimit(Document):
         elif found := [key for key, value in of_switches.items() if value is not None]:
             raise ValueError(f"found {', '.join(found)} without kind: switch, expected it with a switch only")
         return self
+
+    @field_validator("unit", mode="after")
+    @classmethod
+    def _is_no_degree(cls, value: str | None) -> str | None:
+        if value is not None and value.lower().partition("/")[0].strip() in DEGREES:
+            raise ValueError(
+                f"found {value}, expected limits in rad or rad/s, as ROS has angles: the policy's degrees "
+                "stand in scale"
+            )
+        return value
 
     def _check_switch(self) -> None:
         of_motions = {"max_velocity": self.max_velocity, "max_following_error": self.max_following_error}

@@ -60,6 +60,12 @@ class Measurements:
                 raise ValueError(f"{place}.type: found {source.type}, expected {expected}")
         if joints:
             require_unique(joints, "measured.names")
+            for name, action in zip(joints, self._joints, strict=False):
+                if name != action and name in self._joints:
+                    raise ValueError(
+                        f"measured.names: found {name} for the action {action}, expected the order of the "
+                        f"actions: {', '.join(self._joints)}"
+                    )
             if len(joints) != len(self._joints):
                 raise ValueError(
                     f"measured: found {len(joints)} names of field position, expected one of field position "

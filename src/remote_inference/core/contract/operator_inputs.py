@@ -13,6 +13,7 @@ from remote_inference.core.contract.fields import MessageType, Positive, Topic
 from remote_inference.core.documents.document import Document, NameIn
 
 BOOL = "std_msgs/msg/Bool"
+LONGEST_SILENCE_S = 10.0  # milliseconds that are taken for seconds would be no stop
 
 
 class StopInput(Document):
@@ -29,7 +30,10 @@ class StopInput(Document):
     ]
     silent_s: Annotated[
         Positive | None,
-        Field(description="silence that stops, too [s]; required for silent, left out: silence is no stop"),
+        Field(
+            le=LONGEST_SILENCE_S,
+            description="silence that stops, too [s]; required for silent, left out: silence is no stop",
+        ),
     ] = None
 
     @property
@@ -62,9 +66,10 @@ class TakeoverInput(Document):
         NameIn(TAKEOVER_INTERFACES),
         Field(description="JointState: by the names of the actions; Float64MultiArray: in their order"),
     ]
-    silent_s: Annotated[Positive, Field(description="a command is not executed for longer than this [s]")] = (
-        0.5
-    )
+    silent_s: Annotated[
+        Positive,
+        Field(le=LONGEST_SILENCE_S, description="a command is not executed for longer than this [s]"),
+    ] = 0.5
 
 
 OperatorInput = StopInput | TakeoverInput | InstructionInput

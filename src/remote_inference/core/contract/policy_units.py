@@ -255,6 +255,22 @@ def have_one_zero(seen: Scale | None, commanded: Scale | None) -> bool:
     return factor * other_factor > 0.0 and zeros_apart <= LEAST
 
 
+def find_contradiction(seen: Scale | None, commanded: Scale | None) -> str:
+    """Return how the scale of a position contradicts that of its command; empty when it does not.
+
+    None: the robot's unit. They may be of different units.
+    """
+    lines = [scale.line[0] if scale is not None else 1.0 for scale in (seen, commanded)]
+    if lines[0] * lines[1] < 0.0:
+        up, down = ("state", "actions") if lines[0] > 0.0 else ("actions", "state")
+        return f"counting up in {up} and down in {down}, expected one direction"
+    if seen is None or commanded is None or seen.unit != commanded.unit or seen.has_range:
+        return ""
+    if math.isclose(lines[0], lines[1]):
+        return ""
+    return f"with {lines[0]:g} {seen.unit} in state and {lines[1]:g} in actions, expected one factor"
+
+
 class UnitMap:
     """Converts vectors between the robot's units and the policy's, and orientations to the policy's form.
 
