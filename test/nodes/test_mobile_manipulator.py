@@ -136,10 +136,11 @@ def test_a_pause_stops_the_base_in_the_tick_in_which_the_trajectory_ends(robot: 
     executed = len(robot.executed)
     assert robot.trigger("pause").success
     robot.wait_for(lambda: robot.executed[executed:] and not robot.executed[-1].action, "silence")
-    stops = [tick for tick in robot.executed[executed:] if tick.source == ExecutedAction.HOLD]
+    moves = [tick.tick for tick in robot.executed if tick.source == ExecutedAction.CHUNK]
+    after = [tick for tick in robot.executed[executed:] if tick.tick > moves[-1]]
+    stops = [tick for tick in after if tick.source == ExecutedAction.HOLD]
     assert stops
     assert {round(tick.action[1], 6) for tick in stops} == {0.0}
-    moves = [tick.tick for tick in robot.executed if tick.source == ExecutedAction.CHUNK]
     assert stops[0].tick == moves[-1] + 1, "nothing lies between the last move and the first stop"
     assert robot.speeds()[-1] == 0.0
     assert len(robot.trajectories[-1].points) == 1

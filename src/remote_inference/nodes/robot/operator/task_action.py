@@ -35,6 +35,7 @@ from remote_inference.wire.qos import STOP_QOS
 
 LOOK_PERIOD_S = 0.05
 FEEDBACK_PERIOD_S = 0.5
+LINGER_S = 1.0  # after a result: a client may ask for it late, and the answer has to leave
 ACTION = "~/run_policy"
 
 Work = Callable[[], list[Effect]]
@@ -66,6 +67,7 @@ class TaskAction:
         self._ended: Outcome | None = None  # the run is over, and the robot is being paused
         self._paused = False  # it is
         self._results = 0  # that are still to be given
+        self._lingers_until_s = 0.0
         self._server = ActionServer(
             node,
             RunPolicy,
@@ -79,8 +81,8 @@ class TaskAction:
 
     @property
     def waiting(self) -> bool:
-        """Whether a client has still to be told how its run ended."""
-        return self._goal is not None or self._results > 0
+        """Whether a client has still to be told how its run ended, or may not have heard it."""
+        return self._goal is not None or self._results > 0 or time.monotonic() < self._lingers_until_s
 
     def close(self) -> None:
         """End the run because the node ends, whose worker has ended."""
@@ -181,6 +183,7 @@ class TaskAction:
     def _finish(self, outcome: Outcome, elapsed_s: float, goal: ServerGoalHandle) -> RunPolicy.Result:
         """Give the result of a run that is over."""
         self._results -= 1
+        self._lingers_until_s = time.monotonic() + LINGER_S
         if outcome.termination is Termination.SUCCEEDED:
             goal.succeed()
         elif goal.is_cancel_requested:
