@@ -2,14 +2,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """YAML documents: what cannot be read or validated is said with file, key, found and expected."""
 
+import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
 import pytest
+import yaml
 from pydantic import Field
 
-from remote_inference.core.documents.document import Document, DocumentError, load_document, parse_document
+from remote_inference.core.documents.document import (
+    Document,
+    DocumentError,
+    load_document,
+    parse_document,
+    parse_yaml,
+)
+from remote_inference.core.documents.yaml_text import dump_yaml
 from remote_inference.errors import MAX_LINE
 
 
@@ -214,3 +224,62 @@ def test_a_long_value_is_shortened():
     with pytest.raises(DocumentError) as refusal:
         parse_document({"name": ["x" * 500], "gripper": {"width": 1.0}}, Arm, "f")
     assert len(str(refusal.value)) < 200
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("12", 12),
+        ("-3", -3),
+        ("0", 0),
+        ("0x1F", 31),
+        ("0o17", 15),
+        ("1e3", 1000.0),
+        ("-2.5E-1", -0.25),
+        (".5", 0.5),
+        ("1.", 1.0),
+        ("-.inf", -math.inf),
+        ("1:30", "1:30"),  # YAML 1.1 reads 90
+        ("1_6", "1_6"),  # and here 16
+        ("0b11", "0b11"),
+        ("12e4", 120000.0),
+    ],
+)
+def test_a_number_is_what_people_and_ros_read(text: str, value: object):
+    found = parse_yaml(f"a: {text}", "f")["a"]
+    assert (found, type(found)) == (value, type(value))
+
+
+@pytest.mark.parametrize(("text", "expected"), [("010", "10"), ("-007", "7"), ("00", "0")])
+def test_a_number_that_some_read_as_octal_is_refused(text: str, expected: str):
+    words = f"f: is not valid YAML: line 1, column 4: found {text}, which some readers take for octal, "
+    with pytest.raises(DocumentError, match=re.escape(f"{words}expected {expected}")):
+        parse_yaml(f"a: {text}", "f")
+
+
+@pytest.mark.parametrize(
+    "text", ["12e4", "010", "0o17", "1:30", "1_000", "null", "on", "", "~", "0x1f", "12"]
+)
+def test_a_text_that_looks_like_something_else_is_written_as_a_text(text: str):
+    written = dump_yaml({"revision": text})
+    assert parse_yaml(written, "f") == yaml.safe_load(written) == {"revision": text}
+
+
+def test_a_section_that_is_merged_twice_has_each_key_once():
+    text = "x: {y: {z: &d {<<: {a: 1, b: 2}, a: 3}}}\nw: {<<: *d, b: 9}"
+    assert parse_yaml(text, "f")["w"] == {"a": 3, "b": 9}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("name: a\ngripper: {on: 1}", "gripper: found the key true (YAML reads on, off, yes and no so)"),
+        ("on: 1", "found the key true (YAML reads on, off, yes and no so)"),
+        ("gripper: {fingers: [{1: a}]}", "gripper.fingers.0: found the key 1"),
+        ("~: 1", "found the key nothing"),
+    ],
+)
+def test_a_key_that_is_no_text_is_told_so(text: str, problem: str):
+    with pytest.raises(DocumentError) as refusal:
+        parse_document(parse_yaml(text, "f"), Arm, "f")
+    assert str(refusal.value) == f"f: {problem}, expected text: quote it"

@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from remote_inference.core.contract.image_source import COMPRESSED_IMAGE
+from remote_inference.core.documents.yaml_text import dump_yaml
 from remote_inference.demo.options import DemoOptions
 from remote_inference.deployment import bringup
 from remote_inference.deployment.process_group import ProcessGroup
@@ -160,7 +161,7 @@ def _write_manifest(options: DemoOptions, folder: Path, sections: Mapping[str, A
     manifest["inject_loss"] = options.loss
     manifest |= sections
     path = folder / "manifest.yaml"
-    path.write_text(yaml.safe_dump(manifest, sort_keys=False), encoding="utf-8")
+    path.write_text(dump_yaml(manifest), encoding="utf-8")
     return path
 
 

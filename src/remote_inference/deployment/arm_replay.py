@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import yaml
 
 from remote_inference.core.contract.contract import Contract
+from remote_inference.core.documents.yaml_text import dump_yaml
 from remote_inference.core.policy import Float32Array
 from remote_inference.deployment import bringup
 from remote_inference.errors import UserError
@@ -79,8 +79,8 @@ def write_files(folder: Path, contract: Contract, rows: Float32Array, source: st
     }
     model = {"backend": "remote_inference.policies.recorded_commands:load", "path": "."}
     files = ReplayFiles(folder / "robot.contract.yaml", folder / "replay.manifest.yaml")
-    files.contract.write_text(yaml.safe_dump(changed.model_dump(mode="json", exclude_defaults=True)), "utf-8")
-    files.manifest.write_text(yaml.safe_dump({"model": model}), "utf-8")
+    files.contract.write_text(dump_yaml(changed.model_dump(mode="json", exclude_defaults=True)), "utf-8")
+    files.manifest.write_text(dump_yaml({"model": model}), "utf-8")
     (folder / CONFIG_FILE).write_text(json.dumps(policy), "utf-8")
     np.save(folder / ROWS_FILE, rows)
     return files

@@ -14,9 +14,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-import yaml
 
 import remote_inference.policies  # noqa: F401  names the back ends
+from remote_inference.core.documents.yaml_text import dump_yaml
 from remote_inference.core.environment import EnvError
 from remote_inference.core.policy import PolicySpec
 from remote_inference.core.robot.command import CommandSource
@@ -65,7 +65,7 @@ def open_with_own_server(plan: RobotPlan) -> Iterator[EvaluatedRobot]:
     manifest = load_manifest(plan.place.path)
     with TemporaryDirectory(prefix="evaluated_robot_") as folder:
         path = Path(folder, "manifest.yaml")
-        path.write_text(yaml.safe_dump(_write_manifest(manifest, plan)), encoding="utf-8")
+        path.write_text(dump_yaml(_write_manifest(manifest, plan)), encoding="utf-8")
         namespace = _new_namespace()
         process = bringup.server(path, namespace=namespace)
         server = _Server(f"{namespace}/{process.name}", LOAD_S, process)
@@ -112,7 +112,7 @@ def _running(plan: RobotPlan, namespace: str, server: _Server, folder: Path) -> 
         task = (plan.evaluation.tasks or plan.environment.tasks)[0]
         contract = folder / "robot.contract.yaml"
         content = write_robot_contract(plan.environment, spec, task)
-        contract.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+        contract.write_text(dump_yaml(content), encoding="utf-8")
         group.start(simulated_robot(source.name, contract, namespace=namespace, options=source.options))
         parameters = _write_parameters(plan)
         group.start(

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-import yaml
 from pydantic import AfterValidator, Field, model_validator
 from typing_extensions import Self
 
 from remote_inference.core.documents.document import Document, DocumentError, load_document, parse_document
 from remote_inference.core.documents.problems import show_value
+from remote_inference.core.documents.yaml_text import dump_yaml
 from remote_inference.keys.files import write_file
 
 FILE_NAME = "fleet.yaml"
@@ -134,7 +134,7 @@ def load_fleet(folder: Path) -> Fleet:
 def save_fleet(folder: Path, fleet: Fleet) -> None:
     """Write a fleet's description completely or not at all. Raises OSError."""
     content = fleet.model_dump(mode="python")
-    text = HEADER + yaml.safe_dump(_plain(content), sort_keys=False)
+    text = HEADER + dump_yaml(_plain(content))
     write_file(folder / FILE_NAME, text.encode(), 0o644)
 
 

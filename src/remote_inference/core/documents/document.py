@@ -16,16 +16,10 @@ from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
 from remote_inference.core.documents.marks import find_marks
-from remote_inference.core.documents.problems import describe_problems, show_value
+from remote_inference.core.documents.problems import describe_problems, find_alien_keys, show_value
 from remote_inference.core.documents.registry import DECLARED_PATTERN, PLACE_PATTERN, Registry
+from remote_inference.core.documents.yaml_text import explain_yaml_error, load_yaml
 from remote_inference.errors import UserError
-
-MERGE_TAG = "tag:yaml.org,2002:merge"  # of the key `<<`
-MAX_DEPTH = 50  # of nested values; a contract has five
-TOO_DEEP = f"it is nested too deeply, expected at most {MAX_DEPTH} levels"
-MAX_VALUES = (
-    100_000  # of a document with its aliases (`*name`) written out: a few lines can stand for billions
-)
 
 Model = TypeVar("Model", bound="Document")
 
@@ -102,9 +96,9 @@ def parse_yaml(text: str, source: str) -> Any:
     more than MAX_VALUES values.
     """
     try:
-        return yaml.load(text, _UniqueKeyLoader)
+        return load_yaml(text)
     except yaml.YAMLError as error:
-        raise DocumentError(f"{source}: is not valid YAML: {_explain_yaml(error)}") from error
+        raise DocumentError(f"{source}: is not valid YAML: {explain_yaml_error(error)}") from error
     except RecursionError:
         raise DocumentError(f"{source}: is not valid YAML: it is nested too deeply") from None
     except Exception as error:  # PyYAML's constructors raise what int(), date() and others raise
@@ -136,20 +130,13 @@ def parse_document(content: Any, model: type[Model], source: str) -> Model:
     try:
         if marks := find_marks(content):
             raise DocumentError("\n".join(f"{source}: {line}" for line in marks))
+        if problems := find_alien_keys(content):
+            raise DocumentError("\n".join(f"{source}: {line}" for line in problems))
         return model.model_validate(_with_tuples(content))
     except ValidationError as error:
         raise DocumentError(describe_problems(source, model, error.errors())) from None
     except RecursionError:
         raise DocumentError(f"{source}: is nested too deeply") from None
-
-
-def _explain_yaml(error: yaml.YAMLError) -> str:
-    """Return place and problem on one line, without the name that PyYAML would give the text."""
-    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
-        return " ".join(str(error).split())
-    mark = error.problem_mark
-    context = f", {error.context}" if error.context else ""
-    return f"line {mark.line + 1}, column {mark.column + 1}: {error.problem}{context}"
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -158,60 +145,6 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(key for index, (key, _) in enumerate(pairs) if key in dict(pairs[:index]))
         raise ValueError(f"key {twice!r} found twice")
     return content
-
-
-class _UniqueKeyLoader(yaml.SafeLoader):
-    """Refuses equal keys: PyYAML keeps the last one, which hides the one that a reader sees first.
-
-    Refuses endless and huge aliases, too: what reads the content would not end. So does deep nesting, on
-    which PyYAML spends the square of the depth.
-    """
-
-    def __init__(self, stream: Any) -> None:
-        super().__init__(stream)
-        self._depth = 0
-
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        self._depth += 1
-        if parent is not None and self._depth > MAX_DEPTH:
-            raise yaml.constructor.ConstructorError(None, None, TOO_DEEP, parent.start_mark)
-        node: yaml.Node | None = super().compose_node(parent, index)
-        self._depth -= 1
-        return node
-
-    def get_single_node(self) -> yaml.Node | None:
-        node = super().get_single_node()
-        if node is not None:
-            _count_values(node, {})
-        return node
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.tag != MERGE_TAG:
-                if key.value in seen:
-                    text = f"key {key.value!r} found twice"
-                    raise yaml.constructor.ConstructorError(None, None, text, key.start_mark)
-                seen.add(key.value)
-        return super().construct_mapping(node, deep)
-
-
-def _count_values(node: yaml.Node, counts: dict[int, int]) -> int:
-    """Return how many values a node holds with its aliases written out. counts: of the nodes seen so far."""
-    if isinstance(node, yaml.ScalarNode):
-        return 1
-    if (known := counts.get(id(node))) is not None:
-        if known == 0:  # its own count is under way
-            raise yaml.constructor.ConstructorError(None, None, "an alias holds itself", node.start_mark)
-        return known
-    counts[id(node)] = 0
-    pairs = node.value if isinstance(node, yaml.MappingNode) else [(item,) for item in node.value]
-    count = 1 + sum(_count_values(item, counts) for pair in pairs for item in pair)
-    if count > MAX_VALUES:
-        text = f"found {count} values with aliases written out, expected at most {MAX_VALUES}"
-        raise yaml.constructor.ConstructorError(None, None, text, node.start_mark)
-    counts[id(node)] = count
-    return count
 
 
 def _with_tuples(value: Any) -> Any:

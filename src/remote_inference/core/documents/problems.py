@@ -54,6 +54,25 @@ def name_unknown_key(key: str, known: Iterable[str]) -> str:
     return f"unknown key, expected one of {', '.join(known)}" if known else "unknown key, expected none"
 
 
+def find_alien_keys(content: Any, place: str = "") -> list[str]:
+    """Return a line for each key that is no text; YAML reads some words otherwise than people do."""
+    items: Iterable[tuple[Any, Any]] = ()
+    if isinstance(content, (list, tuple)):
+        items = enumerate(content)
+    elif isinstance(content, Mapping):
+        items = content.items()
+    found = []
+    for key, value in items:
+        inner = f"{place}.{key}" if place else str(key)
+        if isinstance(content, Mapping) and not isinstance(key, str):
+            why = " (YAML reads on, off, yes and no so)" if isinstance(key, bool) else ""
+            where = f"{place}: " if place else ""
+            found.append(f"{where}found the key {show_value(key)}{why}, expected text: quote it")
+        else:
+            found += find_alien_keys(value, inner)
+    return found
+
+
 def show_value(value: Any) -> str:
     """Return a value as its document would spell it, shortened."""
     if value is None:

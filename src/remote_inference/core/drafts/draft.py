@@ -15,6 +15,7 @@ from remote_inference.core.contract.image_source import COMPRESSED_IMAGE, IMAGE
 from remote_inference.core.contract.joint_limit import is_gripper
 from remote_inference.core.contract.state_source import JOINT_STATE
 from remote_inference.core.documents.marks import find_marks, mark
+from remote_inference.core.documents.yaml_text import PlainDumper, dump_yaml
 
 FLOW_WIDTH = 90  # characters of a list or section that stands on one line
 UNKNOWN_COMMAND_TYPE = mark("the message type that the controller takes")
@@ -40,13 +41,10 @@ class Draft:
         """Return the text of the file."""
         head = ["A draft: each value that begins with FILL_IN has to be filled in before the contract loads."]
         comments = "".join(f"# {_printable(line)}\n" for line in (*head, *self.notes))
-        body: str = yaml.dump(
-            self.content, Dumper=_Dumper, sort_keys=False, width=math.inf, allow_unicode=True
-        )
-        return comments + body
+        return comments + dump_yaml(self.content, _Dumper, width=math.inf, allow_unicode=True)
 
 
-class _Dumper(yaml.SafeDumper):
+class _Dumper(PlainDumper):
     """Writes a short list or section of plain values on one line, and each mark on a line of its own."""
 
     def represent_sequence(self, tag: str, sequence: Any, flow_style: Any = None) -> yaml.SequenceNode:  # noqa: ARG002

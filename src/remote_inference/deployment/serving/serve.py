@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from remote_inference.core.documents.document import DocumentError, parse_document, parse_json, read_yaml
+from remote_inference.core.documents.yaml_text import dump_yaml
 from remote_inference.core.policy import PolicyError
 from remote_inference.core.server.manifest.manifest import Manifest, load_manifest
 from remote_inference.deployment.serving.found_policy import HUB_NAME, FoundPolicy, find_policy
@@ -98,7 +97,7 @@ def write_manifest(plan: Plan) -> bool:
         found = read_yaml(plan.manifest)
         if found == plan.content:
             return False
-        there, made = (yaml.safe_dump(side, sort_keys=False) for side in (found, plan.content))
+        there, made = (dump_yaml(side) for side in (found, plan.content))
         differences = difflib.ndiff(there.splitlines(), made.splitlines())
         shown = "\n".join(line for line in differences if line.startswith(("- ", "+ ")))
         raise UserError(
@@ -223,7 +222,7 @@ def _absolute(path: Path) -> Path:
 
 
 def _dump(content: Any) -> str:
-    return yaml.safe_dump(content, sort_keys=False, default_flow_style=None, width=1000, allow_unicode=True)
+    return dump_yaml(content, default_flow_style=None, width=1000, allow_unicode=True)
 
 
 def _quote(path: Path) -> str:
