@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from remote_inference.core.admission import make_offer
-from remote_inference.core.contract.contract import Contract, load_contract
+from remote_inference.core.contract.contract import Contract, find_name_clash, load_contract
 from remote_inference.core.documents.document import DocumentError, parse_document
 from support.builders import CAMERA, JOINT_TRAJECTORY, JOINTS, contract_document, make_contract
 
@@ -290,6 +290,7 @@ BAD: list[tuple[Change, str, list[str]]] = [
     ),
     (takeover(topic="commands"), "", ["takeover", "commands", "command"]),
     (takeover(silent_s=-1), "takeover.silent_s", ["-1", "more than 0"]),
+    (command(names=["shoulder", "elbow "]), "commands.0.names.1", ["'elbow '", "no space at its ends"]),
     (takeover(silent_s=500), "takeover.silent_s", ["500", "at most 10"]),
     (stop(stop_when="silent", silent_s=500), "stops.button.silent_s", ["500", "at most 10"]),
     (limit(unit="deg"), "actions.limits.elbow.unit", ["found deg,", "rad", "scale"]),
@@ -396,3 +397,31 @@ def test_stops_and_a_takeover_are_the_operators_inputs():
         ("stops.button", "joint_states"),
         ("takeover", "teleop"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("change", "names"),
+    [
+        (command(topic="/joint_states"), "joint_states and /joint_states"),
+        (takeover(topic="/commands"), "commands and /commands"),
+        (stop(topic="/robot_1/commands"), ""),
+        (command(topic="/arm"), ""),
+    ],
+)
+def test_two_spellings_of_one_topic_are_found_where_they_are_one(change: Change, names: str):
+    """A robot that heard its own commands as measurements would follow itself."""
+    document = contract_document()
+    change(document)
+    contract = parse_document(document, Contract, "f")
+    assert find_name_clash(contract, "/robot_2") == ""
+    problem = f"found {names}, which are one topic in /, expected one spelling"
+    assert find_name_clash(contract, "/") == (problem if names else "")
+
+
+def test_an_absolute_name_may_be_a_topic_of_one_namespace_alone():
+    document = contract_document()
+    stop(topic="/robot_1/commands")(document)
+    contract = parse_document(document, Contract, "f")
+    assert "found commands and /robot_1/commands, which are one topic in /robot_1" in find_name_clash(
+        contract, "/robot_1"
+    )

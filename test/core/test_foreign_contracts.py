@@ -84,7 +84,11 @@ def finish(draft: Draft, known: dict[str, Any]) -> Contract:
 
 names = st.lists(
     st.text("abcdefgh_.:/ äµ", min_size=1, max_size=12).filter(
-        lambda name: not name.endswith((".velocity", ".effort")) and not name.startswith(FILL_IN)
+        lambda name: (
+            name == name.strip()
+            and not name.endswith((".velocity", ".effort"))
+            and not name.startswith(FILL_IN)
+        )
     ),
     min_size=1,
     max_size=5,

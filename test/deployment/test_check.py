@@ -534,6 +534,112 @@ def test_a_parameter_that_a_robot_does_not_have_is_a_problem(
     assert "did you mean 'max_action_age_s'" in capsys.readouterr().err
 
 
+def write_parameters(folder: Path, content: object) -> Path:
+    path = folder / "robots.params.yaml"
+    path.write_text(yaml.safe_dump(content, sort_keys=False))
+    return path
+
+
+def section(**values: object) -> dict[str, object]:
+    return {"ros__parameters": values}
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ({"/r/remote_inference": {"ros__parameters": [1]}}, "ros__parameters: found [1], expected a mapping"),
+        ({"/r/remote_inference": {"ros__parameters": "hold"}}, "ros__parameters: found 'hold', expected a"),
+        ({1: section()}, "found the key 1, expected text: quote it"),
+        ({"/**/remote_inferense": section(fallback="hold")}, "the node remote_inferense, did you mean"),
+        (
+            {
+                "/robot_2/remote_inference": section(fallback="nonsense"),
+                "/robot_3/remote_inference": section(fallback="hold"),
+            },
+            "/robot_2/remote_inference: fallback: found 'nonsense'",
+        ),
+        ({"robot_1": {"remote_inference": section(buffer_time_s=-1.0)}}, "/robot_1/remote_inference: found"),
+        (
+            {"/**": section(buffer_time_s=-1.0), "/robot_3/remote_inference": section(fallback="hold")},
+            "/robot_3/remote_inference: found buffer_time_s -1.0",
+        ),
+    ],
+)
+def test_a_file_of_parameters_that_does_not_say_what_is_meant_is_a_problem(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: object, problem: str
+) -> None:
+    assert cli.main(["check", str(write_parameters(tmp_path, content))]) == 2
+    assert problem in capsys.readouterr().err
+
+
+def test_parameters_of_rclpy_and_of_other_nodes_are_not_judged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = {"use_sim_time": True, "start_type_description_service": False, "qos_overrides./a.depth": 1}
+    content = {"robot_1": {"remote_inference": section(buffer_time_s=0.5, **own)}}
+    assert cli.main(["check", str(write_parameters(tmp_path, content))]) == 0
+    assert "parameters of a robot" in capsys.readouterr().out
+    others = {"/policy_server": section(nonsense=1), "/bag_recorder": section()}
+    assert cli.main(["check", str(write_parameters(tmp_path, others))]) == 0
+    assert (
+        "parameters of /policy_server, /bag_recorder, not of a robot: not judged" in capsys.readouterr().out
+    )
+
+
+def test_each_robot_of_a_file_is_judged_with_the_contract(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = {
+        "/**": section(fallback="hold"),
+        "/robot_1/remote_inference": section(),
+        "/robot_2/remote_inference": section(fallback="zero"),
+    }
+    path = write_parameters(tmp_path, content)
+    assert cli.main(["check", str(CONTRACT), str(path), str(MANIFEST)]) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    problem = "parameter fallback: found 'zero' for position actions, expected"
+    assert said.count(f"refused (parameters): {problem}") == 1
+    assert said.count(f"{MANIFEST.name}: fits") == 1
+    assert f"warning: {problem}" in said
+    assert "the robot's node does not start" in said
+
+
+def test_limits_that_may_not_be_meant_so_are_warned_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    actions = yaml.safe_load(CONTRACT.read_text())["actions"]
+    first = actions["names"][0]
+    actions["limits"][first] |= {"min": -90.0, "max": 90.0, "max_following_error": "off"}
+    assert cli.main(["check", str(changed(tmp_path, actions=actions))]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"warning: actions.limits.{first}: found -90 to 90 rad, more than two turns" in said
+    assert f"warning: actions.limits.{first}: found max_following_error: off for what is no gripper" in said
+
+
+def test_which_joint_measures_which_action_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = yaml.safe_load(CONTRACT.read_text())
+    names = [f"left_{name}" for name in document["actions"]["names"]]
+    joints = {"topic": "encoders", "type": "sensor_msgs/msg/JointState", "field": "position"}
+    path = changed(tmp_path, measured={**joints, "names": names, "prefix": "left_"})
+    assert cli.main(["check", str(path)]) == 0
+    first = document["actions"]["names"][0]
+    assert f"measured by encoders: {first} as {first}," in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_manifest_that_spoils_its_chunks_is_warned_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "manifest.yaml"
+    path.write_text(MANIFEST.read_text() + "inject_latency_ms: 300.0\ninject_loss: 0.1\n")
+    content = yaml.safe_load(path.read_text())
+    content["model"]["path"] = str(MANIFEST.parent / content["model"]["path"])
+    path.write_text(yaml.safe_dump(content))
+    assert cli.main(["check", str(path)]) == 0
+    assert "warning: inject_latency_ms, inject_loss: chunks are delayed" in capsys.readouterr().out
+
+
 DICE = """
 import numpy as np
 

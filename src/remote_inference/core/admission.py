@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from remote_inference.core.contract.actions import RELATIVE
 from remote_inference.core.contract.contract import Contract
+from remote_inference.core.contract.image_encodings import IMAGE_ENCODINGS
 from remote_inference.core.exchange import (
     ImageFeature,
     SessionKind,
@@ -153,10 +154,18 @@ def _check_actions(offer: SessionOffer, spec: PolicySpec, _: ServerTerms) -> str
 
 def _check_cameras(offer: SessionOffer, spec: PolicySpec, _: ServerTerms) -> str:
     sent = {image.name for image in offer.images}
-    missing = [name for name in spec.image_shapes if name not in sent]
-    if not missing:
-        return ""
-    return f"policy needs {', '.join(missing)}, robot sends {', '.join(sorted(sent)) or 'no images'}"
+    if missing := [name for name in spec.image_shapes if name not in sent]:
+        return f"policy needs {', '.join(missing)}, robot sends {', '.join(sorted(sent)) or 'no images'}"
+    for image in offer.images:
+        channels = spec.image_shapes.get(image.name, (0, 0, 0))[2]
+        if channels == 3 and _carries_depth(image.encoding):
+            return f"{image.name} is depth on the robot, colour in the policy"
+    return ""
+
+
+def _carries_depth(encoding: str) -> bool:
+    """Return whether images that travel so are depth; of raw ones nobody knows before they come."""
+    return encoding in IMAGE_ENCODINGS.names and IMAGE_ENCODINGS.get(encoding).colours == ("depth",)
 
 
 def _check_state(offer: SessionOffer, spec: PolicySpec, _: ServerTerms) -> str:

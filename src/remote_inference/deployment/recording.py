@@ -15,6 +15,7 @@ from remote_inference.core.contract.contract import Contract
 from remote_inference.core.documents.document import DocumentError, read_yaml
 from remote_inference.core.exchange import in_namespace
 from remote_inference.core.robot.config import RobotConfig
+from remote_inference.core.ros_parameters import PARAMETERS_KEY, find_sections
 from remote_inference.errors import UserError
 from remote_inference.recording.bags.bag_records import QUOTED_CONTRACT_KEY
 from remote_inference.recording.bags.disk_budget import MAX_SPLIT_BYTES, MAX_SPLIT_DURATION_S
@@ -28,7 +29,6 @@ OWN_TOPICS = {
     "remote_inference/watchdog": "remote_inference/msg/WatchdogState",
 }
 STATUS_TYPE = "remote_inference/msg/ServerStatus"
-PARAMETERS_KEY = "ros__parameters"
 ROS2_BAG, BAG_RECORDER = "ros2_bag", "bag_recorder"
 RECORDERS = ("auto", ROS2_BAG, BAG_RECORDER)
 
@@ -147,10 +147,4 @@ def _servers_in(content: Any) -> Iterator[str]:
 
 def _sections(content: Any, node: str) -> Iterator[Any]:
     """Yield the parameters of each part of a file that is for a node of that name."""
-    if isinstance(content, dict):
-        for key, value in content.items():
-            is_meant = isinstance(key, str) and key.split("/")[-1] == node
-            if is_meant and isinstance(value, dict) and PARAMETERS_KEY in value:
-                yield value[PARAMETERS_KEY]
-            else:
-                yield from _sections(value, node)
+    return (section for name, section in find_sections(content) if name.rpartition("/")[2] == node)

@@ -14,8 +14,7 @@ from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescri
 from rclpy.node import Node
 
 from remote_inference.core.documents.document import Document, allowed_names, parse_document
-
-RCLPY_OWN = frozenset({"use_sim_time", "start_type_description_service"})
+from remote_inference.core.ros_parameters import is_rclpys_own
 
 
 class NodeParameters(Document):
@@ -56,7 +55,7 @@ def _given(node: Node) -> dict[str, Any]:
     return {
         name: list(parameter.value) if isinstance(parameter.value, array) else parameter.value
         for name, parameter in node._parameter_overrides.items()
-        if not node.has_parameter(name) and name not in RCLPY_OWN and not name.startswith("qos_overrides.")
+        if not node.has_parameter(name) and not is_rclpys_own(name)
     }
 
 

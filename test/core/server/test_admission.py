@@ -22,6 +22,13 @@ ROWS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any], list[str]]
     ("failing", {}, {"failing": "an inference has not ended for 16 s"}, {}, ["not ended for 16 s"]),
     ("actions", {"action_names": ("elbow", "shoulder")}, {}, {}, ["action 0", "'elbow'", "'shoulder'"]),
     ("cameras", {"images": (DEPTH,)}, {}, {}, [CAMERA, DEPTH.name]),
+    (
+        "cameras",
+        {"images": (ImageFeature(CAMERA, "png"),)},
+        {},
+        {},
+        [f"{CAMERA} is depth on the robot, colour in the policy"],
+    ),
     ("state", {"state_names": ("shoulder", "wrist")}, {}, {}, ["state 1", "'wrist'", "'elbow'"]),
     (
         "kinds",

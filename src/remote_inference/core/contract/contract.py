@@ -34,7 +34,7 @@ from remote_inference.core.contract.policy_units import (
 )
 from remote_inference.core.contract.state_source import OneOrSeveral, StateSource
 from remote_inference.core.documents.document import Document, load_document, parse_document, parse_yaml
-from remote_inference.core.exchange import ImageFeature
+from remote_inference.core.exchange import ImageFeature, in_namespace
 from remote_inference.core.limits import MAX_TASK_LENGTH
 
 
@@ -431,6 +431,21 @@ def _names_of(turned: Turned) -> Sequence[str]:
 
 def _units_of(turned: Turned) -> Sequence[str]:
     return [turned.rotation.shape.unit] * turned.rotation.shape.width
+
+
+def find_name_clash(contract: Contract, namespace: str) -> str:
+    """Return which two topics of a contract are one in a robot's namespace, or an empty string.
+
+    The rules of a contract tell topics by their names, which are relative to the namespace or absolute.
+    """
+    topics = [*contract.topics, *(sink.topic for sink in contract.topic_commands)]
+    topics += [source.topic for source in contract.operator_inputs.values()]
+    names: dict[str, str] = {}
+    for topic in dict.fromkeys(topics):
+        full = in_namespace(namespace, topic)
+        if (other := names.setdefault(full, topic)) != topic:
+            return f"found {other} and {topic}, which are one topic in {namespace}, expected one spelling"
+    return ""
 
 
 def load_contract(path: str | Path) -> Contract:

@@ -67,7 +67,13 @@ def _require_field_path(text: str) -> str:
     return text
 
 
-Name = Annotated[str, Field(min_length=1)]
+def _require_no_space_around(name: str) -> str:
+    if name != name.strip():
+        raise ValueError(f"found {name!r}, expected no space at its ends")
+    return name
+
+
+Name = Annotated[str, Field(min_length=1), AfterValidator(_require_no_space_around)]
 Names = Annotated[tuple[Name, ...], Field(min_length=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 # [Hz]: of a slower one a chunk's end lies beyond a message's seconds, of a faster one a period has no ns.

@@ -22,7 +22,7 @@ from remote_inference.core.contract.fields import Finite, Name, Positive
 from remote_inference.core.documents.document import Document
 
 DEGREES = ("degree", "degrees", "deg", "degs", "\u00b0")
-GRIPPER_WORDS = ("gripper", "finger", "jaw", "claw")
+GRIPPER_WORDS = ("gripper", "finger", "jaw", "claw", "knuckle")
 
 
 def is_gripper(name: str) -> bool:

@@ -12,19 +12,23 @@ from pathlib import Path
 from typing import Any
 
 from remote_inference.core.admission import ServerTerms, judge, make_offer
-from remote_inference.core.contract.contract import Contract, load_contract
-from remote_inference.core.documents.document import DocumentError, parse_document, read_yaml
+from remote_inference.core.contract.contract import Contract, find_name_clash, load_contract
+from remote_inference.core.documents.document import DocumentError, read_yaml
 from remote_inference.core.policy import DeviceError, PolicySpec
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.requests.timing import Timing, find_timing_problem, find_timing_warnings
+from remote_inference.core.ros_parameters import find_sections
 from remote_inference.core.server.manifest.manifest import Manifest, ModelSource, load_manifest
 from remote_inference.core.server.policy_error import explain_policy_error
-from remote_inference.deployment.serving.check_mapping import describe_mapping
+from remote_inference.deployment.serving.check_mapping import describe_mapping, find_limit_warnings
 from remote_inference.deployment.serving.check_messages import describe_sources, find_message_warnings
+from remote_inference.deployment.serving.check_parameters import find_parameter_problem, read_parameters
 from remote_inference.deployment.serving.policy_trial import Trial, try_policy
 from remote_inference.policies import load_policy
 
 TIMING_REJECTION = "timing"  # by the robot itself, when the session opens
+PARAMETER_REJECTION = "parameters"  # by the robot's node, when it starts
+INJECTED = ("inject_latency_ms", "inject_jitter_ms", "inject_loss")  # of a manifest
 WIDTH = 80  # columns of a description; words that are longer are not cut
 
 
@@ -38,7 +42,7 @@ class FileReport:
     warnings: list[str] = field(default_factory=list)
     problem: str = ""
     contract: Contract | None = None
-    parameters: RobotConfig | None = None
+    parameters: tuple[RobotConfig, ...] = ()  # of each robot that a file of parameters names
     manifest: Manifest | None = None
     spec: PolicySpec | None = None
     trial: Trial | None = None
@@ -106,13 +110,15 @@ def check(paths: Sequence[Path], *, run: bool = False) -> Report:
     files = tuple(_check_file(path, run=run) for path in paths)
     fits: list[Fit] = []
     unjudged = []
-    parameters = [file.parameters for file in files if file.parameters is not None]
+    parameters = [one for file in files for one in file.parameters]
     for robot in (file for file in files if file.kind == "contract"):
+        if robot.contract is not None:
+            _warn_of_parameters(robot, parameters)
         for server in (file for file in files if file.kind == "manifest"):
             if robot.contract is None or server.manifest is None or server.spec is None:
                 unjudged.append(f"{robot.path.name} on {server.path.name}")
             else:
-                fits += [_judge(robot, server, of) for of in parameters or [RobotConfig()]]
+                fits += [_judge(robot, server, of) for of in parameters] or [_judge(robot, server)]
     return Report(files, tuple(fits), tuple(unjudged))
 
 
@@ -127,12 +133,15 @@ def _check_file(path: Path, *, run: bool) -> FileReport:
             report.warnings += find_message_warnings(path, report.contract)
             report.lines += _fold(_describe_contract(path, report.contract))
             report.lines += describe_mapping(report.contract)
-            report.warnings += _find_gripper_warnings(report.contract)
+            report.warnings += find_limit_warnings(report.contract)
+            if problem := find_name_clash(report.contract, "/"):
+                report.warnings.append(f"in a robot without a namespace its node does not start: {problem}")
             report.lines += _wrap(f"  warning: {warning}" for warning in report.warnings)
-        elif any("ros__parameters" in section for section in _sections(content)):
+        elif sections := dict(find_sections(content)):
             report.kind = "parameters"
-            report.parameters = _read_parameters(path, content)
-            report.lines.append(f"{path}: parameters of a robot")
+            report.parameters = read_parameters(path, content, sections)
+            whose = "a robot" if report.parameters else f"{', '.join(sections)}, not of a robot: not judged"
+            report.lines.append(f"{path}: parameters of {whose}")
         elif "model" in keys:
             report.kind = "manifest"
             _check_manifest(report, load_manifest(path, os.environ), run=run)
@@ -166,24 +175,21 @@ def _check_manifest(report: FileReport, manifest: Manifest, *, run: bool) -> Non
     report.lines += _wrap(f"  warning: {warning}" for warning in report.warnings)
 
 
-def _sections(content: Any) -> list[dict[str, Any]]:
-    """Return the mappings of a parameter file, one for each node."""
-    sections = content.values() if isinstance(content, dict) else ()
-    return [section for section in sections if isinstance(section, dict)]
+def _warn_of_parameters(robot: FileReport, parameters: Sequence[RobotConfig]) -> None:
+    """Let a contract's report say which parameters its robot's node would refuse."""
+    assert robot.contract is not None, "the file was read"
+    problems = [find_parameter_problem(robot.contract, one) for one in parameters]
+    warnings = [
+        f"{problem}: the robot's node does not start" for problem in dict.fromkeys(problems) if problem
+    ]
+    robot.warnings += warnings
+    robot.lines += _wrap(f"  warning: {warning}" for warning in warnings)
 
 
-def _read_parameters(path: Path, content: dict[str, Any]) -> RobotConfig:
-    """Return the robot's parameters of a ROS parameter file; those of other nodes and of ROS do not count."""
-    known: dict[str, Any] = {}
-    for name, section in content.items():
-        if name.rpartition("/")[2] in {"remote_inference", "*", "**"}:
-            known |= section.get("ros__parameters") or {}
-    ignored = {"contract", "executor", "use_sim_time"}
-    return parse_document({key: known[key] for key in known if key not in ignored}, RobotConfig, str(path))
-
-
-def _judge(robot: FileReport, server: FileReport, parameters: RobotConfig) -> Fit:
+def _judge(robot: FileReport, server: FileReport, given: RobotConfig | None = None) -> Fit:
+    """given: the robot's parameters; None: it has the default ones, or others that are not known here."""
     contract, manifest, spec = robot.contract, server.manifest, server.spec
+    parameters = given or RobotConfig()
     assert contract is not None, "both files were read"
     assert manifest is not None, "both files were read"
     assert spec is not None, "the policy was loaded"
@@ -203,8 +209,13 @@ def _judge(robot: FileReport, server: FileReport, parameters: RobotConfig) -> Fi
     rejection, reason = verdict.rejection, verdict.reason
     if verdict.accepted and (reason := find_timing_problem(timing)):
         rejection = TIMING_REJECTION
-    warnings = (*verdict.warnings, *find_timing_warnings(timing))
-    return Fit(robot.path.name, server.path.name, not rejection, rejection, reason, warnings)
+    warnings = [*verdict.warnings, *find_timing_warnings(timing)]
+    if problem := find_parameter_problem(contract, parameters):
+        if given is None:
+            warnings.append(f"with the default parameters the robot's node does not start: {problem}")
+        elif verdict.accepted:
+            rejection, reason = PARAMETER_REJECTION, problem
+    return Fit(robot.path.name, server.path.name, not rejection, rejection, reason, tuple(warnings))
 
 
 def _load_spec(model: ModelSource) -> tuple[PolicySpec, list[str]]:
@@ -269,14 +280,6 @@ def _describe_relative(contract: Contract) -> str:
     return f"relative: {', '.join(told)}"
 
 
-def _find_gripper_warnings(contract: Contract) -> list[str]:
-    return [
-        f"actions.limits.{name}: a gripper that closes on an object will count as a joint that does not "
-        "follow, and stop the arm; expected max_following_error: off"
-        for name in contract.actions.watched_grippers
-    ]
-
-
 def _describe_manifest(path: Path, manifest: Manifest, spec: PolicySpec) -> Iterator[str]:
     model = manifest.model
     yield f"{path}: manifest of {spec.name} {spec.revision} ({spec.fingerprint})"
@@ -296,6 +299,8 @@ def _describe_manifest(path: Path, manifest: Manifest, spec: PolicySpec) -> Iter
     yield f"  {manifest.scheduler}, at most {manifest.max_sessions} sessions"
     task = f"task {manifest.default_task!r}"
     yield f"  {task}, no other" if manifest.pin_task else f"  {task} by default"
+    if spoiled := [key for key in INJECTED if getattr(manifest, key)]:
+        yield f"  warning: {', '.join(spoiled)}: chunks are delayed or lost on purpose, as in a demo"
 
 
 def _terms(manifest: Manifest) -> ServerTerms:

@@ -4,17 +4,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from functools import partial
 
 from remote_inference.core.contract.actions import Actions
 from remote_inference.core.contract.contract import Contract
-from remote_inference.core.contract.joint_limit import JointLimit
+from remote_inference.core.contract.joint_limit import JointLimit, is_gripper
 from remote_inference.core.contract.policy_units import Turned
 from remote_inference.core.contract.pose_action import PoseAction
 from remote_inference.monitoring.tables import Table
 
 INDENT = "  "
+MANY_TURNS = 4 * math.pi  # rad: limits beyond it may be meant in degrees
 
 
 def describe_mapping(contract: Contract) -> Iterator[str]:
@@ -27,6 +29,12 @@ def describe_mapping(contract: Contract) -> Iterator[str]:
             yield f"{INDENT}switch {name}: {_describe_switch(contract.actions.limits[name])}"
     for name, pose in contract.actions.poses.items():
         yield f"{INDENT}pose {name}: {_describe_pose(pose)}"
+    for measurement in contract.measurements if contract.measured else ():
+        source = measurement.source
+        entries = source.joints if source.is_joints else source.entries
+        pairs = zip(measurement.actions, entries, strict=True)
+        found = ", ".join(f"{action} as {entry}" for action, entry in pairs if action)
+        yield f"{INDENT}measured by {source.topic}: {found}"
 
 
 def _numbers(contract: Contract) -> Table:
@@ -85,3 +93,26 @@ def _describe_pose(pose: PoseAction) -> str:
 def _describe_switch(limit: JointLimit) -> str:
     dwell = f", at most one change in {limit.dwell_s:g} s" if limit.dwell_s else ""
     return f"{limit.max:g} above {limit.closes_above:g}, {limit.min:g} below {limit.opens_below:g}{dwell}"
+
+
+def find_limit_warnings(contract: Contract) -> list[str]:
+    """Return what a contract's limits may not be meant to say."""
+    actions = contract.actions
+    warnings = [
+        f"actions.limits.{name}: a gripper that closes on an object will count as a joint that does not "
+        "follow, and stop the arm; expected max_following_error: off"
+        for name in actions.watched_grippers
+    ]
+    for name in actions.positions:
+        limit = actions.limits[name]
+        if limit.max_following_error == "off" and not is_gripper(name):
+            warnings.append(
+                f"actions.limits.{name}: found max_following_error: off for what is no gripper by its name: "
+                "nothing notices when it stops following"
+            )
+        if actions.unit(name) == "rad" and max(-limit.min, limit.max) > MANY_TURNS:
+            warnings.append(
+                f"actions.limits.{name}: found {limit.min:g} to {limit.max:g} rad, more than two turns; "
+                "degrees are none of the robot's: the policy's stand in scale"
+            )
+    return warnings

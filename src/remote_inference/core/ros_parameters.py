@@ -1,0 +1,32 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""ROS parameter files as text: their sections, and the parameters that rclpy has by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+PARAMETERS_KEY = "ros__parameters"
+RCLPY_OWN = frozenset({"use_sim_time", "start_type_description_service"})
+
+
+def is_rclpys_own(name: str) -> bool:
+    """Return whether a parameter is rclpy's, which nodes and files may set beside a node's own."""
+    return name in RCLPY_OWN or name.startswith("qos_overrides.")
+
+
+def find_sections(content: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the nodes that a file has parameters for, and the content of each one's section.
+
+    A node is a path such as `/robot_1/remote_inference`, which may be written in one key or in nested ones,
+    and may hold the wildcards `*` and `**`.
+    """
+    if not isinstance(content, Mapping):
+        return
+    for key, value in content.items():
+        node = f"{place}/{str(key).strip('/')}"
+        if isinstance(value, Mapping) and PARAMETERS_KEY in value:
+            yield node, value[PARAMETERS_KEY]
+        else:
+            yield from find_sections(value, node)
