@@ -119,7 +119,7 @@ class FleetRobot:
         if now_ns >= self._control_ns:
             self._control_ns = max(self._control_ns, now_ns - STEP_NS) + STEP_NS
             arrivals = dict.fromkeys(CONTRACT.topics, now_ns)
-            effects = self.engine.take_sensors(arrivals, self._position, now_ns, by_arrival=True)
+            effects = self.engine.take_sensors(arrivals, self._position, now_ns, judged=True)
             self._carry_out(effects, now_ns)
             tick = self.engine.play(now_ns, ())
             self.record.stalled += tick.command is None and bool(self.record.answers)

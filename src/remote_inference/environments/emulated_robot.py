@@ -140,7 +140,7 @@ class EmulatedRobot:
         if self._policy.observation_steps > 1:
             samples = (TickSample(observation, arrivals),)
         measured = self._measure(observation)
-        self._carry_out(self._engine.take_sensors(arrivals, measured, now_ns, samples, by_arrival=True))
+        self._carry_out(self._engine.take_sensors(arrivals, measured, now_ns, samples, judged=True))
         while self._answers and self._answers[0].due_tick <= self.ticks:
             self._carry_out(self._engine.take_chunk(heapq.heappop(self._answers).chunk, now_ns))
         tick = self._engine.play(now_ns, ())

@@ -235,9 +235,9 @@ class World:
         self._tell_sensors(arrivals, position, samples)
 
     def _tell_sensors(
-        self, arrivals: dict[str, int], position: np.ndarray, samples: Sequence[TickSample] = ()
+        self, arrivals: dict[str, int], position: np.ndarray | None, samples: Sequence[TickSample] = ()
     ) -> None:
-        effects = self.engine.take_sensors(arrivals, position, self.now_ns, samples, by_arrival=True)
+        effects = self.engine.take_sensors(arrivals, position, self.now_ns, samples, judged=True)
         self.carry_out(effects)
 
     def push(self, position: np.ndarray) -> None:

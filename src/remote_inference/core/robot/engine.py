@@ -28,6 +28,7 @@ from remote_inference.core.robot.requests.handshake import Handshake
 from remote_inference.core.robot.requests.request_cycle import Rejection, RequestCycle
 from remote_inference.core.robot.safety.effects import Effect, Inform, SendRequest, Stop, Warn
 from remote_inference.core.robot.safety.guard import SHAPE, Guard, InterventionLatch
+from remote_inference.core.robot.safety.measured_range import MeasuredRange
 from remote_inference.core.robot.safety.state_machine import Event, State
 from remote_inference.core.robot.safety.stop_inputs import StopInputs
 from remote_inference.core.robot.safety.supervisor import Supervisor
@@ -109,6 +110,8 @@ class Engine:
         self.episode = Episodes(contract.task, _ns(config.reset_timeout_s))
         self.handshake = Handshake(contract, config, client, robot_namespace, seed)
         self._measured_topics = contract.measured_topics
+        self._arm = MeasuredRange(contract.actions, self.guard.masks.poses)
+        self._arm_problem = ""  # where it was measured last
         self._measured: Float64Array | None = None
         self._measured_ns = 0
         self._died_ns: int | None = None  # when the engine first looked at the clock after it had given up
@@ -122,21 +125,31 @@ class Engine:
         now_ns: int,
         samples: Sequence[TickSample] = (),
         *,
-        by_arrival: bool = False,
+        judged: bool = False,
     ) -> list[Effect]:
         """Take the monotonic arrival times [ns] of the newest content of each topic received so far.
 
         measured: joint positions `[action_dim]` in the order of the actions, None when they are unknown.
         samples: of the control ticks since the last call, for a policy of several observation steps.
-        by_arrival: actions count as executed since a content's arrival, however late this call is; False, as
-        in older journals: since this call, or by what the sample says.
+        judged: False, as in older journals, takes the sensors at their word: actions count as executed since
+        this call, not since a content's arrival, and a robot goes on without positions.
+
+        Positions that cannot be, or are none, are as if their topics were silent.
         """
-        self.cycle.see(arrivals, by_arrival=by_arrival)
+        news: list[Effect] = []
+        if judged and self.guard.needs_position:
+            problem = self._arm.find_problem(measured)
+            news += [Warn(problem)] if problem and not self._arm_problem else []
+            self._arm_problem = problem
+            if problem or measured is None:
+                known = set(arrivals) - set(self._measured_topics)
+                arrivals, measured = {topic: arrivals[topic] for topic in known}, None
+        self.cycle.see(arrivals, by_arrival=judged)
         for sample in samples:
-            self.cycle.take_sample(sample, by_arrival=by_arrival)
+            self.cycle.take_sample(sample, by_arrival=judged)
         self._measured = measured
         self._measured_ns = min((arrivals.get(topic, 0) for topic in self._measured_topics), default=0)
-        return self.tick(now_ns)
+        return [*news, *self.tick(now_ns)]
 
     def take_status_reply(self, server: str, reply: StatusReply | None, now_ns: int) -> list[Effect]:
         """Take the answer to GetStatus; None when the server is silent."""
@@ -389,6 +402,11 @@ class Engine:
     def pauses(self) -> int:
         """How many pauses were called since start-up: one that is called later undoes what waits now."""
         return self.control.word.pauses
+
+    def may_command(self) -> bool:
+        """Return whether nothing has stopped the robot, or it is on its way home. For any thread."""
+        word = self.control.word
+        return not (word.paused or self.stops.latched) and (not word.halted or word.wants_home)
 
     @property
     def taken_over(self) -> bool:

@@ -34,6 +34,7 @@ from remote_inference.wire.sensors.state_readers import (
     make_state_readers,
 )
 
+WARNING_PERIOD_S = 5.0  # at most one warning of joints that cannot be read in this time
 ENCODING_TIMEOUT_S = 1.0
 
 
@@ -92,6 +93,7 @@ class SensorHub:
 
         Raises StartupError for a message type that is not installed, or fields that it does not have.
         """
+        self._logger = node.get_logger()
         self._contract = contract
         self._notify = notify
         self._newest: dict[str, tuple[Any, int]] = {}
@@ -190,7 +192,9 @@ class SensorHub:
         positions = np.zeros(self._contract.action_dim)
         try:
             positions[self._measured] = _read(self._measuring, snapshot)[self._places]
-        except SensorError:  # reported when the state is read for a request
+        except SensorError as error:
+            problem = f"where the robot is cannot be read, so it counts as silent: {error}"
+            self._logger.warning(problem, throttle_duration_sec=WARNING_PERIOD_S)
             return None
         return positions
 

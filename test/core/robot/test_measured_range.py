@@ -1,0 +1,114 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Measured positions that cannot be the joints' own: of degrees, of another joint, of a broken encoder."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.robot.command import CommandSource
+from remote_inference.core.robot.pose_geometry import Poses
+from remote_inference.core.robot.safety.measured_range import MeasuredRange
+from remote_inference.core.robot.safety.state_machine import State
+from support.builders import make_contract, ns
+from support.robot.pose_robot import pose_contract
+from support.robot.simulation import World, streaming
+
+FAR = 1.0 + 2 * 2.0  # limits are -1 to 1: two ranges beyond
+
+
+def range_of(contract: Contract) -> MeasuredRange:
+    return MeasuredRange(contract.actions, Poses(contract.actions.poses, contract.actions.names))
+
+
+def require_end(world: World, since_ns: int) -> None:
+    """Require that the motion ended as it does without sensors: with what was planned before."""
+    led_ns = [at_ns for at_ns, tick in world.ticks if tick.source is CommandSource.CHUNK]
+    assert max(led_ns) < since_ns + ns(world.config.max_action_age_s)
+    assert world.state is State.STALLED
+
+
+class BrokenEncoder(World):
+    """An arm whose joints may be measured somewhere."""
+
+    is_broken = False
+
+    def _see(self, topic: str) -> None:
+        super()._see(topic)
+        if self.is_broken:
+            self.seen = self.seen + 1e3
+
+
+@pytest.mark.parametrize(
+    ("measured", "problem"),
+    [
+        ((0.0, 0.0), ""),
+        ((FAR, -FAR), ""),
+        ((1.5, -1.5), ""),
+        ((np.nan, 0.0), ""),
+        ((FAR + 0.01, 0.0), "shoulder: measured at 5.01, expected near its limits, -1 to 1 rad: in another"),
+        ((0.0, -FAR - 0.01), "elbow: measured at -5.01, expected near its limits, -1 to 1 rad: in another"),
+        ((np.inf, 0.0), "shoulder: measured at inf"),
+    ],
+)
+def test_a_position_is_near_its_limits(measured: tuple[float, float], problem: str):
+    found = range_of(make_contract()).find_problem(np.array(measured))
+    assert found.startswith(problem)
+    assert bool(found) == bool(problem)
+
+
+def test_speeds_have_no_place():
+    assert range_of(make_contract("velocity")).find_problem(np.array([1e9, -1e9])) == ""
+
+
+def test_a_robot_that_is_measured_where_it_cannot_be_is_not_moved_and_says_so_once():
+    world = World()
+    world.position = np.degrees(np.array([0.8, -0.9]))
+    world.run(2.0)
+    assert not world.commands_since(0)
+    assert world.warnings().count("shoulder: measured at 45.8366, expected near its limits") == 1
+    assert not world.sent, "a request would show it"
+
+
+def test_a_broken_number_in_between_leads_nothing_on_from_there():
+    world = streaming(World()).run(1.0)
+    broken = world.position.copy()
+    broken[0] = 1e6
+    since_ns = world.now_ns
+    world._tell_sensors(dict.fromkeys(world.arrivals, world.now_ns), broken)
+    world.run(1.0)
+    ticks = world.commands_since(since_ns)
+    assert ticks
+    assert np.abs([tick.command for tick in ticks]).max() <= 1.0
+    assert ticks[-1].source is CommandSource.CHUNK
+    assert world.state is State.STREAMING
+
+
+def test_an_arm_whose_measurements_become_impossible_is_held_like_one_without_sensors():
+    world = streaming(BrokenEncoder()).run(1.0)
+    world.is_broken = True
+    since_ns = world.now_ns + 1
+    world.run(5.0)
+    assert world.engine.cycle.stale_sources == world.measured_topics
+    require_end(world, since_ns)
+
+
+def test_an_arm_that_cannot_be_read_is_held_like_one_without_sensors():
+    """Its messages come, so that no sensor is silent: a joint's number is no number, or is missing."""
+    world = streaming(World()).run(1.0)
+    since_ns = world.now_ns + 1
+    for _ in range(125):
+        world._look_at_sensors = lambda: world._tell_sensors(dict(world.arrivals), None)  # type: ignore[method-assign]
+        world.run(0.04)
+    assert world.engine.cycle.stale_sources == world.measured_topics
+    require_end(world, since_ns)
+
+
+def test_a_pose_without_an_orientation_is_not_measured():
+    contract = pose_contract()
+    measured = np.zeros(7)
+    assert "a quaternion of length 0" in range_of(contract).find_problem(measured)
+    measured[6] = 1.0
+    assert range_of(contract).find_problem(measured) == ""
