@@ -202,3 +202,88 @@ def test_a_controller_that_is_never_sent_a_stop_has_no_second_publisher(tmp_path
         watchdog.destroy_node()
     finally:
         rclpy.shutdown()
+
+
+class FailingPublisher(Kept):
+    """Cannot publish for so many times."""
+
+    def __init__(self, failures: int) -> None:
+        super().__init__()
+        self.failures = failures
+
+    def publish(self, message: Any) -> None:  # type: ignore[override]
+        if self.failures:
+            self.failures -= 1
+            raise RuntimeError("out of\nhandles")
+        self.append(message)
+
+
+def trip(watchdog: KeptWatchdog, clock: Clock, looks: int) -> None:
+    watchdog.beat(Phase.COMMANDING)
+    watchdog.beat(Phase.ABANDONED)
+    look(watchdog, clock, looks)
+
+
+def look(watchdog: KeptWatchdog, clock: Clock, looks: int) -> None:
+    for _ in range(looks):
+        clock.now_ns += round(CHECK_PERIOD_S * 1e9)
+        watchdog.look()
+
+
+@pytest.mark.parametrize("failures", [3, 3 * STOPS])
+def test_a_controller_that_cannot_be_told_is_tried_again_and_keeps_no_other_from_its_stop(
+    watchdog: KeptWatchdog, clock: Clock, failures: int
+) -> None:
+    (sink, publisher, writer) = watchdog._controllers[0]
+    failing = FailingPublisher(failures)
+    other = sink.model_copy(update={"topic": "other"})
+    watchdog._controllers = [(other, failing, writer), (sink, publisher, writer)]  # type: ignore[list-item]
+    trip(watchdog, clock, 5 * STOPS)
+    assert len(watchdog.kept[COMMANDS]) == STOPS
+    assert len(failing) >= STOPS - 3
+    assert list(watchdog.kept[WATCHDOG_TOPIC][-1].stops)[1] == f"{COMMANDS}: sent zero velocity"
+
+
+def test_a_trajectory_is_ended_when_its_joints_are_heard_again(
+    tmp_path: Path, clock: Clock, capfd: pytest.CaptureFixture[str]
+) -> None:
+    commands = [{**CONTRACT["commands"][0], "type": "trajectory_msgs/msg/JointTrajectory"}]
+    contract = write_contract(tmp_path, commands=commands)
+    rclpy.init(args=["--ros-args", "-r", "__ns:=/rig", "-p", f"contract:={contract}"])
+    try:
+        watchdog = KeptWatchdog()
+        measured: dict[str, float] = {}
+        watchdog._positions.fresh = lambda: measured  # type: ignore[method-assign]
+        trip(watchdog, clock, 2 * STOPS)
+        assert not watchdog.kept[COMMANDS]
+        measured |= {"shoulder": 0.25, "elbow": -0.5}
+        look(watchdog, clock, 2 * STOPS)
+        assert [list(stop.points[0].positions) for stop in watchdog.kept[COMMANDS]] == [[-0.5, 0.25]] * STOPS
+        assert f"stopped later: {COMMANDS}: sent a hold of the measured position" in capfd.readouterr().err
+        assert "sent a hold" in watchdog.kept[WATCHDOG_TOPIC][-1].stops[0]
+        watchdog.destroy_node()
+    finally:
+        rclpy.shutdown()
+
+
+def test_a_stop_that_failed_is_never_tried_against_a_node_that_is_back(
+    watchdog: KeptWatchdog, clock: Clock
+) -> None:
+    (sink, _, writer) = watchdog._controllers[0]
+    failing = FailingPublisher(3 * STOPS)
+    watchdog._controllers = [(sink, failing, writer)]  # type: ignore[list-item]
+    trip(watchdog, clock, 2 * STOPS)
+    watchdog.beat(Phase.COMMANDING)
+    failing.failures = 0
+    look(watchdog, clock, 2)
+    assert not failing
+
+
+def test_what_happened_is_published_before_it_is_logged(watchdog: KeptWatchdog, clock: Clock) -> None:
+    """A console that takes no output holds whoever logs."""
+    seen: list[str] = []
+    logger = watchdog.get_logger()
+    logger.error = lambda _: seen.append(watchdog.kept[WATCHDOG_TOPIC][-1].state_name)  # type: ignore[method-assign]
+    watchdog.get_logger = lambda: logger  # type: ignore[method-assign]
+    trip(watchdog, clock, 1)
+    assert seen == ["TRIPPED"]

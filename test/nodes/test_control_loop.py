@@ -145,3 +145,31 @@ def test_cyclic_garbage_made_while_the_loop_runs_is_collected() -> None:
 @pytest.mark.usefixtures("running_loop")
 def test_objects_from_before_the_loop_are_not_collected() -> None:
     assert gc.get_freeze_count() > len(gc.get_objects())
+
+
+def test_a_slow_loop_ends_before_its_next_tick() -> None:
+    ticked = threading.Event()
+    loop = ControlLoop(100.0, lambda _now_ns, _index: ticked.set())
+    loop.start()
+    assert ticked.wait(10.0)
+    assert loop.stop()
+    assert loop.ticks == 1
+
+
+def test_a_slow_loop_ticks_at_its_deadlines() -> None:
+    """It sleeps in parts."""
+    now_ns, times_s = 0, []
+
+    def sleep_s(duration_s: float) -> None:
+        nonlocal now_ns
+        now_ns += round(duration_s * 1e9)
+
+    def tick(at_ns: int, index: int) -> None:
+        times_s.append(at_ns / 1e9)
+        if index == 2:
+            raise EndOfTestError
+
+    loop = ControlLoop(0.7, tick, clock_ns=lambda: now_ns, sleep_s=sleep_s)
+    loop._run()
+    assert times_s == pytest.approx([0.0, 0.7, 1.4])
+    assert loop.late_ticks == 0

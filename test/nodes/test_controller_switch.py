@@ -141,3 +141,17 @@ def test_an_answer_that_does_not_come_is_given_up_once(
     client.give_up_late()
     assert manager.forgotten == manager.answers
     assert log().count(f"{NAME}: no answer within 2 s") == 1
+
+
+def test_a_late_answer_to_an_earlier_trip_gives_up_no_later_one(
+    client: SwitchClient, manager: Manager, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.ask()
+    client.ask()
+    manager.answers[0].set_result(Response(True))
+    log()
+    late_s = time.monotonic() + 10.0
+    monkeypatch.setattr(controller_switch.time, "monotonic", lambda: late_s)
+    client.give_up_late()
+    assert "no answer within 2 s" in log()
+    assert manager.forgotten == [manager.answers[1]]

@@ -17,11 +17,12 @@ from rclpy._rclpy_pybind11 import RCLError
 from rclpy.context import Context
 from rclpy.executors import Executor, SingleThreadedExecutor
 from rclpy.node import Node
+from rclpy.task import Future
 from std_msgs.msg import Int32
 from std_srvs.srv import SetBool
 
 from remote_inference.nodes import executors
-from remote_inference.nodes.executors import make_executor, spin_once
+from remote_inference.nodes.executors import as_task, make_executor, spin_once
 
 DEADLINE_S = 30.0
 NAMES = ("events", "single")
@@ -186,3 +187,20 @@ def test_what_arrived_together_with_a_sample_that_cannot_be_read_is_not_lost(
     spin_until(node, caught_up)
     assert subscription.handle is not None
     executor.shutdown(1.0)
+
+
+@pytest.mark.parametrize("kind", ["single", "events"])
+def test_the_exception_of_a_task_is_raised_like_any_other_callback_s(kind: str, node: Node) -> None:
+    """The events executor would end the process at once, and no controller would get its stop."""
+    executor, why_not = make_executor(kind, node.context)
+    assert not why_not
+    executor.add_node(node)
+    future = Future(executor=executor)
+    future.add_done_callback(as_task(node, lambda _: 1 / 0))
+    future.set_result(None)
+    try:
+        with pytest.raises(ZeroDivisionError):
+            spin_until(node, lambda: False)
+        spin_once(node, 0.0)
+    finally:
+        executor.shutdown(1.0)

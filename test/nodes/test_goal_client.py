@@ -19,6 +19,7 @@ from rclpy.action.graph import get_action_client_names_and_types_by_node
 from rclpy.action.server import ActionServer, GoalResponse, ServerGoalHandle
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
+from rclpy.task import Future
 
 from remote_inference.action import RunPolicy
 from remote_inference.core.contract.contract import Contract
@@ -118,7 +119,15 @@ class Robot:
         self._executor.add_node(node)
         self._schedule = Schedule()
         writer = make_command_writers(contract)[1]
-        self.client = GoalClient(node, self._schedule, contract, contract.action_commands[0], writer)
+        self.may_command = True
+        self.client = GoalClient(
+            node,
+            self._schedule,
+            contract,
+            contract.action_commands[0],
+            writer,
+            may_command=lambda: self.may_command,
+        )
         self.command: float | None = None
 
     def step(self) -> None:
@@ -268,3 +277,21 @@ def test_a_client_that_is_closed_sends_nothing_and_cancels_nothing(robot: Robot,
     assert gripper.handles[-1].is_active
     assert not gripper.handles[-1].is_cancel_requested
     wait_until(lambda: not robot.has_client(), "the client's end in the graph")
+
+
+def test_a_robot_that_is_stopped_sends_no_goal_that_its_last_tick_wanted(robot: Robot, gripper: Gripper):
+    robot.command = 0.25
+    robot.run_until(lambda: gripper.goals, "the first goal")
+    robot.run_until_idle()
+    robot.may_command, robot.command = False, -0.25
+    robot.run_until_idle(50)
+    assert len(gripper.goals) == 1
+    robot.may_command = True
+    robot.run_until(lambda: len(gripper.goals) == 2, "the next goal")
+
+
+def test_an_end_that_comes_when_it_was_given_up_is_none(robot: Robot):
+    end: Future = Future()
+    end.set_result(None)
+    robot.client._take_end(1, end)
+    assert not robot.events

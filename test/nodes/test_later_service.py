@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import rclpy
+from rclpy._rclpy_pybind11 import RCLError
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.experimental.events_executor import EventsExecutor
 from rclpy.node import Node
@@ -92,3 +93,24 @@ def test_an_answer_of_another_thread_arrives_while_other_calls_are_answered(
     threading.Thread(target=waiting[0].give, args=(SetBool.Response(message="later"),)).start()
     caller.spin_until(slow.done)
     assert slow.result().message == "later"
+
+
+def test_an_answer_that_cannot_be_sent_is_told_and_ends_nobody(
+    node: Node, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    answers: list[Answer] = []
+    service = node.create_service  # the service's own `send_response` fails
+
+    def create(*arguments: Any) -> Any:
+        made = service(*arguments)
+        made.send_response = fail
+        return made
+
+    def fail(*_: Any) -> None:
+        raise RCLError("client gone,\n at service.c:1")
+
+    monkeypatch.setattr(node, "create_service", create)
+    made = create_later_service(node, SetBool, "switch", lambda _, answer: answers.append(answer))
+    made.send_response(made.callback(None, None), None)
+    answers[0].give(SetBool.Response())
+    assert "switch: the answer cannot be sent: client gone, at service.c:1" in capfd.readouterr().err

@@ -121,3 +121,12 @@ def test_joints_of_several_measured_sources_are_heard_and_poses_are_not(
     listener.callbacks["first"](joints(joint=0.25))
     listener.callbacks["second"](joints(other_joint=-0.5, joint=9.0))
     assert positions.fresh() == {"shoulder": 0.25, "elbow": -0.5}
+
+
+def test_a_driver_that_publishes_very_often_hides_no_slow_one(
+    listener: Listener, positions: MeasuredPositions
+) -> None:
+    listener.callbacks["joint_states"](joints(elbow=-0.5))
+    for number in range(500):  # half a second at 1 kHz
+        listener.callbacks["joint_states"](joints(shoulder=0.001 * number))
+    assert positions.fresh() == {"shoulder": 0.499, "elbow": -0.5}

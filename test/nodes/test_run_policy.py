@@ -222,6 +222,14 @@ def test_ctrl_c_cancels_the_verb_s_run(tree: Tree) -> None:
     tree.rig.wait_for(lambda: tree.rig.states[-1].paused, f"a paused robot: {said}")
 
 
+@pytest.mark.parametrize("topic", ["joint_states", "a" * 245])
+def test_a_success_topic_that_cannot_be_heard_is_rejected_and_ends_no_node(tree: Tree, topic: str) -> None:
+    """One that the node has with another type, and one whose name is too long in its namespace."""
+    assert not tree.send(success_topic=topic).accepted
+    result = tree.result(tree.send(max_duration_s=0.2))
+    assert result.termination == RunPolicy.Result.TIME_OUT
+
+
 def test_a_node_that_ends_tells_its_client(tmp_path: Path) -> None:
     """Also one that asks only then, as its question may be late."""
     rig = Rig(tmp_path, namespace="/other")

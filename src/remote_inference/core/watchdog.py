@@ -94,6 +94,11 @@ class Watchdog:
         """Whether silence would stop the controllers, or is being answered."""
         return bool(self._commanding) or self._stops_left > 0
 
+    @property
+    def silent(self) -> bool:
+        """Whether the controllers were stopped and no robot node commands or has come back since."""
+        return self.state is WatchdogState.TRIPPED and not self._commanding
+
     def hear(self, instance: int, phase_value: int, deadline_s: float, now_ns: int) -> None:
         """Take one heartbeat. deadline_s: silence after which a commanding node counts as dead [s].
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import rclpy
 from rclpy._rclpy_pybind11 import InvalidHandle, RCLError
@@ -108,8 +109,37 @@ def find_fault(make: Callable[..., Executor], context: Context) -> str:
     return "" if received else f"it ran no callback of a message within {SELF_TEST_S:g} s"
 
 
+_escaped: WeakKeyDictionary[Node, Exception] = WeakKeyDictionary()
+
+
+def as_task(node: Node, callback: Callable[..., Any], failed: Any = None) -> Callable[..., Any]:
+    """Return a callback for what rclpy runs as a task: those of actions, and of futures that are done.
+
+    An error of one would end the process at once with the events executor, and no controller would get its
+    stop. `spin_once` raises it instead, as that of any other callback. failed: what is returned then.
+    """
+
+    def call(*arguments: Any) -> Any:
+        try:
+            return callback(*arguments)
+        except Exception as error:
+            _escaped.setdefault(node, error)
+            return failed
+
+    return call
+
+
 def spin_once(node: Node, timeout_s: float) -> None:
-    """Let a node's executor run what is ready first, and skip what cannot be read."""
+    """Let a node's executor run what is ready first, and skip what cannot be read.
+
+    Raises what callbacks raise.
+    """
+    _spin_once(node, timeout_s)
+    if error := _escaped.pop(node, None):
+        raise error
+
+
+def _spin_once(node: Node, timeout_s: float) -> None:
     executor = node.executor
     assert executor is not None, "run_node spins this node until it closes it"
     try:

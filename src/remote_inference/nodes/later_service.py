@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+from rclpy._rclpy_pybind11 import InvalidHandle, RCLError
 from rclpy.node import Node
 from rclpy.service import Service
 
@@ -56,8 +57,15 @@ def create_later_service(
     service = node.create_service(kind, name, take)
     send_response = service.send_response
 
+    def send_or_tell(response: Any, header: Any) -> None:
+        try:
+            send_response(response, header)
+        except (RCLError, InvalidHandle) as error:  # its client has left, or the service: nobody waits for it
+            text = " ".join(str(error).split())
+            node.get_logger().warning(f"{service.srv_name}: the answer cannot be sent: {text}")
+
     def send(answer: LaterAnswer[Any], header: Any) -> None:
-        answer.bind(lambda response: send_response(response, header))
+        answer.bind(lambda response: send_or_tell(response, header))
 
     service.send_response = send  # type: ignore[method-assign, assignment]  # takes what `take` returned
     return service

@@ -374,3 +374,10 @@ def test_a_goal_of_a_tiny_rate_keeps_no_robot_that_gave_up_alive_for_ever():
     document["commands"] = [ARM, GRIPPER | {"max_rate_hz": 1e-300}]
     robot = FedPlayback(parse_document(document, Contract, "gripper.contract.yaml"))
     assert robot.playback.longest_end_s < 20.0
+
+
+def test_nothing_is_sent_after_a_stop_that_the_last_tick_had_not_heard():
+    server = Server()
+    server.decide(0.0, 0.5)
+    assert server.gate.look(ns(0.001), is_present=True, may_send=False) is None
+    assert server.gate.look(ns(0.002), is_present=True) is not None

@@ -74,6 +74,7 @@ class Actuation:
         self._samples: deque[TickSample] = deque(maxlen=MAX_OBSERVATION_STEPS * contract.ticks_per_row)
         self._executed = ExecutedBacklog(EXECUTED_BUFFER)
         self.unfed_ticks = 0  # without an action of the policy, since start-up
+        self._failed_outlets = 0  # ticks in which a controller did not get its command
         self._executed_publisher = node.create_publisher(ExecutedAction, EXECUTED_TOPIC, EXECUTED_QOS)
         try:
             writers = make_command_writers(contract)
@@ -87,7 +88,8 @@ class Actuation:
                 publisher = node.create_publisher(writer.message_type, sink.topic, COMMAND_QOS)
                 self._commands.append((sink, publisher, writer))
             else:
-                self._goals.append(GoalClient(node, schedule, contract, sink, writer))
+                client = GoalClient(node, schedule, contract, sink, writer, may_command=engine.may_command)
+                self._goals.append(client)
         outlets = [(sink, publisher) for sink, publisher, _ in self._commands]
         self._controllers = ControllerWatch(node, outlets)
         self._unheard: tuple[str, ...] = ()  # destinations of commands that no controller hears
@@ -123,6 +125,7 @@ class Actuation:
     def halt(self) -> None:
         """Wait until a halted robot has got its stops, end the control thread and tell the watchdog."""
         self._heard_ns = None
+        self._failed_outlets = 0
         playback = self._engine.playback
         deadline_s = time.monotonic() + playback.longest_stopping_s
         while not playback.finished and time.monotonic() < deadline_s:
@@ -130,7 +133,8 @@ class Actuation:
                 with suppress(Exception):
                     self._tick(time.monotonic_ns(), self.loop.ticks)
             time.sleep(self._contract.period_s)  # for stop commands: silence may not stop the robot
-        self._heart.end(stopped=self.loop.stop() and playback.finished)
+        has_ended = self.loop.stop()
+        self._heart.end(stopped=has_ended and playback.finished and not self._failed_outlets)
 
     def close(self) -> None:
         """End the clients of action servers, which keep their last goals. For the executor's thread."""
@@ -180,8 +184,15 @@ class Actuation:
             return tick.in_force and not tick.shadow
         commanding = tick.goal is not None and bool(self._goals)
         stamp = time_message(stamp_ns)
+        failure: Exception | None = None
         for sink, publisher, writer in self._commands:
             if tick.reaches(self._contract.kind_of(sink), takes_horizon=writer.takes_horizon):
-                publisher.publish(writer.message(tick.horizon, stamp))
+                try:
+                    publisher.publish(writer.message(tick.horizon, stamp))
+                except Exception as error:  # the other controllers get theirs, a stop for example
+                    failure = failure or error
                 commanding = True
+        self._failed_outlets += failure is not None
+        if failure is not None:
+            raise failure
         return commanding

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 
 LATE_FRACTION = 0.5  # of a period
+LONGEST_SLEEP_S = 0.2  # a slow loop ends before its next tick
 
 
 class ControlLoop:
@@ -61,9 +62,10 @@ class ControlLoop:
     def _loop(self) -> None:
         deadline_ns = self._clock_ns()
         while not self._stop.is_set():
-            wait_ns = deadline_ns - self._clock_ns()
-            if wait_ns > 0:
-                self._sleep_s(wait_ns / 1e9)
+            if (wait_ns := deadline_ns - self._clock_ns()) > 0:
+                self._sleep_s(min(wait_ns / 1e9, LONGEST_SLEEP_S))
+                if wait_ns > LONGEST_SLEEP_S * 1e9:
+                    continue
             now_ns = self._clock_ns()
             late_ns = now_ns - deadline_ns
             if late_ns > LATE_FRACTION * self._period_ns:

@@ -9,6 +9,7 @@ object. The server replaces a goal by the next one, and keeps the last.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from functools import partial
 from time import monotonic, monotonic_ns
 from typing import Any
@@ -22,6 +23,7 @@ from rclpy.task import Future
 from remote_inference.core.contract.commands.sink import CommandSink
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.robot.motion.goal_gate import Goal, GoalEvent, GoalGate
+from remote_inference.nodes.executors import as_task
 from remote_inference.nodes.schedule import Schedule
 from remote_inference.wire import CommandWriter
 from remote_inference.wire.message_types import action_class
@@ -41,9 +43,18 @@ class GoalClient:
     """The client of one action server. Everything but the gate's part runs on the executor's thread."""
 
     def __init__(
-        self, node: Node, schedule: Schedule, contract: Contract, sink: CommandSink, writer: CommandWriter
+        self,
+        node: Node,
+        schedule: Schedule,
+        contract: Contract,
+        sink: CommandSink,
+        writer: CommandWriter,
+        *,
+        may_command: Callable[[], bool],
     ) -> None:
-        """writer: of the goals of the sink's type."""
+        """writer: of the goals of the sink's type. may_command: whether nothing has stopped the robot."""
+        self._node = node
+        self._may_command = may_command
         self.name = sink.destination
         self.gate = GoalGate(sink, contract)
         self._logger = node.get_logger()
@@ -68,7 +79,8 @@ class GoalClient:
             return
         if (now_s := monotonic()) - self._looked_s >= PRESENCE_PERIOD_S:
             self._looked_s, self._is_present = now_s, self._client.server_is_ready()
-        goal = self.gate.look(monotonic_ns(), is_present=self._is_present)
+        may_send = self._may_command()  # what the last control tick commanded may be older than a stop
+        goal = self.gate.look(monotonic_ns(), is_present=self._is_present, may_send=may_send)
         if self._answer is not None and (goal is not None or not self.gate.awaits_answer):
             self._answer.cancel()  # one that was given up: nobody waits for it any more
             self._answer = None
@@ -79,7 +91,7 @@ class GoalClient:
     def _send(self, goal: Goal) -> None:
         message = self._writer.message(goal.action[np.newaxis], self._clock.now().to_msg())
         self._answer = self._client.send_goal_async(message)
-        self._answer.add_done_callback(partial(self._take_answer, goal.number))
+        self._answer.add_done_callback(as_task(self._node, partial(self._take_answer, goal.number)))
 
     def _take_answer(self, number: int, answer: Future) -> None:
         if answer.cancelled() or self._is_closed:
@@ -90,13 +102,15 @@ class GoalClient:
         if self.gate.take_answer(number, monotonic_ns(), accepted=handle.accepted):
             end = handle.get_result_async()
             self._ends.append(end)
-            end.add_done_callback(partial(self._take_end, number))
+            end.add_done_callback(as_task(self._node, partial(self._take_end, number)))
             if len(self._ends) > MOST_ENDS:
                 self._ends.popleft().cancel()
         self._tell()
 
     def _take_end(self, number: int, end: Future) -> None:
         if end.cancelled() or self._is_closed:
+            return
+        if end not in self._ends:  # given up in the turn in which it came
             return
         self._ends.remove(end)
         self.gate.take_end(number, ENDS.get(end.result().status, GoalEvent.LOST))

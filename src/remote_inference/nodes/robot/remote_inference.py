@@ -22,7 +22,7 @@ from pydantic import Field
 from rclpy.duration import Duration
 
 from remote_inference import __version__
-from remote_inference.core.contract.contract import load_contract
+from remote_inference.core.contract.contract import find_name_clash, load_contract
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.inbox import Inbox
 from remote_inference.core.robot.journal import Begin, JournalledEngine
@@ -45,6 +45,7 @@ from remote_inference.core.robot.safety.fault_injection import FaultInjection, T
 from remote_inference.core.tags import parse_tags
 from remote_inference.monitoring.diagnostics import Diagnostics, robot_diagnostic
 from remote_inference.msg import ActionChunk, ClientState, Observation
+from remote_inference.nodes.console import never_wait_for_the_console
 from remote_inference.nodes.executors import spin_once
 from remote_inference.nodes.log_lines import RobotNode
 from remote_inference.nodes.parameters import NodeParameters, declare_parameters
@@ -99,6 +100,8 @@ class RemoteInference(RobotNode):
             self._config.check_fallback(*self._contract.actions.kinds)
         except ValueError as error:
             raise StartupError(f"parameter {error}") from error
+        if problem := find_name_clash(self._contract, self.get_namespace()):
+            raise StartupError(f"{self._config.contract}: {problem}")
         self._engine = JournalledEngine(
             Begin(
                 self._contract,
@@ -247,7 +250,7 @@ class RemoteInference(RobotNode):
         arrivals = self._sent_snapshot.arrivals
         measured = self._sensors.measured_positions(self._sent_snapshot)
         now_ns = time.monotonic_ns()
-        self._carry_out(self._engine.take_sensors(arrivals, measured, now_ns, samples, by_arrival=True))
+        self._carry_out(self._engine.take_sensors(arrivals, measured, now_ns, samples, judged=True))
         if self._engine.awaits_observation(time.monotonic_ns()):
             steps = self._steps_of(self._engine.cycle.steps())
             self._sensors.prepare_images(steps, self._engine.image_features)
@@ -351,4 +354,5 @@ class RemoteInference(RobotNode):
 
 def main(args: list[str] | None = None) -> int:
     """Drive the robot until a signal or State.DEAD; return the exit code."""
+    never_wait_for_the_console()
     return run_node(RemoteInference, args)

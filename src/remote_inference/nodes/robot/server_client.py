@@ -22,6 +22,7 @@ from remote_inference.core.exchange import SessionOffer
 from remote_inference.core.robot.engine import Engine
 from remote_inference.core.robot.safety.effects import Effect
 from remote_inference.msg import ServerStatus
+from remote_inference.nodes.executors import as_task
 from remote_inference.nodes.robot.operator.operator_services import Work
 from remote_inference.srv import CloseSession, GetStatus, OpenSession, ResetSession
 from remote_inference.wire import offer_to_request, reply_from_response, status_from_response
@@ -52,6 +53,7 @@ class ServerClient:
         submit: Callable[[Work], None],
     ) -> None:
         """submit: lets the worker call a function of the engine and carry out the returned effects."""
+        self._node = node
         self._engine = engine
         self._timeout_s = timeout_s
         self._submit = submit
@@ -110,7 +112,7 @@ class ServerClient:
         future = client.call_async(request)
         with self._lock:
             self._pending[future] = (client, time.monotonic() + self._timeout_s)
-        future.add_done_callback(lambda done: self._finish(done, take))
+        future.add_done_callback(as_task(self._node, lambda done: self._finish(done, take)))
 
     # -- executor's thread ---------------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from std_msgs.msg import Header
 from remote_inference.core.contract.commands.sink import CommandSink
 from remote_inference.core.contract.contract import load_contract
 from remote_inference.core.contract.controller_stop import (
+    STOPS,
     ControllerStop,
     is_ever_sent_a_stop,
     longest_stopping_s,
@@ -31,6 +32,7 @@ from remote_inference.core.contract.controller_stop import (
 from remote_inference.core.watchdog import Watchdog, WatchdogState
 from remote_inference.msg import Heartbeat
 from remote_inference.msg import WatchdogState as WatchdogMessage
+from remote_inference.nodes.console import never_wait_for_the_console
 from remote_inference.nodes.log_lines import RobotNode
 from remote_inference.nodes.parameters import NodeParameters, declare_parameters
 from remote_inference.nodes.runtime import StartupError, run_node, spin
@@ -63,6 +65,9 @@ LEVELS = {
 }
 
 
+Outlet = tuple[CommandSink, Publisher | None, CommandWriter]  # of a controller
+
+
 class WatchdogConfig(NodeParameters):
     """The watchdog's parameters. How long the robot node may be silent, its heartbeats say."""
 
@@ -85,9 +90,10 @@ class CommandWatchdog(RobotNode):
         self._told = (self._watchdog.state, self._watchdog.trips)
         self._instance = random.getrandbits(64)
         self._stops: dict[str, ControllerStop] = {}  # of the last trip, by topic
+        self._left: dict[str, int] = {}  # stops that are still to be sent to a controller that got them late
         self._positions = MeasuredPositions(self, self._contract)
         # No publisher where nothing is ever sent: some controllers take nothing from a topic that has two.
-        self._controllers: list[tuple[CommandSink, Publisher | None, CommandWriter]] = []
+        self._controllers: list[Outlet] = []
         try:
             writers = make_command_writers(self._contract)
         except WireError as error:
@@ -146,21 +152,44 @@ class CommandWatchdog(RobotNode):
         must_stop = self._watchdog.check(time.monotonic_ns())
         if self._watchdog.trips != self._told[1]:
             self._stops.clear()
-        if must_stop:
-            self._stop_controllers()
+            self._left.clear()
+        if must_stop or self._watchdog.silent:
+            self._stop_controllers(must_stop=must_stop)
         self._tell()
 
-    def _stop_controllers(self) -> None:
-        """Send each controller its stop, the same each time: a hold must not follow a sinking arm."""
-        stamp = self.get_clock().now().to_msg()
-        for sink, publisher, writer in self._controllers:
-            stop = self._stops.get(sink.topic)
+    def _stop_controllers(self, *, must_stop: bool) -> None:
+        """Send each controller its stop, the same each time: a hold must not follow a sinking arm.
+
+        A stop that failed is tried on, until the robot node is back. must_stop: False when this is all.
+        """
+        late = []
+        for outlet in self._controllers:
+            topic = outlet[0].topic
+            stop = self._stops.get(topic)
             if stop is None or stop.failed:
-                stop = self._stops[sink.topic] = stop_controller(
-                    self._contract, sink, self._positions.fresh()
+                stop = self._stops[topic] = stop_controller(
+                    self._contract, outlet[0], self._positions.fresh()
                 )
-            if stop.action is not None and publisher is not None:
-                publisher.publish(writer.message(stop.action[None], stamp))
+                if not (must_stop or stop.failed):
+                    self._left[topic] = STOPS
+                    late.append(f"{topic}: {stop.outcome}")
+            if must_stop or self._left.get(topic):
+                self._left[topic] = max(0, self._left.get(topic, 0) - 1)
+                self._send(stop, outlet)
+        if late:
+            self._report()
+            self.get_logger().error(f"stopped later: {'; '.join(late)}")
+
+    def _send(self, stop: ControllerStop, outlet: Outlet) -> None:
+        """Send one controller its stop; a failure keeps no other from its own."""
+        sink, publisher, writer = outlet
+        if stop.action is None or publisher is None:
+            return
+        try:
+            publisher.publish(writer.message(stop.action[None], self.get_clock().now().to_msg()))
+        except Exception as error:  # of the middleware, or of a writer of somebody's own
+            outcome = f"not stopped, its message cannot be sent: {type(error).__name__}: {error}"
+            self._stops[sink.topic] = ControllerStop(sink.destination, None, outcome, failed=True)
 
     def _tell(self) -> None:
         """Log and publish a change of the state or a new trip."""
@@ -169,15 +198,15 @@ class CommandWatchdog(RobotNode):
         if now == self._told:
             return
         before, self._told = self._told, now
+        self._report()  # before any line is logged: a console may be slow
         if watchdog.trips > before[1]:
+            if self._switch is not None:
+                self._switch.ask()
             self.get_logger().error(
                 f"stopped the controllers: {watchdog.cause}; {'; '.join(self._outcomes())}"
             )
-            if self._switch is not None:
-                self._switch.ask()
         elif WatchdogState.DISARMED not in {before[0], watchdog.state}:  # not at each pause and resume
             self.get_logger().info(f"{watchdog.state.name}: {watchdog.cause}")
-        self._report()
 
     def _outcomes(self) -> list[str]:
         return [f"{stop.topic}: {stop.outcome}" for stop in self._stops.values()]
@@ -231,4 +260,5 @@ def main(args: list[str] | None = None) -> int:
     Ctrl-Z in the terminal of a launch suspends the robot's node, not its watchdog, which then stops the arm.
     """
     ignore_suspension()
+    never_wait_for_the_console()
     return run_node(partial(CommandWatchdog, request_realtime()), args)

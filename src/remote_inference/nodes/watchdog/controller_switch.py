@@ -13,6 +13,7 @@ from rclpy.node import Node
 from rclpy.task import Future
 
 from remote_inference.core.contract.commands.controller_switch import ControllerSwitch
+from remote_inference.nodes.executors import as_task
 from remote_inference.nodes.runtime import StartupError
 from remote_inference.ros_packages import how_to_install
 
@@ -31,6 +32,7 @@ class SwitchClient:
                 f"contract: watchdog_switch needs the package {PACKAGE}, which is not installed: leave "
                 f"watchdog_switch out, or {how_to_install(PACKAGE)}"
             ) from error
+        self._node = node
         self._logger = node.get_logger()
         self._switch = switch
         self._name = f"{switch.controller_manager}/switch_controller"
@@ -51,7 +53,7 @@ class SwitchClient:
         )
         self._pending = self._client.call_async(request)
         self._deadline_s = time.monotonic() + TIMEOUT_S
-        self._pending.add_done_callback(self._finish)
+        self._pending.add_done_callback(as_task(self._node, self._finish))
 
     def give_up_late(self) -> None:
         """Give up an answer that is overdue."""
@@ -64,7 +66,8 @@ class SwitchClient:
     def _finish(self, future: Future) -> None:
         if future.cancelled():
             return
-        self._pending = None
+        if self._pending is future:  # else it is the answer to an earlier trip
+            self._pending = None
         answer: Any = future.result()
         if answer is not None and answer.ok:
             self._logger.warning(f"{self._name}: controllers switched")

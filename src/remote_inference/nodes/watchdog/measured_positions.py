@@ -17,7 +17,7 @@ from remote_inference.wire import WireError, read_message
 from remote_inference.wire.qos import JOINTS_QOS
 
 MAX_AGE_S = 0.5
-KEPT = 8  # messages of a topic: several drivers may each publish a part of the joints
+KEPT = 2000  # messages of a topic: several drivers may each publish a part of the joints, some very often
 
 
 class MeasuredPositions:
@@ -43,17 +43,17 @@ class MeasuredPositions:
         oldest_s = time.monotonic() - MAX_AGE_S
         positions: dict[str, float] = {}
         for topic, messages in self._messages.items():
-            actions = self._actions[topic]
-            for arrival_s, data in messages:
-                if arrival_s < oldest_s:
-                    continue
+            wanted = dict(self._actions[topic])  # joints that are not found yet
+            for arrival_s, data in reversed(messages):
+                if arrival_s < oldest_s or not wanted:
+                    break
                 try:
                     message = read_message(data, JointState, topic)
                 except WireError:  # at a stop, each joint that can be read counts
                     continue
                 for joint, position in zip(message.name, message.position, strict=False):
-                    if joint in actions and math.isfinite(position):
-                        positions[actions[joint]] = position
+                    if joint in wanted and math.isfinite(position):
+                        positions[wanted.pop(joint)] = position
         return positions
 
     def _keep(self, topic: str, data: bytes) -> None:

@@ -128,8 +128,11 @@ class GoalGate:
         """Whether the last goal has been neither answered nor given up."""
         return self._asked_ns is not None
 
-    def look(self, now_ns: int, *, is_present: bool) -> Goal | None:
-        """Return the goal that is to be sent now, if any. is_present: whether the server is there."""
+    def look(self, now_ns: int, *, is_present: bool, may_send: bool = True) -> Goal | None:
+        """Return the goal that is to be sent now, if any. is_present: whether the server is there.
+
+        may_send: False while the robot is stopped or paused, whatever its last tick commanded.
+        """
         if is_present != self._is_there:
             self._is_there, self._refuses = is_present, False
             self._sent = self._asked_ns = self._absent_ns = None
@@ -138,7 +141,7 @@ class GoalGate:
             self._fail(GoalEvent.UNANSWERED)
         self._count_presence()
         wanted = self._wanted
-        if wanted is None or now_ns - wanted.now_ns > self._fresh_ns:
+        if wanted is None or not may_send or now_ns - wanted.now_ns > self._fresh_ns:
             return None
         if not is_present:
             self._miss_server(now_ns)

@@ -23,6 +23,7 @@ from remote_inference.nodes.runtime import StartupError
 from remote_inference.wire import SensorError, WireError, make_command_reader, message_class
 from remote_inference.wire.qos import LATCHED_QOS, SENSOR_QOS, STOP_QOS
 
+QUIET = SubscriptionEventCallbacks(use_default_callbacks=False)
 WARNING_PERIOD_S = 1.0  # at most one warning of commands that do not fit in this time
 
 
@@ -74,7 +75,10 @@ class OperatorTopics:
             beat = partial(self._hear, name, stops=False)
             node.create_subscription(kind, source.topic, lambda _: beat(), input_qos(source), raw=True)
             return
-        self._listen(node, kind, source.topic, partial(self._take_value, name, source), input_qos(source))
+        take = partial(self._take_value, name, source)
+        self._listen(node, kind, source.topic, take, input_qos(source))
+        take = partial(self._take_unreliable_value, name, source)
+        node.create_subscription(kind, source.topic, take, SENSOR_QOS, event_callbacks=QUIET)
 
     @staticmethod
     def _listen(node: Node, kind: Any, topic: str, take: Callable[[Any], None], volatile: QoSProfile) -> None:
@@ -84,12 +88,19 @@ class OperatorTopics:
         one. A value that arrives twice changes nothing. One of the two matching no publisher is no news:
         TopicWatch tells when neither does.
         """
-        quiet = SubscriptionEventCallbacks(use_default_callbacks=False)
         for qos in (volatile, LATCHED_QOS):
-            node.create_subscription(kind, topic, take, qos, event_callbacks=quiet)
+            node.create_subscription(kind, topic, take, qos, event_callbacks=QUIET)
 
     def _take_value(self, name: str, source: StopInput, message: Bool) -> None:
         self._hear(name, stops=message.data == source.stop_when)
+
+    def _take_unreliable_value(self, name: str, source: StopInput, message: Bool) -> None:
+        """Take a value that may be of a publisher of best effort, which no other subscription hears.
+
+        Its press of a button stops the robot. It proves no life: what it says next may be lost.
+        """
+        if message.data == source.stop_when or name not in self._engine.stops.unheard:
+            self._take_value(name, source, message)
 
     def _hear(self, name: str, *, stops: bool) -> None:
         self._engine.hear_stop(name, stops, time.monotonic_ns())

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
+from rclpy._rclpy_pybind11 import RCLError
 from rclpy.action.server import ActionServer, CancelResponse, GoalResponse, ServerGoalHandle
+from rclpy.exceptions import NameValidationException
 from rclpy.node import Node
 from rclpy.subscription import Subscription
 from std_msgs.msg import Bool
@@ -30,6 +33,7 @@ from remote_inference.core.robot.task_run import (
     Termination,
     find_duration_problem,
 )
+from remote_inference.nodes.executors import as_task
 from remote_inference.nodes.schedule import Schedule
 from remote_inference.wire.qos import STOP_QOS
 
@@ -73,9 +77,9 @@ class TaskAction:
             RunPolicy,
             ACTION,
             execute_callback=lambda _: RunPolicy.Result(),  # each goal brings its own
-            goal_callback=self._judge,
-            handle_accepted_callback=self._accept,
-            cancel_callback=lambda _: CancelResponse.ACCEPT,
+            goal_callback=as_task(node, self._judge, GoalResponse.REJECT),
+            handle_accepted_callback=as_task(node, self._accept),
+            cancel_callback=as_task(node, self._cancel, CancelResponse.REJECT),
         )
         schedule.every(LOOK_PERIOD_S, self._look)
 
@@ -95,7 +99,7 @@ class TaskAction:
     # -- a goal's way --------------------------------------------------------------------------------------
 
     def _judge(self, request: RunPolicy.Goal) -> GoalResponse:
-        problem = self._find_problem(request)
+        problem = self._find_problem(request) or self._subscribe(request.success_topic)
         if problem:
             self._node.get_logger().warning(f"run_policy: goal rejected: {problem}")
         return GoalResponse.REJECT if problem else GoalResponse.ACCEPT
@@ -114,15 +118,27 @@ class TaskAction:
         topic = request.success_topic
         return topic and (problem := find_topic_name_problem(topic)) and f"success_topic: {problem}"
 
+    def _subscribe(self, topic: str) -> str:
+        """Listen to a goal's success topic, if it names one; return why that cannot be, or ''."""
+        self._unsubscribe()  # of a goal that was accepted and whose client left before it heard so
+        if not topic:
+            return ""
+        try:
+            self._success = self._node.create_subscription(Bool, topic, self._hear_success, STOP_QOS)
+        except (RCLError, NameValidationException) as error:
+            return f"success_topic: {topic}: {' '.join(str(error).split())}"
+        return ""
+
+    def _unsubscribe(self) -> None:
+        if self._success is not None:
+            self._node.destroy_subscription(self._success)
+            self._success = None
+
     def _accept(self, goal: ServerGoalHandle) -> None:
         request: RunPolicy.Goal = goal.request
         now_s = time.monotonic()
         self._goal, self._ended, self._paused, self._told_s = goal, None, False, now_s
         self._run = TaskRun(request.max_duration_s, self._view(), now_s)
-        if request.success_topic:
-            self._success = self._node.create_subscription(
-                Bool, request.success_topic, partial(self._hear_success, self._run), STOP_QOS
-            )
         self._node.get_logger().info(f"run_policy: {request.task or self._engine.episode.task!r}")
         self._submit(partial(self._begin, self._run, request.task))
 
@@ -132,14 +148,24 @@ class TaskAction:
             return []
         return run.begin(self._engine, task, time.monotonic_ns())
 
-    def _hear_success(self, run: TaskRun, message: Bool) -> None:
-        run.succeeded = run.succeeded or bool(message.data)
+    def _hear_success(self, message: Bool) -> None:
+        if self._run is not None:
+            self._run.succeeded = self._run.succeeded or bool(message.data)
+
+    def _cancel(self, goal: ServerGoalHandle) -> CancelResponse:
+        """Stop the robot in its next control tick, before the client hears that its goal is canceled."""
+        if self._run is not None and self._goal is not None and goal.goal_id == self._goal.goal_id:
+            self._run.canceled = True
+            self._look()
+        return CancelResponse.ACCEPT
 
     def _look(self) -> None:
         goal, run = self._goal, self._run
         if goal is None or run is None:
             return
-        now_s, view = time.monotonic(), self._view()
+        begun, now_s, view = run.begun, time.monotonic(), self._view()
+        if not begun:  # the pause before the run: the worker may let the robot move, and say so, just now
+            view = replace(view, paused=False)
         run.canceled = run.canceled or goal.is_cancel_requested
         if self._ended is None and (outcome := run.look(view, now_s)):
             self._end(outcome)
@@ -165,9 +191,7 @@ class TaskAction:
     def _end(self, outcome: Outcome) -> None:
         """Pause the robot, by its fallback, unless somebody else has it or it has given up."""
         self._ended = outcome
-        if self._success is not None:
-            self._node.destroy_subscription(self._success)
-            self._success = None
+        self._unsubscribe()
         if outcome.termination in {Termination.TAKEN_OVER, Termination.OFFLINE} or self._engine.dead:
             self._paused = True
             return
