@@ -83,6 +83,13 @@ def test_a_joint_that_is_seen_from_one_zero_and_commanded_from_another_is_refuse
     scaled([seen], [other_unit])
 
 
+@pytest.mark.parametrize("word", ["deg", "Degree", "\u00b0"])
+def test_degrees_are_called_so(word: str):
+    """With a factor of one's own they would be any unit: 0.01745 instead of 57.3 is no degree."""
+    with pytest.raises(DocumentError, match=rf"scale\.0.*unit: found '{word}', did you mean 'degrees'\?"):
+        scaled([], [{"unit": word, "factor": 0.01745, "names": ["elbow"]}])
+
+
 def in_range(low: float, high: float) -> dict[str, Any]:
     return {"unit": "percent", "names": ["elbow"], "range": [low, high]}
 
@@ -188,7 +195,8 @@ def test_a_way_between_two_rows_is_the_same_way_in_either_unit(
 
 
 BAD: list[tuple[dict[str, Any], str, list[str]]] = [
-    ({"unit": "degree"}, ".0", ["unit", "'degree'", "degrees, percent", "factor"]),
+    ({"unit": "degree"}, ".0", ["unit", "'degree'", "did you mean 'degrees'"]),
+    ({"unit": "grad"}, ".0", ["unit", "'grad'", "degrees, percent", "factor"]),
     ({"unit": ""}, ".0.unit", ["''"]),
     ({"unit": "degrees", "names": ["wrist"]}, "", ["scale.0.names", "wrist", "shoulder, elbow"]),
     ({"unit": "degrees", "names": []}, ".0.names", ["at least 1"]),

@@ -616,6 +616,18 @@ def test_limits_that_may_not_be_meant_so_are_warned_of(
     assert f"warning: actions.limits.{first}: found max_following_error: off for what is no gripper" in said
 
 
+@pytest.mark.parametrize(("end", "warned"), [(40.0, True), (0.2, True), (0.1, False), (0.035, False)])
+def test_a_range_that_has_little_in_common_with_the_limits_is_warned_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], end: float, warned: bool
+) -> None:
+    actions = yaml.safe_load(CONTRACT.read_text())["actions"]
+    actions["scale"] = [{"unit": "percent", "names": ["gripper"], "range": [0.0, end]}]
+    assert cli.main(["check", str(changed(tmp_path, actions=actions))]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    warning = f"found a range of 0 to {end:g} for gripper, whose limits are 0 to 0.035: they have little in"
+    assert (warning in said) == warned
+
+
 def test_which_joint_measures_which_action_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

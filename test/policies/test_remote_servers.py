@@ -340,7 +340,7 @@ def test_a_robot_would_add_the_state_twice_to_actions_that_gr00t_learned_as_diff
         state_names=policy.spec.state_names,
         action_names=(*arm, gripper),
         action_kinds=kinds,
-        images=[ImageFeature(FEATURE, "png")],
+        images=[ImageFeature(FEATURE, "jpeg")],
     )
     verdict = judge(offer, policy.spec, make_terms())
     assert (verdict.rejection, verdict.reason.partition(":")[0]) == (

@@ -64,7 +64,7 @@ def test_a_robot_that_would_add_its_state_a_second_time_is_refused(
         offer = make_offer(
             state_names=policy.spec.state_names,
             action_names=names,
-            images=tuple(ImageFeature(feature, "png") for feature in policy.spec.image_shapes),
+            images=tuple(ImageFeature(feature, "jpeg") for feature in policy.spec.image_shapes),
             action_kinds=("relative_position",) * len(names),
             max_observation_steps=policy.spec.observation_steps,
         )

@@ -81,8 +81,8 @@ def test_a_row_is_taken_at_the_instant_of_its_first_tick(steps: Steps) -> None:
     steps.interpolation.skip(range(200, 200 + 2 * TICKS), episode_id=1)
     begins_ns = (100, 200 + TICKS - 1, 200 + 2 * TICKS - 1)
     for row, begin_ns in enumerate(begins_ns):
-        instants_ns = {"then": begin_ns, "after": begin_ns + 1}
-        assert steps.queue.executed_before(instants_ns) == {"then": row, "after": row + 1}
+        instants_ns = {"before": begin_ns - 1, "then": begin_ns}
+        assert steps.queue.executed_by(instants_ns) == {"before": row, "then": row + 1}
 
 
 def test_rows_of_another_episode_are_not_skipped(steps: Steps) -> None:

@@ -44,8 +44,8 @@ def test_rows_of_missed_periods_were_executed_when_the_controller_began_them(tic
     playback.tick(0)
     playback.tick(4 * PERIOD_NS)
     playback.tick(8 * PERIOD_NS)
-    begun_ns = {str(tick): tick * PERIOD_NS + 1 for tick in range(9)}
-    found = queue.executed_before(begun_ns)
+    begun_ns = {str(tick): tick * PERIOD_NS for tick in range(9)}
+    found = queue.executed_by(begun_ns)
     assert found == {str(tick): 1 + tick // ticks_per_row for tick in range(9)}
 
 

@@ -422,8 +422,8 @@ class World:
         session = self.engine.handshake.session
         if session is None or self.config.merges(rtc=session.rtc) == MergeMode.APPEND:
             return
-        since_ns = self._captured_ns[chunk.seq_id]
-        past = [tick for at_ns, tick in takewhile(lambda told: told[0] >= since_ns, reversed(self.ticks))]
+        since_ns = self._captured_ns.get(chunk.seq_id, self.now_ns)
+        past = [tick for at_ns, tick in takewhile(lambda told: told[0] > since_ns, reversed(self.ticks))]
         begun = sum(tick.queued is not None and tick.row_fraction == 0.0 for tick in past)
         passed = int((self.now_ns - since_ns) / 1e9 / self.contract.row_period_s)
         assert head.step_index >= min(passed, begun), "rows are past that it executes"

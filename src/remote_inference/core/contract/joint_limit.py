@@ -19,9 +19,9 @@ from pydantic import (
 
 from remote_inference.core.contract.commands.interfaces import LimitKind
 from remote_inference.core.contract.fields import Finite, Name, Positive
+from remote_inference.core.contract.policy_units import DEGREE_WORDS
 from remote_inference.core.documents.document import Document
 
-DEGREES = ("degree", "degrees", "deg", "degs", "\u00b0")
 GRIPPER_WORDS = ("gripper", "finger", "jaw", "claw", "knuckle")
 
 
@@ -126,7 +126,7 @@ class JointLimit(Document):
     @field_validator("unit", mode="after")
     @classmethod
     def _is_no_degree(cls, value: str | None) -> str | None:
-        if value is not None and value.lower().partition("/")[0].strip() in DEGREES:
+        if value is not None and value.lower().partition("/")[0].strip() in DEGREE_WORDS:
             raise ValueError(
                 f"found {value}, expected limits in rad or rad/s, as ROS has angles: the policy's degrees "
                 "stand in scale"

@@ -25,6 +25,7 @@ from remote_inference.core.documents.registry import Registry
 from remote_inference.core.rotations import ROTATION_FORMS, RotationForm
 
 MOST = 1e6  # of a range's ends and of a factor: beyond it, float32 would not do
+DEGREE_WORDS = ("degree", "degrees", "deg", "degs", "\u00b0")  # as people write them
 LEAST = 1e-6  # of a factor, and between a range's ends
 QUATERNION = "quaternion"  # the quantity of its four numbers
 
@@ -121,6 +122,8 @@ class Scale(Document):
         return self
 
     def _check_factor(self) -> None:
+        if self.unit.lower() in DEGREE_WORDS:
+            raise ValueError(f"unit: found {self.unit!r}, did you mean 'degrees'?")
         if self.factor is None:
             raise ValueError(
                 f"unit: found {self.unit!r}, expected {', '.join(POLICY_UNITS.names)}, or another word "

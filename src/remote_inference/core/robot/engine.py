@@ -28,7 +28,7 @@ from remote_inference.core.robot.requests.handshake import Handshake
 from remote_inference.core.robot.requests.request_cycle import Rejection, RequestCycle
 from remote_inference.core.robot.safety.effects import Effect, Inform, SendRequest, Stop, Warn
 from remote_inference.core.robot.safety.guard import SHAPE, Guard, InterventionLatch
-from remote_inference.core.robot.safety.measured_range import MeasuredRange
+from remote_inference.core.robot.safety.measured_arm import MeasuredArm
 from remote_inference.core.robot.safety.state_machine import Event, State
 from remote_inference.core.robot.safety.stop_inputs import StopInputs
 from remote_inference.core.robot.safety.supervisor import Supervisor
@@ -109,11 +109,7 @@ class Engine:
         self.counters = Counters()
         self.episode = Episodes(contract.task, _ns(config.reset_timeout_s))
         self.handshake = Handshake(contract, config, client, robot_namespace, seed)
-        self._measured_topics = contract.measured_topics
-        self._arm = MeasuredRange(contract.actions, self.guard.masks.poses)
-        self._arm_problem = ""  # where it was measured last
-        self._measured: Float64Array | None = None
-        self._measured_ns = 0
+        self._arm = MeasuredArm(contract, self.guard)
         self._died_ns: int | None = None  # when the engine first looked at the clock after it had given up
 
     # -- what the node tells -------------------------------------------------------------------------------
@@ -132,23 +128,12 @@ class Engine:
         measured: joint positions `[action_dim]` in the order of the actions, None when they are unknown.
         samples: of the control ticks since the last call, for a policy of several observation steps.
         judged: False, as in older journals, takes the sensors at their word: actions count as executed since
-        this call, not since a content's arrival, and a robot goes on without positions.
-
-        Positions that cannot be, or are none, are as if their topics were silent.
+        this call, not since a content's arrival, and a robot goes on whose positions come and cannot be read.
         """
-        news: list[Effect] = []
-        if judged and self.guard.needs_position:
-            problem = self._arm.find_problem(measured)
-            news += [Warn(problem)] if problem and not self._arm_problem else []
-            self._arm_problem = problem
-            if problem or measured is None:
-                known = set(arrivals) - set(self._measured_topics)
-                arrivals, measured = {topic: arrivals[topic] for topic in known}, None
+        arrivals, news = self._arm.take(arrivals, measured, now_ns, judged=judged)
         self.cycle.see(arrivals, by_arrival=judged)
         for sample in samples:
             self.cycle.take_sample(sample, by_arrival=judged)
-        self._measured = measured
-        self._measured_ns = min((arrivals.get(topic, 0) for topic in self._measured_topics), default=0)
         return [*news, *self.tick(now_ns)]
 
     def take_status_reply(self, server: str, reply: StatusReply | None, now_ns: int) -> list[Effect]:
@@ -460,8 +445,8 @@ class Engine:
     def _look_at_sources(self, now_ns: int) -> list[Effect]:
         silent = self.cycle.look_for_stale_sources(now_ns)
         stale = set(self.cycle.stale_sources)
-        fresh = stale.isdisjoint(self._measured_topics)
-        self.control.change(measured=self._measured if fresh else None, measured_ns=self._measured_ns)
+        position = self._arm.position if stale.isdisjoint(self._arm.topics) else None
+        self.control.change(measured=position, measured_ns=self._arm.time_ns)
         return [
             Warn(f"{topic}: nothing new for {self._config.max_sensor_age_s:g} s, requests wait for it")
             for topic in silent
@@ -506,7 +491,7 @@ class Engine:
             episode_id=self.episode.id,
             episode_start=not self.episode.announced,
             task=self.episode.task,
-            measured=self._measured,
+            measured=self._arm.position,
         )
         self.counters.requests += 1
         return [SendRequest(request, steps)]

@@ -11,11 +11,12 @@ from functools import partial
 from remote_inference.core.contract.actions import Actions
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.contract.joint_limit import JointLimit, is_gripper
-from remote_inference.core.contract.policy_units import Turned
+from remote_inference.core.contract.policy_units import Turned, scales_by_name
 from remote_inference.core.contract.pose_action import PoseAction
 from remote_inference.monitoring.tables import Table
 
 INDENT = "  "
+LEAST_OVERLAP = 0.2  # of a policy's range and an action's limits, as part of the larger one
 MANY_TURNS = 4 * math.pi  # rad: limits beyond it may be meant in degrees
 
 
@@ -115,4 +116,19 @@ def find_limit_warnings(contract: Contract) -> list[str]:
                 f"actions.limits.{name}: found {limit.min:g} to {limit.max:g} rad, more than two turns; "
                 "degrees are none of the robot's: the policy's stand in scale"
             )
+    for name, scale in scales_by_name(actions.scale).items():
+        limit = actions.limit_of(name)
+        if scale.range is not None and _overlap(scale.range, (limit.min, limit.max)) < LEAST_OVERLAP:
+            low, high = scale.range
+            warnings.append(
+                f"actions.scale: found a range of {low:g} to {high:g} for {name}, whose limits are "
+                f"{limit.min:g} to {limit.max:g}: they have little in common"
+            )
     return warnings
+
+
+def _overlap(one: tuple[float, float], other: tuple[float, float]) -> float:
+    """Return how much of the larger of two ranges both have, 0 to 1. The ends of the first may fall."""
+    low, high = min(one), max(one)
+    common = min(high, other[1]) - max(low, other[0])
+    return max(0.0, common) / max(high - low, other[1] - other[0])

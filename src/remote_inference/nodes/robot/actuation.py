@@ -101,8 +101,8 @@ class Actuation:
 
     @property
     def publishers(self) -> list[Publisher]:
-        """The publishers of commands by topic."""
-        return [publisher for _, publisher, _ in self._commands]
+        """The publishers of commands by topic, and that of the heartbeat."""
+        return [*(publisher for _, publisher, _ in self._commands), self._heart.publisher]
 
     @property
     def unheard(self) -> set[str]:

@@ -26,7 +26,7 @@ class Heart:
         self._pause = pause
         self._instance = random.getrandbits(64)
         self._tick = 0
-        self._publisher = node.create_publisher(HeartbeatMessage, HEARTBEAT_TOPIC, HEARTBEAT_QOS)
+        self.publisher = node.create_publisher(HeartbeatMessage, HEARTBEAT_TOPIC, HEARTBEAT_QOS)
         node.create_subscription(WatchdogMessage, WATCHDOG_TOPIC, self._on_watchdog, LATCHED_QOS)
 
     def look_back(self, now_ns: int) -> None:
@@ -46,7 +46,7 @@ class Heart:
         self._publish(Phase.ENDED if stopped else Phase.ABANDONED)
 
     def _publish(self, phase: Phase) -> None:
-        self._publisher.publish(
+        self.publisher.publish(
             HeartbeatMessage(
                 instance=self._instance,
                 tick=self._tick,

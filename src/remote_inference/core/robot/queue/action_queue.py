@@ -92,22 +92,22 @@ class ActionQueue:
         with self._turn:
             return self._executed
 
-    def executed_before(self, instants_ns: Mapping[str, int]) -> dict[str, int]:
-        """Return how many actions had been taken before each instant, under its name.
+    def executed_by(self, instants_ns: Mapping[str, int]) -> dict[str, int]:
+        """Return how many actions had been taken by each instant, under its name.
 
-        What is further back than MEMORY counts as taken before any.
+        What is further back than MEMORY counts as taken by any.
         """
         with self._turn:
             return {name: self._executed - self._taken_since(at_ns) for name, at_ns in instants_ns.items()}
 
     def _taken_since(self, at_ns: int) -> int:
         newest_first = reversed(self._taken_ns)
-        return sum(1 for _ in takewhile(lambda taken_ns: taken_ns >= at_ns, newest_first))
+        return sum(1 for _ in takewhile(lambda taken_ns: taken_ns > at_ns, newest_first))
 
     def get(self, now_ns: int = 0) -> QueuedAction | None:
         """Take the next action, or None. A taken action counts as executed.
 
-        now_ns: not before that of the last one; only `executed_before` wants it.
+        now_ns: not before that of the last one; only `executed_by` wants it.
         """
         with self._turn:
             if not self._rows:

@@ -31,7 +31,7 @@ from remote_inference.core.robot.safety.guard import AGE, SENSOR_AGE, Guard
 
 @dataclass(frozen=True)
 class _Capture:
-    """When the observation's oldest source arrived, and how many actions had been executed before.
+    """When the observation's oldest source arrived, and how many actions had been executed by then.
 
     Row k of a chunk is for the k-th period of rows after capture, so the delays and the prefix begin here and
     not with the request, which may follow a tick later.
@@ -81,7 +81,7 @@ class RequestCycle:
         self._arrivals: Mapping[str, int] = {}
         self._shown_arrivals: Mapping[str, int] = {}  # of what a request would show
         self._sent_arrivals: Mapping[str, int] = {}
-        self._executed_at_arrival: dict[str, int] = {}  # actions executed before each source's last
+        self._executed_at_arrival: dict[str, int] = {}  # actions executed when each source arrived last
         self._history = ObservationHistory(contract.ticks_per_row)
         self._asked: list[_Asked] = []  # the requests of the open question, oldest first
         self._early: _Early | None = None  # the answer to it
@@ -144,7 +144,7 @@ class RequestCycle:
         before = self._shown_arrivals
         new = {topic: at_ns for topic, at_ns in arrivals.items() if at_ns != before.get(topic)}
         self._executed_at_arrival |= (
-            self._queue.executed_before(new) if executed is None else dict.fromkeys(new, executed)
+            self._queue.executed_by(new) if executed is None else dict.fromkeys(new, executed)
         )
         self._shown_arrivals = arrivals
 

@@ -16,7 +16,7 @@ from typing import Any
 
 MAX_DURATION_S = 60.0
 MAX_DELAY_S = 5.0
-MAX_HELD = 100  # items of one target that wait at a time; what comes beyond is lost
+MAX_HELD = 1000  # items of one target that wait at a time, 200 a second for MAX_DELAY_S; others are lost
 
 
 class Target(Enum):

@@ -10,7 +10,7 @@ import pytest
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.pose_geometry import Poses
-from remote_inference.core.robot.safety.measured_range import MeasuredRange
+from remote_inference.core.robot.safety.measured_arm import MeasuredRange
 from remote_inference.core.robot.safety.state_machine import State
 from support.builders import make_contract, ns
 from support.robot.pose_robot import pose_contract
