@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,12 @@ from remote_inference.core.environment import (
     EnvironmentObservation,
     EnvironmentSpec,
     Metrics,
+    Moment,
     Step,
 )
 from remote_inference.environments.runners import (
     Timeouts,
+    run_in_real_time,
     run_inline,
     run_on_main_thread,
     run_on_thread,
@@ -184,4 +187,61 @@ def test_what_a_simulator_raises_names_the_environment_and_the_touch(room: list[
     with pytest.raises(EnvError, match="room: reset: ValueError: no such shelf"):
         environment.reset(0, "fail", [])
     environment.reset(0, "go", [])  # it works on
+    environment.close()
+
+
+class NumpyRoom(Room):
+    """Returns what comparisons and sums of numpy's are; moves in its own time."""
+
+    def __init__(self, distance: Any = 0.5) -> None:
+        super().__init__()
+        self.distance = distance
+        self.seconds_a_tick = 0.0
+
+    def step(self, action: NDArray[np.floating[Any]]) -> Step:
+        shown = EnvironmentObservation(self.shown, 0.1)
+        return Step(shown, np.float64(1.0), terminated=np.bool_(True), truncated=np.bool_(False))
+
+    def metrics(self) -> Metrics:
+        distance = np.float32(self.distance) if isinstance(self.distance, float) else self.distance
+        return Metrics(np.bool_(True), {"distance": distance, "tries": np.int64(3), "hit": np.bool_(False)})
+
+    def advance(self, action: NDArray[np.floating[Any]], time_s: float) -> Moment:
+        self.released.wait(self.seconds_a_tick * round(time_s * SPEC.control_rate_hz))
+        return Moment(np.float64(time_s), np.float64(0.5), np.bool_(True))
+
+    def observe(self) -> EnvironmentObservation:
+        return EnvironmentObservation(self.shown, 0.0)
+
+
+def test_numbers_and_truths_of_numpy_become_python_s() -> None:
+    """A ROS message takes numpy's true for false, and JSON refuses it."""
+    environment = run_in_real_time("room", NumpyRoom, LONG)
+    environment.reset(0, "go", [])
+    step, moment, metrics = environment.step(ACTION), environment.advance(ACTION, 0.1), environment.metrics()
+    environment.close()
+    assert step.terminated is True
+    assert step.truncated is False
+    assert type(step.reward) is float
+    assert (moment.ended, type(moment.reward), type(moment.time_s)) == (True, float, float)
+    assert metrics.success is True
+    assert metrics.values == {"distance": 0.5, "tries": 3, "hit": False}
+    assert [type(value) for value in metrics.values.values()] == [float, int, bool]
+
+
+@pytest.mark.parametrize("room", [lambda: NumpyRoom(distance=None), lambda: NumpyRoom(distance="far")])
+def test_a_metric_that_is_no_number_is_the_environment_s_error(room: Callable[[], Environment]) -> None:
+    environment = run_on_thread("room", room, LONG)
+    with pytest.raises(EnvError, match="room: metrics: expected numbers and truth values: "):
+        environment.metrics()
+    environment.close()
+
+
+def test_a_simulator_that_lags_several_ticks_behind_may_take_the_time_of_each() -> None:
+    """It is slower than the wall clock, and does not hang."""
+    made = NumpyRoom()
+    environment = run_in_real_time("room", lambda: made, replace(LONG, step_s=0.5))
+    made.seconds_a_tick = 0.15
+    assert environment.advance(ACTION, 0.8).time_s == pytest.approx(0.8)
+    made.released.set()
     environment.close()

@@ -186,6 +186,21 @@ class Metrics:
     values: Mapping[str, MetricValue] = field(default_factory=dict)
 
 
+def plain_metrics(metrics: Metrics) -> Metrics:
+    """Return metrics in Python's own numbers: numpy's pass for these, but not in a message or in JSON.
+
+    Raises TypeError or ValueError for what is neither a number nor a truth value.
+    """
+    values = {str(name): _plain(value) for name, value in metrics.values.items()}
+    return Metrics(bool(metrics.success), values)
+
+
+def _plain(value: Any) -> MetricValue:
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    return int(value) if isinstance(value, (int, np.integer)) else float(value)
+
+
 class Environment(Protocol):
     """One robot with one task at a time.
 

@@ -8,11 +8,13 @@ error with the environment's name; the environment counts as hung from then on, 
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -27,6 +29,7 @@ from remote_inference.core.environment import (
     Moment,
     RealTimeEnvironment,
     Step,
+    plain_metrics,
     require_promised,
 )
 from remote_inference.environments.real_time import in_real_time
@@ -73,10 +76,23 @@ class RunEnvironment:
     def step(self, action: NDArray[np.floating[Any]]) -> Step:
         step = self._touch("step", lambda: self._environment.step(action), self._timeouts.step_s)
         require_promised(self.spec, self._wanted, step.observation)
-        return step
+        with self._plain("step"):
+            # Numbers of numpy pass for Python's here, and not in a ROS message or in JSON.
+            reward, terminated, truncated = float(step.reward), bool(step.terminated), bool(step.truncated)
+        return replace(step, reward=reward, terminated=terminated, truncated=truncated)
 
     def metrics(self) -> Metrics:
-        return self._touch("metrics", self._environment.metrics, self._timeouts.step_s)
+        metrics = self._touch("metrics", self._environment.metrics, self._timeouts.step_s)
+        with self._plain("metrics"):
+            return plain_metrics(metrics)
+
+    @contextmanager
+    def _plain(self, what: str) -> Iterator[None]:
+        """Say that what an environment has returned is no number."""
+        try:
+            yield
+        except (TypeError, ValueError, AttributeError) as error:
+            raise EnvError(f"{self._name}: {what}: expected numbers and truth values: {error}") from error
 
     def render(self) -> NDArray[np.uint8]:
         return self._touch("render", self._environment.render, self._timeouts.step_s)
@@ -111,10 +127,20 @@ class RunInRealTime(RunEnvironment):
 
     _environment: RealTimeEnvironment
 
+    _time_s = 0.0  # to which the environment has come
+
+    def reset(self, seed: int, task: str, wanted: Sequence[str]) -> EnvironmentObservation:
+        self._time_s = 0.0
+        return super().reset(seed, task, wanted)
+
     def advance(self, action: NDArray[np.floating[Any]], time_s: float) -> Moment:
-        return self._touch(
-            "advance", lambda: self._environment.advance(action, time_s), self._timeouts.step_s
-        )
+        ticks = max(1, math.ceil((time_s - self._time_s) * self.spec.control_rate_hz))
+        timeout_s = ticks * self._timeouts.step_s  # of each: a slow simulator does not hang
+        moment = self._touch("advance", lambda: self._environment.advance(action, time_s), timeout_s)
+        with self._plain("advance"):
+            moment = Moment(float(moment.time_s), float(moment.reward), bool(moment.ended))
+        self._time_s = moment.time_s
+        return moment
 
     def observe(self) -> EnvironmentObservation:
         shown = self._touch("observe", self._environment.observe, self._timeouts.step_s)
