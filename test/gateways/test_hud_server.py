@@ -355,3 +355,38 @@ def test_an_agent_that_is_left_while_a_frame_reaches_it_is_sent_nothing_more() -
         assert ended
 
     asyncio.run(leave())
+
+
+@pytest.mark.parametrize("real_time", [False, True])
+def test_an_agent_that_stays_neither_blocks_the_next_one_nor_acts_for_it(real_time: bool) -> None:
+    async def work(found: Running) -> None:
+        first = await found.call("reset")
+        old = await found.connect(first["token"])
+        await old.read()
+        await found.call("result", token=first["token"])
+        second = await found.call("reset")
+        agent = await found.connect(second["token"])
+        assert (await agent.read())[STATE] == pytest.approx(0.0)
+        with suppress(websockets.ConnectionClosed):
+            await old.act(actions=np.array([[0.9]] if real_time else [0.9], np.float32))
+        with pytest.raises((websockets.ConnectionClosed, RuntimeError)):
+            await old.read_to_the_end()
+        await agent.act(actions=np.array([[0.2]] * 50 if real_time else [0.2], np.float32))
+        frame = await agent.read()
+        while real_time and frame[STATE][0] == pytest.approx(0.0):
+            frame = await agent.read()
+        assert frame[STATE] == pytest.approx(0.2)
+
+    play(work, real_time=real_time)
+
+
+def test_an_error_of_the_simulator_is_told_on_the_control_channel() -> None:
+    class Broken(Line):
+        def reset(self, *_: Any) -> Any:
+            raise RuntimeError("no such shelf")
+
+    async def work(found: Running) -> None:
+        with pytest.raises(RuntimeError, match="RuntimeError: no such shelf"):
+            await found.call("reset")
+
+    play(work, Broken(rate_hz=50.0))

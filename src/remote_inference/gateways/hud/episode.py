@@ -13,7 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remote_inference.core.documents.problems import show_value
-from remote_inference.core.environment import EnvError, Environment, FeatureKind, Step, check_action
+from remote_inference.core.environment import (
+    EnvError,
+    Environment,
+    FeatureKind,
+    Step,
+    check_action,
+    plain_metrics,
+)
 from remote_inference.core.policy import Float32Array
 from remote_inference.core.robot.queue.action_queue import ActionQueue, ChunkSource, MergeMode
 
@@ -108,11 +115,11 @@ class HudEnvironment:
         """End an episode and free the slot; return its score."""
         self.bind(token)
         episode, self._episode = self._require(), None
-        metrics = self._environment.metrics()
+        metrics = plain_metrics(self._environment.metrics())
         return {
             "score": float(metrics.success),
             "success": metrics.success,
-            "total_reward": episode.total_reward,
+            "total_reward": float(episode.total_reward),
             "metrics": dict(metrics.values),
         }
 

@@ -112,7 +112,7 @@ class HudServer:
             try:
                 await (self._play(agent, frame) if self._real_time else self._take_turns(agent, frame))
             finally:
-                self._bound = None
+                self._bound = None if self._bound is agent else self._bound
         except websockets.ConnectionClosed:
             pass
         except asyncio.TimeoutError:
@@ -120,10 +120,22 @@ class HudServer:
         except (UserError, WireError) as error:
             await _refuse(agent, str(error))
 
+    def _let_go(self) -> None:
+        """End the connection of an episode's agent: the slot is free for the next one."""
+        agent, self._bound = self._bound, None
+        if agent is not None:
+            self._leaving = asyncio.create_task(agent.close())  # which is kept until it has ended
+
+    def _require_bound(self, agent: ServerConnection) -> None:
+        """Raise UserError for an agent whose episode was released: another may have begun."""
+        if self._bound is not agent:
+            raise UserError("its episode was released")
+
     async def _take_turns(self, agent: ServerConnection, frame: Frame) -> None:
         await _send(agent, frame)
         while not frame["terminated"]:
             action = _actions(_read(await asyncio.wait_for(agent.recv(), ACTION_TIMEOUT_S)))
+            self._require_bound(agent)
             frame = await self._touch(lambda action=action: self._environment.act(action))  # type: ignore[misc]
             await _send(agent, frame)
         await agent.wait_closed()
@@ -147,6 +159,7 @@ class HudServer:
                 for task in ended:
                     task.result()  # raises what was wrong with a chunk, or the end of the connection
                 due_s = max(due_s + period_s, loop.time())  # a late tick delays the others, as a slow clock
+                self._require_bound(agent)
                 frame = await self._touch(self._environment.tick)
                 frames.put(frame)
             await sending
@@ -170,6 +183,7 @@ class HudServer:
             rows, index = _actions(message), message.get("obs_index")
             if index is not None and not isinstance(index, int):
                 raise UserError(f"obs_index: found {type(index).__name__}, expected an integer")
+            self._require_bound(agent)
             await self._touch(lambda rows=rows, index=index: self._environment.take_chunk(rows, index))  # type: ignore[misc]
 
     # -- the control channel -------------------------------------------------------------------------------
@@ -199,8 +213,10 @@ class HudServer:
             if not isinstance(params, dict):
                 raise UserError(f"params: found {type(params).__name__}, expected an object")
             result = await self._call(call["method"], params)
-        except (UserError, TypeError, ValueError, RecursionError) as error:
-            return {"jsonrpc": "2.0", "id": number, "error": {"code": -32000, "message": str(error)}}
+            json.dumps(result)
+        except Exception as error:  # a simulator may raise anything
+            words = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+            return {"jsonrpc": "2.0", "id": number, "error": {"code": -32000, "message": words}}
         return {"jsonrpc": "2.0", "id": number, "result": result}
 
     async def _call(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
@@ -216,7 +232,9 @@ class HudServer:
         if method == "reset":
             return await self._touch(lambda: hud.claim(**params))
         if method == "result":
-            return await self._touch(lambda: hud.release(params.get("token")))
+            score = await self._touch(lambda: hud.release(params.get("token")))
+            self._let_go()
+            return score
         raise UserError(f"found method {method!r}, expected capabilities, contract, reset, result or url")
 
 
