@@ -106,6 +106,7 @@ REFUSED = {
     "a time": (msgpack.Timestamp(0), "found a msgpack Timestamp"),
     "deep nesting": (nested(MAX_DEPTH + 1), f"nested in more than {MAX_DEPTH} levels"),
     "a long list": ([None] * 4097, "4097 exceeds max_array_len(4096)"),
+    "a long key": ({"k" * 257: 1}, "found a key of 257 characters, expected 256 at most"),
     "many values": ([[None] * 4000] * 3, f"found more than {MAX_VALUES} values"),
 }
 

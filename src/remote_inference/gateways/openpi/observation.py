@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from remote_inference.core.policy import Float32Array, PolicySpec
 from remote_inference.core.server.manifest.openpi_section import ObservationKeys
 from remote_inference.wire import WireError, image_to_message, observation_to_message
 
+MOST_NAMED = 100  # keys of an observation that lacks one
 _AXES = {"hwc": "height, width, 3", "chw": "3, height, width"}
 
 
@@ -96,8 +98,9 @@ def _flatten(values: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str,
 def _get(entries: Mapping[str, Any], key: str, what: str) -> Any:
     if key in entries:
         return entries[key]
-    near = get_close_matches(key, entries, n=1)
-    found = shorten(", ".join(entries) or "no entry", MAX_REMARK_LENGTH // 2)
+    names = list(islice(entries, MOST_NAMED))
+    near = get_close_matches(key, names, n=1)
+    found = shorten(", ".join(names) or "no entry", MAX_REMARK_LENGTH // 2)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise WireError(f"{key}: found no such key, expected {what}; keys of the observation: {found}{hint}")
 

@@ -26,6 +26,7 @@ DTYPES = ("|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", 
 MAX_FRAME_BYTES = 16_777_216
 MAX_VALUES = 10_000  # entries of all maps and lists of a frame; the numbers of arrays are none
 MAX_ENTRIES = 4_096  # of one map or list
+MAX_KEY_LENGTH = 256
 MAX_DEPTH = 8  # of maps and lists within each other
 MAX_DIMENSIONS = 8  # of an array
 MAX_ELEMENTS = 2**31 - 1  # of an array, a side of 0 taken for 1
@@ -125,6 +126,9 @@ def _read_list(count: _Count, values: list[Any]) -> list[Any]:
 
 def _read_map(count: _Count, values: dict[Any, Any]) -> Any:
     count.add(len(values))
+    longest = max((len(key) for key in values if isinstance(key, (str, bytes))), default=0)
+    if longest > MAX_KEY_LENGTH:  # a key stands in the name of all that is below it
+        raise WireError(f"frame: found a key of {longest} characters, expected {MAX_KEY_LENGTH} at most")
     if _ARRAY in values:
         return _read_array(values)
     if _SCALAR in values:
