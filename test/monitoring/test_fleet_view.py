@@ -38,3 +38,11 @@ def test_a_session_says_how_often_it_was_opened() -> None:
     for epoch, words in ((1, "opened once"), (3, "opened 3 times")):
         state = ClientState(session_id="s1", session_epoch=epoch)
         assert dict(describe_robot("/robot_1", state).rows)["session"] == f"s1, {words}"
+
+
+def test_a_state_whose_lists_do_not_fit_is_shown_as_far_as_they_go() -> None:
+    """It would keep every other robot from being shown."""
+    state = ClientState(guard_names=["age", "shape"], guard_counts=[3], shadow_names=["elbow"])
+    assert robot_as_json("/evil", state)["guard"] == {"age": 3}
+    assert robot_as_json("/evil", state)["shadow_error"] == {}
+    assert dict(describe_robot("/evil", state).rows)["robot"] == "/evil"

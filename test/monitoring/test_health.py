@@ -285,3 +285,19 @@ def answers(port: Port) -> bool:
         return port.ask("/healthz")[0].status == 200
     except (OSError, HTTPException):
         return False
+
+
+def test_a_closed_server_ends_its_connections_and_their_threads():
+    port = Port()
+    clients = [port.connect() for _ in range(4)]
+    for client in clients:
+        client.sendall(b"GET /healthz HTTP/1.1\r\nX: ")
+    end_s = time.monotonic() + DEADLINE_S
+    while len(port.server._server._connections) < 4:
+        assert time.monotonic() < end_s
+        time.sleep(0.01)
+    port.server.close()
+    for client in clients:
+        while not cut_off(client):
+            assert time.monotonic() < end_s
+        client.close()

@@ -34,7 +34,7 @@ def robot_as_json(namespace: str, state: Any | None) -> dict[str, Any]:
     """Return a robot's ClientState as plain data; all but `robot` is left out when nothing was heard."""
     if state is None:
         return {"robot": namespace}
-    guard = dict(zip(state.guard_names, map(int, state.guard_counts), strict=True))
+    guard = dict(zip(state.guard_names, map(int, state.guard_counts), strict=False))
     return {
         "robot": namespace,
         **_plain(state, ROBOT_FIELDS),
@@ -65,7 +65,7 @@ def server_table(servers: Mapping[str, Any]) -> Table:
 def describe_robot(namespace: str, state: Any) -> Table:
     """Return one robot's state, a line for each thing that an operator asks for."""
     guard = [
-        f"{name} {count}" for name, count in zip(state.guard_names, state.guard_counts, strict=True) if count
+        f"{name} {count}" for name, count in zip(state.guard_names, state.guard_counts, strict=False) if count
     ]
     rows = {
         "robot": namespace,
@@ -110,8 +110,11 @@ def state_of(state: Any) -> str:
 
 
 def _shadow_errors(state: Any) -> Iterator[tuple[str, float, float]]:
-    """Yield joint, mean and largest distance of its would-be commands."""
-    return zip(state.shadow_names, state.shadow_error_mean, state.shadow_error_max, strict=True)
+    """Yield joint, mean and largest distance of its would-be commands.
+
+    As far as the lists go: a robot that is none of this package's keeps no other from being shown.
+    """
+    return zip(state.shadow_names, state.shadow_error_mean, state.shadow_error_max, strict=False)
 
 
 def _robot_row(name: str, state: Any | None) -> tuple[str, ...]:

@@ -93,6 +93,7 @@ class HealthServer:
     def close(self) -> None:
         """Free the port."""
         self._server.shutdown()
+        self._server.end_connections()
         self._server.server_close()
         self._thread.join(REQUEST_DEADLINE_S)
 
@@ -164,6 +165,11 @@ class _Server(ThreadingHTTPServer):
         now_s = time.monotonic()
         with self._guard:
             self._end([r for r, c in self._connections.items() if now_s - c.begun_s > REQUEST_DEADLINE_S])
+
+    def end_connections(self) -> None:
+        """End all: nobody looks at their deadlines any more."""
+        with self._guard:
+            self._end(list(self._connections))
 
     def _end_surplus(self, requests: list[Any], most: int) -> None:
         """End the oldest of some connections beyond `most`, before others those that do not ask."""
