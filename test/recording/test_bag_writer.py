@@ -19,10 +19,10 @@ from sensor_msgs.msg import JointState
 
 from remote_inference.recording.bags.bag import open_bag
 from remote_inference.recording.bags.bag_clock import BagClock
-from remote_inference.recording.bags.bag_records import DROPPED, END, LINK, NODE, RUN, SPLIT, BagTopic
+from remote_inference.recording.bags.bag_records import DROPPED, END, LINK, LOSSES, NODE, RUN, SPLIT, BagTopic
 from remote_inference.recording.bags.bag_writer import BagWriter
 from remote_inference.recording.bags.digest_chain import DigestChain
-from remote_inference.recording.bags.disk_budget import BagLimits, DiskBudget, DiskBudgetError
+from remote_inference.recording.bags.disk_budget import BagLimits, DiskBudget, DiskBudgetError, WhenFull
 from remote_inference.recording.bags.lost_messages import SEQUENCES, LostMessages
 
 JOINTS = BagTopic("/arm/joint_states", "sensor_msgs/msg/JointState")
@@ -212,3 +212,51 @@ def test_a_failed_write_leaves_the_files_without_metadata(tmp_path: Path) -> Non
     with pytest.raises(OSError, match="No space left"):
         fill_the_disk()
     assert not (tmp_path / "bag" / "metadata.yaml").exists()
+
+
+@pytest.mark.parametrize("when_full", ["stop", "drop_oldest"])
+def test_a_budget_holds_where_records_come_more_often_than_chunks_end(
+    tmp_path: Path, when_full: WhenFull
+) -> None:
+    """As of a topic that loses messages all the time."""
+    limits = BagLimits(max_split_bytes=2**20, max_bytes=4 * 2**20, when_full=when_full)
+    ended = False
+    with BagWriter(tmp_path / "bag", [JOINTS], limits=limits) as bag:
+        try:
+            for number in range(200):
+                bag.write(JOINTS.name, START_NS + number * SECOND_NS // 10, joint_state())
+                bag.add_record(LOSSES, {"queue": str(number)}, kept_for="")
+        except DiskBudgetError:
+            ended = True
+    assert ended == (when_full == "stop")
+    assert len(list((tmp_path / "bag").glob("*.mcap"))) > 1
+    assert sum(file.stat().st_size for file in (tmp_path / "bag").glob("*.mcap")) <= limits.max_bytes
+
+
+def test_a_file_that_somebody_moved_away_ends_no_recording(tmp_path: Path) -> None:
+    limits = BagLimits(max_split_bytes=2**20, max_bytes=5 * 2**20, when_full="drop_oldest")
+    with BagWriter(tmp_path / "bag", [JOINTS], limits=limits) as bag:
+        for number in range(120):
+            bag.write(JOINTS.name, START_NS + number * SECOND_NS // 10, joint_state())
+            if number == 60:
+                (tmp_path / "bag" / "bag_1.mcap").unlink()
+    assert "bag_1.mcap" in bag.dropped
+
+
+def test_space_that_is_not_free_at_once_costs_no_more_files_than_needed() -> None:
+    """A file that somebody reads is freed when it is closed."""
+    sizes = [400] * 20
+    budget = DiskBudget(Path("bag"), BagLimits(min_free_bytes=1000, when_full="drop_oldest"), lambda _: 900)
+    budget.make_room(8000, 50, lambda: sizes.pop(0))
+    assert len(sizes) == 19
+
+
+def test_numbers_of_two_publishers_are_no_losses_however_late_the_second_is_known() -> None:
+    losses = LostMessages()
+    for sequence in (5, 9000, 6, 9001):
+        losses.add("/a", sequence)
+    losses.set_publishers("/a", 2)
+    assert not losses.before
+    losses.add("/a", 7)
+    losses.set_publishers("/a", 2)
+    assert (dict(losses.before), losses.uncounted) == ({}, {"/a"})

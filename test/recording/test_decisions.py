@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from copy import deepcopy
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from std_msgs.msg import Float64MultiArray
@@ -377,3 +379,62 @@ def test_the_verb_says_so_and_exits_by_the_outcome(tmp_path: Path, capsys: pytes
     assert main(["replay", "--decisions", str(changed), "--quiet"]) == DIFFERS
     assert "the first: " in capsys.readouterr().out
     assert main(["replay", "--decisions", str(tmp_path / "none")]) == UNJUDGED
+
+
+@pytest.mark.parametrize("early_s", [0.0, 0.2])
+def test_a_run_behind_one_whose_journal_is_incomplete_is_replayed(tmp_path: Path, early_s: float):
+    """As when a recording begins after the node, which then starts again."""
+    first, second = (streaming(World(make_config())).run(duration_s) for duration_s in (2, 3))
+    later_ns = first.now_ns - first.start_ns + 10**9
+    before = SimulatedRecorder(first, instance=7).take()
+    begin = next(message for message in before if message[1] == f"{OWN}/decisions")
+    after = [
+        (at_ns + later_ns - (ns(early_s) if topic == f"{OWN}/decisions" else 0), topic, message)
+        for at_ns, topic, message in SimulatedRecorder(second, instance=8).take()
+    ]
+    messages = [message for message in before if message is not begin] + sorted(after, key=lambda m: m[0])
+    report = replay_decisions(write(tmp_path / "bag", messages), NS, {})
+    assert report.exit_code == UNJUDGED
+    assert (report.runs, report.differences) == (1, 0)
+    assert report.compared["ticks"] == len(second.ticks)
+    assert len(report.problems) == 1
+
+
+def forged(topic: str, number: int, after_ns: int = 1, **changes: Any) -> list[Message]:
+    """Return the run with one more message, of another sender."""
+    messages = list(run_messages())
+    at_ns, _, message = [found for found in messages if found[1] == f"{OWN}/{topic}"][number]
+    other = deepcopy(message)
+    for name, value in changes.items():
+        setattr(other, name, value)
+    return sorted([*messages, (at_ns + after_ns, f"{OWN}/{topic}", other)], key=lambda found: found[0])
+
+
+@pytest.mark.parametrize(
+    ("topic", "number", "changes"),
+    [
+        ("executed", 60, {"tick": 4000}),
+        ("executed", 60, {"action": [9.0, 9.0]}),
+        ("executed", 60, {"tick": 100_000, "action": [9.0, 9.0]}),
+        ("observation", 3, {"seq_id": 5000, "task": "forged"}),
+    ],
+)
+def test_a_message_of_another_sender_among_the_run_s_is_found(
+    tmp_path: Path, topic: str, number: int, changes: dict[str, Any]
+):
+    whole = replay_decisions(write(tmp_path / "whole", run_messages()), None, {})
+    report = replay_decisions(write(tmp_path / "bag", forged(topic, number, **changes)), None, {})
+    assert report.exit_code in {DIFFERS, UNJUDGED}
+    assert report.differences == 1
+    assert "another sender" in str(report.first)
+    assert report.compared == whole.compared, "the rest of the run is compared"
+
+
+def test_actions_under_other_names_differ(tmp_path: Path):
+    messages = [(at_ns, topic, deepcopy(message)) for at_ns, topic, message in run_messages()]
+    for _, topic, message in messages:
+        if topic == f"{OWN}/executed":
+            message.joint_names = list(reversed(message.joint_names))
+    report = replay_decisions(write(tmp_path / "bag", messages), None, {})
+    assert report.exit_code == DIFFERS
+    assert "joint_names" in str(report.first)

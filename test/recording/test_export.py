@@ -7,6 +7,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 
 from remote_inference.cli import main
 from remote_inference.core.drafts.lerobot import from_lerobot, read_info
+from remote_inference.msg import ClientState
 from remote_inference.recording.export.control_tick import Phase
 from remote_inference.recording.export.statistics import ImageStatistics
 from support.builders import CAMERA, JOINTS
@@ -37,7 +39,8 @@ from support.recording.picked_run import (
     picture_seen,
     write_picked_run,
 )
-from support.recording.synthetic_run import START_NS
+from support.recording.picked_run import TOPICS as PICKED_TOPICS
+from support.recording.synthetic_run import START_NS, Recording
 
 FRAMES = TICKS - COMMANDED_FROM  # of an episode in a data set
 KEYS = {"front": CAMERA, "wrist": "observation.images.wrist"}
@@ -261,6 +264,65 @@ def test_resampling_gives_one_frame_in_each_period(tmp_path: Path):
         assert set(np.diff(first)) == {round(1e9 / fps)}
 
 
+@pytest.mark.parametrize("to", ["--parquet", "--lerobot-v3"])
+def test_a_pause_that_is_left_out_is_not_filled_by_resampling(tmp_path: Path, to: str):
+    """Whoever learned from the filling would learn to stop."""
+    bag = write_picked_run(tmp_path / "run", stalls=True)
+    rows = []
+    for number, options in enumerate(((), ("--resample",))):
+        out = tmp_path / f"out_{number}"
+        assert export(bag, to, out, "--no-images", "--drop", "paused", *options) == 0
+        rows.append(read_table(out) if to == "--parquet" else read_data(out))
+    assert len(rows[0][next(iter(rows[0]))]) == len(rows[1][next(iter(rows[1]))])
+
+
+def test_a_robot_in_shadow_mode_drove_nothing_to_learn_from(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    recording = Recording(PICKED_TOPICS, JOINTS)
+    recording.state(0, ClientState.STREAMING, task="wave", episode_id=1, shadow=True)
+    for tick in range(40):
+        recording.joints(tick * PERIOD_MS, [0.5, 0.5], list(JOINTS))
+        recording.executed(tick * PERIOD_MS + 1, tick, [0.01 * tick, 0.0], shadow=tick < 30)
+    bag = recording.write(tmp_path / "run", "", json.dumps(document()))
+    assert export(bag, "--lerobot-v3", tmp_path / "set", "--no-images", "--json") == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["ticks"], printed["left_out"]["in shadow mode"]) == (10, 30)
+
+
+def test_without_the_node_s_states_nobody_knows_its_pauses(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    recording = Recording(PICKED_TOPICS, JOINTS)
+    for tick in range(4):
+        recording.joints(tick * PERIOD_MS, [0.5, 0.5], list(JOINTS))
+        recording.executed(tick * PERIOD_MS + 1, tick, [0.01 * tick, 0.0])
+    bag = recording.write(tmp_path / "run", "state", json.dumps(document()))
+    assert export(bag, "--parquet", tmp_path / "all.parquet") == 0
+    assert read_table(tmp_path / "all.parquet")["paused"] == [None] * 4
+    assert export(bag, "--parquet", tmp_path / "some.parquet", "--drop", "paused") == 2
+    assert "--drop paused: found no state of the robot's node" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("change", [lambda names: names.reverse(), lambda names: names.append("wrist")])
+def test_a_contract_whose_actions_are_not_the_bag_s_is_refused(
+    bag: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], change: Callable[[list[str]], None]
+):
+    """Each number would stand under another joint."""
+    other = document()
+    limits = other["actions"]["limits"]
+    for names in (other["actions"]["names"], other["state"][0]["names"], other["commands"][0]["names"]):
+        change(names)
+    limits["wrist"] = limits["elbow"]
+    other["actions"]["limits"] = {name: limits[name] for name in other["actions"]["names"]}
+    contract = tmp_path / "other.yaml"
+    contract.write_text(json.dumps(other))
+    for to in ("--csv", "--lerobot-v3"):
+        assert export(bag, to, tmp_path / "out", "--no-images", "--contract", contract) == 2
+        error = capsys.readouterr().err
+        assert "expected those of the contract in its order" in error or "found no wrist" in error
+
+
 # -- bad input -----------------------------------------------------------------------------------------------
 
 
@@ -312,10 +374,8 @@ def test_bags_of_different_robots_make_no_data_set(
 
 
 def test_an_export_that_ends_with_an_error_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    limits = {name: {"min": -1.0, "max": 1.0, "max_velocity": 1.0} for name in ("elbow", "thumb")}
-    contract = document(actions={"kind": "position", "names": list(limits), "limits": limits})
-    contract["state"][0]["names"] = list(limits)
-    contract["commands"][0]["names"] = list(limits)
+    contract = document()
+    contract["state"][0]["names"].append("thumb")
     (tmp_path / "other.yaml").write_text(json.dumps(contract))
     bag = write_picked_run(tmp_path / "run")
     options = ("--contract", tmp_path / "other.yaml")

@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 import pytest
 from rclpy.serialization import serialize_message
+from sensor_msgs.msg import CompressedImage
 
 from remote_inference.cli import main
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.documents.document import parse_document
 from remote_inference.core.robot.safety.effects import SendRequest
 from remote_inference.errors import UserError
-from remote_inference.msg import ClientState, ExecutedAction, ServerStatus, WatchdogState
+from remote_inference.msg import ClientState, ExecutedAction, Observation, ServerStatus, WatchdogState
 from remote_inference.recording.bags.bag_records import BagTopic
 from remote_inference.recording.bags.bag_writer import BagWriter
 from remote_inference.recording.provenance.corrections import find_corrections
@@ -46,7 +47,9 @@ from remote_inference.recording.provenance.run_reader import Run
 from remote_inference.recording.provenance.text import WIDTH
 from remote_inference.recording.provenance.walk import explain_motion, find_latency
 from remote_inference.recording.timeline.answers import Answer
+from remote_inference.wire import image_to_message
 from support.builders import JOINTS, contract_document, make_config
+from support.recording import explained_run
 from support.recording.decision_bag import NS as SIMULATED
 from support.recording.decision_bag import Message, SimulatedJournal, messages_of, write
 from support.recording.explained_run import (
@@ -555,3 +558,27 @@ def test_two_robots_in_a_bag_are_told_apart(bag: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="several robots in the bag, name one: /a, /b"):
         explain_motion(tmp_path / "two", tick=1)
     assert explain_motion(tmp_path / "two", "/b", tick=1).joints == {"j": 2.0}
+
+
+def test_cameras_keep_their_names_though_one_travels_raw_and_another_encoded(tmp_path: Path) -> None:
+    contract = contract_document()
+    contract["images"] = {
+        "front": {"topic": "front/image_raw", "type": "sensor_msgs/msg/Image", "jpeg_quality": 0},
+        "wrist": {"topic": "wrist/compressed", "type": "sensor_msgs/msg/CompressedImage"},
+    }
+    contract["rename"] = {}
+    recording = Recording(explained_run.TOPICS, JOINTS)
+    wrist = CompressedImage(format="jpeg", data=jpeg("wrist", (0, 80, 130)))
+    front = image_to_message(np.zeros((48, 64, 3), np.uint8))
+    sent = Observation(session_id="s1", seq_id=1, episode_id=1, state=[0.5, 0.25], client_mono_ns=1)
+    sent.images, sent.raw_images = [wrist], [front]
+    recording.add("observation", 1000, sent)
+    for row in range(5):
+        at_ms, action = 1160 + 50 * row, explained_run.command(1, row)
+        recording.executed(at_ms, 20 + row, action, seq_id=1, step_index=row, action_age_s=0.2)
+    motion = explain_motion(recording.write(tmp_path / "bag", "", json.dumps(contract)), tick=21)
+    assert motion.request is not None
+    assert {image.camera: (image.width, image.height) for image in motion.request.images} == {
+        "wrist": (320, 240),
+        "front": (64, 48),
+    }

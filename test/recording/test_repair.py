@@ -22,6 +22,7 @@ from remote_inference.recording.bags.bag_error import BagError
 from remote_inference.recording.bags.bag_records import BagTopic
 from remote_inference.recording.bags.bag_writer import BagWriter
 from remote_inference.recording.bags.disk_budget import BagLimits
+from remote_inference.recording.bags.mcap_scan import Messages, scan_file
 from remote_inference.recording.checks import Level
 from remote_inference.recording.checks.repair import repair
 from remote_inference.recording.checks.verification import verify
@@ -251,3 +252,16 @@ def test_a_disk_that_fills_up_leaves_no_half_a_bag(
     with pytest.raises(OSError, match="No space left"):
         repair(bag, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_damaged_first_chunk_costs_its_own_messages_only(bag: Path, tmp_path: Path) -> None:
+    """It holds the definitions of all topics; so does the file's end."""
+    total = verify(bag).counts.total()
+    data = bytearray(the_file(bag).read_bytes())
+    first = next(item for item in scan_file(the_file(bag)) if isinstance(item, Messages))
+    length = int.from_bytes(data[first.offset + 1 : first.offset + 9], "little")
+    data[first.offset + 9 + length - 20] ^= 0xFF
+    the_file(bag).write_bytes(data)
+    result = repair(bag, tmp_path / "out")
+    assert result.messages == total - len(first.messages)
+    assert len(list(open_bag(tmp_path / "out").raw_messages())) == result.messages

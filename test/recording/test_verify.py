@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -20,7 +21,7 @@ from std_msgs.msg import UInt64
 from remote_inference.cli.program import main
 from remote_inference.msg import ActionChunk, ExecutedAction, Observation
 from remote_inference.recording.bags.bag import open_bag
-from remote_inference.recording.bags.bag_records import CLOCK, LOSSES, BagTopic
+from remote_inference.recording.bags.bag_records import CLOCK, CONTRACT_KEY, LOSSES, BagTopic
 from remote_inference.recording.bags.bag_writer import BagWriter
 from remote_inference.recording.bags.disk_budget import BagLimits
 from remote_inference.recording.bags.mcap_copy import McapCopy
@@ -329,3 +330,60 @@ def test_json_has_every_finding(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert any(finding["level"] == "problem" and "repair" in finding["text"] for finding in found["findings"])
     assert main(["verify", str(bag), "--quiet"]) == 1
     assert capsys.readouterr().out.startswith("problem: files: no metadata.yaml: ")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda meta: meta["custom_data"].update({CONTRACT_KEY: "fps: 31"}), "another contract"),
+        (lambda meta: meta["topics_with_message_count"].clear(), f"has no word of {COUNT.name}, found"),
+        (
+            lambda meta: meta["topics_with_message_count"][0]["topic_metadata"].update(
+                type="std_msgs/msg/Int64"
+            ),
+            "std_msgs/msg/Int64",
+        ),
+        (
+            lambda meta: meta["starting_time"].update(nanoseconds_since_epoch=START_NS + 5 * 10**8),
+            "other times of begin or end",
+        ),
+        (lambda meta: meta.pop("starting_time"), "lacks topics, times"),
+    ],
+    ids=["contract", "topic", "type", "begin", "absent"],
+)
+def test_what_metadata_says_otherwise_than_the_files_is_found(
+    tmp_path: Path, change: Callable[[Any], object], words: str
+) -> None:
+    """Readers believe it: they would explain other limits, or another instant."""
+    path = tmp_path / "bag"
+    with BagWriter(path, [COUNT], contract="fps: 30") as bag:
+        for number in range(20):
+            bag.write(COUNT.name, START_NS + number * 10**8, serialize_message(UInt64(data=number)))
+    assert verify(path).is_intact
+    file = path / "metadata.yaml"
+    document = yaml.safe_load(file.read_text())
+    change(document["rosbag2_bagfile_information"])
+    file.write_text(yaml.safe_dump(document, sort_keys=False))
+    assert any(words in text for text in texts(verify(path))) or words == "lacks topics, times"
+    assert not verify(path).is_intact
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        (LOSSES, {"queue": "[1]", "before": "{}", "uncounted": "[]"}),
+        (LOSSES, {"queue": '{"/a": "many"}', "before": "{}", "uncounted": "[]"}),
+        (LOSSES, {"queue": "{}", "before": "{}", "uncounted": "[[1]]"}),
+        (CLOCK, {"at_ns": "nan", "jump_s": "1", "ahead_s": "1"}),
+        (CLOCK, {"at_ns": "inf", "jump_s": "1", "ahead_s": "1"}),
+    ],
+)
+def test_a_record_that_makes_no_sense_is_a_problem_in_words(
+    tmp_path: Path, name: str, values: dict[str, str]
+) -> None:
+    path = tmp_path / "bag"
+    with BagWriter(path, [COUNT]) as bag:
+        bag.write(COUNT.name, START_NS, serialize_message(UInt64(data=1)))
+        bag.add_record(name, values)
+    assert main(["verify", str(path)]) in {0, 1}
+    assert any(f"record {name}" in text for text in texts(verify(path))) or name == LOSSES

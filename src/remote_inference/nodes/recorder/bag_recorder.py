@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import deque
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,7 @@ class BagRecorder(RobotNode):
         self._clock_of_bag = BagClock()
         self._described: dict[str, BagTopic] = {}
         self._losses = LostMessages()
+        self._jumps: deque[dict[str, str]] = deque()  # of the clock, that are not written yet
         self._reported_losses: dict[str, Any] = {"queue": {}, "before": {}, "uncounted": []}
         self._robot = RecordedRobot(self, config.robot, self._add_record)
         self.received = 0
@@ -131,7 +133,9 @@ class BagRecorder(RobotNode):
             self.get_logger().warning(
                 f"the wall clock jumped by {jump['jump_s']} s; the bag's time goes on steadily"
             )
-            self._writer.put(RecordEntry(CLOCK, jump))
+            self._jumps.append(jump)
+        while self._jumps and self._writer.put(RecordEntry(CLOCK, self._jumps[0])):
+            self._jumps.popleft()
         self._writer.put(TickEntry(self._clock_of_bag.now_ns()))
 
     def _report_losses(self) -> None:

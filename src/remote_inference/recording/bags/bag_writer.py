@@ -138,12 +138,18 @@ class BagWriter:
         """
         if kept_for is not None:
             self._keep(name, kept_for, values)
+        if self._split is not None and self._split.has_open_chunk and name != records.DROPPED:
+            self._make_room()
         if self._split is None:
             self._begin_split()  # which writes the kept ones
             if kept_for is not None:
                 return
         assert self._split is not None
-        self._split.add_record(name, values)
+        split = self._split
+        split.add_record(name, values)
+        # It has ended the chunk, which may have been due for long where records come often.
+        duration_s = (split.end_ns - split.start_ns) * 1e-9
+        self._is_split_due = self._is_split_due or self._limits.ends_split(split.bytes_expected, duration_s)
 
     def close(self, reason: str = "closed", lost: Mapping[str, int] | None = None) -> None:
         """Finish the bag; a second call does nothing. reason: why it ends. lost: messages by topic.
@@ -223,7 +229,7 @@ class BagWriter:
         if not self._finished:
             return 0
         facts, size = self._finished.pop(0)
-        (self.path / facts.name).unlink()
+        (self.path / facts.name).unlink(missing_ok=True)  # somebody may have moved it away
         self.dropped.append(facts.name)
         self.add_record(records.DROPPED, {"files": json.dumps(self.dropped)}, kept_for="")
         return size

@@ -62,17 +62,17 @@ class DiskBudget:
 
         Raises DiskBudgetError when nothing can or may be dropped.
         """
-        while reason := self._find_reason(used, growth):
-            freed = drop_oldest() if self._limits.when_full == "drop_oldest" else 0
-            if not freed:
-                raise DiskBudgetError(f"{self._path}: {reason}")
-            used -= freed
-
-    def _find_reason(self, used: int, growth: int) -> str:
         limits = self._limits
-        if limits.max_bytes and used + growth > limits.max_bytes:
-            return f"the bag has reached max_bytes, {limits.max_bytes} bytes"
-        if limits.min_free_bytes and (free := self._free(self._path) - growth) < limits.min_free_bytes:
+        while limits.max_bytes and used + growth > limits.max_bytes:
+            used -= self._drop(drop_oldest, f"the bag has reached max_bytes, {limits.max_bytes} bytes")
+        free = self._free(self._path) - growth
+        while limits.min_free_bytes and free < limits.min_free_bytes:
             left = f"{max(free, 0)} bytes would stay free on the disk"
-            return f"{left}, fewer than min_free_bytes, {limits.min_free_bytes}"
-        return ""
+            # Counted, not measured anew: a file that somebody reads is freed when he has closed it.
+            free += self._drop(drop_oldest, f"{left}, fewer than min_free_bytes, {limits.min_free_bytes}")
+
+    def _drop(self, drop_oldest: Callable[[], int], reason: str) -> int:
+        freed = drop_oldest() if self._limits.when_full == "drop_oldest" else 0
+        if not freed:
+            raise DiskBudgetError(f"{self._path}: {reason}")
+        return freed

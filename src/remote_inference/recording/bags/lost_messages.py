@@ -31,5 +31,6 @@ class LostMessages:
 
     def set_publishers(self, topic: str, publishers: int) -> None:
         """Say how many publishers a topic has."""
-        if publishers > 1:
+        if publishers > 1 and topic not in self.uncounted:
             self.uncounted.add(topic)
+            del self.before[topic]  # numbers of two that interleave, taken for one's

@@ -7,7 +7,9 @@ One chunk is in memory at a time, and no index is needed: a recorder that was ki
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
@@ -21,6 +23,7 @@ from mcap.stream_reader import breakup_chunk
 MAGIC = b"\x89MCAP0\r\n"
 HEAD_BYTES = 9  # opcode and length of a record
 MAX_RECORD_BYTES = 1 << 31  # a longer one is a damaged length
+FOOTER_BYTES = HEAD_BYTES + 20 + len(MAGIC)  # the record at a file's end, and the magic behind it
 
 
 @dataclass(frozen=True)
@@ -125,6 +128,7 @@ class _Scan:
             )
             yield Damage(0, reason, is_end=True)
             return
+        self._learn_definitions()
         while True:
             offset = self._file.tell()
             opcode, payload, problem = self._next_record(offset)
@@ -144,6 +148,22 @@ class _Scan:
                 continue
             if item is not None:
                 yield item
+
+    def _learn_definitions(self) -> None:
+        """Take schemas and channels from the end of a finished file: those of its chunks may be damaged."""
+        begin = self._file.tell()
+        with suppress(Exception):  # cut off, or damaged: the chunks have them, too
+            self._file.seek(-FOOTER_BYTES, os.SEEK_END)
+            footer = self._file.read(FOOTER_BYTES)
+            start = records.Footer.read(_stream(footer[HEAD_BYTES:])).summary_start
+            if footer.endswith(MAGIC) and footer[0] == Opcode.FOOTER and begin < start < self._size:
+                self._file.seek(start)
+                summary = self._file.read(self._size - start - FOOTER_BYTES)
+                for kind in (Opcode.SCHEMA, Opcode.CHANNEL):  # in this order: a channel names a schema
+                    for opcode, content in _read_records(summary):
+                        if opcode == kind:
+                            self._read[opcode](0, content)
+        self._file.seek(begin)
 
     def _next_record(self, offset: int) -> tuple[int, bytes, str]:
         """Return opcode and content of the next record, and why there is none."""
@@ -215,19 +235,25 @@ class _Scan:
 
 def _read_index(data: bytes) -> tuple[list[int], int | None]:
     """Return the offsets of the chunks and the number of messages that an index names."""
-    stream = ReadDataStream(BytesIO(data))
     chunk_offsets: list[int] = []
     messages = None
-    while stream.count < len(data):
-        opcode, length = stream.read1(), stream.read8()
-        content = stream.read(length)
-        if len(content) < length:
-            raise ValueError("cut off")
+    for opcode, content in _read_records(data):
         if opcode == Opcode.CHUNK_INDEX:
             chunk_offsets.append(records.ChunkIndex.read(_stream(content)).chunk_start_offset)
         elif opcode == Opcode.STATISTICS:
             messages = records.Statistics.read(_stream(content)).message_count
     return sorted(chunk_offsets), messages
+
+
+def _read_records(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield opcode and content of each record. Raises ValueError for one that is cut off."""
+    stream = ReadDataStream(BytesIO(data))
+    while stream.count < len(data):
+        opcode, length = stream.read1(), stream.read8()
+        content = stream.read(length)
+        if len(content) < length:
+            raise ValueError("cut off")
+        yield opcode, content
 
 
 def _stream(payload: bytes) -> ReadDataStream:

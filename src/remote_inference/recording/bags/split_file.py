@@ -87,6 +87,11 @@ class SplitFile:
         return self._output.offset + self._chunk_bytes * 257 // 256 + self._index_bytes + 4096
 
     @property
+    def has_open_chunk(self) -> bool:
+        """Whether messages wait for the end of their chunk."""
+        return self._chunk_bytes > 0
+
+    @property
     def headroom(self) -> int:
         """Bytes that the next chunk may have: it ends with the message that fills it."""
         return CHUNK_BYTES + self._largest

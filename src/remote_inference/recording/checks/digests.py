@@ -149,7 +149,10 @@ class DigestCheck(Check):
         if not self._links_in_file and not self._is_cut:
             self._without.append(self._file)
         elif self._unlinked and self._is_ours:
-            yield self.missing(
+            # A recorder that closes the bag links all: only what was cut off, or repaired, has no link.
+            is_whole = self.facts.is_finished and not (self._is_cut or self._is_damaged or self._is_repaired)
+            tell = self.problem if is_whole else self.missing
+            yield tell(
                 f"{self._file}: {count(self._unlinked, 'message or record')} at its end without a link: "
                 "nothing proves them"
             )

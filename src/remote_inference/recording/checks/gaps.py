@@ -48,10 +48,16 @@ class GapCheck(Check):
             self._is_damaged = True
         elif record.name == LOSSES:
             try:
-                self._losses = {key: read_json(LOSSES, record.values, key) for key in ("queue", "before")}
-                self._uncounted |= set(read_json(LOSSES, record.values, "uncounted"))
-            except (BagError, TypeError) as error:
+                losses = {key: read_json(LOSSES, record.values, key) for key in ("queue", "before")}
+                self._losses = {
+                    key: {str(topic): int(lost) for topic, lost in dict(found).items()}
+                    for key, found in losses.items()
+                }
+                self._uncounted |= set(map(str, read_json(LOSSES, record.values, "uncounted")))
+            except BagError as error:
                 yield self.problem(str(error))
+            except (TypeError, ValueError, OverflowError):
+                yield self.problem(f"record {LOSSES}: found {record.values}, expected counts by topic")
 
     def end_bag(self) -> Iterator[Finding]:
         for topic, missing in self._missing.items():

@@ -35,13 +35,14 @@ class OrderCheck(Check):
         if record.name == CLOCK:
             try:
                 at, jump_s, ahead_s = (float(record.values[key]) for key in ("at_ns", "jump_s", "ahead_s"))
-            except (KeyError, ValueError):
+                when = show_time(int(at))
+            except (KeyError, ValueError, OverflowError, OSError):
                 yield self.problem(
                     f"record {CLOCK}: found {record.values}, expected at_ns, jump_s and ahead_s"
                 )
                 return
             yield self.note(
-                f"the wall clock jumped by {jump_s:+.3f} s at {show_time(int(at))}; the bag's times go on "
+                f"the wall clock jumped by {jump_s:+.3f} s at {when}; the bag's times go on "
                 f"steadily, and the stamps in messages are {ahead_s:+.3f} s ahead from there on"
             )
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from remote_inference.recording.bags.bag_files import find_files, read_metadata
 from remote_inference.recording.bags.bag_metadata import METADATA_NAME
-from remote_inference.recording.bags.bag_records import REPAIR
+from remote_inference.recording.bags.bag_records import CONTRACT_KEY, REPAIR, RUN
 from remote_inference.recording.bags.mcap_scan import Damage, Messages, MetadataRecord, scan_file
 from remote_inference.recording.checks import CHECKS, Check, Finding, Level
 from remote_inference.recording.checks.check import BagFacts, count
@@ -26,6 +26,8 @@ class Verification:
     files: int = 0
     size: int = 0  # bytes
     counts: Counter[str] = field(default_factory=Counter)  # messages by topic
+    types: dict[str, str] = field(default_factory=dict)  # of the topics that have messages
+    contract: str | None = None  # as the recorder noted it; None: another recorder wrote the bag
     start_ns: int = 0
     end_ns: int = 0
     facts: BagFacts = field(default_factory=BagFacts)
@@ -77,6 +79,8 @@ def verify(path: Path, tell: Callable[[int], None] = lambda _: None) -> Verifica
         result.findings += check.end_bag()
     if metadata is not None:
         result.findings += _compare(metadata, files, result.counts)
+        if result.contract is not None:
+            result.findings += _compare_content(metadata, result, result.contract)
     return result
 
 
@@ -96,10 +100,13 @@ def _read_file(
                 result.start_ns = min(result.start_ns or message.log_time_ns, message.log_time_ns)
                 result.end_ns = max(result.end_ns, message.log_time_ns)
                 result.counts[message.channel.topic] += 1
+                result.types[message.channel.topic] = message.channel.msgtype
                 for check in checks:
                     yield from check.take_message(message)
         elif isinstance(item, MetadataRecord):
             yield from _read_repair(item)
+            if item.name == RUN:
+                result.contract = item.values.get("contract", "")
             for check in checks:
                 yield from check.take_record(item)
         elif isinstance(item, Damage):
@@ -132,4 +139,31 @@ def _compare(metadata: Mapping[str, Any], files: list[Path], counts: Counter[str
     if named == present and metadata["message_count"] != counts.total():
         found = count(counts.total(), "message")
         text = f"{METADATA_NAME} counts {metadata['message_count']} messages, found {found}"
+        yield Finding(Level.PROBLEM, "files", text)
+
+
+def _compare_content(metadata: Mapping[str, Any], result: Verification, contract: str) -> Iterator[Finding]:
+    """Compare what metadata.yaml says of our own bag with what is in its files: readers believe it."""
+    try:
+        told = {
+            topic["topic_metadata"]["name"]: (topic["topic_metadata"]["type"], topic["message_count"])
+            for topic in metadata["topics_with_message_count"]
+        }
+        start_ns = metadata["starting_time"]["nanoseconds_since_epoch"]
+        end_ns = start_ns + metadata["duration"]["nanoseconds"]
+        told_contract = (metadata.get("custom_data") or {}).get(CONTRACT_KEY, "")
+    except (KeyError, TypeError, AttributeError):
+        text = f"{METADATA_NAME} lacks topics, times or their numbers, as bag_recorder writes them"
+        yield Finding(Level.PROBLEM, "files", text)
+        return
+    for name, messages in result.counts.items():
+        found = result.types[name], messages
+        if told.get(name) != found:
+            text = f"{METADATA_NAME} has {told.get(name, 'no word')} of {name}, found {found[0]}, {found[1]}"
+            yield Finding(Level.PROBLEM, "files", text)
+    if told_contract != contract:
+        text = f"{METADATA_NAME} has another contract than the recorder noted"
+        yield Finding(Level.PROBLEM, "files", text)
+    if result.counts and (start_ns, end_ns) != (result.start_ns, result.end_ns):
+        text = f"{METADATA_NAME} has other times of begin or end than the messages"
         yield Finding(Level.PROBLEM, "files", text)

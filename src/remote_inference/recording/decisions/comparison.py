@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -27,6 +27,7 @@ class TickRecord:
 
     source: int
     action: np.ndarray
+    joint_names: list[str]
     interventions: list[str]
     session_id: str
     seq_id: int
@@ -41,6 +42,7 @@ class TickRecord:
         return cls(
             message.source,
             np.asarray(message.action, np.float64).reshape(len(message.action)),
+            list(message.joint_names),
             list(message.interventions),
             message.session_id,
             message.seq_id,
@@ -52,11 +54,12 @@ class TickRecord:
         )
 
     @classmethod
-    def of_replay(cls, tick: Tick) -> TickRecord:
+    def of_replay(cls, tick: Tick, joint_names: Sequence[str]) -> TickRecord:
         queued, source = tick.queued, tick.queued and tick.queued.source
         return cls(
             int(tick.source),
             np.empty(0) if tick.command is None else tick.command,
+            list(joint_names),
             list(tick.interventions),
             source.session_id if source else "",
             source.seq_id if source else 0,
@@ -85,10 +88,13 @@ class Pairs:
         """Take a recorded item."""
         if key in self._replayed:
             self._compare(key, time_s, item, self._replayed.pop(key))
+        elif key in self._recorded:  # two of one number: one of them is another sender's
+            self._tell_alien(key, time_s)
         else:
             self._recorded[key] = time_s, item
             if len(self._recorded) > KEPT:
-                del self._recorded[next(iter(self._recorded))]
+                oldest = next(iter(self._recorded))
+                self._tell_alien(oldest, self._recorded.pop(oldest)[0])
 
     def replay(self, key: Any, item: Any) -> None:
         """Take a replayed item."""
@@ -100,20 +106,33 @@ class Pairs:
                 del self._replayed[next(iter(self._replayed))]
                 self.unrecorded += 1
 
-    def finish(self) -> int:
-        """Count what was not recorded; return how many recorded items were not replayed."""
+    def finish(self, covered_s: tuple[float, float]) -> int:
+        """Count what was not recorded; return how many recorded items may be of after the journal's end.
+
+        covered_s: times that the journal covers: what was recorded then and not replayed differs.
+        """
         self.unrecorded += len(self._replayed)
-        left = len(self._recorded)
+        left = 0
+        for key, (time_s, _) in self._recorded.items():
+            if covered_s[0] <= time_s <= covered_s[1]:
+                self._tell_alien(key, time_s)
+            else:
+                left += 1
         self._replayed.clear()
         self._recorded.clear()
         return left
+
+    def _tell_alien(self, key: Any, time_s: float) -> None:
+        self._add(Difference(self._name(key), time_s, "a message of another sender", "one", "none"))
+
+    def _name(self, key: Any) -> str:
+        return f"{self._kind} {key if isinstance(key, int) else key[-1]}"
 
     def _compare(self, key: Any, time_s: float, recorded: Any, replayed: Any) -> None:
         self.compared += 1
         if exact(recorded) != exact(replayed):
             field, before, after = first_difference(self._names, recorded, replayed)
-            number = key if isinstance(key, int) else key[-1]
-            self._add(Difference(f"{self._kind} {number}", time_s, field, before, after))
+            self._add(Difference(self._name(key), time_s, field, before, after))
 
 
 @dataclass(frozen=True)

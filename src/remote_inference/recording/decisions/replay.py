@@ -18,6 +18,7 @@ from remote_inference.core.contract.commands.interfaces import COMMAND_INTERFACE
 from remote_inference.core.contract.commands.sink import CommandSink
 from remote_inference.core.documents.document import DocumentError
 from remote_inference.core.documents.problems import describe_problems
+from remote_inference.core.documents.yaml_text import load_yaml
 from remote_inference.core.exchange import in_namespace
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.journal import Begin
@@ -58,8 +59,8 @@ def parse_change(text: str) -> tuple[str, Any]:
     if not equals or name not in RobotConfig.model_fields:
         raise DocumentError(f"--set: found {text!r}, expected a robot's parameter, as in max_action_age_s=1")
     try:
-        parsed = yaml.safe_load(value)
-    except yaml.YAMLError:
+        parsed = load_yaml(value)
+    except (yaml.YAMLError, ValueError):
         raise DocumentError(f"--set {name}: found {value!r}, expected a YAML value") from None
     return name, tuple(parsed) if isinstance(parsed, list) else parsed
 
@@ -83,6 +84,8 @@ class _Reader:
         }
         self._run: _AnyRun | None = None
         self._early: deque[tuple[str, tuple[Any, ...]]] = deque(maxlen=EARLY)  # before the next run's begin
+        self._waits = False  # for a journal: numbers began anew while one was replayed
+        self._is_stale = False  # what came early may still be of a run that was given up
         self._decoder = DecisionDecoder()
         self._instance: int | None = None
         self._next = 0  # place of the entry that must come next
@@ -110,6 +113,8 @@ class _Reader:
                 with bag.expecting(topic):
                     recorded = self._read_recorded(topic, time_s, message)
                 self._hand_on(*recorded)
+        if self._waits and self._run is not None:
+            self._take_aliens(time_s)
         self._end_run(time_s)
         if not self._report.runs and not self._report.problems:
             self._report.problems.append(f"{decisions} holds nothing")
@@ -147,6 +152,8 @@ class _Reader:
                 )
         if first < self._next or self._next < 0:  # a message that came twice, or of a run given up
             return
+        if self._waits and self._run is not None:  # it was no other run
+            self._take_aliens(time_s)
         if first > self._next:
             gap = f"entries {self._next} to {first - 1} are missing at {time_s:.1f} s"
             self._give_up(f"{gap}: what follows in this run cannot be replayed")
@@ -179,13 +186,29 @@ class _Reader:
         else:
             config = _changed(begin.config, self._changes)
             self._run = ChangedRun(begin, self._report, config, self._report.change)
+        early = () if self._is_stale else tuple(self._early)
+        self._early.clear()
         self._last_tick, self._last_request = 0, None
-        while self._early:
-            self._hand_on(*self._early.popleft())
+        self._waits = self._is_stale = False
+        for recorded in early:
+            self._hand_on(*recorded)
+
+    def _take_aliens(self, time_s: float) -> None:
+        """Let the run take what seemed to be of the next one, of which no journal has come."""
+        self._report.problems.append(
+            f"{len(self._early)} messages until {time_s:.1f} s are numbered anew, and no other run of the "
+            "node is there: another sender, or a node whose journal was not recorded"
+        )
+        early = tuple(self._early)
+        self._early.clear()
+        self._last_tick, self._last_request, self._waits = 0, None, False
+        for method, arguments in early:
+            getattr(self._run, method)(*arguments)
 
     def _give_up(self, problem: str) -> None:
         self._report.problems.append(problem)
         self._next = -1
+        self._is_stale = True
         if self._run is not None:
             self._end_run(0.0)
 
@@ -214,9 +237,14 @@ class _Reader:
     def _hand_on(self, method: str, arguments: tuple[Any, ...]) -> None:
         if not method:
             return
-        if self._run is not None and self._has_begun_anew(method, arguments):  # its journal comes next
-            self._end_run(arguments[0])
-        if self._run is None:
+        begins_anew = self._has_begun_anew(method, arguments)
+        if begins_anew and self._run is None and self._is_stale:
+            self._is_stale = False
+            self._early.clear()
+        elif begins_anew and self._run is not None and not self._waits:  # its journal comes next
+            self._waits = True
+            self._early.clear()
+        if self._run is None or self._waits:
             self._early.append((method, arguments))
         else:
             getattr(self._run, method)(*arguments)

@@ -55,6 +55,7 @@ class Run:
 
     def __init__(self, begin: Begin, report: Report) -> None:
         self._report = report
+        self._names = begin.contract.actions.names
         self._replay = Replay(begin)
         self._recorded = _Recorded(begin, report)
         self._time_s = 0.0
@@ -107,8 +108,8 @@ class Run:
         commands = list(recorded.commands.values())
         covered_s = self._covered_s or (time_s, time_s)
         left = [
-            recorded.ticks.finish(),
-            recorded.requests.finish(),
+            recorded.ticks.finish(covered_s),
+            recorded.requests.finish(covered_s),
             0,
             sum(one.finish(covered_s) for one in commands),
         ]
@@ -132,7 +133,7 @@ class Run:
                     self._report.add(Difference(what, self._time_s, field, recorded, replayed))
 
     def _take_tick(self, played: Played) -> None:
-        self._recorded.ticks.replay(played.index, TickRecord.of_replay(played.tick))
+        self._recorded.ticks.replay(played.index, TickRecord.of_replay(played.tick, self._names))
         tick = played.tick
         if tick.horizon is None or tick.shadow:
             return

@@ -39,7 +39,7 @@ class ControlTick:
     episode_id: int
     task: str
     client_state: str  # name of State, empty before the first message
-    paused: bool
+    paused: bool | None  # None: the node's state is not known
     source: int  # value of CommandSource, or one that a later release added
     action: FloatArray | None
     state: FloatArray | None

@@ -73,6 +73,10 @@ def export(
                 failed = find_failed(path, target.contract, namespace, outcomes, tell)
         with open_bag(path) as bag, show_progress("exporting", path) as tell:
             reader = _reader(bag, target, namespace)
+            if selection.drop_paused and not reader.tells_pauses:
+                raise BagError(
+                    f"{path}: --drop paused: found no state of the robot's node, which tells pauses"
+                )
             for number, ticks in _episodes(_told(reader.ticks(), bag, tell)):
                 if number in failed:
                     target.written.leave_out("failed episode", sum(1 for _ in ticks))
@@ -81,8 +85,7 @@ def export(
                 for tick in selection.apply(kept, period_ns, target.written):
                     target.add(tick)
                 target.end_episode()
-        if reader.clock_jump:
-            target.written.notes.append(reader.clock_jump)
+            target.written.notes += reader.notes
 
 
 def find_failed(

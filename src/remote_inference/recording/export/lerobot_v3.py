@@ -81,6 +81,9 @@ class LeRobotDataSet(Format):
     # -- ticks ---------------------------------------------------------------------------------------------
 
     def add(self, tick: ControlTick) -> None:
+        if tick.shadow:  # what would have been sent: the arm followed another
+            self.written.leave_out("in shadow mode")
+            return
         action = tick.action if tick.action is not None else self._last_action
         if action is None:
             self.written.leave_out("before the episode's first command")

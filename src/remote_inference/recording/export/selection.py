@@ -26,15 +26,16 @@ class Selection:
 
     def apply(self, ticks: Iterable[ControlTick], period_ns: int, written: Written) -> Iterator[ControlTick]:
         """Yield the ticks of one episode that are exported; count the others."""
-        kept = self._unpaused(ticks, written) if self.drop_paused else iter(ticks)
-        return _resample(kept, period_ns, written) if self.resample else kept
+        kept = _resample(ticks, period_ns, written) if self.resample else iter(ticks)
+        # Last: a pause that is left out before would be filled with the tick before it.
+        return self._unpaused(kept, written) if self.drop_paused else kept
 
     def _unpaused(self, ticks: Iterable[ControlTick], written: Written) -> Iterator[ControlTick]:
         for tick in ticks:
-            if tick.paused:
-                written.leave_out("paused")
-            else:
+            if tick.paused is False:
                 yield tick
+            else:
+                written.leave_out("paused")
 
 
 def one_per_row(ticks: Iterable[ControlTick], ticks_per_row: int) -> Iterator[ControlTick]:

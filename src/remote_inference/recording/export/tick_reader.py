@@ -56,6 +56,7 @@ class TickReader:
         self._executed = namespace + EXECUTED_SUFFIX
         self._state = f"{namespace}/remote_inference/state"
         self._chunk = f"{namespace}/remote_inference/chunk"
+        self._names = contract.actions.names
         try:
             readers = make_state_readers(contract)
         except WireError as error:
@@ -79,6 +80,8 @@ class TickReader:
         self._chunks: OrderedDict[RequestKey, Answer] = OrderedDict()
         self._heard: set[str] = set()  # topics of joints
         self._times, self._order = TickTimes(), TickOrder()
+        self._unreadable = 0  # ticks whose state cannot be read
+        self._first_unreadable = ""
 
     def _require_topics(self) -> None:
         if missing := [topic for topic, _ in self._readers if topic not in self._bag.topics]:
@@ -101,16 +104,26 @@ class TickReader:
             )
 
     @property
-    def clock_jump(self) -> str:
-        """What became of the times when the robot's clock was set, in words; empty when it was not."""
-        times = self._times
-        if times.jump_ns is None:
-            return ""
-        at_s = (times.jumped_at_ns - self._bag.start_ns) * 1e-9
-        return (
-            f"{self._bag.path}: the robot's clock jumped by {times.jump_ns * 1e-9:+.3f} s at {at_s:.1f} s: "
-            "from there on the time of a tick is that of its reception"
-        )
+    def tells_pauses(self) -> bool:
+        """Whether the bag has the states of the robot's node."""
+        return self._state in self._bag.topics
+
+    @property
+    def notes(self) -> list[str]:
+        """What a person must know of the ticks, in words: what cannot be read, a clock that was set."""
+        times, notes = self._times, []
+        if self._unreadable:
+            notes.append(
+                f"{self._bag.path}: {self._unreadable} ticks have no state, the first one for: "
+                f"{self._first_unreadable}"
+            )
+        if times.jump_ns is not None:
+            at_s = (times.jumped_at_ns - self._bag.start_ns) * 1e-9
+            notes.append(
+                f"{self._bag.path}: the robot's clock jumped by {times.jump_ns * 1e-9:+.3f} s at {at_s:.1f} "
+                "s: from there on the time of a tick is that of its reception"
+            )
+        return notes
 
     def ticks(self) -> Iterator[ControlTick]:
         """Yield the ticks in order. Raises BagError for a damaged bag, and a message that does not fit."""
@@ -152,6 +165,11 @@ class TickReader:
                 "time, expected them in order: a clock was set back while it was recorded; `remote-inference "
                 "verify` says where"
             )
+        if len(message.action) and (names := tuple(message.joint_names)) != self._names:
+            raise BagError(
+                f"{self._bag.path}: {self._executed}: tick {message.tick}: found actions {', '.join(names)}, "
+                f"expected those of the contract in its order: {', '.join(self._names)}"
+            )
         t_ns = self._times.at(received_ns, message)
         state: _Standing | None = self._newest[self._state].at(t_ns)
         answer = self._chunks.get(request_key(message))
@@ -161,7 +179,7 @@ class TickReader:
             episode_id=int(message.episode_id),
             task=state.task if state else "",
             client_state=state.state if state else "",
-            paused=state.paused if state else True,
+            paused=state.paused if state else None,
             source=int(message.source),
             action=np.array(message.action, np.float64) if len(message.action) else None,
             state=self._read_state(t_ns),
@@ -186,6 +204,8 @@ class TickReader:
             parts = [
                 reader.read(message) for (_, reader), message in zip(self._readers, messages, strict=True)
             ]
-        except SensorError as error:
-            raise BagError(f"{self._bag.path}: {error}") from error
+        except SensorError as error:  # the robot passed over it, too
+            self._unreadable += 1
+            self._first_unreadable = self._first_unreadable or str(error)
+            return None
         return np.concatenate(parts)

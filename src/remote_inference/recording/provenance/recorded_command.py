@@ -15,9 +15,8 @@ from remote_inference.recording.bags.bag_error import BagError
 from remote_inference.recording.provenance.motion import Command
 from remote_inference.recording.timeline.answers import stamped_ns
 from remote_inference.recording.timeline.joint_records import EXECUTED_SUFFIX
+from remote_inference.recording.timeline.newest import LATE_NS
 from remote_inference.recording.timeline.recorded_names import source_name
-
-LATE_NS = 2_000_000_000  # a tick is published, and recorded, at most so much later than it was commanded
 
 TakeMessage = Callable[[str, int, Any], None]  # takes topic, reception [ns] and message
 Tell = Callable[[float], None]  # takes the share of the bag that is read
@@ -115,6 +114,9 @@ def find_command(
 def _nothing(
     bag: BagReader, tick: int | None, at_ns: int, first_s: float, newest: Command | None
 ) -> BagError:
+    if math.isinf(first_s) and tick is None and at_ns + LATE_NS < bag.start_ns:
+        before_s = (bag.start_ns - at_ns) * 1e-9
+        return BagError(f"{bag.path}: --at: found {before_s:.3f} s before the bag, expected a time in it")
     if math.isinf(first_s):
         return BagError(f"{bag.path}: found no control tick in the bag, expected one to explain")
     if tick is None:

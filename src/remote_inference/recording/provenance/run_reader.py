@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from remote_inference.core.contract.contract import Contract
-from remote_inference.core.contract.image_encodings import find_encoding
+from remote_inference.core.contract.image_encodings import RAW, find_encoding
 from remote_inference.recording.bags.bag import BagReader, Window
 from remote_inference.recording.bags.bag_error import BagError, StrangeMessageError
 from remote_inference.recording.bags.bag_records import POLICY
@@ -86,7 +86,9 @@ class RunReader:
     def __init__(self, bag: BagReader, namespace: str, contract: Contract | None) -> None:
         self._bag = bag
         self._topics = {f"{namespace}/{OWN}/{kind}": kind for kind in (*TOPICS, WATCHDOG)}
-        self._cameras = tuple(contract.images) if contract else ()
+        cameras = contract.images if contract else {}
+        # As a request has them: encoded images, then raw ones.
+        self._cameras = tuple(sorted(cameras, key=lambda name: cameras[name].travels_as == RAW))
         self._state_units = contract.state_units if contract else None
         self._strange: set[str] = set()  # topics whose messages cannot be understood
         self.run = Run(missing=self._find_missing())

@@ -93,10 +93,23 @@ def _window_ns(bag: BagReader, window_s: tuple[float, float] | None) -> Window:
 
 
 def _write(out: Path, data: Mapping[str, Any]) -> None:
-    text = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    try:
+        text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    except ValueError:  # a recorded number is none, which JSON does not know
+        text = json.dumps(_finite(data), separators=(",", ":"), allow_nan=False)
+    text = text.replace("<", "\\u003c")
     head, middle, tail = _split(TEMPLATE.read_text(encoding="utf-8"), "/*DATA*/", "/*SCRIPT*/")
     with drafted(out) as draft, draft.open("w", encoding="utf-8") as file:
         file.writelines((head, text, middle, SCRIPT.read_text(encoding="utf-8"), tail))
+
+
+def _finite(data: Any) -> Any:
+    """Return a document with nothing in the place of numbers that are none."""
+    if isinstance(data, float):
+        return data if math.isfinite(data) else None
+    if isinstance(data, Mapping):
+        return {key: _finite(value) for key, value in data.items()}
+    return [_finite(item) for item in data] if isinstance(data, (list, tuple)) else data
 
 
 def _split(text: str, *marks: str) -> Iterable[str]:
