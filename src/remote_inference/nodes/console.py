@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A console that takes no output must not hold a process that moves a robot, or watches one."""
+"""A console that takes no output must not hold a process that moves robots, watches or serves them."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ from rclpy.signals import SignalHandlerOptions
 from rclpy.utilities import remove_ros_args, try_shutdown
 
 from remote_inference.core.documents.document import DocumentError
+from remote_inference.nodes.console import never_wait_for_the_console
 from remote_inference.nodes.executors import make_executor, spin_once
 from remote_inference.nodes.schedule import Schedule
 from remote_inference.stop_signals import StopRequest, ending_signals, handle
@@ -55,6 +56,7 @@ def run_node(make_node: Callable[[], RunningNode], args: list[str] | None) -> in
     the context is shut down, so that it can still publish and call. When the node cannot start, the reason is
     printed and the exit code is 2, or 3 when the middleware cannot start.
     """
+    never_wait_for_the_console()
     _catch_signals()
     try:
         remove_ros_args(args)  # `init` does not distinguish bad arguments from a missing router

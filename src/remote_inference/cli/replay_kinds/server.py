@@ -5,9 +5,9 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from remote_inference.cli import open_loop
@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
 
         name = f"/{server.strip('/')}"
         with (
-            open_client("replay", namespace=f"/replay_{os.getpid()}") as client,
+            open_client("replay", namespace=f"/replay_{token_hex(4)}") as client,
             ReplaySession(client, name, offer, timeout_s) as session,
         ):
             yield session

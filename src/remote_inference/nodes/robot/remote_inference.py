@@ -45,7 +45,6 @@ from remote_inference.core.robot.safety.fault_injection import FaultInjection, T
 from remote_inference.core.tags import parse_tags
 from remote_inference.monitoring.diagnostics import Diagnostics, robot_diagnostic
 from remote_inference.msg import ActionChunk, ClientState, Observation
-from remote_inference.nodes.console import never_wait_for_the_console
 from remote_inference.nodes.executors import spin_once
 from remote_inference.nodes.log_lines import RobotNode
 from remote_inference.nodes.parameters import NodeParameters, declare_parameters
@@ -354,5 +353,4 @@ class RemoteInference(RobotNode):
 
 def main(args: list[str] | None = None) -> int:
     """Drive the robot until a signal or State.DEAD; return the exit code."""
-    never_wait_for_the_console()
     return run_node(RemoteInference, args)

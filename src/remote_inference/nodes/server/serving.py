@@ -106,6 +106,8 @@ class Serving:
         try:
             loaded = self._wait_until_loaded(while_loading)
         except Exception:
+            self._stop.set()  # a policy that is loaded meanwhile is closed
+            self._work.set()
             self._close_ways_out()
             raise
         self.policy = loaded.policy

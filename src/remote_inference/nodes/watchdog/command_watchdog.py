@@ -32,7 +32,6 @@ from remote_inference.core.contract.controller_stop import (
 from remote_inference.core.watchdog import Watchdog, WatchdogState
 from remote_inference.msg import Heartbeat
 from remote_inference.msg import WatchdogState as WatchdogMessage
-from remote_inference.nodes.console import never_wait_for_the_console
 from remote_inference.nodes.log_lines import RobotNode
 from remote_inference.nodes.parameters import NodeParameters, declare_parameters
 from remote_inference.nodes.runtime import StartupError, run_node, spin
@@ -260,5 +259,4 @@ def main(args: list[str] | None = None) -> int:
     Ctrl-Z in the terminal of a launch suspends the robot's node, not its watchdog, which then stops the arm.
     """
     ignore_suspension()
-    never_wait_for_the_console()
     return run_node(partial(CommandWatchdog, request_realtime()), args)

@@ -5,8 +5,8 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
+from secrets import token_hex
 
 from remote_inference.cli.output import add_output_arguments, print_json
 
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     played = []
     with (
         HudControl(host, int(port), arguments.timeout) as control,
-        open_client("hud_agent", namespace=f"/hud_{os.getpid()}") as client,
+        open_client("hud_agent", namespace=f"/hud_{token_hex(4)}") as client,
     ):
         server = f"/{arguments.server.strip('/')}"
         agent = HudAgent(client, control, server, arguments.timeout, rename)
