@@ -276,6 +276,19 @@ def test_a_pause_that_is_left_out_is_not_filled_by_resampling(tmp_path: Path, to
     assert len(rows[0][next(iter(rows[0]))]) == len(rows[1][next(iter(rows[1]))])
 
 
+def test_actions_of_a_damaged_name_are_refused_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    names = ["should\ner", *JOINTS[1:]]
+    recording = Recording(PICKED_TOPICS, names)
+    recording.joints(0, [0.5, 0.5], list(JOINTS))
+    recording.executed(1, 0, [0.0, 0.0])
+    bag = recording.write(tmp_path / "run", "", json.dumps(document()))
+    assert export(bag, "--csv", tmp_path / "out.csv") == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "tick 0: found actions ['should\\ner'" in line
+
+
 def test_a_robot_in_shadow_mode_drove_nothing_to_learn_from(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):

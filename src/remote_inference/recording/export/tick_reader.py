@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from remote_inference.core.contract.contract import Contract
+from remote_inference.core.documents.problems import show_value
 from remote_inference.core.exchange import in_namespace
 from remote_inference.recording.bags.bag import BagReader
 from remote_inference.recording.bags.bag_error import BagError
@@ -167,8 +168,8 @@ class TickReader:
             )
         if len(message.action) and (names := tuple(message.joint_names)) != self._names:
             raise BagError(
-                f"{self._bag.path}: {self._executed}: tick {message.tick}: found actions {', '.join(names)}, "
-                f"expected those of the contract in its order: {', '.join(self._names)}"
+                f"{self._bag.path}: {self._executed}: tick {message.tick}: found actions "
+                f"{show_value(names)}, expected those of the contract in its order: {', '.join(self._names)}"
             )
         t_ns = self._times.at(received_ns, message)
         state: _Standing | None = self._newest[self._state].at(t_ns)
