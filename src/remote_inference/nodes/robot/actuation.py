@@ -97,7 +97,8 @@ class Actuation:
         self._heard_ns: int | None = time.monotonic_ns()
         schedule.every(HEARING_PERIOD_S, self._note_hearing)
         self._heart = Heart(node, Heartbeat(contract.period_s, config.watchdog_timeout_s), pause)
-        self.loop = ControlLoop(contract.period_s, self._tick)
+        self._played = 0  # ticks; one that fails has its number, too, as in the journal
+        self.loop = ControlLoop(contract.period_s, lambda now_ns, _index: self._tick(now_ns))
 
     @property
     def publishers(self) -> list[Publisher]:
@@ -131,7 +132,7 @@ class Actuation:
         while not playback.finished and time.monotonic() < deadline_s:
             if self.loop.error is not None:  # the thread that would report the error has ended
                 with suppress(Exception):
-                    self._tick(time.monotonic_ns(), self.loop.ticks)
+                    self._tick(time.monotonic_ns())
             time.sleep(self._contract.period_s)  # for stop commands: silence may not stop the robot
         has_ended = self.loop.stop()
         self._heart.end(stopped=has_ended and playback.finished and not self._failed_outlets)
@@ -160,7 +161,7 @@ class Actuation:
 
     # -- control thread ------------------------------------------------------------------------------------
 
-    def _tick(self, now_ns: int, index: int) -> None:
+    def _tick(self, now_ns: int) -> None:
         if self._engine.cycle.observation_steps > 1:
             seen = self._sense()
             self._samples.append(TickSample(seen, seen.arrivals))
@@ -169,6 +170,7 @@ class Actuation:
         self._unheard = (*self._controllers.unheard(), *deaf)
         self._heart.look_back(now_ns)
         tick = self._engine.play(now_ns, self._unheard, self._heard_ns)
+        index, self._played = self._played, self._played + 1
         self.unfed_ticks += tick.source is not CommandSource.CHUNK
         stamp_ns = self._clock_of_stamps.now().nanoseconds  # simulated time where the node uses it
         commanding = self._publish(tick, stamp_ns, now_ns)
