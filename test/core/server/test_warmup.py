@@ -74,6 +74,16 @@ def test_a_batch_has_different_requests_in_turn():
     assert seen == [pytest.approx([0.1]), pytest.approx([0.1, 0.2, 0.3, 0.1, 0.2])]
 
 
+def test_processors_that_work_in_place_hide_nothing_that_the_policy_said() -> None:
+    policy = SteadyPolicy()
+    policy.answer = lambda batch: [np.full((CHUNK_SIZE, 2), np.nan, np.float32) for _ in batch]
+    processors = policy.make_processors()
+    processors.post = lambda chunk: np.nan_to_num(chunk, copy=False)  # type: ignore[method-assign]
+    policy.make_processors = lambda: processors  # type: ignore[method-assign]
+    with pytest.raises(PolicyError, match="chunk_model: found non-finite values"):
+        rehearse(policy).run()
+
+
 @pytest.mark.parametrize(("mode", "resets"), [(ServingMode.EXCLUSIVE, 1), (ServingMode.SHARED, 0)])
 def test_an_exclusive_policy_is_reset_after_a_rehearsal(mode: ServingMode, resets: int):
     """The robot's next observation must not follow a sample observation."""

@@ -59,7 +59,7 @@ class Rehearsal:
             chunks = predict_all(self._policy, [model_input for _, model_input in prepared])
             answers = []
             for (processors, _), chunk_model in zip(prepared, chunks, strict=True):
-                answers.append(processors.post(chunk_model))
+                answers.append(processors.post(np.array(chunk_model)))  # which may work in place
                 require_chunk(spec, chunk_model, answers[-1])
             return answers
         finally:
