@@ -44,12 +44,12 @@ class Simulation:
         assert duration_s > 0.0
         self.now_ns += round(duration_s * 1e9) + round(next(self._oversleeps_ms, 0.0) * MS)
 
-    def _tick(self, now_ns: int, index: int) -> None:
+    def _tick(self, now_ns: int) -> None:
         assert now_ns == self.now_ns
         self.tick_times_ms.append(now_ns / MS - START_MS)
-        self.indices.append(index)
+        self.indices.append(self.loop.ticks)
         self.now_ns += round(next(self._tick_durations_ms, 0.0) * MS)
-        if index == self._last:
+        if self.loop.ticks == self._last:
             self._ended.set()
             raise EndOfTestError
 
@@ -117,7 +117,7 @@ def test_an_exception_of_a_tick_ends_the_thread_and_is_kept() -> None:
 
 @pytest.fixture
 def running_loop() -> Iterator[ControlLoop]:
-    loop = ControlLoop(PERIOD_MS / 1e3, lambda *_: None)
+    loop = ControlLoop(PERIOD_MS / 1e3, lambda _now_ns: None)
     loop.start()
     yield loop
     loop.stop()
@@ -149,7 +149,7 @@ def test_objects_from_before_the_loop_are_not_collected() -> None:
 
 def test_a_slow_loop_ends_before_its_next_tick() -> None:
     ticked = threading.Event()
-    loop = ControlLoop(100.0, lambda _now_ns, _index: ticked.set())
+    loop = ControlLoop(100.0, lambda _now_ns: ticked.set())
     loop.start()
     assert ticked.wait(10.0)
     assert loop.stop()
@@ -164,9 +164,9 @@ def test_a_slow_loop_ticks_at_its_deadlines() -> None:
         nonlocal now_ns
         now_ns += round(duration_s * 1e9)
 
-    def tick(at_ns: int, index: int) -> None:
+    def tick(at_ns: int) -> None:
         times_s.append(at_ns / 1e9)
-        if index == 2:
+        if loop.ticks == 2:
             raise EndOfTestError
 
     loop = ControlLoop(0.7, tick, clock_ns=lambda: now_ns, sleep_s=sleep_s)

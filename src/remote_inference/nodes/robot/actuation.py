@@ -98,7 +98,7 @@ class Actuation:
         schedule.every(HEARING_PERIOD_S, self._note_hearing)
         self._heart = Heart(node, Heartbeat(contract.period_s, config.watchdog_timeout_s), pause)
         self._played = 0  # ticks; one that fails has its number, too, as in the journal
-        self.loop = ControlLoop(contract.period_s, lambda now_ns, _index: self._tick(now_ns))
+        self.loop = ControlLoop(contract.period_s, self._tick)
 
     @property
     def publishers(self) -> list[Publisher]:

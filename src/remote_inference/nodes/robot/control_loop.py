@@ -14,7 +14,7 @@ LONGEST_SLEEP_S = 0.2  # a slow loop ends before its next tick
 
 
 class ControlLoop:
-    """Calls `tick(now_ns, index)` once per period until stopped.
+    """Calls `tick(now_ns)` once per period until stopped.
 
     The deadlines lie on a grid that never shifts. A period that is missed whole is skipped, not caught up
     with a burst.
@@ -23,7 +23,7 @@ class ControlLoop:
     def __init__(
         self,
         period_s: float,
-        tick: Callable[[int, int], None],
+        tick: Callable[[int], None],
         *,
         clock_ns: Callable[[], int] = time.monotonic_ns,
         sleep_s: Callable[[float], None] = time.sleep,
@@ -70,7 +70,7 @@ class ControlLoop:
             late_ns = now_ns - deadline_ns
             if late_ns > LATE_FRACTION * self._period_ns:
                 self.late_ticks += 1
-            self._tick(now_ns, self.ticks)
+            self._tick(now_ns)
             self.ticks += 1
             # From the tick's begin, not its end: after a pause, the next tick is due when its period begins.
             deadline_ns += (max(0, late_ns) // self._period_ns + 1) * self._period_ns
