@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 import websockets
 
+from remote_inference.environments.runners import Timeouts, run_on_thread
 from remote_inference.errors import UserError
 from remote_inference.gateways.hud import server as hud_server
 from remote_inference.gateways.hud.episode import HudEnvironment
@@ -29,7 +31,6 @@ DEADLINE_S = 30.0
 class Running:
     """A server, and a connection to its control channel."""
 
-    line: Line
     url: str
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -77,18 +78,24 @@ class Agent:
 @asynccontextmanager
 async def running(line: Line | None = None, *, real_time: bool = False) -> AsyncIterator[Running]:
     line = line or Line(rate_hz=50.0)
-    server = HudServer(lambda: HudEnvironment(line), real_time=real_time)
+    async with serving(lambda: HudEnvironment(line), real_time=real_time) as found:
+        yield found
+    assert line.closed
+
+
+@asynccontextmanager
+async def serving(make: Callable[[], HudEnvironment], *, real_time: bool = False) -> AsyncIterator[Running]:
+    server = HudServer(make, real_time=real_time)
     stop, port = asyncio.Event(), asyncio.get_running_loop().create_future()
-    serving = asyncio.create_task(server.run(port.set_result, stop))
-    await asyncio.wait([serving, port], timeout=DEADLINE_S, return_when=asyncio.FIRST_COMPLETED)
+    ending = asyncio.create_task(server.run(port.set_result, stop))
+    await asyncio.wait([ending, port], timeout=DEADLINE_S, return_when=asyncio.FIRST_COMPLETED)
     reader, writer = await asyncio.open_connection("127.0.0.1", port.result())
     try:
-        yield Running(line, server.url, reader, writer)
+        yield Running(server.url, reader, writer)
     finally:
         writer.close()
         stop.set()
-        await asyncio.wait_for(serving, DEADLINE_S)
-        assert line.closed
+        await asyncio.wait_for(ending, DEADLINE_S)
 
 
 def play(
@@ -390,3 +397,52 @@ def test_an_error_of_the_simulator_is_told_on_the_control_channel() -> None:
             await found.call("reset")
 
     play(work, Broken(rate_hz=50.0))
+
+
+def test_a_simulator_that_hangs_is_told_to_its_agent_and_keeps_nobody_from_ending() -> None:
+    returns = threading.Event()
+
+    class Hung(Line):
+        def step(self, action: Any) -> Any:
+            returns.wait()
+            return super().step(action)
+
+    async def work() -> None:
+        def make() -> HudEnvironment:
+            return HudEnvironment(run_on_thread("line", Hung, Timeouts(step_s=0.2)))
+
+        async with serving(make) as found:
+            episode = await found.call("reset")
+            agent = await found.connect(episode["token"])
+            await agent.read()
+            await agent.act(actions=np.array([0.5], np.float32))
+            with pytest.raises(RuntimeError, match=r"line: step took longer than 0\.2 s"):
+                await agent.read()
+            with pytest.raises(RuntimeError, match="it hangs"):
+                await found.call("result", token=episode["token"])
+
+    try:
+        asyncio.run(asyncio.wait_for(work(), DEADLINE_S))
+    finally:
+        returns.set()
+
+
+def test_a_bridge_whose_simulator_is_still_loading_ends_when_it_is_asked_to() -> None:
+    begun, returns = threading.Event(), threading.Event()
+
+    def make() -> HudEnvironment:
+        begun.set()
+        returns.wait()
+        raise AssertionError("nobody waits for it any more")
+
+    async def work() -> None:
+        stop = asyncio.Event()
+        running = asyncio.create_task(HudServer(make, real_time=False).run(lambda _: None, stop))
+        await asyncio.to_thread(begun.wait, DEADLINE_S)
+        stop.set()
+        await running
+
+    try:
+        asyncio.run(asyncio.wait_for(work(), DEADLINE_S))
+    finally:
+        returns.set()

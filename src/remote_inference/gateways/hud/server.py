@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
 import websockets
 from websockets.asyncio.server import Server, ServerConnection, serve
 
+from remote_inference.core.calls import Calls
 from remote_inference.errors import UserError
 from remote_inference.gateways.hud.episode import Frame, HudEnvironment
 from remote_inference.wire import WireError
@@ -30,6 +30,7 @@ PORT_ANNOUNCEMENT = "HUD_SIM_PORT="  # HUD's endpoint looks for it in a process'
 CLAIM_TIMEOUT_S = 30.0
 ACTION_TIMEOUT_S = 30.0
 SEND_TIMEOUT_S = 10.0
+CLOSE_TIMEOUT_S = 15.0  # of the environment: longer than its own
 MAX_FRAME_BYTES = 1 << 24  # of what an agent sends: a chunk has a few kilobytes
 MAX_CALL_BYTES = 1 << 20
 
@@ -37,7 +38,8 @@ MAX_CALL_BYTES = 1 << 20
 class HudServer:
     """One environment on one WebSocket port and one control port.
 
-    Every touch of the environment is made by one thread, which has made it.
+    Every touch of the environment is made by one thread, which has made it. A touch that never returns keeps
+    neither `run` nor the process: bounding what agents wait for is the environment's (`run_on_thread`).
     """
 
     def __init__(
@@ -46,7 +48,7 @@ class HudServer:
         self._make = make
         self._real_time = real_time
         self._host = host
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="hud_environment")
+        self._touches = Calls()
         self._bound: ServerConnection | None = None
         self._hud: HudEnvironment | None = None
         self.url = ""
@@ -59,14 +61,24 @@ class HudServer:
         port: of the WebSocket; a port of 0 stands for any free one. Raises UserError for a port that is taken
         and what making the environment raises.
         """
-        self._hud = await self._touch(self._make)
+        self._touches.start("hud_environment")
+        try:
+            self._hud = await _unless(stop, self._touch(self._make))
+            if self._hud is not None:
+                await self._serve_until(stop, announce, port, control_port)
+        finally:
+            self._touches.close()
+
+    async def _serve_until(
+        self, stop: asyncio.Event, announce: Callable[[int], None], port: int, control_port: int
+    ) -> None:
         try:
             await self._listen(announce, stop, port, control_port)
         except OSError as error:
             raise UserError(f"cannot listen on {self._host}: {error.strerror or error}") from error
         finally:
-            await self._touch(self._hud.close)
-            self._thread.shutdown(wait=False, cancel_futures=True)
+            with suppress(asyncio.TimeoutError):  # a touch before it has not returned
+                await asyncio.wait_for(self._touch(self._environment.close), CLOSE_TIMEOUT_S)
 
     async def _listen(
         self, announce: Callable[[int], None], stop: asyncio.Event, port: int, control_port: int
@@ -95,7 +107,7 @@ class HudServer:
         return self._hud
 
     async def _touch(self, call: Callable[[], Result]) -> Result:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, call)
+        return await asyncio.wrap_future(self._touches.submit(call))
 
     # -- an agent ------------------------------------------------------------------------------------------
 
@@ -269,6 +281,17 @@ class _NewestFrame:
             newest, self._newest = self._newest, None
             if newest is not None:
                 await asyncio.wait_for(self._agent.send(newest), SEND_TIMEOUT_S)
+
+
+async def _unless(stop: asyncio.Event, work: Awaitable[Result]) -> Result | None:
+    """Return what `work` returns, or None when `stop` is set first; `work` is left alone then."""
+    working, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    await asyncio.wait([working, stopping], return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if working.done():
+        return working.result()
+    working.cancel()
+    return None
 
 
 def _port_of(server: Server) -> int:

@@ -33,18 +33,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from remote_inference.environments.make import make_environment  # noqa: PLC0415  may import a simulator
+    from remote_inference.environments.runners import run_on_thread  # noqa: PLC0415
     from remote_inference.gateways.hud.episode import HudEnvironment  # noqa: PLC0415
     from remote_inference.gateways.hud.server import PORT_ANNOUNCEMENT, HudServer  # noqa: PLC0415
 
-    options = read_options(arguments.options)
+    name, options = arguments.environment, read_options(arguments.options)
     server = HudServer(
-        lambda: HudEnvironment(make_environment(arguments.environment, options)),
+        lambda: HudEnvironment(run_on_thread(name, lambda: make_environment(name, options))),
         real_time=arguments.real_time,
         host=arguments.host,
     )
 
     def announce(control_port: int) -> None:
-        print(f"{arguments.environment} at {server.url}", file=sys.stderr)
+        print(f"{name} at {server.url}", file=sys.stderr)
         print(f"{PORT_ANNOUNCEMENT}{control_port}", flush=True)
 
     async def serve() -> None:
