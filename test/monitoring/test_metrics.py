@@ -106,6 +106,17 @@ def test_a_request_that_ends_after_its_session_brings_no_series_back():
     assert Scrape(metrics)["batch_size_count"] == 1.0
 
 
+def test_an_error_of_a_robot_without_series_is_counted_and_a_refused_offer_too():
+    metrics = make_metrics(refused_sessions=7)
+    metrics.record(replace(RECORD, robot="openpi:3", status="error"))
+    metrics.record(replace(RECORD, robot="openpi:3"))
+    metrics.record(replace(RECORD, status="error"))
+    scrape = Scrape(metrics)
+    assert scrape["unattributed_errors_total"] == 1.0
+    assert scrape["refused_sessions_total"] == 7.0
+    assert scrape.robots() == {"/a"}
+
+
 def test_the_series_of_a_robot_that_comes_back_begin_anew_and_count():
     metrics = make_metrics()
     metrics.record(RECORD)

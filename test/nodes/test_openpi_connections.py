@@ -24,7 +24,9 @@ from remote_inference.core.server.requests.request_record import RequestRecord
 from remote_inference.core.server.sessions.session import Session, SessionRegistry
 from remote_inference.gateways import GatewayError
 from remote_inference.gateways.openpi.front_door import MAX_STRANGERS, FrontDoor
+from remote_inference.gateways.openpi.observation import ObservationReader
 from remote_inference.nodes.server.reception import Reception, open_gateways
+from remote_inference.nodes.server.refusals import Refusals
 from remote_inference.nodes.server.serving import Serving
 from remote_inference.nodes.server.session_services import SessionServices
 from remote_inference.recording.requests.replay import replay
@@ -57,13 +59,15 @@ class LocalServer:
         self.serving = Serving(load_manifest(path, {}), self.registry, _send, self.records.append, self._fail)
         self.policy: Any = self.serving.policy
         node = rig.add_node("server")
-        self.services = SessionServices(node, self.registry, lambda: None)
+        self.refusals = Refusals(node.get_logger())
+        self.services = SessionServices(node, self.registry, self.refusals, lambda: None)
         self.services.start(self.serving)
         self.services.accepting = True
         self.reception = Reception(
             self.serving,
             self.registry,
             self.services,
+            self.refusals,
             log_request=self.records.append,
             on_failure=self._fail,
             logger=node.get_logger(),
@@ -323,6 +327,25 @@ def test_a_frame_beyond_max_request_bytes_ends_the_connection(start: Callable[..
     assert code == 1009
     assert "16384" in reason
     server.wait_until_free()
+    assert [(record.status, record.seq_id) for record in server.records] == [("error", 1)]
+    assert "16384" in server.records[0].outcome
+
+
+def test_a_fault_of_the_server_s_own_is_told_to_the_client_and_in_the_log(
+    start: Callable[..., LocalServer], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+):
+    def fail(*_: object) -> bytes:
+        raise RuntimeError("a key that nobody has")
+
+    monkeypatch.setattr(ObservationReader, "read", fail)
+    server = start()
+    client = server.connect()
+    client.send(pack(OBSERVATION))
+    assert client.recv(DEADLINE_S) == "RuntimeError: a key that nobody has"
+    assert wait_for_close(client)[0] == 1011
+    server.wait_until_free()
+    assert server.refusals.count == 1
+    assert "refused: RuntimeError: a key that nobody has" in capfd.readouterr().err
 
 
 def test_a_policy_s_failure_is_told_and_ends_the_session(start: Callable[..., LocalServer]):

@@ -12,6 +12,7 @@ import pytest
 
 from remote_inference.core.server.manifest.manifest import load_manifest
 from remote_inference.core.server.sessions.session import SessionRegistry
+from remote_inference.nodes.server.refusals import Refusals
 from remote_inference.nodes.server.serving import Serving
 from remote_inference.nodes.server.session_services import SessionServices
 from remote_inference.srv import OpenSession
@@ -28,7 +29,8 @@ class LocalServer:
         self.registry = SessionRegistry("server")
         manifest = load_manifest(write_manifest(folder, max_sessions=2), {})
         self.serving = Serving(manifest, self.registry, *[lambda *_: None] * 3)
-        services = SessionServices(self.node, self.registry, lambda: None)
+        self.refusals = Refusals(self.node.get_logger())
+        services = SessionServices(self.node, self.registry, self.refusals, lambda: None)
         services.start(self.serving)
         services.accepting = True
 
@@ -83,3 +85,21 @@ def test_an_evaluation_makes_room_for_a_robot(rig: Rig, server: LocalServer) -> 
     rig.wait_for(lambda: server.node.count_publishers(chunks) == 0, "its publisher gone")
     assert server.open(robot_namespace="/second_robot").accepted
     assert server.open(robot_namespace="/third_robot").rejection == "capacity"
+
+
+def test_a_robot_that_asks_again_and_again_is_counted_each_time_and_told_once_per_reason(
+    server: LocalServer, capfd: pytest.CaptureFixture[str]
+) -> None:
+    asked = [
+        server.open(action_names=["wheel"]),
+        server.open(action_names=["wheel"]),
+        server.open(robot_namespace="not a namespace"),
+        server.open(robot_namespace="not a namespace"),
+        server.open(action_names=["wheel"]),
+    ]
+    assert not any(reply.accepted for reply in asked)
+    assert server.refusals.count == 5
+    lines = [line for line in capfd.readouterr().err.splitlines() if " refused: " in line]
+    assert len(lines) == 2
+    assert asked[0].message in lines[0]
+    assert asked[2].message in lines[1]

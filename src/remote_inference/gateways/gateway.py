@@ -46,6 +46,9 @@ class Host(Protocol):
     def record_refusal(self, session: Session, seq_id: int, episode_id: int, problem: str) -> None:
         """Record a request that the gateway cannot hand on, in the request log and the metrics."""
 
+    def report(self, offer: SessionOffer, error: Exception) -> None:
+        """Tell that a client was sent away by a fault of the server's, and count it as refused."""
+
     def fail(self, error: Exception) -> None:
         """End the server: the gateway cannot go on."""
 

@@ -70,6 +70,11 @@ class ServerMetrics:
             self._superseded,
             self._errors,
         )
+        self._unattributed_errors = Counter(
+            "policy_server_unattributed_errors",
+            "Requests that failed, of robots without series: their sessions have ended, or had just begun.",
+            registry=self._registry,
+        )
         self._batch_size = Histogram(
             "policy_server_batch_size",
             "Requests that were served together; each of them counts once.",
@@ -118,6 +123,8 @@ class ServerMetrics:
                 self._batch_size.observe(record.batch_size)
             if series := self._robots.get(record.robot):
                 series.record(record)
+            elif record.status == "error":
+                self._unattributed_errors.inc()
 
     def render(self, accept: str) -> tuple[bytes, str]:
         """Return the exposition and its content type, in the format that the Accept header prefers."""
@@ -209,6 +216,11 @@ class _SnapshotCollector(Collector):
         }
         for name, (text, value) in gauges.items():
             yield GaugeMetricFamily(f"policy_server_{name}", text, value)
+        yield CounterMetricFamily(
+            "policy_server_refused_sessions",
+            "Offers of sessions that the server has refused; the log says why. A robot asks again and again.",
+            now.refused_sessions,
+        )
         yield CounterMetricFamily(
             "policy_server_audit_lines_dropped",
             "Lines of the request log lost to a full queue or a file that could not be written.",

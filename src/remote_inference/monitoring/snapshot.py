@@ -65,6 +65,7 @@ class ServerSnapshot:
     requests: int = 0
     errors: int = 0
     superseded: int = 0
+    refused_sessions: int = 0  # since the process began
     audit_lines_dropped: int = 0
     captures_dropped: int = 0
     weights: WeightsView = CLOSED

@@ -67,11 +67,14 @@ class Connection:
             await self._close(CloseCode.TRY_AGAIN_LATER, str(refusal))
             return
         except Exception as error:  # the policy's processors may raise anything
+            self._host.report(offer, error)
             await self._close(CloseCode.INTERNAL_ERROR, f"{type(error).__name__}: {error}")
             return
         try:
             await self._talk(session)
         except ConnectionClosed as closed:
+            if closed.sent is not None and not closed.rcvd_then_sent:  # websockets has refused a frame
+                self._host.record_refusal(session, self._seq_id + 1, self._episode_id, str(closed))
             self._leave(session, str(closed))
         except _Ended as end:
             self._leave(session, str(end))
@@ -84,6 +87,9 @@ class Connection:
         except asyncio.TimeoutError:
             self._leave(session, f"it has read nothing for {SEND_TIMEOUT_S:g} s")
             self._socket.transport.abort()
+        except Exception as error:  # websockets would end the connection without a line
+            self._host.report(offer, error)
+            await self._tell(f"{type(error).__name__}: {error}")
         finally:
             self._leave(session, "the gateway has ended")
             self._closed.cancel()

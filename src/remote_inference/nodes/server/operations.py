@@ -88,8 +88,13 @@ class Operations:
         elif self._record_logger.is_enabled_for(LoggingSeverity.DEBUG):
             self._record_logger.debug(record.to_json())
 
-    def update(self, status: ServerStatus, sessions: Sequence[Session], serving: Serving | None) -> None:
-        """Publish the server's status. Call it at least once a second and after every change."""
+    def update(
+        self, status: ServerStatus, sessions: Sequence[Session], serving: Serving | None, refused: int = 0
+    ) -> None:
+        """Publish the server's status. Call it at least once a second and after every change.
+
+        refused: offers of sessions, since the process began.
+        """
         self._journal.keep(sessions)
         self._metrics.keep({session.offer.robot_namespace: session.offer.tags for session in sessions})
         now_s = time.monotonic()
@@ -118,6 +123,7 @@ class Operations:
             requests=status.requests,
             errors=status.errors,
             superseded=status.superseded,
+            refused_sessions=refused,
             audit_lines_dropped=self._request_log.dropped if self._request_log else 0,
             captures_dropped=serving.captures_dropped if serving else 0,
             weights=serving.weights.view if serving and serving.weights else CLOSED,

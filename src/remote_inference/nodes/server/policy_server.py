@@ -41,6 +41,7 @@ from remote_inference.nodes.schedule import Schedule
 from remote_inference.nodes.server.namesake import find_namesake
 from remote_inference.nodes.server.operations import Operations
 from remote_inference.nodes.server.reception import Reception, open_gateways
+from remote_inference.nodes.server.refusals import Refusals
 from remote_inference.nodes.server.serving import Serving
 from remote_inference.nodes.server.session_services import SessionServices
 from remote_inference.nodes.server.status import describe_policy
@@ -94,7 +95,8 @@ class PolicyServer(LifecycleNode):
         self._operations = Operations(self, self.schedule, self._instance_id)
         self._failures = Throttle(FAILURE_PERIOD_S)
         self._status_publisher = self.create_publisher(ServerStatus, "~/status", LATCHED_QOS)
-        self._sessions = SessionServices(self, self._registry, self._publish_status)
+        self._refusals = Refusals(self.get_logger())
+        self._sessions = SessionServices(self, self._registry, self._refusals, self._publish_status)
         self._status_service = self.create_service(GetStatus, "~/get_status", self._get_status)
         RollbackService(self, lambda: self._serving.weights if self._serving else None)
         self._trainers = TrainerLinks(self, self.schedule)
@@ -223,6 +225,7 @@ class PolicyServer(LifecycleNode):
             serving,
             self._registry,
             self._sessions,
+            self._refusals,
             log_request=self._log_request,
             on_failure=self._on_failure,
             logger=self.get_logger(),
@@ -281,7 +284,7 @@ class PolicyServer(LifecycleNode):
     def _publish_status(self) -> None:
         status = self._status()
         self._status_publisher.publish(status)
-        self._operations.update(status, self._registry.all(), self._serving)
+        self._operations.update(status, self._registry.all(), self._serving, self._refusals.count)
 
     def _status(self) -> ServerStatus:
         sessions = self._registry.all()

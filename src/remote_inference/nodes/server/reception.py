@@ -14,10 +14,12 @@ from remote_inference.core.exchange import SessionOffer, SessionReply
 from remote_inference.core.limits import shorten
 from remote_inference.core.policy import PolicySpec
 from remote_inference.core.server.manifest.manifest import Manifest
+from remote_inference.core.server.policy_error import explain_policy_error, trace_policy_error
 from remote_inference.core.server.requests.request_record import RequestRecord
 from remote_inference.core.server.sessions.session import Link, Session, SessionRegistry
 from remote_inference.gateways import GATEWAYS, Gateway, GatewayError, Refused
 from remote_inference.nodes.log_lines import IdLogger, about
+from remote_inference.nodes.server.refusals import Refusals
 from remote_inference.nodes.server.serving import Serving
 from remote_inference.nodes.server.session_services import SessionServices
 
@@ -30,6 +32,7 @@ class Reception:
         serving: Serving,
         registry: SessionRegistry,
         services: SessionServices,
+        refusals: Refusals,
         *,
         log_request: Callable[[RequestRecord], None],
         on_failure: Callable[[BaseException], None],
@@ -39,6 +42,7 @@ class Reception:
         self._serving = serving
         self._registry = registry
         self._services = services
+        self._refusals = refusals
         self._log_request = log_request
         self._on_failure = on_failure
         self._logger = logger
@@ -95,16 +99,21 @@ class Reception:
         terms = self._services.terms(self._serving)
         return "" if terms.accepting and not terms.failing else terms.failing or "server is not active"
 
+    def report(self, offer: SessionOffer, error: Exception) -> None:
+        reason = explain_policy_error(error)
+        self._refusals.note(offer.robot_namespace, offer.client, reason, is_fault=True)
+        self._logger.debug(trace_policy_error(error))
+
     def fail(self, error: Exception) -> None:
         self._on_failure(error)
 
-    def _log_of(self, offer: SessionOffer, session_id: str = "") -> IdLogger:
+    def _log_of(self, offer: SessionOffer, session_id: str) -> IdLogger:
         return about(self._logger, offer.robot_namespace, session_id)
 
     def _require_accepted(self, offer: SessionOffer) -> SessionReply:
         reply = self._registry.reply(offer, self.spec, self._services.terms(self._serving))
         if not reply.accepted:
-            self._log_of(offer).info(f"{offer.client} refused: {reply.message}")
+            self._refusals.note(offer.robot_namespace, offer.client, reply.message)
             raise Refused(reply.message)
         return reply
 

@@ -20,6 +20,7 @@ from remote_inference.core.server.sessions.session import Session, SessionRegist
 from remote_inference.core.server.sessions.session_expiry import SessionExpiry
 from remote_inference.core.tags import write_tags
 from remote_inference.nodes.log_lines import IdLogger, about
+from remote_inference.nodes.server.refusals import Refusals
 from remote_inference.nodes.server.ros_link import RosLink
 from remote_inference.nodes.server.serving import Serving
 from remote_inference.srv import CloseSession, OpenSession, ResetSession
@@ -32,9 +33,12 @@ class SessionServices:
     All methods run on the executor's thread, the only thread that may create and destroy entities.
     """
 
-    def __init__(self, node: Node, registry: SessionRegistry, changed: Callable[[], None]) -> None:
+    def __init__(
+        self, node: Node, registry: SessionRegistry, refusals: Refusals, changed: Callable[[], None]
+    ) -> None:
         """Create the services. changed: called after a session was opened or closed or an offer refused."""
         self._node = node
+        self._refusals = refusals
         self._registry = registry
         self._changed = changed
         self._serving: Serving | None = None
@@ -94,15 +98,19 @@ class SessionServices:
             reply = self._admit(offer, serving)
         except WireError as error:
             response.rejection, response.message = "schema", shorten(f"malformed offer: {error}")
+            self._refusals.note(request.robot_namespace, request.client, response.message)
             return response
         except Exception as error:  # out of a callback it would end the node and every session
             response.rejection = INTERNAL_REJECTION
             response.message = shorten(f"{type(error).__name__}: {error}")
-            log = about(self._node.get_logger(), request.robot_namespace)
-            log.error(f"{request.client} refused: {explain_policy_error(error)}")
-            log.debug(trace_policy_error(error))
+            reason = explain_policy_error(error)
+            self._refusals.note(request.robot_namespace, request.client, reason, is_fault=True)
+            self._node.get_logger().debug(trace_policy_error(error))
             return response
-        self._log_answer(offer, reply)
+        if reply.accepted:
+            self._log_admission(offer, reply)
+        else:
+            self._refusals.note(offer.robot_namespace, offer.client, reply.message)
         self._changed()
         return reply_to_response(reply)
 
@@ -136,8 +144,8 @@ class SessionServices:
         self._node.get_logger().warning(f"refused to touch a session: {response.message}")
         return None
 
-    def _log_answer(self, offer: SessionOffer, reply: SessionReply) -> None:
-        words = f"admitted as {reply.session_id}" if reply.accepted else "refused"
+    def _log_admission(self, offer: SessionOffer, reply: SessionReply) -> None:
+        words = f"admitted as {reply.session_id}"
         remarks = f": {reply.message}" if reply.message else ""
         tags = ", ".join(write_tags(offer.tags))
         log = self._log_of(offer, reply.session_id)
