@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -24,7 +23,8 @@ from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.journal import Begin
 from remote_inference.core.robot.replay import JournalError, is_begin
 from remote_inference.recording.bags.bag import BagReader, open_bag
-from remote_inference.recording.decisions.comparison import RequestRecord, TickRecord, request_key
+from remote_inference.recording.decisions.assignment import Assignment, Event, Recorded
+from remote_inference.recording.decisions.comparison import RequestRecord, TickRecord
 from remote_inference.recording.decisions.report import Change, Report
 from remote_inference.recording.decisions.run import ChangedRun, Run
 from remote_inference.recording.timeline.timeline_reader import find_namespace
@@ -32,9 +32,7 @@ from remote_inference.wire import WireError, chunk_from_message
 from remote_inference.wire.decisions import DecisionDecoder
 
 OWN = "remote_inference"
-RESTART = 10  # ticks by which a number falls back only when the node has begun anew
 Tell = Callable[[float], None]  # takes the fraction of the bag that is done
-EARLY = 20_000  # messages that may come before the journal's begin
 
 
 def replay_decisions(
@@ -83,14 +81,10 @@ class _Reader:
             for kind in ("decisions", "executed", "observation", "chunk", "watchdog")
         }
         self._run: _AnyRun | None = None
-        self._early: deque[tuple[str, tuple[Any, ...]]] = deque(maxlen=EARLY)  # before the next run's begin
-        self._waits = False  # for a journal: numbers began anew while one was replayed
-        self._is_stale = False  # what came early may still be of a run that was given up
+        self._assignment = Assignment()
         self._decoder = DecisionDecoder()
         self._instance: int | None = None
         self._next = 0  # place of the entry that must come next
-        self._last_tick = 0
-        self._last_request: RequestRecord | None = None
 
     def read(self, tell: Tell) -> None:
         bag, decisions = self._bag, self._topics["decisions"]
@@ -112,9 +106,9 @@ class _Reader:
             else:
                 with bag.expecting(topic):
                     recorded = self._read_recorded(topic, time_s, message)
-                self._hand_on(*recorded)
-        if self._waits and self._run is not None:
-            self._take_aliens(time_s)
+                if recorded is not None:
+                    self._hand_on(recorded)
+        self._go_on(time_s)
         self._end_run(time_s)
         if not self._report.runs and not self._report.problems:
             self._report.problems.append(f"{decisions} holds nothing")
@@ -152,8 +146,7 @@ class _Reader:
                 )
         if first < self._next or self._next < 0:  # a message that came twice, or of a run given up
             return
-        if self._waits and self._run is not None:  # it was no other run
-            self._take_aliens(time_s)
+        self._go_on(time_s)
         if first > self._next:
             gap = f"entries {self._next} to {first - 1} are missing at {time_s:.1f} s"
             self._give_up(f"{gap}: what follows in this run cannot be replayed")
@@ -186,80 +179,53 @@ class _Reader:
         else:
             config = _changed(begin.config, self._changes)
             self._run = ChangedRun(begin, self._report, config, self._report.change)
-        early = () if self._is_stale else tuple(self._early)
-        self._early.clear()
-        self._last_tick, self._last_request = 0, None
-        self._waits = self._is_stale = False
-        for recorded in early:
-            self._hand_on(*recorded)
+        for recorded in self._assignment.note(Event.BEGIN):
+            self._hand_on(recorded)
 
-    def _take_aliens(self, time_s: float) -> None:
+    def _go_on(self, time_s: float) -> None:
         """Let the run take what seemed to be of the next one, of which no journal has come."""
+        if not self._assignment.is_ahead:
+            return
+        aliens = self._assignment.note(Event.MORE)
         self._report.problems.append(
-            f"{len(self._early)} messages until {time_s:.1f} s are numbered anew, and no other run of the "
+            f"{len(aliens)} messages until {time_s:.1f} s are numbered anew, and no other run of the "
             "node is there: another sender, or a node whose journal was not recorded"
         )
-        early = tuple(self._early)
-        self._early.clear()
-        self._last_tick, self._last_request, self._waits = 0, None, False
-        for method, arguments in early:
-            getattr(self._run, method)(*arguments)
+        for recorded in aliens:
+            getattr(self._run, recorded.method)(*recorded.arguments)
 
     def _give_up(self, problem: str) -> None:
         self._report.problems.append(problem)
         self._next = -1
-        self._is_stale = True
-        if self._run is not None:
-            self._end_run(0.0)
+        self._assignment.note(Event.UNREADABLE)
+        self._end_run(0.0)
 
     def _end_run(self, time_s: float) -> None:
+        self._assignment.note(Event.END)
         run, self._run = self._run, None
         if run is not None:
             run.finish(time_s)
 
     # -- the other topics ----------------------------------------------------------------------------------
 
-    def _read_recorded(self, topic: str, time_s: float, message: Any) -> tuple[str, tuple[Any, ...]]:
-        """Return the run's method for a message, and its arguments without images."""
+    def _read_recorded(self, topic: str, time_s: float, message: Any) -> Recorded | None:
+        """Return a message without its images; None for one that says nothing to the run."""
         if topic == self._topics["executed"]:
-            return "take_tick", (time_s, int(message.tick), TickRecord.of_message(message))
+            return Recorded("take_tick", (time_s, int(message.tick), TickRecord.of_message(message)))
         if topic == self._topics["observation"]:
-            return "take_request", (time_s, RequestRecord.of(message))
+            return Recorded("take_request", (time_s, RequestRecord.of(message)))
         if topic == self._topics["chunk"]:
             try:
-                return "take_chunk", (time_s, chunk_from_message(message))
+                return Recorded("take_chunk", (time_s, chunk_from_message(message)))
             except WireError:  # it was none for the robot, either
-                return "", ()
+                return None
         if topic == self._topics["watchdog"]:
-            return "take_watchdog", (time_s, message)
-        return "take_command", (time_s, topic, message)
+            return Recorded("take_watchdog", (time_s, message))
+        return Recorded("take_command", (time_s, topic, message))
 
-    def _hand_on(self, method: str, arguments: tuple[Any, ...]) -> None:
-        if not method:
-            return
-        begins_anew = self._has_begun_anew(method, arguments)
-        if begins_anew and self._run is None and self._is_stale:
-            self._is_stale = False
-            self._early.clear()
-        elif begins_anew and self._run is not None and not self._waits:  # its journal comes next
-            self._waits = True
-            self._early.clear()
-        if self._run is None or self._waits:
-            self._early.append((method, arguments))
-        else:
-            getattr(self._run, method)(*arguments)
-
-    def _has_begun_anew(self, method: str, arguments: tuple[Any, ...]) -> bool:
-        """Return whether a message's number says that another run of the node has sent it."""
-        if method == "take_tick":
-            before, self._last_tick = self._last_tick, max(self._last_tick, arguments[1])
-            return bool(arguments[1] + RESTART < before)
-        if method == "take_request":
-            request, last = arguments[1], self._last_request
-            self._last_request = request
-            is_of_another = last is not None and request.session_id != last.session_id
-            return is_of_another and request_key(request) <= request_key(last)
-        return False
+    def _hand_on(self, recorded: Recorded) -> None:
+        if self._assignment.take(recorded):
+            getattr(self._run, recorded.method)(*recorded.arguments)
 
 
 def _changed(config: RobotConfig, changes: dict[str, Any]) -> RobotConfig:
