@@ -550,6 +550,7 @@ def section(**values: object) -> dict[str, object]:
         ({"/r/remote_inference": {"ros__parameters": [1]}}, "ros__parameters: found [1], expected a mapping"),
         ({"/r/remote_inference": {"ros__parameters": "hold"}}, "ros__parameters: found 'hold', expected a"),
         ({1: section()}, "found the key 1, expected text: quote it"),
+        ({"/r/remote_inference": section(executor="event")}, "executor: found 'event', expected 'events' or"),
         ({"/**/remote_inferense": section(fallback="hold")}, "the node remote_inferense, did you mean"),
         (
             {

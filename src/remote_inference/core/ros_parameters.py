@@ -1,14 +1,24 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""ROS parameter files as text: their sections, and the parameters that rclpy has by itself."""
+"""What all nodes' parameters have in common, and parameter files as text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 PARAMETERS_KEY = "ros__parameters"
 RCLPY_OWN = frozenset({"use_sim_time", "start_type_description_service"})
+
+ExecutorName = Annotated[
+    Literal["events", "single"],
+    Field(
+        description="what runs the callbacks: rclpy's `events` executor, which needs less time, or "
+        "its plain one, `single`, which is used, too, where the other does not work"
+    ),
+]
 
 
 def is_rclpys_own(name: str) -> bool:

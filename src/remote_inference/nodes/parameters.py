@@ -5,28 +5,21 @@
 from __future__ import annotations
 
 from array import array
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 import annotated_types
-from pydantic import Field
 from pydantic.fields import FieldInfo
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
 from rclpy.node import Node
 
 from remote_inference.core.documents.document import Document, allowed_names, parse_document
-from remote_inference.core.ros_parameters import is_rclpys_own
+from remote_inference.core.ros_parameters import ExecutorName, is_rclpys_own
 
 
 class NodeParameters(Document):
     """The parameters that every node has."""
 
-    executor: Annotated[
-        Literal["events", "single"],
-        Field(
-            description="what runs the callbacks: rclpy's `events` executor, which needs less time, or "
-            "its plain one, `single`, which is used, too, where the other does not work"
-        ),
-    ] = "events"
+    executor: ExecutorName = "events"
 
 
 Model = TypeVar("Model", bound=NodeParameters)

@@ -13,9 +13,15 @@ from remote_inference.core.contract.contract import Contract
 from remote_inference.core.documents.document import DocumentError, parse_document
 from remote_inference.core.documents.problems import find_alien_keys, show_value
 from remote_inference.core.robot.config import RobotConfig
-from remote_inference.core.ros_parameters import PARAMETERS_KEY, is_rclpys_own
+from remote_inference.core.ros_parameters import PARAMETERS_KEY, ExecutorName, is_rclpys_own
 
 ROBOT_NODE = "remote_inference"
+
+
+class _RobotParameters(RobotConfig):
+    """What a robot's section of a file may hold, besides the path of a contract."""
+
+    executor: ExecutorName = "events"
 
 
 def read_parameters(path: Path, content: Any, sections: Mapping[str, Any]) -> tuple[RobotConfig, ...]:
@@ -38,19 +44,15 @@ def read_parameters(path: Path, content: Any, sections: Mapping[str, Any]) -> tu
         if not isinstance(section or {}, dict):
             found = f"found {show_value(section)}, expected a mapping of parameters"
             raise DocumentError(f"{path}: {node}: {PARAMETERS_KEY}: {found}")
-        own = {key: value for key, value in (section or {}).items() if not _is_of_the_node(key)}
+        given = (section or {}).items()
+        own = {key: value for key, value in given if key != "contract" and not is_rclpys_own(key)}
         if "*" in node:
             general |= own
         robots[node] = own
     named = {node: own for node, own in robots.items() if "*" not in node} or dict(list(robots.items())[:1])
     return tuple(
-        parse_document({**general, **own}, RobotConfig, f"{path}: {node}") for node, own in named.items()
+        parse_document({**general, **own}, _RobotParameters, f"{path}: {node}") for node, own in named.items()
     )
-
-
-def _is_of_the_node(name: str) -> bool:
-    """Return whether a parameter is one of the robot's node that decides nothing here."""
-    return name in {"contract", "executor"} or is_rclpys_own(name)
 
 
 def find_parameter_problem(contract: Contract, parameters: RobotConfig) -> str:
