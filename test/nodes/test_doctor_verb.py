@@ -7,15 +7,20 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
+from rclpy.context import Context
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.parameter import Parameter
 from std_msgs.msg import Float64MultiArray
 
 from remote_inference import cli
 from remote_inference.deployment import bringup
 from remote_inference.wire.qos import COMMAND_QOS
-from support.nodes.rig import CONTRACT, Rig, write_contract, write_manifest
+from support.nodes.rig import CONTRACT, DEADLINE_S, Rig, write_contract, write_manifest
 
 MACHINE = "middleware"  # the finding about it depends on what is installed
 BAD, ALL = "warning error", "ok warning error"
@@ -124,6 +129,42 @@ def test_a_recorded_robot_is_healthy_until_its_controller_is_gone(
     for with_contract in (True, False):
         code, found = examine(rig, with_contract=with_contract)
         assert (code, found["command /rig/orders"]) == (1, ("error", "published by /teleop, too"))
+
+
+@pytest.fixture
+def name_joints(rig: Rig) -> Iterator[Callable[[list[str]], None]]:
+    """Start a controller, which answers meanwhile; return what sets its parameter `joints`."""
+    context = Context()
+    context.init()
+    node = Node("joint_group_controller", context=context, namespace=rig.namespace)
+    node.create_subscription(Float64MultiArray, "orders", lambda _: None, COMMAND_QOS)
+    node.declare_parameter("joints", ORDERS["names"])
+    executor = SingleThreadedExecutor(context=context)
+    executor.add_node(node)
+    thread = Thread(target=executor.spin)
+    thread.start()
+
+    def name(joints: list[str]) -> None:
+        assert node.set_parameters([Parameter("joints", value=joints)])[0].successful
+
+    yield name
+    executor.shutdown(DEADLINE_S)
+    thread.join(DEADLINE_S)
+    node.destroy_node()
+    context.shutdown()
+
+
+def test_a_controller_with_its_joints_in_another_order_is_an_error(
+    rig: Rig, tmp_path: Path, examine: Examine, name_joints: Callable[[list[str]], None]
+) -> None:
+    rig.start_robot(write_contract(tmp_path, commands=[ORDERS]))
+    rig.wait_for(lambda: rig.states, "the robot's node")
+    subject = f"controller {rig.namespace}/joint_group_controller"
+    _, found = examine(rig, levels=ALL, timeout_s=ALONE_S)
+    assert found[subject] == ("ok", "takes elbow, shoulder")
+    name_joints(["shoulder", "elbow"])
+    code, found = examine(rig, timeout_s=ALONE_S)
+    assert (code, found[subject]) == (1, ("error", "takes shoulder, elbow"))
 
 
 def test_what_the_contract_alone_tells_is_said_to_be_left_out(

@@ -7,12 +7,13 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from rcl_interfaces.srv import GetParameters
 from rclpy.action.graph import get_action_client_names_and_types_by_node
 from rclpy.node import NodeNameNonExistentError
+from rclpy.parameter import parameter_value_to_python
 
 from remote_inference.cli.fleet_watch import FleetWatch
 from remote_inference.cli.robot_calls import open_client
@@ -20,7 +21,7 @@ from remote_inference.core.contract.contract import Contract
 from remote_inference.core.contract.operator_inputs import InstructionInput
 from remote_inference.core.exchange import in_namespace
 from remote_inference.deployment import zenoh_config
-from remote_inference.deployment.doctor import commands, doctor, sensors
+from remote_inference.deployment.doctor import commands, controllers, doctor, sensors
 from remote_inference.deployment.doctor.findings import Finding, Level, NodeSettings, TopicFacts
 from remote_inference.deployment.doctor.inputs import judge_inputs
 from remote_inference.deployment.doctor.robots import judge_robots
@@ -30,6 +31,7 @@ from remote_inference.wire.sensors.joint_merge import needs_of
 
 OWN_NAME = "doctor_verb"
 CONNECT_TIMEOUT_S = 2.0
+CONTROLLER_TIMEOUT_S = 2.0  # for one parameter
 TCP_PROTOCOLS = ("tcp", "tls")
 WITHOUT_CONTRACT = (
     "types, rates, joints and stamps of sensors, controllers that a contract names, stop inputs, takeover, "
@@ -108,6 +110,9 @@ class _Examination:
             seen[robot] = list(self._judge_sensors(robot, topics, stale.get(robot, [])))
             yield from seen[robot]
             yield from commands.judge_commands(own.get(robot, []), robot, topics)
+            if self._contract is not None and robot == self._namespace:
+                found = self._ask_controllers(own[robot], topics)
+                yield from controllers.judge_controllers(self._contract, robot, found)
         if self._contract is not None:
             yield from judge_inputs(self._contract, self._namespace, topics)
         else:
@@ -173,6 +178,30 @@ class _Examination:
         if self._contract is not None:
             found[self._namespace] = commands.commands_of(self._contract, self._namespace)
         return found
+
+    def _ask_controllers(
+        self, own: Sequence[commands.Command], topics: Mapping[str, TopicFacts]
+    ) -> dict[str, controllers.ControllerFacts]:
+        """Return what the only controller of each command's topic says of itself, by topic."""
+        services = {name for name, _ in self._ros.node.get_service_names_and_types()}
+        found = {}
+        for command in own:
+            nodes = commands.controllers_of(command, topics.get(command.name, TopicFacts()))
+            if len(nodes) == 1 and not command.is_action and f"{nodes[0]}/get_parameters" in services:
+                found[command.name] = self._ask_controller(nodes[0])
+        return found
+
+    def _ask_controller(self, node: str) -> controllers.ControllerFacts:
+        values = {}
+        try:
+            for name in controllers.PARAMETERS:  # each alone: rclcpp answers nothing for one undeclared
+                request = GetParameters.Request(names=[name])
+                service = f"{node}/get_parameters"
+                answer = self._ros.call(GetParameters, service, request, CONTROLLER_TIMEOUT_S)
+                values[name] = parameter_value_to_python(answer.values[0]) if answer.values else None
+        except OperatorError as error:
+            return controllers.ControllerFacts(node, problem=str(error))
+        return controllers.facts_of(node, values)
 
     def _stale_sources(self) -> dict[str, list[str]]:
         states = self._watch.robots.items()

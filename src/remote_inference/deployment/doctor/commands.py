@@ -71,6 +71,15 @@ def judge_commands(
         yield judge(command, namespace, topics.get(command.announced_topic, TopicFacts()))
 
 
+def controllers_of(command: Command, facts: TopicFacts) -> list[str]:
+    """Return the full names of the nodes that take a command's messages."""
+    return [
+        node
+        for node in facts.subscribers
+        if takes_commands(node, command.controller) or node.endswith(UNKNOWN_NODE)
+    ]
+
+
 def _judge_action(command: Command, _: str, facts: TopicFacts) -> Finding:
     subject = f"command {command.name}"
     if not facts.publishers:
@@ -84,11 +93,7 @@ def _judge_action(command: Command, _: str, facts: TopicFacts) -> Finding:
 
 def _judge_topic(command: Command, namespace: str, facts: TopicFacts) -> Finding:
     subject = f"command {command.name}"
-    controllers = [
-        node
-        for node in facts.subscribers
-        if takes_commands(node, command.controller) or node.endswith(UNKNOWN_NODE)
-    ]
+    controllers = controllers_of(command, facts)
     if rivals := _find_rivals(namespace, facts.publishers):
         # First: two that move one arm are worse than one that nobody hears.
         advice = "two command the same controller: stop one"

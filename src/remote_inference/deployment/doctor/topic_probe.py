@@ -22,7 +22,7 @@ from remote_inference.wire.sensors.joint_merge import JointDrivers, Need
 from remote_inference.wire.sensors.stamps import stamp_reader
 
 LISTEN_S = 2.0  # for the rates
-QUIET_S = 1.0  # without a new topic, before they are measured
+QUIET_S = 1.0  # without a new endpoint, before they are measured
 
 
 class TopicProbe:
@@ -71,16 +71,17 @@ class TopicProbe:
 
     def _settle(self, timeout_s: float) -> None:
         node = self._ros.node
-        seen: set[str] = set()
-        seen_s = time.monotonic()  # since then no other topic
+        seen: dict[str, tuple[int, int]] = {}
+        seen_s = time.monotonic()  # since then no other endpoint
 
         def is_known() -> bool:
             nonlocal seen, seen_s
-            published = {name for name in self._watched if node.count_publishers(name)}
-            found = published | {name for name in self._watched if node.count_subscribers(name)}
-            if found - seen:
-                seen, seen_s = seen | found, time.monotonic()
+            counts = {n: (node.count_publishers(n), node.count_subscribers(n)) for n in self._watched}
+            if counts != seen:
+                seen, seen_s = counts, time.monotonic()
+            published = {name for name, (publishers, _) in counts.items() if publishers}
             heard = all(self._ears[name].count for name in published & self._ears.keys() - self._resting)
+            found = {name for name, count in counts.items() if any(count)}
             return heard and time.monotonic() - seen_s >= QUIET_S and self._all_named(found)
 
         self._ros.spin_until(is_known, timeout_s)
