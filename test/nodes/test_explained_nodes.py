@@ -70,6 +70,7 @@ def test_the_demo_s_commands_lead_to_what_was_sent(demo_bag: Path) -> None:
     chunks = {(m.session_id, m.seq_id): m for m in messages_of(demo_bag, "chunk")}
     for executed in some_commands(demo_bag):
         motion = explain_motion(demo_bag, tick=executed.tick)
+        assert motion.missing == ()
         key = executed.session_id, executed.seq_id
         observation, chunk, request = sent[key], chunks[key], motion.request
         assert request is not None
@@ -94,7 +95,6 @@ def test_the_demo_s_commands_lead_to_what_was_sent(demo_bag: Path) -> None:
         assert motion.latency.sensing_ms == max(ages_ms)
         assert motion.policy is not None
         assert (motion.policy.name, motion.policy.fingerprint) == ("belt_arm", executed.policy_version)
-        assert motion.missing == ()
 
 
 def first_paused_tick(bag: Path) -> int:

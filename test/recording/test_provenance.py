@@ -476,6 +476,22 @@ def test_a_chunk_came_when_it_came_however_late_the_worker_took_it() -> None:
     assert took_ns == 2 * HOP_NS + world.inference_ns
 
 
+def test_a_request_that_an_order_to_resume_sent_has_its_arrivals() -> None:
+    """The node orders it with the number of pauses, which stands behind the time."""
+    world = streaming(World(make_config())).run(0.5)
+    world.pause()
+    world.run(3.0)
+    world.now_ns += 1  # no other call has this time
+    sent = len(world.sent)
+    world.resume(world.engine.pauses)
+    assert len(world.sent) == sent + 1
+    times = JournalTimes()
+    times.want(world.sent[-1].client_mono_ns, of_ticks=False)
+    for _, _, message in SimulatedJournal(7).messages(world.engine.journal.take()[1]):
+        times.take(message)
+    assert set(times.arrivals[world.sent[-1].client_mono_ns]) == set(world.contract.topics)
+
+
 def find_latency_of(
     arrivals: dict[str, int], contract: Contract | None = None, cameras: int = 0, age_ms: float = 332.0
 ) -> Latency:

@@ -8,10 +8,11 @@ call began: it says between which two operations of the engine's thread a contro
 
 from __future__ import annotations
 
+import inspect
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import wraps
+from functools import cache, wraps
 from typing import Any, NamedTuple
 
 from remote_inference.core.contract.contract import Contract
@@ -71,6 +72,21 @@ class Entry(NamedTuple):
     arguments: tuple[Any, ...]
     named: Mapping[str, Any] = {}
     error: str = ""
+
+
+def time_of(entry: Entry) -> int | None:
+    """Return the time of a call [ns, the robot's monotonic clock]; None for one that has none."""
+    place = _place_of_time(entry.method) if entry.method in CALLS else None
+    if place is None:
+        return None
+    time_ns = entry.named.get("now_ns", entry.arguments[place] if place < len(entry.arguments) else None)
+    return time_ns if type(time_ns) is int else None
+
+
+@cache
+def _place_of_time(method: str) -> int | None:
+    _, *parameters = inspect.signature(getattr(Engine, method)).parameters
+    return parameters.index("now_ns") if "now_ns" in parameters else None
 
 
 class Journal:

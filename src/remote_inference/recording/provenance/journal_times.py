@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from remote_inference.core.robot.journal import Entry
+from remote_inference.core.robot.journal import Entry, time_of
 from remote_inference.recording.timeline.answers import RequestKey
 from remote_inference.wire import WireError
 from remote_inference.wire.decisions import DecisionDecoder
@@ -68,13 +68,12 @@ class JournalTimes:
             samples = arguments[3] if len(arguments) > 3 else ()
             self._seen = _Seen(arguments[0], samples[-1].arrivals if samples else self._seen.by_last_tick)
         elif method == "take_chunk":
-            chunk, now_ns = arguments[:2]
+            chunk, taken_ns = arguments[:2]
             arrival_ns = entry.named.get("arrival_ns")  # older journals have none
-            came_ns = now_ns if arrival_ns is None else arrival_ns
+            came_ns = taken_ns if arrival_ns is None else arrival_ns
             self.chunk_ns.setdefault((chunk.session_id, chunk.seq_id), came_ns)
-        times = [argument for argument in arguments if type(argument) is int]
-        if times:
-            self._note(times[-1])
+        if (now_ns := time_of(entry)) is not None:
+            self._note(now_ns)
 
     def _note(self, now_ns: int) -> None:
         if now_ns in self._wanted:
