@@ -206,7 +206,7 @@ def test_every_reason_of_the_health_port_is_explained() -> None:
         source = (SOURCE / name).read_text()
         code = source.split("def unhealthy_reason")[1].split("def to_json")[0]
         reasons += re.findall(r'return f?"([^"]+)"', code)
-    assert len(reasons) == 8
+    assert len(reasons) == 9
     for reason in reasons:
         assert re.sub(r"\{[^}]*\}", "...", reason) in section, reason
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import remote_inference.wire.images.encodings  # noqa: F401  adds the encodings that are built in
 from remote_inference.core.admission import FATAL_REJECTIONS, FatalMismatch, check_reply, judge
 from remote_inference.core.exchange import ImageFeature, SessionReply
 from remote_inference.core.limits import MAX_OBSERVATION_STEPS, RequestLimits

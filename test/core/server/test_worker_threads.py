@@ -340,6 +340,22 @@ def test_a_processor_that_hangs_shows_as_an_inference_that_does_not_end(start: S
     assert "has not ended for 31 s" in server.bench.watch.unhealthy_reason(server.bench.now_ns)
 
 
+def test_a_postprocessor_that_hangs_shows_although_its_only_robot_asks_no_more(start: Start):
+    """The device is idle: the robot waits for its chunk."""
+    server = start()
+    hold_the_device(server)
+    server.processors(0).gate.shut()
+    server.policy.gate.open()
+    wait_until(lambda: server.processors(0).gate.waiting == 1, "the postprocessor hangs", DEADLINE_S)
+    wait_until(lambda: not server.bench.watch.busy.running_s(server.bench.now_ns), "idle", DEADLINE_S)
+    server.bench.now_ns += 31 * 10**9
+    hung = "postprocessing has not ended for 31 s"
+    assert server.bench.watch.unhealthy_reason(server.bench.now_ns) == hung
+    server.processors(0).gate.open()
+    server.wait_for_answers(1)
+    wait_until(lambda: not server.bench.watch.unhealthy_reason(server.bench.now_ns), "healthy", DEADLINE_S)
+
+
 def test_a_request_that_cannot_be_prepared_ahead_costs_only_its_sender(start: Start):
     server = start(MicroBatch(3, window_ns=0), WatchedPolicy(max_batch=3), robots=4)
     hold_the_device(server)

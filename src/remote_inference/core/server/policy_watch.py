@@ -79,6 +79,7 @@ class PolicyWatch:
         self.failed_batches = 0  # in a row
         self._lock = threading.Lock()  # guards what `count` changes
         self.busy = BusyMeter()
+        self.finishing = BusyMeter()  # of the thread that postprocesses and answers
 
     @property
     def failing(self) -> bool:
@@ -154,5 +155,8 @@ class PolicyWatch:
         return self._hang(now_ns, UNREADY_SHARE * self._inference_timeout_s)
 
     def _hang(self, now_ns: int, limit_s: float) -> str:
-        running_s = self.busy.running_s(now_ns)
-        return f"an inference has not ended for {running_s:.0f} s" if running_s > limit_s else ""
+        if (running_s := self.busy.running_s(now_ns)) > limit_s:
+            return f"an inference has not ended for {running_s:.0f} s"
+        if (running_s := self.finishing.running_s(now_ns)) > limit_s:
+            return f"postprocessing has not ended for {running_s:.0f} s"
+        return ""

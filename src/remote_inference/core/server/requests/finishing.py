@@ -64,6 +64,8 @@ class Finishing:
 
     def finish(self, jobs: Sequence[Job]) -> None:
         """Answer the jobs of a batch, and let their sessions ask again."""
+        begin_ns = self._clock_ns()
+        self._watch.finishing.begin(begin_ns)
         answered = [job for job in jobs if job.unanswered is None]
         for job in answered:
             self._postprocess(job)
@@ -75,6 +77,7 @@ class Finishing:
             else:
                 self._send(job, ready_ns)
             job.session.in_service = False
+        self._watch.finishing.add(begin_ns, self._clock_ns())
 
     def _postprocess(self, job: Job) -> None:
         if job.error:
