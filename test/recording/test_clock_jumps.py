@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -24,7 +25,7 @@ from remote_inference.msg import ExecutedAction
 from remote_inference.recording.bags.bag import open_bag
 from remote_inference.recording.bags.bag_records import CLOCK
 from remote_inference.recording.bags.bag_writer import BagWriter
-from remote_inference.recording.timeline.tick_times import TickOrder, TickTimes
+from remote_inference.recording.timeline.tick_times import TickOrder, TickTimes, find_offset
 from support.recording.picked_run import COMMANDED_FROM, FPS, PERIOD_MS, TICKS, joints_at, write_picked_run
 from support.recording.simulated_run import BEGIN_NS, write_simulated_run
 from support.recording.synthetic_run import START_NS
@@ -58,6 +59,22 @@ def test_the_times_of_an_export_rise_though_the_robot_s_clock_jumps(
     if abs(by_ms) > 50:  # smaller steps are those of a busy machine
         (note,) = written["notes"]
         assert f"the robot's clock jumped by {by_ms / 1e3:+.3f} s at 1.3 s" in note
+
+
+@pytest.mark.parametrize("by_ms", [-900, -300, 300, 900])
+def test_what_a_tick_saw_is_of_its_time_though_the_recorder_s_clock_is_another(
+    by_ms: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bag = write_picked_run(tmp_path / "run", stamps_ms=lambda at_ms: at_ms + by_ms)
+    assert main(["export", str(bag), "--csv", str(tmp_path / "ticks.csv"), "--json"]) == 0
+    (note,) = json.loads(capsys.readouterr().out)["notes"]
+    told = re.search(r"the robot's clock is about ([-+.\d]+) s from the recorder's", note)
+    assert told is not None
+    assert float(told[1]) == pytest.approx(by_ms / 1e3, abs=0.03)
+    row = read_rows(tmp_path / "ticks.csv")[60]
+    seen, at_ms = float(row["state.shoulder"]), 60 * PERIOD_MS
+    assert min(abs(seen - joints_at(at_ms + late)[0]) for late in range(-15, 25)) < 1e-3
+    assert abs(int(row["t_ns"]) - START_NS - at_ms * 1e6) < PERIOD_MS * 1e6
 
 
 def test_what_a_tick_saw_is_not_from_before_the_jump(tmp_path: Path) -> None:
@@ -136,7 +153,7 @@ def recordings(draw: st.DrawFn) -> list[tuple[int, Any]]:
 
 @given(recordings())
 def test_instants_rise_whatever_clocks_do(recording: list[tuple[int, Any]]) -> None:
-    times = TickTimes()
+    times = TickTimes(find_offset(recording))
     found = [times.at(received_ns, message) for received_ns, message in recording]
     assert all(after > before for before, after in pairwise(found))
 

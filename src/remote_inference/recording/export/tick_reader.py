@@ -13,6 +13,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -27,13 +28,14 @@ from remote_inference.recording.timeline.answers import Answer, RequestKey, requ
 from remote_inference.recording.timeline.joint_records import EXECUTED_SUFFIX, FloatArray
 from remote_inference.recording.timeline.newest import Newest
 from remote_inference.recording.timeline.recorded_names import state_name
-from remote_inference.recording.timeline.tick_times import TickOrder, TickTimes
+from remote_inference.recording.timeline.tick_times import TickOrder, TickTimes, find_offset
 from remote_inference.wire.arrays import WireError
 from remote_inference.wire.sensors import SensorError
 from remote_inference.wire.sensors.joint_merge import JointDrivers, needs_of
 from remote_inference.wire.sensors.state_readers import make_state_readers
 
 _CHUNKS_REMEMBERED = 1_000  # a command executes one of the last few
+_TICKS_OF_OFFSET = 300  # by which clocks are compared: seconds
 
 
 @dataclass(frozen=True)
@@ -80,9 +82,17 @@ class TickReader:
         self._newest = {topic: Newest() for topic in (self._state, *sensors)}
         self._chunks: OrderedDict[RequestKey, Answer] = OrderedDict()
         self._heard: set[str] = set()  # topics of joints
-        self._times, self._order = TickTimes(), TickOrder()
+        self._times, self._order = TickTimes(self._find_offset()), TickOrder()
         self._unreadable = 0  # ticks whose state cannot be read
         self._first_unreadable = ""
+
+    def _find_offset(self) -> int:
+        """Return by how much the recorder's clock is ahead of the robot's [ns]."""
+        if self._executed not in self._bag.topics:
+            return 0
+        first = islice(self._bag.messages([self._executed]), _TICKS_OF_OFFSET)
+        with self._bag.expecting(self._executed):
+            return find_offset((received_ns, message) for _, received_ns, message in first)
 
     def _require_topics(self) -> None:
         if missing := [topic for topic, _ in self._readers if topic not in self._bag.topics]:
@@ -117,6 +127,11 @@ class TickReader:
             notes.append(
                 f"{self._bag.path}: {self._unreadable} ticks have no state, the first one for: "
                 f"{self._first_unreadable}"
+            )
+        if times.offset_ns:
+            notes.append(
+                f"{self._bag.path}: the robot's clock is about {-times.offset_ns * 1e-9:+.2f} s from the "
+                "recorder's, by which the sensors are timed: ticks are, too"
             )
         if times.jump_ns is not None:
             at_s = (times.jumped_at_ns - self._bag.start_ns) * 1e-9

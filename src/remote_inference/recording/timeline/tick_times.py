@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from remote_inference.recording.bags.bag_clock import JUMP_NS
@@ -20,29 +21,48 @@ class TickTimes:
     from there on instants are receptions, too.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, offset_ns: int = 0) -> None:
+        """offset_ns: of the recorder's clock to the robot's, as `find_offset` finds it."""
+        self.offset_ns = offset_ns
         self.jump_ns: int | None = None  # the first one of the stamps against the receptions
         self.jumped_at_ns = 0
         self._last_ns: int | None = None
         self._last_tick = 0
-        self._least_lag_ns: int | None = None  # of a reception after its stamp, while clocks agree
+        self.least_lag_ns: int | None = None  # of a reception after its stamp, while clocks agree
 
     def at(self, received_ns: int, message: Any) -> int:
         """Return the instant of an ExecutedAction."""
         stamp_ns, tick = stamp_of(message), int(message.tick)
         lag_ns = received_ns - stamp_ns
+        shown_ns = stamp_ns + self.offset_ns
         agrees = abs(lag_ns) <= CLOCKS_AGREE_NS
-        if self.jump_ns is None and self._least_lag_ns is not None:
-            went_back = self._last_ns is not None and stamp_ns <= self._last_ns and tick > self._last_tick
-            if went_back or not agrees or lag_ns < self._least_lag_ns - JUMP_NS:
-                self.jump_ns, self.jumped_at_ns = self._least_lag_ns - lag_ns, received_ns
-        t_ns = stamp_ns if agrees and self.jump_ns is None else received_ns
+        if self.jump_ns is None and self.least_lag_ns is not None:
+            went_back = self._last_ns is not None and shown_ns <= self._last_ns and tick > self._last_tick
+            if went_back or not agrees or lag_ns < self.least_lag_ns - JUMP_NS:
+                self.jump_ns, self.jumped_at_ns = self.least_lag_ns - lag_ns, received_ns
+        t_ns = shown_ns if agrees and self.jump_ns is None else received_ns
         if self._last_ns is not None and t_ns <= self._last_ns:
             t_ns = self._last_ns + 1
         self._last_ns, self._last_tick = t_ns, tick
         if agrees:
-            self._least_lag_ns = lag_ns if self._least_lag_ns is None else min(lag_ns, self._least_lag_ns)
+            self.least_lag_ns = lag_ns if self.least_lag_ns is None else min(lag_ns, self.least_lag_ns)
         return t_ns
+
+
+def find_offset(ticks: Iterable[tuple[int, Any]]) -> int:
+    """Return what to add to the stamps of ticks for the recorder's clock [ns], by their receptions.
+
+    A recorder on another machine may have another clock, by which all sensors are received. No tick is
+    received before it is stamped, and the quickest one is hardly late: what is left is the clocks'
+    difference, or the network's least delay, which the sensors have, too. 0: there is one clock.
+    """
+    times, least_ns = TickTimes(), None
+    for received_ns, message in ticks:
+        times.at(received_ns, message)
+        if times.jump_ns is not None:
+            break
+        least_ns = times.least_lag_ns
+    return least_ns if least_ns is not None and not 0 <= least_ns <= JUMP_NS else 0
 
 
 class TickOrder:
