@@ -24,7 +24,8 @@ from remote_inference.core.documents.document import parse_document
 from remote_inference.core.robot.safety.effects import SendRequest
 from remote_inference.errors import UserError
 from remote_inference.msg import ClientState, ExecutedAction, Observation, ServerStatus, WatchdogState
-from remote_inference.recording.bags.bag_records import BagTopic
+from remote_inference.recording.bags.bag import open_bag
+from remote_inference.recording.bags.bag_records import POLICY, BagTopic
 from remote_inference.recording.bags.bag_writer import BagWriter
 from remote_inference.recording.provenance.corrections import find_corrections
 from remote_inference.recording.provenance.journal_times import JournalTimes
@@ -389,6 +390,34 @@ def test_the_policy_is_named_by_the_server_s_status(tmp_path: Path) -> None:
     assert policy is not None
     assert (policy.name, policy.revision, policy.server) == ("pick", VERSION, "/policy_server")
     assert policy.manifest_digest == "ab" * 32
+
+
+@pytest.mark.parametrize("by_record", [True, False])
+def test_of_two_servers_with_the_same_weights_the_one_that_served_is_named(
+    by_record: bool, tmp_path: Path
+) -> None:
+    servers = {"/policy_server": "1", "/standby_server": "2"}
+    kind = "remote_inference/msg/ServerStatus"
+    recording = Recording({**TOPICS, **({} if by_record else {f"{s}/status": kind for s in servers})})
+    for server, revision in () if by_record else servers.items():
+        status = ServerStatus(server=server, policy_fingerprint=VERSION, policy_revision=revision)
+        recording.add(f"{server[1:]}/status", 1, status)
+    for at_ms, server in ((5, "/standby_server"), (15, "/policy_server")):
+        recording.state(at_ms, ClientState.STREAMING, "chunk 1 merged", server=server)
+        recording.executed(at_ms + 5, at_ms, [0.0] * 6, seq_id=1, policy_version=VERSION)
+    bag = recording.write(tmp_path / "run")
+    if by_record:
+        with open_bag(bag) as written, BagWriter(tmp_path / "noted", written.topics.values()) as noted:
+            for server, revision in servers.items():
+                values = {"fingerprint": VERSION, "server": server, "revision": revision}
+                noted.add_record(POLICY, values, kept_for=server)
+            for topic, at_ns, data in written.raw_messages():
+                noted.write(topic, at_ns, data)
+        bag = tmp_path / "noted"
+    for tick, revision in ((5, "2"), (15, "1")):
+        policy = explain_motion(bag, tick=tick).policy
+        assert policy is not None
+        assert policy.revision == revision
 
 
 def test_text_fits_80_columns_and_says_what_json_says(bag: Path, capsys: pytest.CaptureFixture[str]) -> None:

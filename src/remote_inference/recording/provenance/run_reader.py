@@ -9,7 +9,7 @@ its rows.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.contract.image_encodings import RAW, find_encoding
+from remote_inference.core.policy import fingerprint_of
 from remote_inference.recording.bags.bag import BagReader, Window
 from remote_inference.recording.bags.bag_error import BagError, StrangeMessageError
 from remote_inference.recording.bags.bag_records import POLICY
@@ -29,6 +30,7 @@ from remote_inference.recording.provenance.motion import (
     Standing,
     WatchdogChange,
 )
+from remote_inference.recording.provenance.reasons import find_at
 from remote_inference.recording.provenance.recorded_command import Tell, read_command
 from remote_inference.recording.timeline.answers import Answer, RequestKey, request_key, stamped_ns
 from remote_inference.recording.timeline.recorded_names import state_name, watchdog_name
@@ -47,6 +49,7 @@ TOPICS: Mapping[str, str] = {
 SERVER_STATUS = "remote_inference/msg/ServerStatus"
 WATCHDOG = "watchdog"  # a robot may have none
 
+Served = tuple[str, str]  # fingerprint of a policy, and its server
 TakePictures = Callable[[Request, Sequence[Any]], None]  # the images' messages, in the request's order
 TakeCommand = Callable[[Command], None]
 
@@ -74,10 +77,23 @@ class Run:
     answers: dict[RequestKey, Answer] = field(default_factory=dict)
     standings: list[Standing] = field(default_factory=list)
     watchdog: list[WatchdogChange] = field(default_factory=list)
-    policies: dict[str, Policy] = field(default_factory=dict)  # by fingerprint
+    policies: dict[Served, Policy] = field(default_factory=dict)
     times: JournalTimes = field(default_factory=JournalTimes)
     missing: list[str] = field(default_factory=list)
     damage: list[str] = field(default_factory=list)
+
+    def policy_of(self, command: Command) -> Policy | None:
+        """Return the policy of a command, that of the server of then where several have its weights."""
+        served = self.served(command)
+        if not served[0]:
+            return None
+        same = (policy for policy in self.policies.values() if policy.fingerprint == served[0])
+        return self.policies.get(served) or next(same, None)
+
+    def served(self, command: Command) -> Served:
+        """Return which policy a command names, and the node's server of then."""
+        standing = find_at(self.standings, command.t_s)
+        return fingerprint_of(command.policy_version), standing.server if standing else ""
 
 
 class RunReader:
@@ -166,18 +182,21 @@ class RunReader:
             self._strange.add(topic)
             self.run.missing.append(f"{error}: {TOPICS.get(kind, 'what it tells is not known')}")
 
-    def read_policies(self, wanted: Collection[str]) -> None:
-        """Add the policies that the recorder noted, or else those of some fingerprints that servers told."""
+    def read_policies(self, commands: Iterable[Command]) -> None:
+        """Add the policies that the recorder noted, or else those of some commands that servers told."""
         try:
             for name, values in self._bag.records():
                 if name == POLICY:
                     policy = Policy(*(values.get(key.name, "") for key in fields(Policy)))
-                    self.run.policies[policy.fingerprint] = policy
-            self._ask_servers(set(wanted) - {"", *self.run.policies})
+                    self.run.policies[policy.fingerprint, policy.server] = policy
+            known = {"", *(fingerprint for fingerprint, _ in self.run.policies)}
+            self._ask_servers({s for s in map(self.run.served, commands) if s[0] not in known})
         except BagError as error:
             self.run.missing.append(f"the policy's name and revision are not known: {error}")
 
-    def _ask_servers(self, unknown: set[str]) -> None:
+    def _ask_servers(self, unknown: set[Served]) -> None:
+        """Add the policies of these weights, until each was told by the very server."""
+        wanted = {fingerprint for fingerprint, _ in unknown}
         topics = [name for name, topic in self._bag.topics.items() if topic.msgtype == SERVER_STATUS]
         if not unknown or not topics:
             return
@@ -190,9 +209,9 @@ class RunReader:
                     status.server,
                     getattr(status, "manifest_digest", ""),  # bags of older releases lack it
                 )
-            if policy.fingerprint in unknown:
-                self.run.policies[policy.fingerprint] = policy
-                unknown.discard(policy.fingerprint)
+            if policy.fingerprint in wanted:
+                self.run.policies[policy.fingerprint, policy.server] = policy
+                unknown.discard((policy.fingerprint, policy.server))
                 if not unknown:
                     return
 

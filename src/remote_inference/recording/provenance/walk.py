@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from remote_inference.core.contract.contract import Contract, parse_contract
-from remote_inference.core.policy import fingerprint_of
 from remote_inference.recording.bags.bag import BagReader, open_bag
 from remote_inference.recording.provenance.corrections import find_corrections
 from remote_inference.recording.provenance.moment import MomentError, parse_moment, show_instant
@@ -97,7 +96,7 @@ def _read_around(bag: BagReader, reader: RunReader, found: FoundCommand) -> None
     begin_ns = bag.start_ns + round(command.t_s * 1e9) - age_ns - BEFORE_NS
     end_ns = command.received_ns + 1 if found.damage else command.received_ns + AFTER_NS
     reader.read(("executed", "observation", "chunk", "decisions"), (begin_ns, end_ns))
-    reader.read_policies({fingerprint_of(command.policy_version)})
+    reader.read_policies([command])
 
 
 def _tell_motion(
@@ -133,7 +132,7 @@ def _tell_motion(
         answer=_answered(answer, bag.start_ns),
         latency=find_latency(run, command, request, answer, contract) if key else None,
         corrections=find_corrections(command, answer, run.joint_names, contract) if key else (),
-        policy=run.policies.get(fingerprint_of(command.policy_version)) if key else None,
+        policy=run.policy_of(command) if key else None,
         log_line=find_lines(request_log, {key}).get(key) if key and request_log else None,
         missing=(),
     )

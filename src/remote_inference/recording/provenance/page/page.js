@@ -191,7 +191,7 @@ function list(rows) {
 function commandCard(place) {
   const i = cursor, shadow = ticks.shadow[i] ? ", shadow mode" : "";
   const big = place >= 0 ? `row ${ticks.row[i]} of request ${requests[place].seq_id}` : ticks.source[i];
-  const policy = run.policies[ticks.policy[i].split("@")[0]];
+  const policy = run.policies[ticks.served[i]];
   const made = card("Command", "", make("p", "big", big), list([
     ["tick", ticks.tick[i]], ["source", ticks.source[i] + shadow], ["episode", ticks.episode[i]],
     ["of the row's time", ticks.fraction[i] ? `${Math.round(100 * ticks.fraction[i])} % had passed` : ""],

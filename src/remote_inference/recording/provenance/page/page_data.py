@@ -54,6 +54,7 @@ class PageData:
         run = self._run
         names = run.joint_names
         joints = self._joints(names)
+        policies = list(run.policies.values())
         reasons: dict[tuple[str, ...], int] = {}
         first = {command.request: command for command in reversed(self._commands) if command.request}
         return {
@@ -86,6 +87,7 @@ class PageData:
                 "age_ms": [_round(c.age_ms, 2) for c in self._commands],
                 "guard": [list(c.interventions) for c in self._commands],
                 "policy": [c.policy_version for c in self._commands],
+                "served": [policies.index(p) if (p := run.policy_of(c)) else -1 for c in self._commands],
                 "reasons": [self._reasons(c, reasons) for c in self._commands],
             },
             "reasons": [list(texts) for texts in reasons],
@@ -98,7 +100,7 @@ class PageData:
             "pictures": self._camera_pictures(),
             "states": [asdict(standing) for standing in run.standings],
             "watchdog": [asdict(change) for change in run.watchdog],
-            "policies": {version: asdict(policy) for version, policy in run.policies.items()},
+            "policies": [asdict(policy) for policy in policies],
         }
 
     def _joints(self, names: tuple[str, ...]) -> tuple[Joint, ...]:

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from remote_inference.core.contract.contract import Contract
-from remote_inference.core.policy import fingerprint_of
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.recording.bags.bag import BagReader, Window
 from remote_inference.recording.provenance.motion import Command
@@ -63,7 +62,7 @@ class PageReader:
         by_person_s = sorted(c.t_s for c in commands if c.source == CommandSource.HUMAN.name)
         at_ns = [self._bag.start_ns + round(t_s * 1e9) for t_s in by_person_s]
         self.reader.run.damage += self.pictures.read(at_ns)
-        self.reader.read_policies({fingerprint_of(command.policy_version) for command in commands})
+        self.reader.read_policies(commands)
 
     def _take_command(self, command: Command) -> None:
         at_ns = self._bag.start_ns + round(command.t_s * 1e9)
