@@ -53,11 +53,12 @@ KILLS = int(os.environ.get("RECORDER_KILLS", "3"))
 
 BUDGET = 8_400_000  # bytes of a bag
 
-STATE, EXECUTED, JOINTS, LATCHED = (
+STATE, EXECUTED, JOINTS, LATCHED, TYPED = (
     "/arm/remote_inference/state",
     "/arm/executed",
     "/arm/joint_states",
     "/arm/latched",
+    "/arm/latched_with_its_type",
 )
 RELIABLE = QoSProfile(depth=50, reliability=ReliabilityPolicy.RELIABLE)
 BEST_EFFORT = QoSProfile(depth=50, reliability=ReliabilityPolicy.BEST_EFFORT)
@@ -142,33 +143,39 @@ def test_messages_are_in_the_bag_after_a_signal(
 ) -> None:
     latched = node.create_publisher(JointState, LATCHED, TRANSIENT)
     latched.publish(JointState(name=["latched"]))
+    typed = node.create_publisher(JointState, TYPED, TRANSIENT)
+    typed.publish(JointState(name=["typed"]))
     joints = node.create_publisher(JointState, JOINTS, RELIABLE)
     recorder = start(
         f"path:={tmp_path / 'bags' / 'run'}",
-        f"topics:=['{STATE}:remote_inference/msg/ClientState', '{JOINTS}', '{LATCHED}', '/arm/never']",
+        f"topics:=['{STATE}:remote_inference/msg/ClientState', '{JOINTS}', '{LATCHED}', '/arm/never', "
+        f"'{TYPED}:sensor_msgs/msg/JointState']",
     )
     state = node.create_publisher(ClientState, STATE, TRANSIENT)
     state.publish(ClientState(cause="start-up"))
     wait_for_subscriber(joints)
     wait_for_subscriber(latched)
+    wait_for_subscriber(typed)
     wait_for_subscriber(state)
     for i in range(20):
         joints.publish(JointState(name=["pan"], position=[float(i)]))
-    wait_for_arrival(node, joints, latched, state)
+    wait_for_arrival(node, joints, latched, typed, state)
     assert recorder.stop(number) == 0
 
-    assert recorder.log.count(f"recording 4 topics to {tmp_path / 'bags' / 'run'}") == 1
+    assert recorder.log.count(f"recording 5 topics to {tmp_path / 'bags' / 'run'}") == 1
     assert f"{JOINTS}: 20 messages" in recorder.log
     assert "/arm/never: 0 messages" in recorder.log
     with open_bag(tmp_path / "bags" / "run") as bag:
-        assert set(bag.topics) == {STATE, JOINTS, LATCHED}
+        assert set(bag.topics) == {STATE, JOINTS, LATCHED, TYPED}
         assert [m.position[0] for _, _, m in bag.messages([JOINTS])] == list(range(20))
         assert [m.cause for _, _, m in bag.messages([STATE])] == ["start-up"]
         assert [m.name for _, _, m in bag.messages([LATCHED])] == [["latched"]]
+        assert [m.name for _, _, m in bag.messages([TYPED])] == [["typed"]]
         offered = {name: topic.offered_qos[0].durability for name, topic in bag.topics.items()}
         assert offered == {
             STATE: QosDurability.TRANSIENT_LOCAL,
             LATCHED: QosDurability.TRANSIENT_LOCAL,
+            TYPED: QosDurability.TRANSIENT_LOCAL,
             JOINTS: QosDurability.VOLATILE,
         }
         assert abs(bag.end_ns - time.time_ns()) < 10 * DEADLINE_S * 1e9

@@ -48,7 +48,9 @@ from remote_inference.recording.bags.bag_writer import BagWriter
 from remote_inference.recording.bags.lost_messages import SEQUENCES, LostMessages
 from remote_inference.recording.requests.background_writer import BackgroundWriter
 
-POLL_S = 0.5  # how often the graph is searched for topics named without a type, and losses are written
+POLL_S = 0.5  # how often losses are written
+SEARCH_S = 0.1  # how often the graph is searched for topics that are not subscribed to yet
+DISCOVERY_S = 5.0  # for the publishers of a topic that is named with its type: DDS may take three seconds
 CLOSE_TIMEOUT_S = 15.0  # for the messages that still wait to be written
 _DRAIN_QUIET_SPINS = 3  # after a signal, arrived messages are taken until this many spins bring nothing ...
 _DRAIN_LIMIT_S = 1.0  # ... or until this time is over
@@ -84,9 +86,12 @@ class BagRecorder(RobotNode):
         self._reported_losses: dict[str, Any] = {"queue": {}, "before": {}, "uncounted": []}
         self._robot = RecordedRobot(self, config.robot, self._add_record)
         self.received = 0
-        for name, cls in classes.items():
-            self._subscribe(name, self._requested[name], cls)
-        self._waiting = [name for name, msgtype in self._requested.items() if not msgtype]
+        own = {name for name, msgtype in self._requested.items() if msgtype in OFFERED_QOS}
+        for name in own:
+            self._subscribe(name, self._requested[name], classes[name])
+        self._waiting = [name for name in self._requested if name not in own]
+        self._typed_by_s = time.monotonic() + DISCOVERY_S
+        self.schedule.every(SEARCH_S, self._take_up_waiting)
         self.schedule.every(POLL_S, self._poll)
         self.get_logger().info(f"recording {len(self._requested)} topics to {config.path}")
 
@@ -119,14 +124,10 @@ class BagRecorder(RobotNode):
         return self._described[name]
 
     def _poll(self) -> None:
-        """Record topics that have appeared; write what was lost; end when the writing has ended."""
+        """Write what was lost; end when the writing has ended."""
         if self._writer.failure is not None:
             self.exit_code = 1
             return
-        if self._waiting:
-            graph = dict(self.get_topic_names_and_types())
-            for name in [n for n in self._waiting if n in graph and self.count_publishers(n)]:
-                self._take_up(name, graph[name])
         self._robot.poll()
         self._report_losses()
         if jump := self._clock_of_bag.find_jump():
@@ -166,6 +167,22 @@ class BagRecorder(RobotNode):
     def _words_of_losses(self) -> str:
         lost = ", ".join(f"{n} of {name}" for name in self._requested if (n := self._lost_of(name)))
         return f"messages lost so far: {lost}"
+
+    def _take_up_waiting(self) -> None:
+        """Subscribe to topics whose publishers are there: only then it is known whether one keeps a message.
+
+        One that has a type is not waited for any longer, lest its first messages are missed.
+        """
+        if not self._waiting:
+            return
+        graph = dict(self.get_topic_names_and_types())
+        is_late = time.monotonic() >= self._typed_by_s
+        for name in list(self._waiting):
+            msgtype = self._requested[name]
+            if self.count_publishers(name) and (msgtype or name in graph):
+                self._take_up(name, [msgtype] if msgtype else graph[name])
+            elif msgtype and is_late:
+                self._take_up(name, [msgtype])
 
     def _take_up(self, name: str, types: list[str]) -> None:
         self._waiting.remove(name)

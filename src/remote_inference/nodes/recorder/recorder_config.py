@@ -38,8 +38,9 @@ class RecorderConfig(NodeParameters):
     topics: Annotated[
         tuple[str, ...],
         Field(
-            description="absolute topic names; `/name:pkg/msg/Type` subscribes before any publisher exists, "
-            "without type the topic is recorded once it shows in the graph, with the QoS that is offered"
+            description="absolute topic names; `/name:pkg/msg/Type` is recorded after five seconds at most, "
+            "also while nobody publishes it; without type a topic is recorded once it shows in the graph, "
+            "with the QoS that is offered"
         ),
     ]
     contract: Annotated[
