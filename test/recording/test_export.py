@@ -15,10 +15,12 @@ import av
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from rclpy.time import Time
+from std_msgs.msg import Header
 
 from remote_inference.cli import main
 from remote_inference.core.drafts.lerobot import from_lerobot, read_info
-from remote_inference.msg import ClientState
+from remote_inference.msg import ClientState, Observation
 from remote_inference.recording.export.control_tick import Phase
 from remote_inference.recording.export.statistics import ImageStatistics
 from support.builders import CAMERA, JOINTS
@@ -40,7 +42,7 @@ from support.recording.picked_run import (
     write_picked_run,
 )
 from support.recording.picked_run import TOPICS as PICKED_TOPICS
-from support.recording.synthetic_run import START_NS, Recording
+from support.recording.synthetic_run import NS, START_NS, Recording
 
 FRAMES = TICKS - COMMANDED_FROM  # of an episode in a data set
 KEYS = {"front": CAMERA, "wrist": "observation.images.wrist"}
@@ -220,6 +222,28 @@ def test_statistics_of_images_are_those_of_their_levels():
         np.quantile(levels, 0.9, axis=0, method="inverted_cdf"), abs=1e-6
     )
     assert (np.ravel(found["min"])[0], np.ravel(found["max"])[0]) == (0.0, 126 / 255)
+
+
+def test_a_frame_has_the_task_that_its_chunk_was_asked_for(tmp_path: Path):
+    """The task changed within the episode, and the node's state told it half a second later."""
+    topics = {**PICKED_TOPICS, f"{NS}/remote_inference/observation": "remote_inference/msg/Observation"}
+    recording = Recording(topics, JOINTS)
+    recording.state(0, ClientState.STREAMING, task="pick the cup", episode_id=1)
+    for at_ms in range(0, 40 * 50, 10):
+        recording.joints(at_ms, [0.0, 0.0], list(JOINTS))
+    for seq_id, at_ms, task in ((1, 100, "pick the cup"), (2, 1000, "place the cup")):
+        asked = Observation(session_id="s1", seq_id=seq_id, episode_id=1, task=task)
+        recording.add("observation", at_ms, asked)
+    recording.state(1480, ClientState.STREAMING, task="place the cup", episode_id=1)
+    for tick in range(4, 40):
+        stamp = Time(nanoseconds=START_NS + 50 * tick * 10**6).to_msg()
+        fields = {"header": Header(stamp=stamp), "seq_id": 1 if tick < 22 else 2}
+        recording.executed(50 * tick + 3, tick, [0.0, 0.0], **fields)
+    bag = recording.write(tmp_path / "run", "", json.dumps(document()))
+    assert export(bag, "--csv", tmp_path / "ticks.csv", "--quiet", "--no-images") == 0
+    with (tmp_path / "ticks.csv").open(newline="") as file:
+        told = [(row["seq_id"], row["task"]) for row in csv.DictReader(file)]
+    assert told == [("1", "pick the cup")] * 18 + [("2", "place the cup")] * 18
 
 
 def test_several_bags_make_one_data_set(bag: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):

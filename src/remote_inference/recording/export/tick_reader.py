@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -34,8 +34,11 @@ from remote_inference.wire.sensors import SensorError
 from remote_inference.wire.sensors.joint_merge import JointDrivers, needs_of
 from remote_inference.wire.sensors.state_readers import make_state_readers
 
-_CHUNKS_REMEMBERED = 1_000  # a command executes one of the last few
+_REMEMBERED = 1_000  # requests; a command executes the chunk of one of the last few
 _TICKS_OF_OFFSET = 300  # by which clocks are compared: seconds
+
+
+Told = TypeVar("Told")
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,12 @@ class _Standing:
     task: str
     state: str
     paused: bool
+
+
+def _remember(of_requests: OrderedDict[RequestKey, Told], key: RequestKey, told: Told) -> None:
+    of_requests[key] = told
+    if len(of_requests) > _REMEMBERED:
+        of_requests.popitem(last=False)
 
 
 class TickReader:
@@ -59,6 +68,7 @@ class TickReader:
         self._executed = namespace + EXECUTED_SUFFIX
         self._state = f"{namespace}/remote_inference/state"
         self._chunk = f"{namespace}/remote_inference/chunk"
+        self._observation = f"{namespace}/remote_inference/observation"
         self._names = contract.actions.names
         try:
             readers = make_state_readers(contract)
@@ -81,6 +91,7 @@ class TickReader:
         sensors = {topic for topic, _ in self._readers} | set(self._cameras.values())
         self._newest = {topic: Newest() for topic in (self._state, *sensors)}
         self._chunks: OrderedDict[RequestKey, Answer] = OrderedDict()
+        self._tasks: OrderedDict[RequestKey, str] = OrderedDict()  # of requests
         self._heard: set[str] = set()  # topics of joints
         self._times, self._order = TickTimes(self._find_offset()), TickOrder()
         self._unreadable = 0  # ticks whose state cannot be read
@@ -143,7 +154,8 @@ class TickReader:
 
     def ticks(self) -> Iterator[ControlTick]:
         """Yield the ticks in order. Raises BagError for a damaged bag, and a message that does not fit."""
-        wanted = [t for t in (self._executed, self._chunk, *self._newest) if t in self._bag.topics]
+        told = (self._executed, self._chunk, self._observation, *self._newest)
+        wanted = [topic for topic in told if topic in self._bag.topics]
         for topic, at_ns, message in self._bag.messages(wanted):
             tick: ControlTick | None = None
             with self._bag.expecting(topic):
@@ -164,9 +176,9 @@ class TickReader:
             standing = _Standing(message.task, state_name(message), bool(message.paused))
             self._newest[topic].add(at_ns, standing)
         elif topic == self._chunk:
-            self._chunks[request_key(message)] = Answer.of(at_ns, message)
-            if len(self._chunks) > _CHUNKS_REMEMBERED:
-                self._chunks.popitem(last=False)
+            _remember(self._chunks, request_key(message), Answer.of(at_ns, message))
+        elif topic == self._observation:
+            _remember(self._tasks, request_key(message), message.task)
         elif topic not in self._drivers:
             self._newest[topic].add(at_ns, message)
         else:
@@ -193,7 +205,8 @@ class TickReader:
             t_ns=t_ns,
             tick=int(message.tick),
             episode_id=int(message.episode_id),
-            task=state.task if state else "",
+            # The policy was asked for this task; the node's state is told twice a second.
+            task=self._tasks.get(request_key(message)) or (state.task if state else ""),
             client_state=state.state if state else "",
             paused=state.paused if state else None,
             source=int(message.source),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -299,7 +299,12 @@ class RunReader:
 
 
 def _append_change(seen: list[Any], new: Any) -> None:
-    """Append what a node says of itself, unless it says the same as before."""
+    """Append what a node says of itself, unless it says the same as before. Instants do not fall.
+
+    What is told later holds later, though somebody has set the node's clock back.
+    """
+    if seen and new.t_s < seen[-1].t_s:
+        new = replace(new, t_s=seen[-1].t_s)
     if not seen or {**vars(seen[-1]), "t_s": 0.0} != {**vars(new), "t_s": 0.0}:
         seen.append(new)
 
