@@ -70,9 +70,10 @@ def _judge(contract: Contract, sink: CommandSink, facts: ControllerFacts) -> Fin
     if sink.interface.names_joints:
         return _judge_named(subject, sink, facts)
     if len(sink.names) != len(facts.joints):
-        found, expected = f"takes {len(facts.joints)} joints: {joints}", f"{len(sink.names)}"
+        found = f"takes {len(facts.joints)} joints: {joints}"
+        expected = f"{len(sink.names)}: {', '.join(sink.names)}"
         advice = "it drops every command: mend the contract's names, or its joints"
-        return Finding(Level.ERROR, subject, found, f"{expected}: {', '.join(sink.names)}", advice)
+        return Finding(Level.ERROR, subject, found, expected, advice)
     # Names that both know must stand in one place; a contract may have names of its own for the others.
     if any(
         name in facts.joints and name != there for name, there in zip(sink.names, facts.joints, strict=True)

@@ -88,8 +88,10 @@ class Connection:
             self._leave(session, f"it has read nothing for {SEND_TIMEOUT_S:g} s")
             self._socket.transport.abort()
         except Exception as error:  # websockets would end the connection without a line
+            fault = f"{type(error).__name__}: {error}"
             self._host.report(offer, error)
-            await self._tell(f"{type(error).__name__}: {error}")
+            self._leave(session, fault)
+            await self._tell(fault)
         finally:
             self._leave(session, "the gateway has ended")
             self._closed.cancel()

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from rclpy.impl.rcutils_logger import RcutilsLogger
 
+from remote_inference.core.admission import INTERNAL_REJECTION
 from remote_inference.core.exchange import SessionOffer, SessionReply
 from remote_inference.core.limits import shorten
 from remote_inference.core.policy import PolicySpec
@@ -101,7 +102,7 @@ class Reception:
 
     def report(self, offer: SessionOffer, error: Exception) -> None:
         reason = explain_policy_error(error)
-        self._refusals.note(offer.robot_namespace, offer.client, reason, is_fault=True)
+        self._refusals.note(offer.robot_namespace, offer.client, INTERNAL_REJECTION, reason)
         self._logger.debug(trace_policy_error(error))
 
     def fail(self, error: Exception) -> None:
@@ -113,7 +114,7 @@ class Reception:
     def _require_accepted(self, offer: SessionOffer) -> SessionReply:
         reply = self._registry.reply(offer, self.spec, self._services.terms(self._serving))
         if not reply.accepted:
-            self._refusals.note(offer.robot_namespace, offer.client, reply.message)
+            self._refusals.note(offer.robot_namespace, offer.client, reply.rejection, reply.message)
             raise Refused(reply.message)
         return reply
 

@@ -10,15 +10,16 @@ from collections.abc import Callable
 
 from rclpy.impl.rcutils_logger import RcutilsLogger
 
+from remote_inference.core.admission import INTERNAL_REJECTION
 from remote_inference.core.limits import shorten
 from remote_inference.core.server.throttle import Throttle
 from remote_inference.nodes.log_lines import about
 
-TOLD_EVERY_S = 60.0  # of the same robot for the same reason: a robot asks again every second or two
+TOLD_EVERY_S = 60.0  # of the same robot by the same rule: a robot asks again every second or two
 
 
 class Refusals:
-    """Counts refused offers, and logs the first of a robot for a reason. Any thread may call it."""
+    """Counts refused offers, and logs the first of a robot by a rule. Any thread may call it."""
 
     def __init__(self, logger: RcutilsLogger, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._logger = logger
@@ -27,11 +28,12 @@ class Refusals:
         self._lock = threading.Lock()
         self.count = 0
 
-    def note(self, robot: str, client: str, reason: str, *, is_fault: bool = False) -> None:
-        """Count an offer that a robot's client made. is_fault: of the server, not of the offer."""
+    def note(self, robot: str, client: str, rejection: str, reason: str) -> None:
+        """Count an offer that a robot's client made. rejection: name of the rule; reason: in words."""
         with self._lock:
             self.count += 1
-        line = f"{shorten(client)} refused: {shorten(reason)}"
-        if self._throttle.admits(f"{robot} {line}", self._clock_s()):
+        # Not by the reason, which may hold a number that changes.
+        if self._throttle.admits(shorten(f"{rejection} {robot} {client}"), self._clock_s()):
             log = about(self._logger, shorten(robot))
-            log.error(line) if is_fault else log.info(line)
+            tell = log.error if rejection == INTERNAL_REJECTION else log.info
+            tell(f"{shorten(client)} refused: {shorten(reason)}")

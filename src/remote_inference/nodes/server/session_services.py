@@ -98,19 +98,19 @@ class SessionServices:
             reply = self._admit(offer, serving)
         except WireError as error:
             response.rejection, response.message = "schema", shorten(f"malformed offer: {error}")
-            self._refusals.note(request.robot_namespace, request.client, response.message)
+            self._refusals.note(request.robot_namespace, request.client, response.rejection, response.message)
             return response
         except Exception as error:  # out of a callback it would end the node and every session
             response.rejection = INTERNAL_REJECTION
             response.message = shorten(f"{type(error).__name__}: {error}")
             reason = explain_policy_error(error)
-            self._refusals.note(request.robot_namespace, request.client, reason, is_fault=True)
+            self._refusals.note(request.robot_namespace, request.client, INTERNAL_REJECTION, reason)
             self._node.get_logger().debug(trace_policy_error(error))
             return response
         if reply.accepted:
             self._log_admission(offer, reply)
         else:
-            self._refusals.note(offer.robot_namespace, offer.client, reply.message)
+            self._refusals.note(offer.robot_namespace, offer.client, reply.rejection, reply.message)
         self._changed()
         return reply_to_response(reply)
 
