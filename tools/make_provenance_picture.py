@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "test"))
 
 from remote_inference.recording.bags.bag import open_bag  # noqa: E402
-from remote_inference.recording.timeline.joints import EXECUTED_SUFFIX  # noqa: E402
+from remote_inference.recording.timeline.joint_records import EXECUTED_SUFFIX  # noqa: E402
 from support.nodes.browser import chromium, resize  # noqa: E402
 
 PICTURE = ROOT / "docs" / "images" / "provenance_page.png"

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from graphlib import CycleError, TopologicalSorter
+from importlib import import_module
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -311,6 +312,32 @@ def test_a_helper_that_is_imported_by_its_bare_name_is_found(tmp_path: Path):
         "test/support/rigs/rig.py imports waiting",
         "tools/make_docs.py imports rig",
     ]
+
+
+def find_absent_imports(script: Path) -> list[str]:
+    """Return what a script imports from the package, and is not there: nobody runs every tool every day."""
+    absent = []
+    for node in ast.walk(ast.parse(script.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "remote_inference":
+            module = import_module(node.module or "")
+            absent += [
+                f"{script.name}: {node.module}.{alias.name}"
+                for alias in node.names
+                if not hasattr(module, alias.name) and f"{node.module}.{alias.name}" not in MODULE_FILES
+            ]
+    return absent
+
+
+def test_tools_and_benchmarks_import_what_is_there() -> None:
+    scripts = [*(ROOT / "tools").glob("*.py"), *(ROOT / "benchmarks").glob("*.py")]
+    assert len(scripts) > 40
+    assert [absent for script in scripts for absent in find_absent_imports(script)] == []
+
+
+def test_an_import_of_what_has_moved_is_found(tmp_path: Path) -> None:
+    script = tmp_path / "old.py"
+    script.write_text("from remote_inference.core import contract, treaty\n")
+    assert find_absent_imports(script) == ["old.py: remote_inference.core.treaty"]
 
 
 def test_pages_stand_in_docs_but_for_those_that_every_repository_has():
