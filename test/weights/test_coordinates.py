@@ -68,6 +68,8 @@ def test_tensors_of_any_rank_are_seen_as_a_matrix(shape, columns):
         ([0, 1], [1, 0], [1], "do not add up"),
         ([], [], [1], "beyond the tensor"),
         ([0], [1], [], "rows without entries"),
+        ([0, 1], [1, 1, 1], [0, 1, 2], "2 rows with 3 counts"),
+        ([0], [1, 1], [0, 1], "1 rows with 2 counts"),
         ([2**63], [1], [0], "beyond the tensor"),
         ([0], [1], [2**64 - 1], "beyond the tensor"),
     ],

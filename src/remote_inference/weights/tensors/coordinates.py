@@ -60,6 +60,8 @@ def decode(coordinates: Coordinates, columns: int, count: int) -> Places:
     # Any step beyond the tensor is refused first: no sum of the rest can overflow unseen.
     for part in (coordinates.row_steps, coordinates.row_counts, coordinates.columns):
         _require(part.size > 0 and int(part.max()) <= count, "a step beyond the tensor")
+    rows_told, counts_told = coordinates.row_steps.size, coordinates.row_counts.size
+    _require(rows_told == counts_told, f"{rows_told} rows with {counts_told} counts")
     counts = coordinates.row_counts.astype(np.int64)
     _require(bool((counts > 0).all()) and int(counts.sum()) == entries, "rows whose entries do not add up")
     rows = np.cumsum(coordinates.row_steps, dtype=np.int64)
