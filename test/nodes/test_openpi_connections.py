@@ -480,6 +480,7 @@ def test_a_closed_door_sends_everybody_away_and_frees_the_port(start: Callable[.
     assert [wait_for_close(client)[0] for client in (idle, waiting)] == [1001, 1001]
     server.wait_until_free()
     assert FrontDoor(server.reception.manifest.openpi, server.reception).close()
+    assert server.records == [], "nobody has asked anything wrong"
 
 
 def test_a_port_in_use_is_named(start: Callable[..., LocalServer], rig: Rig, tmp_path: Path):

@@ -24,6 +24,8 @@ from remote_inference.wire.frameworks.openpi import pack, unpack_map
 
 SEND_TIMEOUT_S = 20.0  # for a client that does not read
 MAX_REASON_BYTES = 123  # of a close frame (RFC 6455, 5.5)
+# With which websockets ends a connection for a frame: broken, no UTF-8, longer than it may be.
+REFUSED_FRAME = (CloseCode.PROTOCOL_ERROR, CloseCode.INVALID_DATA, CloseCode.MESSAGE_TOO_BIG)
 RESET_ANSWER = "reset successful"  # RoboArena's, a text frame
 
 Result = TypeVar("Result")
@@ -73,7 +75,7 @@ class Connection:
         try:
             await self._talk(session)
         except ConnectionClosed as closed:
-            if closed.sent is not None and not closed.rcvd_then_sent:  # websockets has refused a frame
+            if closed.sent is not None and closed.sent.code in REFUSED_FRAME:
                 self._host.record_refusal(session, self._seq_id + 1, self._episode_id, str(closed))
             self._leave(session, str(closed))
         except _Ended as end:
