@@ -173,16 +173,16 @@ class BagRecorder(RobotNode):
 
         One that has a type is not waited for any longer, lest its first messages are missed.
         """
-        if not self._waiting:
-            return
-        graph = dict(self.get_topic_names_and_types())
         is_late = time.monotonic() >= self._typed_by_s
+        published = {name for name in self._waiting if self.count_publishers(name)}
+        # The whole graph is large, and a topic may be waited for as long as the recording lasts.
+        graph = dict(self.get_topic_names_and_types()) if published else {}
         for name in list(self._waiting):
             msgtype = self._requested[name]
-            if self.count_publishers(name) and (msgtype or name in graph):
-                self._take_up(name, [msgtype] if msgtype else graph[name])
-            elif msgtype and is_late:
+            if msgtype and (is_late or name in published):
                 self._take_up(name, [msgtype])
+            elif name in published and name in graph:
+                self._take_up(name, graph[name])
 
     def _take_up(self, name: str, types: list[str]) -> None:
         self._waiting.remove(name)

@@ -10,12 +10,10 @@ from collections.abc import Callable, Sequence
 
 from rclpy.impl.rcutils_logger import RcutilsLogger
 
-from remote_inference.core.admission import INTERNAL_REJECTION
 from remote_inference.core.exchange import SessionOffer, SessionReply
 from remote_inference.core.limits import shorten
 from remote_inference.core.policy import PolicySpec
 from remote_inference.core.server.manifest.manifest import Manifest
-from remote_inference.core.server.policy_error import explain_policy_error, trace_policy_error
 from remote_inference.core.server.requests.request_record import RequestRecord
 from remote_inference.core.server.sessions.session import Link, Session, SessionRegistry
 from remote_inference.gateways import GATEWAYS, Gateway, GatewayError, Refused
@@ -101,9 +99,7 @@ class Reception:
         return "" if terms.accepting and not terms.failing else terms.failing or "server is not active"
 
     def report(self, offer: SessionOffer, error: Exception) -> None:
-        reason = explain_policy_error(error)
-        self._refusals.note(offer.robot_namespace, offer.client, INTERNAL_REJECTION, reason)
-        self._logger.debug(trace_policy_error(error))
+        self._refusals.note_fault(offer.robot_namespace, offer.client, error)
 
     def fail(self, error: Exception) -> None:
         self._on_failure(error)

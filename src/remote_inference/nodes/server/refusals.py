@@ -12,6 +12,7 @@ from rclpy.impl.rcutils_logger import RcutilsLogger
 
 from remote_inference.core.admission import INTERNAL_REJECTION
 from remote_inference.core.limits import shorten
+from remote_inference.core.server.policy_error import explain_policy_error, trace_policy_error
 from remote_inference.core.server.throttle import Throttle
 from remote_inference.nodes.log_lines import about
 
@@ -27,6 +28,11 @@ class Refusals:
         self._throttle = Throttle(TOLD_EVERY_S)
         self._lock = threading.Lock()
         self.count = 0
+
+    def note_fault(self, robot: str, client: str, error: BaseException) -> None:
+        """Count an offer that failed by a fault of the server's own."""
+        self.note(robot, client, INTERNAL_REJECTION, explain_policy_error(error))
+        self._logger.debug(trace_policy_error(error))
 
     def note(self, robot: str, client: str, rejection: str, reason: str) -> None:
         """Count an offer that a robot's client made. rejection: name of the rule; reason: in words."""

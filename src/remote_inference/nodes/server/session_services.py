@@ -15,7 +15,6 @@ from rclpy.node import Node
 from remote_inference.core.admission import INTERNAL_REJECTION, ServerTerms
 from remote_inference.core.exchange import SessionOffer, SessionReply
 from remote_inference.core.limits import shorten
-from remote_inference.core.server.policy_error import explain_policy_error, trace_policy_error
 from remote_inference.core.server.sessions.session import Session, SessionRegistry
 from remote_inference.core.server.sessions.session_expiry import SessionExpiry
 from remote_inference.core.tags import write_tags
@@ -103,9 +102,7 @@ class SessionServices:
         except Exception as error:  # out of a callback it would end the node and every session
             response.rejection = INTERNAL_REJECTION
             response.message = shorten(f"{type(error).__name__}: {error}")
-            reason = explain_policy_error(error)
-            self._refusals.note(request.robot_namespace, request.client, INTERNAL_REJECTION, reason)
-            self._node.get_logger().debug(trace_policy_error(error))
+            self._refusals.note_fault(request.robot_namespace, request.client, error)
             return response
         if reply.accepted:
             self._log_admission(offer, reply)

@@ -75,7 +75,7 @@ class Assignment:
 
     def note(self, event: Event) -> tuple[Recorded, ...]:
         """Take what the journal tells; return the messages that have waited for it, for `take` again."""
-        before, self._stage = self._stage, NEXT.get((self._stage, event), self._stage)
+        before = self._move(event)
         if self._stage is not Stage.WITHIN or before is Stage.WITHIN:
             return ()
         waited = () if before is Stage.GIVEN_UP else tuple(self._waiting)
@@ -85,14 +85,17 @@ class Assignment:
 
     def take(self, recorded: Recorded) -> bool:
         """Return whether a message is of the run that is replayed; keep one of the next."""
-        if self._begins_anew(recorded):
-            before, self._stage = self._stage, NEXT.get((self._stage, Event.ANEW), self._stage)
-            if self._stage is not before:
-                self._waiting.clear()
+        if self._begins_anew(recorded) and self._move(Event.ANEW) is not self._stage:
+            self._waiting.clear()
         if self._stage is Stage.WITHIN:
             return True
         self._waiting.append(recorded)
         return False
+
+    def _move(self, event: Event) -> Stage:
+        """Go to the next stage; return the one before."""
+        before, self._stage = self._stage, NEXT.get((self._stage, event), self._stage)
+        return before
 
     def _begins_anew(self, recorded: Recorded) -> bool:
         """Return whether a message's number says that another run of the node has sent it."""
