@@ -6,13 +6,14 @@ FAILED_TESTS=.pytest_cache/v/cache/lastfailed # pytest's own note, {name: true}
 MOST_FLAKY=3
 FLAKY_TESTS=()
 
-# run_tests ARGS TARGET...: run a target's tests. Those that fail run once more, alone and one by one; a test that
-# fails twice, and a run that ends for another reason than failed tests, is a failure.
+# run_tests ARGS TARGET...: run a target's tests; build/reports/TARGET.xml gets each test's time. Those that fail run
+# once more, alone and one by one; a test that fails twice, and a run that ends for another reason than failed tests, is
+# a failure.
 run_tests() {
   local arguments=$1 names
   shift
   rm -f "$FAILED_TESTS"
-  make "$@" ARGS="$arguments" && return 0
+  make "$@" ARGS="$arguments --junitxml=build/reports/$1.xml" && return 0
   names=$(python3 -c 'import json, sys; print(*json.load(open(sys.argv[1])), sep="\n")' "$FAILED_TESTS") || return 1
   [ -n "$names" ] || return 1
   printf 'these tests failed, and run once more:\n%s\n' "$names"

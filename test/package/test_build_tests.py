@@ -61,6 +61,8 @@ def test_a_test_that_passes_the_second_time_is_told_and_the_build_passes(tmp_pat
     assert ended.stdout.splitlines()[-2:] == ["the next step", "flaky: test_toy.py::test_flaky[0]"]
     assert "the first time" in ended.stdout
     assert (tmp_path / "runs").read_text() == "x", "what passed does not run again"
+    report = (tmp_path / "build" / "reports" / "test.xml").read_text()
+    assert 'name="test_good"' in report, "the report is of the run of all tests"
 
 
 def test_a_test_that_fails_twice_refuses_the_build(tmp_path: Path) -> None:
