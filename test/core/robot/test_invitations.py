@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -46,6 +47,16 @@ def test_a_server_that_returns_is_asked_at_once(returns: str):
     world.server.up = world.server.accepting = True
     world.run_until(lambda: world.state is State.STREAMING, limit_s=STATUS_S + INVITATION_JITTER_S + 0.3)
     assert world.now_ns > returned_ns
+
+
+def test_a_restarted_robot_is_served_when_its_predecessor_s_session_has_ended():
+    world = World(make_config(max_offline_s=3600.0))
+    world.server.max_sessions = 100  # the real registry behind the altered replies keeps each
+    world.server.alter_reply = lambda reply: replace(reply, accepted=False, rejection="name", message="taken")
+    wait_for_a_long_pause(world)
+    world.server.alter_reply = lambda reply: reply
+    world.server.registry.remove(world.server.registry.all()[0].session_id)
+    world.run_until(lambda: world.state is State.STREAMING, limit_s=STATUS_S + INVITATION_JITTER_S + 0.3)
 
 
 def test_whichever_listed_server_returns_is_asked_first():
@@ -92,6 +103,24 @@ def test_an_invitation_stands_until_the_server_has_answered():
     invitations.answer("/a")
     assert invitations.hear("/a", "a#2", True, ns(6) + SILENCE_NS + 1)  # the network was away
     assert not invitations.hear("/b", "b#1", False, ns(6))
+
+
+def test_only_who_was_refused_for_another_s_session_hears_an_end_of_one_as_an_invitation():
+    invitations = Invitations()
+
+    def hear(at_s: float, *sessions: str) -> bool:
+        return invitations.hear("/a", "a#1", True, ns(at_s), sessions)
+
+    assert hear(1, "x", "y")  # it is new
+    invitations.answer("/a")
+    assert not hear(2, "y")
+    invitations.answer("/a", session_in_the_way=True)
+    assert not hear(3, "y")
+    assert not hear(4, "y", "z")
+    assert hear(5, "y")
+    assert hear(6, "y")  # until it has answered
+    invitations.answer("/a")
+    assert not hear(7)
 
 
 def test_random_statuses_never_make_a_refusing_server_invite_again():

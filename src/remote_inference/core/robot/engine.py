@@ -174,7 +174,7 @@ class Engine:
         """
         if self.dead:
             return []
-        self.handshake.take_invitation(server, instance_id, accepting, now_ns)
+        self.handshake.take_invitation(server, instance_id, accepting, now_ns, sessions)
         warnings = self.handshake.look_for_namesakes(server, instance_id, now_ns)
         cause = self.handshake.take_server_status(server, instance_id, sessions)
         return [*warnings, *(self._lose_session(cause, now_ns) if cause else [])]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import random
 import secrets
+from collections.abc import Iterable
 from dataclasses import replace
 from enum import Enum
 
@@ -156,7 +157,7 @@ class Handshake:
         if reply is None:
             self._fail(now_ns)
             return [Warn(f"server {server} does not answer open_session")]
-        self._invitations.answer(server)
+        self._invitations.answer(server, session_in_the_way=reply.rejection == NAME_REJECTION)
         if self.established and reply.rejection == NAME_REJECTION:
             raise FatalMismatch("another process has taken this robot over")
         fingerprint = None if self._config.accept_new_policy else self._first_fingerprint
@@ -188,12 +189,14 @@ class Handshake:
         self._matched = matched
         return "server's presence lost" if lost else ""
 
-    def take_invitation(self, server: str, instance_id: str, accepting: bool, now_ns: int) -> None:
-        """Take a status of any server: one that has come back ends the pause between attempts.
+    def take_invitation(
+        self, server: str, instance_id: str, accepting: bool, now_ns: int, sessions: Iterable[str] = ()
+    ) -> None:
+        """Take a status of any server: one that accepts this robot again ends the pause between attempts.
 
         Not at the same instant for every robot of a fleet: all of them hear the status.
         """
-        if not self._invitations.hear(server, instance_id, accepting, now_ns):
+        if not self._invitations.hear(server, instance_id, accepting, now_ns, sessions):
             return
         due_ns = now_ns + int(self._rng.uniform(0.0, INVITATION_JITTER_S) * 1e9)
         if self.phase is Phase.WAITING and due_ns < self._due_ns:

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from remote_inference.core.robot.safety.effects import Effect, Warn
@@ -49,23 +49,28 @@ class Namesakes:
 class _Heard:
     instance_id: str
     accepting: bool
+    sessions: frozenset[str]
     at_ns: int
 
 
 class Invitations:
     """The servers that accept sessions again, each until it has answered an attempt.
 
-    A server that accepts all the time invites once: it may be full, and refusals are worth a pause.
+    A server that accepts all the time invites once: it may be full, and refusals are worth a pause. One that
+    refused this robot because of another's session invites when a session has ended.
     """
 
     def __init__(self) -> None:
         self._heard: dict[str, _Heard] = {}
         self._inviting: set[str] = set()
+        self._in_the_way: set[str] = set()  # servers on which another's session is in the way
 
-    def hear(self, server: str, instance_id: str, accepting: bool, now_ns: int) -> bool:
+    def hear(
+        self, server: str, instance_id: str, accepting: bool, now_ns: int, sessions: Iterable[str] = ()
+    ) -> bool:
         """Take a server's status; return whether the server invites."""
         last = self._heard.get(server)
-        self._heard[server] = _Heard(instance_id, accepting, now_ns)
+        heard = self._heard[server] = _Heard(instance_id, accepting, frozenset(sessions), now_ns)
         if not accepting:
             self._inviting.discard(server)
         elif (
@@ -73,13 +78,15 @@ class Invitations:
             or not last.accepting
             or last.instance_id != instance_id
             or now_ns - last.at_ns > SILENCE_NS
+            or (server in self._in_the_way and last.sessions - heard.sessions)
         ):
             self._inviting.add(server)
         return server in self._inviting
 
-    def answer(self, server: str) -> None:
+    def answer(self, server: str, *, session_in_the_way: bool = False) -> None:
         """Note that a server has answered an attempt: what it accepts is known."""
         self._inviting.discard(server)
+        (self._in_the_way.add if session_in_the_way else self._in_the_way.discard)(server)
 
 
 class ServerList:
