@@ -114,6 +114,7 @@ def test_a_robot_that_was_driven_goes_home_when_it_gives_up_and_is_finished_ther
     assert 20 <= count - (STOPS - 1) <= 22  # one second at 20 Hz
     world.run(2)
     assert len(homing_ticks(world)) == count
+    assert world.engine.playback.stranded == ""
 
 
 def test_home_is_commanded_several_times_because_the_last_command_may_be_lost():
@@ -141,6 +142,7 @@ def test_a_robot_without_a_home_stays_where_it_is():
     assert homing_ticks(world) == []
     assert world.position == pytest.approx(position)
     assert world.engine.playback.finished
+    assert world.engine.playback.stranded == ""
 
 
 def test_a_robot_that_this_node_never_moved_is_not_moved_at_the_end_either():
@@ -150,6 +152,7 @@ def test_a_robot_that_this_node_never_moved_is_not_moved_at_the_end_either():
     world.run(3)
     assert homing_ticks(world) == []
     assert world.engine.playback.finished
+    assert world.engine.playback.stranded == "this node never commanded it"
 
 
 def test_a_paused_robot_is_not_moved():
@@ -252,6 +255,7 @@ def test_a_robot_that_does_not_hear_is_not_sent_home():
     world.run(3)
     assert len(homing_ticks(world)) == count
     assert world.engine.playback.finished
+    assert world.engine.playback.stranded == "no controller hears its commands"
 
 
 def test_an_arm_whose_place_is_unknown_is_not_moved():
@@ -265,6 +269,7 @@ def test_an_arm_whose_place_is_unknown_is_not_moved():
     assert homing_ticks(world) == []
     assert world.engine.guard.counts[SENSOR_AGE] == counted + 1
     assert world.engine.playback.finished
+    assert world.engine.playback.stranded == "it has not been measured lately"
 
 
 def going_home(world: World) -> World:
@@ -283,6 +288,7 @@ def test_an_arm_that_stops_following_on_the_way_home_is_not_led_on():
     assert homing_ticks(world)[-1] != pytest.approx(FAR)
     assert world.engine.guard.counts[FOLLOWING_ERROR] == 1
     assert world.engine.playback.finished
+    assert world.engine.playback.stranded.endswith(": it does not follow its commands")
 
 
 @pytest.mark.parametrize("fallback", ["hold", "repeat_last"])
@@ -312,6 +318,8 @@ def test_a_robot_that_was_frozen_on_the_way_home_stays_where_it_is():
     world = going_home(home_world(duration_s=10.0))
     assert world.engine.play(world.now_ns + ns(4.0), ()).command is None
     assert world.engine.playback.finished
+    reason = world.engine.playback.stranded
+    assert reason == "it has not been measured since its control thread stood still for 4.00 s"
 
 
 def test_trajectory_controllers_of_an_arm_that_does_not_follow_are_told_to_stay_where_it_is():

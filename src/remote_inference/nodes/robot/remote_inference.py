@@ -222,6 +222,8 @@ class RemoteInference(RobotNode):
                 if self._actuation.loop.error is not None:
                     raise self._actuation.loop.error
                 if self._engine.has_ended(time.monotonic_ns()):
+                    if stranded := self._engine.playback.stranded:
+                        self.get_logger().warning(f"the robot is not home: {stranded}")
                     self._report_state()
                     self.exit_code = 1
         except Exception as error:  # a robot without its engine must stop, and say why

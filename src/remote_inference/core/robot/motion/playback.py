@@ -114,6 +114,7 @@ class Playback:
         self._given_up_after_ns = given_up_after_ns
         self._late_after_ns = given_up_after_ns if late_after_ns is None else late_after_ns
         self._is_late = False  # in this tick
+        self._stuck_ns = 0  # time without a tick before this one, if the watchdog may have acted in it
         self._may_wait = False  # the last tick commanded, and left nothing in force that was commanded before
         self._reference = StepReference(guard.masks)
         self._stopping = Stopping(
@@ -130,6 +131,7 @@ class Playback:
         self._homing: Homing | None = None
         self._home_ticks = 0  # ticks that commanded home
         self._homing_ended = False  # home is reached, or the robot must not be moved there
+        self._stranded = ""
         self._word = ControlWord()  # of the tick in progress, or of the last one
         self.control = ControlPanel(self._word, self._turn)
         self._seen: Float64Array | None = None  # where the joints were measured lately
@@ -162,6 +164,12 @@ class Playback:
             goes_home = word.wants_home and not word.paused and not self._homing_ended
             return word.halted and not self._stopping.left and not goes_home
 
+    @property
+    def stranded(self) -> str:
+        """Why a robot that gave up did not get home, in words; empty when it did, or has no home."""
+        with self._turn:
+            return self._stranded
+
     def listen(self, unheard: Iterable[CommandSink]) -> None:
         """Take the commands that no controller hears. The control thread calls this before a tick.
 
@@ -184,6 +192,7 @@ class Playback:
         before_ns, self._ticked_ns = self._ticked_ns, now_ns
         gap_ns = 0 if before_ns is None else now_ns - before_ns
         was_stuck = gap_ns > self._given_up_after_ns
+        self._stuck_ns = gap_ns if was_stuck else 0
         may_be_stopped = self._horizon.is_used or self._stopping.has_others
         is_late = gap_ns > self._late_after_ns or now_ns - heard_ns > UNHEARD_NS
         # Not twice in a row: where every tick is late, what was commanded before would go on.
@@ -382,21 +391,27 @@ class Playback:
         It ends when there is no home or no controller listens, and for an arm that is nobody knows where, or
         does not follow: nobody is there to look at it.
         """
-        unheard = (self._unheard & self._holds).any()
-        if self._home is None or self._reference.last is None or unheard:
-            return self._end_way_home(now_ns)
+        if self._home is None:
+            return self._end_way_home(now_ns, "")
+        if self._reference.last is None:
+            return self._end_way_home(now_ns, "this node never commanded it")
+        if (self._unheard & self._holds).any():
+            return self._end_way_home(now_ns, "no controller hears its commands")
         start = self._reference.start(self._measured)
         if self._measured is None or start is None:
             self._guard.refuse(SENSOR_AGE)
-            return self._end_way_home(now_ns, (SENSOR_AGE,))
+            still = f" since its control thread stood still for {self._stuck_ns / 1e9:.2f} s"
+            unknown = f"it has not been measured{still if self._stuck_ns else ' lately'}"
+            return self._end_way_home(now_ns, unknown, (SENSOR_AGE,))
         if self._astray:
             self._guard.refuse(FOLLOWING_ERROR)
-            return self._end_way_home(now_ns, (FOLLOWING_ERROR,))
+            stray = f"{', '.join(self._astray)}: it does not follow its commands"
+            return self._end_way_home(now_ns, stray, (FOLLOWING_ERROR,))
         if self._homing is None:
             self._homing = Homing(start, self._home, now_ns, self._masks)
         guarded = self._guard.check(self._homing.target(now_ns), np.where(self._holds, start, 0.0))
         if guarded.action is None:  # only when the reference is not finite
-            return self._end_way_home(now_ns, guarded.interventions)
+            return self._end_way_home(now_ns, "its last command is no number", guarded.interventions)
         self._reference.take(guarded.action, self._unheard)
         self._home_ticks += self._homing.reached(guarded.action)
         self._homing_ended = self._home_ticks >= self._ticks_at_home
@@ -406,8 +421,9 @@ class Playback:
             self._stopping.owe()
         return Tick.alone(guarded.action, CommandSource.HOMING, guarded.interventions)
 
-    def _end_way_home(self, now_ns: int, interventions: tuple[str, ...] = ()) -> Tick:
+    def _end_way_home(self, now_ns: int, stranded: str, interventions: tuple[str, ...] = ()) -> Tick:
         self._homing_ended = True
+        self._stranded = stranded
         return self._stopping.stop(self._moment(now_ns), interventions)
 
 
