@@ -114,12 +114,20 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Show the last log lines of the test's processes when the test fails."""
     report = yield
-    folder = item.stash.get(LOG_FOLDER, getattr(item, "funcargs", {}).get("tmp_path"))
-    if report.failed and folder is not None:
+    folder = _find_log_folder(item) if report.failed else None
+    if folder is not None:
         for log in sorted(folder.rglob("*.log")):
             lines = log.read_text(errors="replace").splitlines()[-LOG_LINES:]
             report.sections.append((f"end of {log.relative_to(folder)}", "\n".join(lines)))
     return report
+
+
+def _find_log_folder(item: pytest.Item) -> Path | None:
+    """Return where the test's processes write their logs: a fixture says so, or has a `folder`, as a rig has."""
+    arguments = getattr(item, "funcargs", {})
+    of_fixtures = (getattr(made, "folder", None) for made in arguments.values())
+    folders = (item.stash.get(LOG_FOLDER, None), *of_fixtures, arguments.get("tmp_path"))
+    return next((folder for folder in folders if isinstance(folder, Path)), None)
 
 
 def pytest_report_header() -> str:
