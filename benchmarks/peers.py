@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -73,6 +72,7 @@ OPENPI, BARE = REFERENCES = ("openpi", "bare rclpy")
 OURS = ("our client", "our nodes")
 SIDES = (*REFERENCES, *OURS)
 BLOCKS = 7
+STOP_TIMEOUT_S = 20.0
 METHOD = f"""\
 Two cameras, a state of {len(JOINTS)} joints, a task; the answer has {CHUNK_SIZE} x {len(JOINTS)} float32.
 [italic]openpi[/italic]: openpi-client's infer() and a websocket server on the loopback device: packing, \
@@ -192,8 +192,9 @@ def openpi(folder: Path, contest: Contest) -> Iterator[Repeat]:
         yield infer
     finally:
         for process in (client, server):
-            process.send_signal(signal.SIGINT)
-            process.wait()
+            process.terminate()  # a script's background job passes SIGINT on as ignored
+        for process in (client, server):
+            process.wait(STOP_TIMEOUT_S)
 
 
 def measure(contest: Contest, cycles: int) -> list[Measurement]:
