@@ -5,6 +5,7 @@
 import fcntl
 import gc
 import os
+import random
 import signal
 import sys
 import tempfile
@@ -96,8 +97,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.freeze()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark tests by where they are: `-m "not nodes"` runs those that start no nodes."""
+    if hasattr(config, "workerinput"):
+        _mix_files(items)
     here = Path(__file__).parent
     for item in items:
         if item.path.is_relative_to(here) and item.path.relative_to(here).parts[0] in PROCESS_FOLDERS:
@@ -106,6 +109,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("slow")
         if item.path.stem in DISTRIBUTION_FILES:
             item.add_marker("distribution")
+
+
+def _mix_files(items: list[pytest.Item]) -> None:
+    """Let files that wait and files that compute take turns, in the same order in each test process.
+
+    Each process begins with its share of the list. In the order of the folders, the processors had too much
+    to do at first, and then too little.
+    """
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    mixed = list(files.values())
+    random.Random(1).shuffle(mixed)
+    items[:] = [item for file in mixed for item in file]
 
 
 @pytest.hookimpl(wrapper=True)
@@ -123,7 +140,7 @@ def pytest_runtest_makereport(
 
 
 def _find_log_folder(item: pytest.Item) -> Path | None:
-    """Return where the test's processes write their logs: a fixture says so, or has a `folder`, as a rig has."""
+    """Return where the logs of a test are: a fixture says it, or has a `folder` as a rig has."""
     arguments = getattr(item, "funcargs", {})
     of_fixtures = (getattr(made, "folder", None) for made in arguments.values())
     folders = (item.stash.get(LOG_FOLDER, None), *of_fixtures, arguments.get("tmp_path"))
