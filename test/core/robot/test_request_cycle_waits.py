@@ -141,6 +141,43 @@ def test_latencies_differ_and_hardly_any_answer_takes_longer_than_what_is_expect
     assert wait_of(robot) == ns(0.44), "half as long again"
 
 
+def ask_until(robot: Robot, answered_s: float, *, arrive: bool = True) -> int:
+    """Let a server answer the newest request of a question after a time; return how often it was asked.
+
+    arrive: whether the requests before the newest did, which it then replaced at the server.
+    """
+    begin_ns = robot.now_ns
+    newest, asked = robot.ask(), 1
+    while robot.now_ns - begin_ns < ns(answered_s):
+        robot.wait(ns(0.01))
+        if robot.may_ask():
+            newest, asked = robot.ask(), asked + 1
+    assert robot.finish(newest, superseded_seqs=asked - 1 if arrive else 0) is None
+    robot.queue.clear()
+    robot.wait(1)
+    return asked
+
+
+def test_a_server_that_became_slow_is_soon_asked_once_for_each_answer():
+    """Each request took the turn of the one before it: its own wait is not what an answer takes."""
+    robot = Robot()
+    robot.cycles(ns(0.05), 12)
+    assert ask_until(robot, 0.4) > 1
+    for _ in range(6):
+        ask_until(robot, 0.4)
+    assert ask_until(robot, 0.4) == 1
+
+
+def test_a_request_that_was_lost_says_nothing_of_how_long_an_answer_takes():
+    robot = Robot()
+    robot.cycles(ns(0.05), 12)
+    before = wait_of(robot)
+    for _ in range(6):
+        robot.cycle.abandon()
+        ask_until(robot, 0.1, arrive=False)
+    assert wait_of(robot) == before
+
+
 def test_the_first_of_two_answers_counts_whichever_request_it_is_to():
     robot = Robot(request_timeout_s=20.0)
     first = robot.ask()

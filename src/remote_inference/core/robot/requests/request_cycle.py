@@ -302,6 +302,7 @@ class RequestCycle:
         assert asked is not None, "finish follows is_answered_by"
         if self._early is not None:
             arrival_ns = self._early.arrival_ns
+        turn = self._find_turn(asked, chunk.superseded_seqs)
         self.abandon()
         rejection = self._judge(chunk, session, now_ns - asked.capture.time_ns)
         absolute = rejection or self._make_absolute(chunk.robot, asked, session)
@@ -309,8 +310,17 @@ class RequestCycle:
             self._pause_until_ns = now_ns + int(self._config.error_pause_s * 1e9)
             return absolute
         self._merge(chunk, absolute, asked, session, now_ns)
-        self._learn(asked, now_ns if arrival_ns is None else arrival_ns)
+        self._learn(turn, now_ns if arrival_ns is None else arrival_ns)
         return None
+
+    def _find_turn(self, answered: _Asked, superseded: int) -> _Asked:
+        """Return the request whose turn at the server an answered one has taken: the question's first there.
+
+        By its own wait, a server that became slow would seem as quick as it is asked again, and be asked so
+        for ever. superseded: requests that it replaced at the server; what was lost is not among them.
+        """
+        numbers = [asked.request.seq_id for asked in self._asked]
+        return self._asked[max(0, numbers.index(answered.request.seq_id) - superseded)]
 
     def _make_absolute(
         self, rows: Float32Array, asked: _Asked, session: SessionReply
@@ -327,12 +337,12 @@ class RequestCycle:
             return Rejection(f"made absolute, {problem}")
         return absolute
 
-    def _learn(self, asked: _Asked, arrival_ns: int) -> None:
-        """Take how long an answer took."""
-        latency_s = (arrival_ns - asked.request.client_mono_ns) / 1e9
+    def _learn(self, turn: _Asked, arrival_ns: int) -> None:
+        """Take how long an answer took, since the request whose turn it was."""
+        latency_s = (arrival_ns - turn.request.client_mono_ns) / 1e9
         self._late_s = latency_s if latency_s > (self.latency.quantile_s(0.95) or 0.0) else 0.0
         self.latency.add(latency_s)
-        self._delay.add((arrival_ns - asked.capture.time_ns) / 1e9)
+        self._delay.add((arrival_ns - turn.capture.time_ns) / 1e9)
 
     def _merge(
         self, chunk: Chunk, absolute: Float32Array, asked: _Asked, session: SessionReply, now_ns: int
