@@ -59,6 +59,20 @@ def test_robots_and_servers_come_back_when_their_router_dies():
     assert found.from_router.last_s >= TIMES.relink_s[0]
 
 
+def test_a_fleet_that_its_server_kept_waiting_asks_once_for_each_answer_soon_again():
+    """At nine tenths of what the server can do, each request that is asked twice keeps the others waiting."""
+    spent_s = iter([*[0.02] * 600, *[0.06] * 80])  # three times as long, from the 14th to the 19th second
+    world = World(44, 1, Serving(1000, "round_robin", 1, device=DeviceTime(call_ms=20.0)), TIMES)
+    policy = world.servers["/server_0"].policy
+    spend = policy._spend
+    policy._spend = lambda seconds: spend(next(spent_s, seconds))
+    world.run(24.0)
+    begin_ns = world.now_ns
+    world.run(10.0)
+    found = span([robot.record for robot in world.robots], begin_ns, world.now_ns)
+    assert found.asked <= 1.1 * found.answered
+
+
 def test_two_worlds_of_one_seed_are_the_same():
     first, second = (play_virtually(6, Serving(), TIMES, span_s=4.0) for _ in range(2))
     assert first == second
