@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from fleet_figures import Readmission, Span
@@ -51,11 +52,13 @@ def print_capacity(found: Sequence[Capacity]) -> None:
     head = "run | scheduler | batch | device | prepare | robots | formula | measured | error | planned"
     print(f"\n| {head} | p99 then |\n|---|---|---:|---|---:|---:|---:|---:|---:|---:|---:|")
     for one in found:
+        # In real time a server with as many robots as planned is not measured.
+        planned_p99 = "" if math.isnan(one.planned_p99_ms) else f"{one.planned_p99_ms:.0f} ms"
         print(
             f"| {one.kind} | {one.scheduler} | {one.batch} | {one.call_ms:g} + {one.request_ms:g} n ms "
             f"| {one.prepare_ms:.2f} ms | {one.robots} | {one.predicted_per_s:.1f}/s "
             f"| {one.answered_per_s:.1f}/s | {100 * one.error:+.1f} % | {one.planned} "
-            f"| {one.planned_p99_ms:.0f} ms |"
+            f"| {planned_p99} |"
         )
 
 
