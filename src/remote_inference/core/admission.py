@@ -24,9 +24,11 @@ from remote_inference.core.policy import PolicySpec, ServingMode, find_task_prob
 CAMERAS_REJECTION = "cameras"
 FATAL_REJECTIONS = frozenset({"actions", CAMERAS_REJECTION, "state", "kinds", "units", "history", "schema"})
 NAME_REJECTION = "name"  # another process has the robot's session
+CAPACITY_REJECTION = "capacity"  # other robots have all places
+OCCUPIED_REJECTIONS = frozenset({NAME_REJECTION, CAPACITY_REJECTION})  # they may pass when a session ends
 INTERNAL_REJECTION = "internal"  # not a rule: the server itself failed
 # After these, the same server may accept the same offer later.
-PASSING_REJECTIONS = frozenset({"draining", "failing", NAME_REJECTION, "capacity", INTERNAL_REJECTION})
+PASSING_REJECTIONS = frozenset({"draining", "failing", *OCCUPIED_REJECTIONS, INTERNAL_REJECTION})
 ASPECT_RATIO_TOLERANCE = 0.05  # relative
 
 
@@ -280,7 +282,7 @@ RULES: dict[str, Rule] = {
     NAME_REJECTION: _check_name,
     "weights": _check_weights,
     "task": _check_task,
-    "capacity": _check_capacity,
+    CAPACITY_REJECTION: _check_capacity,
     "fps": _check_fps,
 }
 

@@ -13,7 +13,9 @@ from remote_inference.core.robot.requests.handshake import INVITATION_JITTER_S
 from remote_inference.core.robot.requests.server_list import SILENCE_NS, Invitations
 from remote_inference.core.robot.safety.effects import GetStatus
 from remote_inference.core.robot.safety.state_machine import State
+from remote_inference.core.server.sessions.session import Session
 from support.builders import make_config, ns
+from support.robot.simulated_server import Processors
 from support.robot.simulation import World, streaming
 
 TWO = ("/server_a", "/server_b")
@@ -56,6 +58,18 @@ def test_a_restarted_robot_is_served_when_its_predecessor_s_session_has_ended():
     wait_for_a_long_pause(world)
     world.server.alter_reply = lambda reply: reply
     world.server.registry.remove(world.server.registry.all()[0].session_id)
+    world.run_until(lambda: world.state is State.STREAMING, limit_s=STATUS_S + INVITATION_JITTER_S + 0.3)
+
+
+def test_a_robot_without_a_place_gets_the_next_that_is_free():
+    world = World(make_config(max_offline_s=3600.0))
+    offer = world.engine.handshake.offer
+    others = [Session(name, replace(offer, robot_namespace=f"/{name}"), Processors()) for name in "abcd"]
+    for other in others:
+        world.server.registry.add(other)
+    wait_for_a_long_pause(world)
+    assert world.state is State.CONNECTING
+    world.server.registry.remove("c")
     world.run_until(lambda: world.state is State.STREAMING, limit_s=STATUS_S + INVITATION_JITTER_S + 0.3)
 
 

@@ -13,6 +13,7 @@ from enum import Enum
 from remote_inference.core.admission import (
     CAMERAS_REJECTION,
     NAME_REJECTION,
+    OCCUPIED_REJECTIONS,
     FatalMismatch,
     check_reply,
     choose_images,
@@ -157,7 +158,7 @@ class Handshake:
         if reply is None:
             self._fail(now_ns)
             return [Warn(f"server {server} does not answer open_session")]
-        self._invitations.answer(server, session_in_the_way=reply.rejection == NAME_REJECTION)
+        self._invitations.answer(server, session_in_the_way=reply.rejection in OCCUPIED_REJECTIONS)
         if self.established and reply.rejection == NAME_REJECTION:
             raise FatalMismatch("another process has taken this robot over")
         fingerprint = None if self._config.accept_new_policy else self._first_fingerprint
