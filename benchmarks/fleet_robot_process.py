@@ -7,6 +7,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import queue
+import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
@@ -21,7 +22,7 @@ from fleet_server import IMAGE_SHAPE
 from fleet_zenoh import POLL_S, SERVICES, Attachments, Link, key, topic_key
 from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import CompressedImage
-from zenoh import CongestionControl, QueryTarget
+from zenoh import CongestionControl, ConsolidationMode, QueryTarget
 from zenoh.handlers import Callback
 
 from remote_inference.core.exchange import Request, SessionOffer
@@ -163,21 +164,30 @@ class RobotGroup:
         request: Any,
         take: Callable[[Any, int], None],
     ) -> None:
-        """Call a service; `take` gets the response, or None when there is none in time."""
+        """Call a service; `take` gets the response, or None when there is none in time.
+
+        The response counts when it comes, as in rmw_zenoh. Zenoh would keep it until the call's end, which is
+        told at the timeout only, now and then.
+        """
         ends, service_type = self._endpoints[robot.index], SERVICES[service]
-        responses: list[Any] = []
+        answered = threading.Event()
 
         def keep(reply: zenoh.Reply) -> None:
-            if reply.ok is not None:
-                responses.append(deserialize_message(reply.ok.payload.to_bytes(), service_type.Response))
+            if reply.ok is None or answered.is_set():
+                return
+            answered.set()
+            response = deserialize_message(reply.ok.payload.to_bytes(), service_type.Response)
+            self._put(lambda now_ns: take(response, now_ns))
 
         def end() -> None:
-            self._put(lambda now_ns: take(responses[0] if responses else None, now_ns))
+            if not answered.is_set():
+                self._put(lambda now_ns: take(None, now_ns))
 
         ends.zenoh.get(
             key(f"{server}/{service}", "srv", service_type.__name__),
             Callback(keep, end, indirect=False),
             target=QueryTarget.ALL_COMPLETE,
+            consolidation=ConsolidationMode.NONE,
             timeout=CALL_TIMEOUT_S,
             payload=serialize_message(request),
             attachment=ends.attachments.next(),
