@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A robot of fleet.py: the package's own engine, its sensors and its control loop; the network is somebody's.
 
-The same robot runs in real time over Zenoh (`fleet_nodes.py`) and in virtual time (`fleet_virtual.py`).
+The same robot runs in real time over Zenoh (`fleet_robot_process.py`) and in virtual time
+(`fleet_virtual.py`).
 """
 
 from __future__ import annotations

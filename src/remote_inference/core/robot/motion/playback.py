@@ -400,9 +400,9 @@ class Playback:
         start = self._reference.start(self._measured)
         if self._measured is None or start is None:
             self._guard.refuse(SENSOR_AGE)
-            still = f" since its control thread stood still for {self._stuck_ns / 1e9:.2f} s"
-            unknown = f"it has not been measured{still if self._stuck_ns else ' lately'}"
-            return self._end_way_home(now_ns, unknown, (SENSOR_AGE,))
+            stuck = f"since its control thread stood still for {self._stuck_ns / 1e9:.2f} s"
+            since = stuck if self._stuck_ns else "lately"
+            return self._end_way_home(now_ns, f"it has not been measured {since}", (SENSOR_AGE,))
         if self._astray:
             self._guard.refuse(FOLLOWING_ERROR)
             stray = f"{', '.join(self._astray)}: it does not follow its commands"

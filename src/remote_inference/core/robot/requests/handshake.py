@@ -191,7 +191,7 @@ class Handshake:
         return "server's presence lost" if lost else ""
 
     def take_invitation(
-        self, server: str, instance_id: str, accepting: bool, now_ns: int, sessions: Iterable[str] = ()
+        self, server: str, instance_id: str, accepting: bool, now_ns: int, sessions: Iterable[str]
     ) -> None:
         """Take a status of any server: one that accepts this robot again ends the pause between attempts.
 

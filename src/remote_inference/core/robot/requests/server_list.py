@@ -86,7 +86,10 @@ class Invitations:
     def answer(self, server: str, *, session_in_the_way: bool = False) -> None:
         """Note that a server has answered an attempt: what it accepts is known."""
         self._inviting.discard(server)
-        (self._in_the_way.add if session_in_the_way else self._in_the_way.discard)(server)
+        if session_in_the_way:
+            self._in_the_way.add(server)
+        else:
+            self._in_the_way.discard(server)
 
 
 class ServerList:
