@@ -18,6 +18,8 @@ from rclpy.action import ActionClient
 from std_msgs.msg import Bool
 
 from remote_inference.action import RunPolicy
+from remote_inference.nodes.clients import task_client
+from remote_inference.nodes.clients.operator_client import OperatorClient
 from support.nodes.rig import DEADLINE_S, Rig, write_contract, write_manifest
 
 CUBE = "pick up the cube"
@@ -220,6 +222,27 @@ def test_ctrl_c_cancels_the_verb_s_run(tree: Tree) -> None:
     said = running.communicate(timeout=DEADLINE_S)
     assert running.returncode == 130, said
     tree.rig.wait_for(lambda: tree.rig.states[-1].paused, f"a paused robot: {said}")
+
+
+def test_ctrl_c_while_the_goal_is_sent_cancels_the_run(
+    tree: Tree, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The robot may run before the goal's sender knows that it was sent."""
+
+    class Interrupted(ActionClient):
+        def send_goal_async(self, *words: Any, **options: Any) -> Any:
+            sent = super().send_goal_async(*words, **options)
+            signal.raise_signal(signal.SIGINT)
+            return sent
+
+    monkeypatch.setattr(task_client, "ActionClient", Interrupted)
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with OperatorClient("interrupted") as ros, pytest.raises(KeyboardInterrupt):
+            task_client.TaskClient(ros, "/rig").run(RunPolicy.Goal(task=CUBE), DEADLINE_S, print)
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    assert "run_policy: CANCELED" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("topic", ["joint_states", "a" * 245])

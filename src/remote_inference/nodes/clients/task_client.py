@@ -17,7 +17,7 @@ from rclpy.task import Future
 
 from remote_inference.action import RunPolicy
 from remote_inference.core.robot.task_run import Termination
-from remote_inference.nodes.clients.operator_client import OperatorClient, OperatorError
+from remote_inference.nodes.clients.operator_client import OperatorClient, OperatorError, deferred_signals
 
 ENDED = (GoalStatus.STATUS_SUCCEEDED, GoalStatus.STATUS_CANCELED, GoalStatus.STATUS_ABORTED)
 CANCEL_S = 10.0  # a robot that is canceled pauses at once
@@ -43,14 +43,17 @@ class TaskClient:
         KeyboardInterrupt cancels the run, and is raised again when the robot has paused.
         """
         self._prepare(timeout_s)
-        sent = self._client.send_goal_async(goal, feedback_callback=partial(self._hear, tell))
+        sent: Future | None = None
         try:
+            with deferred_signals():  # a goal that is sent must be one that can be canceled
+                sent = self._client.send_goal_async(goal, feedback_callback=partial(self._hear, tell))
             if not self._ros.spin_until(sent.done, timeout_s):
                 raise OperatorError(f"{self._name}: no answer within {timeout_s:g} s; the robot may run")
             handle = sent.result()
             return self._await(handle, timeout_s) if handle.accepted else None
         except KeyboardInterrupt:  # the robot may have accepted what has not been heard of yet
-            self._cancel(sent)
+            if sent is not None:
+                self._cancel(sent)
             raise
 
     def _await(self, handle: Any, timeout_s: float) -> RunPolicy.Result:
