@@ -23,6 +23,7 @@ from support.waiting import DEADLINE_S, process_state, read_line, wait_until
 
 POLL_S = 0.05
 KEYS = {"Ctrl-C": b"\x03", "Ctrl-Z": b"\x1a", "Ctrl-\\": b"\x1c"}
+ECHOES = {"Ctrl-C": b"^C", "Ctrl-Z": b"^Z", "Ctrl-\\": b"^\\"}
 # The shell leads the session and its job has the foreground: a leader's own group cannot be suspended.
 SHELL = """
 import fcntl, os, signal, subprocess, sys, termios
@@ -49,6 +50,7 @@ class Terminal:
         self._log = log
         self._master, self._slave = pty.openpty()
         self._closing = threading.Event()
+        self._output = bytearray()  # since the last key
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         self.group = 0  # of the launch, and of all that it has started
@@ -85,8 +87,10 @@ class Terminal:
         self.group, *self.processes = json.loads(read_line(self._shell))
 
     def press(self, key: str) -> None:
-        """Press one of KEYS."""
+        """Press one of KEYS; return when the terminal has echoed it, and so has sent the signal."""
+        self._output.clear()
         os.write(self._master, KEYS[key])
+        wait_until(lambda: ECHOES[key] in self._output, f"the echo of {key}")
 
     def close(self) -> None:
         """Close the window: what runs in it is hung up, and can print no more."""
@@ -109,5 +113,6 @@ class Terminal:
             while not self._closing.is_set():
                 readable, _, _ = select.select([self._master], [], [], POLL_S)
                 if readable:
-                    log.write(os.read(self._master, 1 << 16))
+                    self._output += (read := os.read(self._master, 1 << 16))
+                    log.write(read)
                     log.flush()

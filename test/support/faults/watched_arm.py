@@ -68,6 +68,7 @@ class WatchedArm(Rig):
         self.limit: dict[str, float] = {}  # of each joint, besides those of the rig's
         self.received: list[Received] = []
         self.watchdog_states: list[WatchdogState] = []
+        self.beginning_s = 0.0  # what the last fault's cause took
         self._measured: list[tuple[int, tuple[float, ...]]] = []  # time [ns] and positions as published
         self._stuck = folder / "stuck"
         self._broken = folder / "broken"
@@ -151,9 +152,10 @@ class WatchedArm(Rig):
     def latest_stop_s(self, begin_ns: int) -> float:
         """Return how long after a fault's begin [s] the stop may come: twice the watchdog's time.
 
-        One that always runs late needs that. Beyond it counts how long this machine let this process wait.
+        One that always runs late needs that. Beyond it counts how long the fault took to begin, and how long
+        this machine let this process wait.
         """
-        return 2 * (TIMEOUT_S + PERIOD_S) + STALLS * self._stalls.longest_s(begin_ns)
+        return self.beginning_s + 2 * (TIMEOUT_S + PERIOD_S) + STALLS * self._stalls.longest_s(begin_ns)
 
     def known_positions(self, time_ns: int) -> list[tuple[float, ...]]:
         """Return what the watchdog may take for the newest measured positions, in order of JOINTS."""
@@ -222,7 +224,8 @@ def wait_for_stop(arm: WatchedArm, begin_ns: int, trips: int = 1) -> str:
     under_way = arm.moves_since(begin_ns)
     assert all(command.time_ns < stop.time_ns for command in under_way)
     stopped_s = (stop.time_ns - begin_ns) / 1e9
-    assert TIMEOUT_S - PERIOD_S < stopped_s < arm.latest_stop_s(begin_ns)
+    latest_s = arm.latest_stop_s(begin_ns)
+    assert TIMEOUT_S - PERIOD_S < stopped_s < latest_s, f"begun within {arm.beginning_s:.3f} s"
     assert trip.trips == trips
     assert ("sent a hold" if arm.controller == "trajectory" else "sent zero velocity") in trip.stops[0]
     words = "hold of the measured position" if arm.controller == "trajectory" else "zero velocity"
@@ -233,6 +236,7 @@ def begin(arm: WatchedArm, cause: Callable[[], None]) -> int:
     """Begin a fault; return its time. The arm is somewhere else from then on: what it holds must be that."""
     begin_ns = time.time_ns()
     cause()
+    arm.beginning_s = (time.time_ns() - begin_ns) / 1e9
     arm.positions = ELSEWHERE
     return begin_ns
 
