@@ -41,12 +41,16 @@ import rclpy  # noqa: E402
 from rclpy.node import Node  # noqa: E402
 
 import remote_inference.policies  # noqa: E402, F401  names the back ends that manifests of tests have
+from remote_inference import fast_dds  # noqa: E402
 from support import zenoh_router  # noqa: E402
 from support.hang_guard import HangGuard  # noqa: E402
 from support.log_folder import LOG_FOLDER  # noqa: E402
 
 if rclpy.get_rmw_implementation_identifier() == zenoh_router.RMW:
     zenoh_router.start()
+elif not fast_dds.is_configured(os.environ):
+    os.environ[fast_dds.profile_variable()] = str(Path(__file__).with_name("support") / "loopback.xml")
+    os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "SYSTEM_DEFAULT"  # that of the profile, which is this host
 
 
 MOST_S = (

@@ -18,7 +18,6 @@ from support.faults.fault import Fault
 HOUR_S = 3600
 # Fast DDS notes the wall time in shared memory. Processes with another clock would take dead peers for alive,
 # in later tests too, and wait an hour for locks.
-PROFILES = str(Path(__file__).with_name("without_shared_memory.xml"))
 
 
 class WallClock:
@@ -33,9 +32,6 @@ class WallClock:
         self.environment = {
             "LD_PRELOAD": str(library),
             "WALL_CLOCK_OFFSET": str(self._offset),
-            "FASTDDS_DEFAULT_PROFILES_FILE": PROFILES,
-            "FASTRTPS_DEFAULT_PROFILES_FILE": PROFILES,
-            "ROS_AUTOMATIC_DISCOVERY_RANGE": "SYSTEM_DEFAULT",
         }
 
     def jump(self, offset_s: int) -> None:

@@ -11,10 +11,10 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from remote_inference import fast_dds
 from remote_inference.core.contract.contract import load_contract
 from remote_inference.core.contract.fields import find_topic_name_problem
 from remote_inference.core.documents.document import DocumentError
@@ -30,9 +30,6 @@ MALLOC_ENVIRONMENT = {
     "MALLOC_TOP_PAD_": "16777216",
 }
 RECORDER = "bag_recorder"
-# By Fast DDS 2 and 3. Version 3 reads the first, too, and warns that it is deprecated.
-FASTDDS_PROFILES = ("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_DEFAULT_PROFILES_FILE")
-FASTDDS_3_RCLPY = 9  # Kilted's: the first with Fast DDS 3
 
 
 class DeploymentError(UserError):
@@ -97,9 +94,8 @@ def environment(
     session's file, JSON5 by key. Raises EndpointError.
     """
     variables = {name: value for name, value in MALLOC_ENVIRONMENT.items() if name not in os.environ}
-    if not any(name in os.environ for name in FASTDDS_PROFILES):
-        major = int(metadata.version("rclpy").partition(".")[0])  # ROS_DISTRO need not be set
-        variables[FASTDDS_PROFILES[major >= FASTDDS_3_RCLPY]] = str(share_path("config", "fastdds.xml"))
+    if not fast_dds.is_configured(os.environ):
+        variables[fast_dds.profile_variable()] = str(share_path("config", "fastdds.xml"))
     folder = share_path("config", "zenoh")
     variables |= zenoh_config.environment(folder, router, os.environ, zenoh_settings)
     if rmw:
@@ -157,16 +153,17 @@ def command_watchdog(contract: str | Path, *, namespace: str, rmw: str = "", rou
     """Describe the watchdog of one robot's commands. It is required: no robot moves on unwatched.
 
     It is never suspended: it stops a robot whose node is.
-    What the environment provides for large messages would only cost it memory.
+    What the environment provides for large messages would only cost it memory, and might hold its stops.
     """
-    for_large_messages = {*MALLOC_ENVIRONMENT, *FASTDDS_PROFILES}
+    for_large_messages = {*MALLOC_ENVIRONMENT, *fast_dds.PROFILES}
     variables = environment(rmw, router)
+    kept = {name: value for name, value in variables.items() if name not in for_large_messages}
     return Process(
         "command_watchdog",
         "command_watchdog",
         namespace,
         {"contract": str(contract)},
-        environment={name: value for name, value in variables.items() if name not in for_large_messages},
+        environment=kept | fast_dds.small_messages(os.environ),
         is_suspended=False,
     )
 

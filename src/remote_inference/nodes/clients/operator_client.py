@@ -24,6 +24,7 @@ from rclpy.qos import QoSProfile
 from rclpy.task import Future
 from typing_extensions import Self
 
+from remote_inference import fast_dds
 from remote_inference.core.exchange import in_namespace
 from remote_inference.errors import UserError
 from remote_inference.nodes.graph import UNKNOWN_NODE, full_name
@@ -68,8 +69,9 @@ class OperatorClient:
         self._begun_s = time.monotonic()
         self._context = Context()
         try:
-            rclpy.init(context=self._context)
-            self.node = rclpy.create_node(name, namespace=namespace, context=self._context)
+            with fast_dds.starting_for_small_messages():  # who only looks must hold no robot
+                rclpy.init(context=self._context)
+                self.node = rclpy.create_node(name, namespace=namespace, context=self._context)
         except RCLError as error:
             raise OperatorError(f"the middleware does not start: {error}") from None
         self._executor = SingleThreadedExecutor(context=self._context)
