@@ -46,10 +46,12 @@ from support import zenoh_router  # noqa: E402
 from support.hang_guard import HangGuard  # noqa: E402
 from support.log_folder import LOG_FOLDER  # noqa: E402
 
+PROFILE = fast_dds.profile_variable()
+LOOPBACK = str(Path(__file__).with_name("support") / "loopback.xml")
 if rclpy.get_rmw_implementation_identifier() == zenoh_router.RMW:
     zenoh_router.start()
-elif not fast_dds.is_configured(os.environ):
-    os.environ[fast_dds.profile_variable()] = str(Path(__file__).with_name("support") / "loopback.xml")
+elif not fast_dds.is_configured(os.environ) or os.environ.get(PROFILE) == LOOPBACK:  # by a worker's parent
+    os.environ[PROFILE] = LOOPBACK
     os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "SYSTEM_DEFAULT"  # that of the profile, which is this host
 
 

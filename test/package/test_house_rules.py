@@ -42,6 +42,7 @@ FOLDERS = (
     "paths",
     "ros_packages",
     "stop_signals",
+    "fast_dds",
     "core",
     "wire",
     "weights",
