@@ -33,3 +33,15 @@ function(_ros_wheels_drop_unusable_includes)
   endforeach()
 endfunction()
 cmake_language(DEFER CALL _ros_wheels_drop_unusable_includes)
+
+# The generated C++ files are small and include much: several at a time they compile in a third of the time.
+# Those in C have names in common.
+function(_ros_wheels_compile_together)
+  get_property(own DIRECTORY PROPERTY BUILDSYSTEM_TARGETS)
+  foreach(target IN LISTS own)
+    if(target MATCHES "__rosidl_typesupport_(cpp|fastrtps_c|fastrtps_cpp|introspection_cpp)$")
+      set_target_properties(${target} PROPERTIES UNITY_BUILD ON)
+    endif()
+  endforeach()
+endfunction()
+cmake_language(DEFER CALL _ros_wheels_compile_together)
