@@ -5,8 +5,8 @@
 Who discovers a process of the same machine opens its shared memory port, and may hold all that it publishes
 itself meanwhile: for a third of the port's `healthy_check_timeout_ms`, 333 ms by default (eProsima/Fast-DDS,
 issue 6535). A robot's commands then stop for so long, and its watchdog trips after 200 ms. So what sends and
-receives little has no such port: it holds no robot. With ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST every process
-has one nevertheless, of rmw_fastrtps.
+receives little has no such port: it holds no robot. With ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST every
+process has one nevertheless, of rmw_fastrtps.
 """
 
 from __future__ import annotations
