@@ -57,6 +57,31 @@ def test_a_pause_is_no_lack_of_chunks():
     assert world.states() == [State.STREAMING]
 
 
+def test_a_pause_in_which_the_worker_had_no_turn_is_no_lack_of_chunks_either():
+    world = streaming(World(make_config(max_action_age_s=10.0)))
+    world.run_until(lambda: world.engine.cycle.wants_chunk(world.now_ns))
+    world.run(0.01)
+    world.pause()
+    world.now_ns += ns(2.0)
+    world.resume()
+    world.run(0.5)
+    assert world.states() == [State.STREAMING]
+
+
+def test_timeouts_from_before_a_pause_do_not_count_after_it():
+    world = streaming(World(make_config(request_timeout_s=0.5, max_timeouts=3, max_action_age_s=10.0)))
+    counters = world.engine.counters
+    world.server.hung = True
+    world.run_until(lambda: counters.request_timeouts == 2)
+    world.pause()
+    world.run(1)
+    world.resume()
+    world.run_until(lambda: counters.request_timeouts == 4)
+    assert counters.reconnects == 0
+    world.run_until(lambda: world.state is State.RECONNECTING)
+    assert counters.request_timeouts == 5
+
+
 def test_the_answer_to_a_request_from_before_the_pause_is_dropped():
     world = streaming(World())
     sent = len(world.sent)

@@ -201,20 +201,35 @@ def test_a_stop_that_was_never_heard_keeps_the_robot_where_it_is(autostart: bool
     assert "nothing was ever heard of stop input button (estop, std_msgs/msg/Bool)" in world.resume()
     world.run(1)
     assert world.commands_since(0) == []
+    start = "the node starts when its stop inputs are good"
+    assert world.engine.pause_cause == (start if autostart else "the node starts so (autostart: false)")
     hear(world, "button", stops=False)
     if not autostart:
+        world.run(1)
+        assert world.engine.paused
         world.resume()
     streaming(world)
 
 
+def test_where_nothing_has_stopped_there_is_nothing_to_clear_and_that_is_well():
+    world = driving()
+    assert world.clear_stop() == ""
+    world.run(0.5)
+    assert not world.engine.paused
+
+
 def test_autostart_is_over_once_a_stop_came_or_an_operator_paused():
-    for interfere in (lambda w: hear(w, "button", stops=True), lambda w: w.pause()):
+    for interfere, cause in (
+        (lambda w: hear(w, "button", stops=True), "stopped by button"),
+        (lambda w: w.pause(), "pause was called"),
+    ):
         world = stoppable()
         world.run(1)
         interfere(world)
         hear(world, "button", stops=False)
         world.run(2)
         assert world.engine.paused
+        assert cause in world.engine.pause_cause
 
 
 def test_autostart_is_over_as_soon_as_a_pause_is_called():

@@ -19,6 +19,7 @@ from remote_inference.core.robot.motion.goal_gate import (
     Goal,
     GoalEvent,
     GoalGate,
+    last_goal_s,
 )
 from remote_inference.core.robot.tick import Tick
 from support.builders import FLOAT64_MULTI_ARRAY, JOINTS, contract_document, ns
@@ -32,6 +33,7 @@ GRIPPER = {
     "min_change": 0.1,
     "max_rate_hz": 5.0,
 }
+BOTH = {"command.max_effort": JOINTS[0], "command.position": JOINTS[1]}
 
 
 class Server:
@@ -144,12 +146,30 @@ def test_a_change_of_another_controllers_joint_is_none():
     assert server.look(1.0) is None
 
 
+def test_a_change_of_one_of_its_joints_is_a_goal():
+    document = contract_document() | {"commands": [{**GRIPPER, "fields": BOTH, "min_change": 0.25}]}
+    contract = parse_document(document, Contract, "gripper.contract.yaml")
+    gate = GoalGate(contract.action_commands[0], contract)
+    for time_s, values, is_goal in (
+        (0.0, (0.0, 0.0), True),
+        (1.0, (0.25, 0.0), False),  # as much is none yet
+        (2.0, (0.5, 0.0), True),
+        (3.0, (0.5, -0.5), True),
+    ):
+        gate.look(ns(time_s), is_present=True)
+        gate.is_heard()
+        gate.command(np.array(values), ns(time_s))
+        goal = gate.look(ns(time_s), is_present=True)
+        assert (goal is not None) is is_goal
+        assert goal is None or gate.take_answer(goal.number, ns(time_s), accepted=True)
+
+
 def test_what_the_control_thread_said_too_long_ago_is_no_goal():
     server = Server()
     server.decide(0.0, 0.5)  # and dies
     assert server.look(0.21) is None
     server.decide(1.0, 0.5)
-    assert server.look(1.19) is not None
+    assert server.look(1.2) is not None
 
 
 def test_a_goal_does_not_change_when_the_control_thread_reuses_its_array():
@@ -201,7 +221,10 @@ def test_a_goal_without_an_answer_is_given_up_and_its_late_answer_ignored():
     server.play(later_s, 0.5, accepted=None)
     assert server.goals[1:] == [(later_s, 0.5)]
     assert server.events == {GoalEvent.UNANSWERED: 1}
-    assert "elbow = 0.5" in server.gate.take_news()[0]
+    assert server.gate.take_news() == [
+        "goal 1 (elbow = 0.5) unanswered, 1 since the start: no answer within 1 s; sent again, while the robot"
+        " commands it"
+    ]
     assert not server.gate.take_answer(1, ns(ANSWER_TIMEOUT_S), accepted=False)
     assert server.gate.awaits_answer
     assert server.events == {GoalEvent.UNANSWERED: 1}
@@ -230,7 +253,8 @@ def test_a_goal_that_ends_otherwise_is_counted_and_not_sent_again(event: GoalEve
     server.gate.take_end(1, event)
     assert server.events == {event: 1}
     assert server.gate.summary() == f"1 sent, 1 {event.value}"
-    server.play(5.0, 0.5)
+    for time_s in (5.0, 5.5):
+        server.play(time_s, 0.5)
     assert len(server.goals) == 1
     server.play(6.0, 0.0)
     assert server.goals[1:] == [(6.0, 0.0)]
@@ -262,6 +286,29 @@ def test_a_server_that_is_not_there_is_told_once_each_time():
         "no server, 1 since the start",
         "no server, 2 since the start",
     ]
+
+
+def test_a_server_that_never_was_there_is_told_too_and_not_heard():
+    contract = parse_document(
+        contract_document() | {"commands": [ARM, GRIPPER]}, Contract, "gripper.contract.yaml"
+    )
+    gate = GoalGate(contract.action_commands[0], contract)
+    for time_s, times_told in ((0.0, 0), (1.99, 0), (2.0, 1), (4.0, 1)):
+        assert not gate.is_heard()
+        gate.command(np.array([0.5, 0.5]), ns(time_s))
+        assert gate.look(ns(time_s), is_present=False) is None
+        assert gate.counts[GoalEvent.NO_SERVER] == times_told
+
+
+def test_of_many_events_that_nobody_reads_the_newest_are_kept():
+    server = Server()
+    for number in range(105):
+        server.play(2.0 * RETRY_S * number, 0.5, accepted=False)
+    news = server.gate.take_news()
+    assert len(news) == 100
+    assert news[-1].endswith(
+        "rejected, 105 since the start: sent again after 1 s, while the robot commands it"
+    )
 
 
 def test_a_server_that_nobody_commands_may_be_missing():
@@ -367,6 +414,32 @@ def test_the_last_point_of_the_way_home_is_a_goal_at_any_rate_of_control(fps: fl
             position = tick.command
             robot.measure(position)
     assert goals[-1] == pytest.approx(0.8, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("rates_hz", "lasts_s"),
+    [
+        ((None,), 1.1),
+        ((2.0, 5.0), 1.1),  # an answer may take longer than the rate
+        ((0.5, 5.0), 2.1),
+        ((5.0, 0.5), 2.1),
+        ((1e-300,), 10.0),
+        ((), 0.0),
+    ],
+)
+def test_the_last_command_lasts_until_the_slowest_server_has_it(
+    rates_hz: tuple[float | None, ...], lasts_s: float
+):
+    sinks = [
+        {**GRIPPER, "action": f"cmd_{joint}", "fields": {"command.position": joint}, "max_rate_hz": rate_hz}
+        for joint, rate_hz in zip(reversed(JOINTS), rates_hz, strict=False)
+    ]
+    left = [joint for joint in JOINTS if not any(joint in sink["fields"].values() for sink in sinks)]
+    arms = [{**ARM, "names": left}] if left else []
+    contract = parse_document(
+        contract_document() | {"commands": [*arms, *sinks]}, Contract, "gripper.contract.yaml"
+    )
+    assert last_goal_s(contract) == pytest.approx(lasts_s)
 
 
 def test_a_goal_of_a_tiny_rate_keeps_no_robot_that_gave_up_alive_for_ever():

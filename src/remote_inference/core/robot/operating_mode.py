@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from remote_inference.core.robot.motion.control_word import ControlPanel
+from remote_inference.core.robot.motion.control_word import STARTS_WHEN_SAFE, ControlPanel
 from remote_inference.core.robot.requests.request_cycle import RequestCycle
 from remote_inference.core.robot.safety.effects import Effect, Inform, StopLatched
 from remote_inference.core.robot.safety.state_machine import State
@@ -12,7 +12,6 @@ from remote_inference.core.robot.safety.stop_inputs import StopInputs
 from remote_inference.core.robot.safety.supervisor import Supervisor
 
 STARTS_PAUSED = "the node starts so (autostart: false)"
-STARTS_WHEN_SAFE = "the node starts when its stop inputs are good"
 CALLED = "pause was called"
 PAUSED_MEANWHILE = "paused meanwhile"
 STOPPED_OUTSIDE = "another process has stopped the controllers"

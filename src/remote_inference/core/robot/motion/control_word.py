@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from remote_inference.core.robot.turn import Turn
 
+STARTS_WHEN_SAFE = "the node starts when its stop inputs are good"
+
 
 @dataclass(frozen=True)
 class ControlWord:
@@ -73,10 +75,11 @@ class ControlPanel:
         """Let no command follow, nor a way home. cause: in words. count: called now, not carried out later.
 
         The first cause stands while the robot is paused: what came after it stopped nothing. But not before
-        another has stopped the controllers (`lose`, as of `change`).
+        another has stopped the controllers (`lose`, as of `change`), and a robot that has waited to start by
+        itself does so no more.
         """
         with self._turn:
-            if self._word.pause_cause and not lose:
+            if self._word.pause_cause not in ("", STARTS_WHEN_SAFE) and not lose:
                 cause = self._word.pause_cause
             pauses = self._word.pauses + count
             self.change(paused=True, pause_cause=cause, pauses=pauses, wants_home=False, lose=lose)
