@@ -222,8 +222,8 @@ def test_a_goal_without_an_answer_is_given_up_and_its_late_answer_ignored():
     assert server.goals[1:] == [(later_s, 0.5)]
     assert server.events == {GoalEvent.UNANSWERED: 1}
     assert server.gate.take_news() == [
-        "goal 1 (elbow = 0.5) unanswered, 1 since the start: no answer within 1 s; sent again, while the robot"
-        " commands it"
+        "goal 1 (elbow = 0.5) unanswered, 1 since the start: no answer within 1 s; sent again,"
+        " while the robot commands it"
     ]
     assert not server.gate.take_answer(1, ns(ANSWER_TIMEOUT_S), accepted=False)
     assert server.gate.awaits_answer
