@@ -216,6 +216,10 @@ def test_where_nothing_has_stopped_there_is_nothing_to_clear_and_that_is_well():
     assert world.clear_stop() == ""
     world.run(0.5)
     assert not world.engine.paused
+    hear(world, "button", stops=True)
+    world.run(0.1)
+    hear(world, "button", stops=False)
+    assert (world.clear_stop(), world.clear_stop()) == ("", "")
 
 
 def test_autostart_is_over_once_a_stop_came_or_an_operator_paused():

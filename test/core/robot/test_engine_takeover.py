@@ -117,8 +117,8 @@ def test_on_release_the_policy_goes_on_from_where_the_arm_is_in_the_same_episode
     world.take_over()
     world.run(2)
     assert world.position.tolist() == pytest.approx([0.9, -0.9])
-    assert world.release() == ""
     released_ns, sent = world.now_ns, len(world.sent)
+    assert world.release() == ""
     assert len(world.engine.queue) == 0
     world.run(2)
     first = world.commands_since(released_ns)[0]
