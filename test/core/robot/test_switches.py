@@ -101,6 +101,22 @@ def test_the_first_number_between_the_thresholds_leads_to_the_nearer_side(number
     assert Robot().grips(number, 0.5) == [expected, expected]
 
 
+@pytest.mark.parametrize(
+    ("opens_below", "closes_above", "numbers", "expected"),
+    [
+        (-1.0, 0.0, (-0.51, 0.0), [-2.0, -2.0]),  # at a threshold it stays
+        (-1.0, 0.0, (-0.49, -1.0), [2.0, 2.0]),
+        (0.0, 1.0, (0.49, 1.0), [-2.0, -2.0]),
+        (0.0, 1.0, (0.5, 0.0), [2.0, 2.0]),  # in the middle it closes
+    ],
+)
+def test_a_threshold_may_be_zero_and_belongs_to_what_lies_between(
+    opens_below: float, closes_above: float, numbers: tuple[float, ...], expected: list[float]
+):
+    robot = Robot(contract_of(min=-2.0, max=2.0, opens_below=opens_below, closes_above=closes_above))
+    assert robot.grips(*numbers) == expected
+
+
 def test_what_a_switch_is_commanded_is_no_intervention():
     robot = Robot()
     robot.grips(0.9, 0.1, 5.0, -5.0)
