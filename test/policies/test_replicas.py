@@ -5,6 +5,9 @@
 from __future__ import annotations
 
 import importlib
+import os
+import subprocess
+import sys
 import threading
 import weakref
 from collections import Counter
@@ -339,6 +342,42 @@ def test_torch_compiles_for_each_replica_what_it_compiles_for_a_policy_alone(
         ask(policy, sessions[:count])
     policy.close()
     assert len(importlib.import_module("compiling_policies").compiled) >= 12
+
+
+BACKWARD = """
+import sys, threading
+import numpy as np, torch
+from remote_inference.core.policy import PolicyObservation
+from remote_inference.core.server.manifest.manifest import ModelSource
+from remote_inference.policies import load_policy
+
+model = {"backend": "compiling_policies:Compiling", "path": sys.argv[1], "options": {"compile": True}}
+policy = load_policy(ModelSource(**model, replicas=("a", "b")))
+sessions = [policy.make_processors() for _ in range(2)]
+policy.predict([one.pre(PolicyObservation(np.zeros(1, np.float32), {}, "")) for one in sessions])
+policy.close()
+others = [threading.Thread(target=lambda: [bytes(40) for _ in range(100)]) for _ in range(20)]
+for other in others:  # in the memory of the replicas' threads
+    other.start()
+for other in others:
+    other.join()
+(2.0 * torch.ones(3, requires_grad=True)).sum().backward()
+"""
+
+
+def test_a_backward_pass_outlives_the_threads_that_have_compiled(tmp_path: Path):
+    """With a torch that was built for a GPU, on a machine without one, it ended the process."""
+    torch = importlib.import_module("torch")
+    if torch.version.cuda is None or torch.cuda.is_available():
+        pytest.skip("needs a torch that was built for CUDA, and no GPU")
+    (tmp_path / "compiling_policies.py").write_text(COMPILING)
+    (tmp_path / "policy.json").write_text(HOLD)
+    folders = os.pathsep.join([str(tmp_path), *sys.path])
+    words = [sys.executable, "-c", BACKWARD, str(tmp_path)]
+    ended = subprocess.run(
+        words, env={**os.environ, "PYTHONPATH": folders}, capture_output=True, text=True, timeout=120
+    )
+    assert ended.returncode == 0, ended.stderr
 
 
 def test_a_network_on_two_devices_answers_as_one_alone():

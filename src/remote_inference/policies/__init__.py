@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import importlib
 import sys
+import threading
 from dataclasses import dataclass
+from functools import cache
 
 from remote_inference.core.policy import DeviceError, Policy, PolicyError, PolicySpec
 from remote_inference.core.server.manifest.backends import BACK_ENDS, BackEnd
@@ -50,6 +52,8 @@ def load_policy(model: ModelSource) -> Policy:
 def load_on_first_device(model: ModelSource) -> PlacedPolicy:
     """Load as `load_policy` does; say also on which device. Raises what `load_policy` raises."""
     back_end = import_back_end(model.backend)
+    if model.options.get("compile") and "torch" in sys.modules:
+        _keep_stand_in_for_cuda()
     if model.replicas:
         return PlacedPolicy(_load_replicas(back_end, model), ", ".join(model.replicas))
     problems: list[str] = []
@@ -71,6 +75,27 @@ def _load_replicas(back_end: BackEnd, model: ModelSource) -> ReplicatedPolicy:
         return loaded
 
     return ReplicatedPolicy(load, model.replicas)
+
+
+@cache
+def _keep_stand_in_for_cuda() -> None:
+    """Let torch make on a thread that never ends what stands for CUDA on a machine without a GPU.
+
+    A torch that was built for CUDA makes it when it first compiles. It belongs to the thread that does, and
+    is read after that thread's end: the next backward pass, as real-time chunking has, ended the process.
+    """
+    make = getattr(importlib.import_module("torch._C"), "_ensureCUDADeviceGuardSet", None)
+    if make is None:
+        return
+    made = threading.Event()
+
+    def keep() -> None:
+        make()
+        made.set()
+        threading.Event().wait()
+
+    threading.Thread(target=keep, name="cuda-stand-in", daemon=True).start()
+    made.wait(timeout=10.0)
 
 
 def _let_torch_compile(replicas: int) -> None:
