@@ -224,6 +224,13 @@ def no_collector() -> Iterator[None]:
 
 
 @pytest.fixture
+def no_transports_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take Fast DDS' profile of the tests away: nobody has configured it."""
+    for name in fast_dds.CHOICES:
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
 def node() -> Iterator[Node]:
     """An rclpy node with a context of its own."""
     context = rclpy.Context()

@@ -20,11 +20,13 @@ from importlib import metadata
 PROFILES = ("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_DEFAULT_PROFILES_FILE")
 FAST_DDS_3_RCLPY = 9  # Kilted's: the first with Fast DDS 3
 TRANSPORTS = "FASTDDS_BUILTIN_TRANSPORTS"
+CHOICES = (*PROFILES, TRANSPORTS)
+"""Each of them chooses the transports of a process."""
 
 
 def is_configured(environment: Mapping[str, str]) -> bool:
     """Return whether the user has chosen the transports himself."""
-    return any(name in environment for name in (*PROFILES, TRANSPORTS))
+    return any(name in environment for name in CHOICES)
 
 
 def profile_variable() -> str:

@@ -45,13 +45,6 @@ def test_parameter_values_are_written_so_that_yaml_reads_them_back(value: object
     assert yaml.safe_load(argument.removeprefix("p:=")) == value
 
 
-@pytest.fixture
-def no_choice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fast DDS is configured by nobody; the tests' environment is."""
-    for name in (*fast_dds.PROFILES, fast_dds.TRANSPORTS):
-        monkeypatch.delenv(name, raising=False)
-
-
 def test_variables_that_the_user_has_set_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "MALLOC_TOP_PAD_" in bringup.environment()
     assert "RMW_IMPLEMENTATION" not in bringup.environment()
@@ -60,7 +53,7 @@ def test_variables_that_the_user_has_set_stay(monkeypatch: pytest.MonkeyPatch) -
     assert "MALLOC_TOP_PAD_" not in bringup.environment()
 
 
-@pytest.mark.usefixtures("no_choice")
+@pytest.mark.usefixtures("no_transports_chosen")
 @pytest.mark.parametrize(("rclpy", "read"), [("7.1.5", 0), ("9.1.0", 1), ("10.0.3", 1)])
 def test_fast_dds_is_told_its_profile_by_the_variable_that_it_reads(
     monkeypatch: pytest.MonkeyPatch, rclpy: str, read: int
@@ -75,13 +68,13 @@ def test_fast_dds_is_told_its_profile_by_the_variable_that_it_reads(
     assert set(fast_dds.PROFILES).isdisjoint(bringup.environment()), "the user's own profile stays"
 
 
-@pytest.mark.usefixtures("no_choice")
+@pytest.mark.usefixtures("no_transports_chosen")
 def test_the_transports_that_a_user_has_chosen_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     """The profile would replace them."""
     monkeypatch.setenv(fast_dds.TRANSPORTS, "LARGE_DATA")
     watchdog, node = bringup.robot_processes(CONTRACT, namespace="robot_1")
     for process in (watchdog, node):
-        assert {fast_dds.TRANSPORTS, *fast_dds.PROFILES}.isdisjoint(process.environment)
+        assert set(fast_dds.CHOICES).isdisjoint(process.environment)
 
 
 def test_the_recorder_takes_the_exchange_the_sensors_and_the_commands(tmp_path: Path) -> None:
@@ -227,7 +220,7 @@ def test_recording_comes_up_first_and_only_on_request(tmp_path: Path) -> None:
     assert executables == ["bag_recorder", "command_watchdog", "remote_inference"]
 
 
-@pytest.mark.usefixtures("no_choice")
+@pytest.mark.usefixtures("no_transports_chosen")
 def test_a_robot_is_watched_by_a_small_process_that_ends_after_it() -> None:
     """What is started first is stopped last."""
     watchdog, node = bringup.robot_processes(CONTRACT, namespace="robot_1", rmw="rmw_fastrtps_cpp")

@@ -20,27 +20,29 @@ A_CLIENT = (
     "from remote_inference.nodes.clients.operator_client import OperatorClient;"
     " client = OperatorClient('a_client')"
 )
-# The range of the tests, LOCALHOST, gives every process shared memory.
-RANGE = {"ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET"}
+RMW = rclpy.get_rmw_implementation_identifier()
+# These processes meet nobody. LOCALHOST would give each of them shared memory.
+RANGE = {"ROS_AUTOMATIC_DISCOVERY_RANGE": "OFF"}
 
-pytestmark = pytest.mark.skipif(
-    "fastrtps" not in rclpy.get_rmw_implementation_identifier(), reason="found no rmw_fastrtps"
-)
+pytestmark = [
+    pytest.mark.usefixtures("no_transports_chosen"),
+    pytest.mark.skipif("fastrtps" not in RMW, reason=f"found {RMW}: RMW_IMPLEMENTATION=rmw_fastrtps_cpp"),
+]
 
 
 def shares_memory(program: str, environment: Mapping[str, str]) -> bool:
     """Return whether a process has mapped shared memory of Fast DDS, 2 or 3, after a program's words."""
     words = [sys.executable, "-c", f"{program}; print(open('/proc/self/maps').read())"]
-    kept = {name: value for name, value in os.environ.items() if not fast_dds.is_configured({name: value})}
-    ran = subprocess.run(
-        words, env={**kept, **RANGE, **environment}, capture_output=True, text=True, check=True, timeout=60
-    )
+    variables = {**os.environ, **RANGE, **environment}
+    ran = subprocess.run(words, env=variables, capture_output=True, text=True, check=True, timeout=60)
     return "/dev/shm/fast" in ran.stdout
 
 
 def test_a_node_of_a_deployment_shares_memory_for_its_images() -> None:
     """Else the tests below would show nothing."""
-    assert shares_memory(A_NODE, bringup.environment())
+    profile = bringup.environment()
+    assert fast_dds.profile_variable() in profile
+    assert shares_memory(A_NODE, profile)
     assert shares_memory(A_NODE, {})
 
 

@@ -369,7 +369,7 @@ def test_a_backward_pass_outlives_the_threads_that_have_compiled(tmp_path: Path)
     """With a torch that was built for a GPU, on a machine without one, it ended the process."""
     torch = importlib.import_module("torch")
     if torch.version.cuda is None or torch.cuda.is_available():
-        pytest.skip("needs a torch that was built for CUDA, and no GPU")
+        pytest.skip("needs a torch for CUDA and no GPU; there: make test-policies ARGS='-k backward'")
     (tmp_path / "compiling_policies.py").write_text(COMPILING)
     (tmp_path / "policy.json").write_text(HOLD)
     folders = os.pathsep.join([str(tmp_path), *sys.path])

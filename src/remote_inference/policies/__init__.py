@@ -52,7 +52,7 @@ def load_policy(model: ModelSource) -> Policy:
 def load_on_first_device(model: ModelSource) -> PlacedPolicy:
     """Load as `load_policy` does; say also on which device. Raises what `load_policy` raises."""
     back_end = import_back_end(model.backend)
-    if model.options.get("compile") and "torch" in sys.modules:
+    if _compiles_with_torch(model):
         _keep_stand_in_for_cuda()
     if model.replicas:
         return PlacedPolicy(_load_replicas(back_end, model), ", ".join(model.replicas))
@@ -67,7 +67,7 @@ def load_on_first_device(model: ModelSource) -> PlacedPolicy:
 
 def _load_replicas(back_end: BackEnd, model: ModelSource) -> ReplicatedPolicy:
     def load(device: str) -> Policy:
-        if model.options.get("compile") and "torch" in sys.modules:
+        if _compiles_with_torch(model):
             _let_torch_compile(len(model.replicas))
         loaded = _try_to_load(back_end, model.model_copy(update={"device": device, "replicas": ()}))
         if isinstance(loaded, str):
@@ -75,6 +75,11 @@ def _load_replicas(back_end: BackEnd, model: ModelSource) -> ReplicatedPolicy:
         return loaded
 
     return ReplicatedPolicy(load, model.replicas)
+
+
+def _compiles_with_torch(model: ModelSource) -> bool:
+    """Return whether a model of a back end that has been imported will compile."""
+    return bool(model.options.get("compile")) and "torch" in sys.modules
 
 
 @cache

@@ -36,12 +36,17 @@ GRIPPER = {
 BOTH = {"command.max_effort": JOINTS[0], "command.position": JOINTS[1]}
 
 
+def gripper_contract(*commands: dict[str, Any], **sections: Any) -> Contract:
+    """Return the contract of an arm with these commands."""
+    document = contract_document() | {"commands": list(commands), **sections}
+    return parse_document(document, Contract, "gripper.contract.yaml")
+
+
 class Server:
     """One action server, and the two threads that meet at its gate, tick by tick."""
 
     def __init__(self, **changes: Any) -> None:
-        document = contract_document() | {"commands": [ARM, {**GRIPPER, **changes}]}
-        contract = parse_document(document, Contract, "gripper.contract.yaml")
+        contract = gripper_contract(ARM, {**GRIPPER, **changes})
         self.gate = GoalGate(contract.action_commands[0], contract)
         self.is_present = True
         self.gate.look(0, is_present=True)
@@ -147,8 +152,7 @@ def test_a_change_of_another_controllers_joint_is_none():
 
 
 def test_a_change_of_one_of_its_joints_is_a_goal():
-    document = contract_document() | {"commands": [{**GRIPPER, "fields": BOTH, "min_change": 0.25}]}
-    contract = parse_document(document, Contract, "gripper.contract.yaml")
+    contract = gripper_contract({**GRIPPER, "fields": BOTH, "min_change": 0.25})
     gate = GoalGate(contract.action_commands[0], contract)
     for time_s, values, is_goal in (
         (0.0, (0.0, 0.0), True),
@@ -289,9 +293,7 @@ def test_a_server_that_is_not_there_is_told_once_each_time():
 
 
 def test_a_server_that_never_was_there_is_told_too_and_not_heard():
-    contract = parse_document(
-        contract_document() | {"commands": [ARM, GRIPPER]}, Contract, "gripper.contract.yaml"
-    )
+    contract = gripper_contract(ARM, GRIPPER)
     gate = GoalGate(contract.action_commands[0], contract)
     for time_s, times_told in ((0.0, 0), (1.99, 0), (2.0, 1), (4.0, 1)):
         assert not gate.is_heard()
@@ -436,16 +438,12 @@ def test_the_last_command_lasts_until_the_slowest_server_has_it(
     ]
     left = [joint for joint in JOINTS if not any(joint in sink["fields"].values() for sink in sinks)]
     arms = [{**ARM, "names": left}] if left else []
-    contract = parse_document(
-        contract_document() | {"commands": [*arms, *sinks]}, Contract, "gripper.contract.yaml"
-    )
-    assert last_goal_s(contract) == pytest.approx(lasts_s)
+    assert last_goal_s(gripper_contract(*arms, *sinks)) == pytest.approx(lasts_s)
 
 
 def test_a_goal_of_a_tiny_rate_keeps_no_robot_that_gave_up_alive_for_ever():
-    document = contract_document() | {"home": {"positions": [0.0, 0.8], "duration_s": 0.3}}
-    document["commands"] = [ARM, GRIPPER | {"max_rate_hz": 1e-300}]
-    robot = FedPlayback(parse_document(document, Contract, "gripper.contract.yaml"))
+    home = {"positions": [0.0, 0.8], "duration_s": 0.3}
+    robot = FedPlayback(gripper_contract(ARM, GRIPPER | {"max_rate_hz": 1e-300}, home=home))
     assert robot.playback.longest_end_s < 20.0
 
 

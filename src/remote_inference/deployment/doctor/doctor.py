@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from remote_inference import fast_dds
 from remote_inference.core.exchange import in_namespace
 from remote_inference.deployment import zenoh_config
 from remote_inference.deployment.doctor.findings import Finding, Level
@@ -19,10 +20,7 @@ DEFAULT_ROUTER = "tcp/localhost:7447"  # of rmw_zenoh
 LARGEST_DOMAIN = 232  # above it, DDS has no ports
 OLDEST_WALL_CLOCK_S = 1_735_689_600  # 2025-01-01: a clock without a battery starts in 1970
 SHOWN_VARIABLES = ("ROS_", "RMW_", "ZENOH_", "FASTRTPS_", "FASTDDS_", "CYCLONEDDS_", "MALLOC_")
-FILE_VARIABLES = (
-    *(zenoh_config.SESSION_VARIABLE, zenoh_config.ROUTER_VARIABLE),
-    *("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_DEFAULT_PROFILES_FILE"),
-)
+FILE_VARIABLES = (zenoh_config.SESSION_VARIABLE, zenoh_config.ROUTER_VARIABLE, *fast_dds.PROFILES)
 
 
 def judge_middleware(variables: Mapping[str, str], installation: Installation) -> Iterator[Finding]:
