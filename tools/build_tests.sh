@@ -1,10 +1,13 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-# Sourced by the build: runs targets of tests, and tells a test that fails once in a while from one that fails.
+# Sourced by the build: runs targets of tests, tells a test that fails once in a while from one that fails, and makes what
+# is needed later while tests leave a processor idle.
 
 FAILED_TESTS=.pytest_cache/v/cache/lastfailed # pytest's own note, {name: true}
 MOST_FLAKY=3
 FLAKY_TESTS=()
+AHEAD_LOG=build/reports/ahead.log
+AHEAD= # the process that makes what is needed later
 
 # run_tests ARGS TARGET...: run a target's tests; build/reports/TARGET.xml gets each test's time. Those that fail run
 # once more, alone and one by one; a test that fails twice, and a run that ends for another reason than failed tests, is
@@ -28,4 +31,22 @@ tell_flaky() {
   [ "${#FLAKY_TESTS[@]}" -le "$MOST_FLAKY" ] && return 0
   echo "found ${#FLAKY_TESTS[@]} flaky tests, expected at most $MOST_FLAKY"
   return 1
+}
+
+# make_ahead ARGUMENTS...: run make in the background, behind the tests. A target that fails, or takes longer than half
+# an hour, is made again where it is needed, which is where its failure counts.
+make_ahead() {
+  mkdir -p "$(dirname "$AHEAD_LOG")"
+  nice timeout 30m make --keep-going "$@" >"$AHEAD_LOG" 2>&1 </dev/null &
+  AHEAD=$!
+  trap 'kill "$AHEAD" 2>/dev/null || true' EXIT # and with it its whole group, when the build ends before
+}
+
+# Wait until what is made ahead has ended, and show what it printed.
+await_ahead() {
+  local code=0
+  wait "$AHEAD" || code=$?
+  trap - EXIT
+  echo "made ahead, exit code $code:"
+  cat "$AHEAD_LOG"
 }

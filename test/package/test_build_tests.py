@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from support.waiting import process_state, wait_until
+
 SCRIPT = Path(__file__).parents[2] / "tools" / "build_tests.sh"
 MAKEFILE = f"""\
 JOBS ?= 2
@@ -99,3 +101,46 @@ def test_a_quiet_build_tells_nothing(tmp_path: Path) -> None:
     ended = build(tmp_path, "def test_good(): pass\n")
     assert ended.returncode == 0
     assert ended.stdout.splitlines()[-1] == "the next step"
+
+
+AHEAD = """\
+set -euo pipefail
+source {script}
+make_ahead broken later
+{step}
+await_ahead
+echo "the next step"
+"""
+MAKEFILE_AHEAD = """\
+.PHONY: broken later
+broken:
+\t@echo no such package; exit 1
+later:
+\t@echo $$$$ >process; nice >niceness; {later}
+"""
+
+
+def build_ahead(folder: Path, later: str, step: str) -> subprocess.CompletedProcess[str]:
+    (folder / "Makefile").write_text(MAKEFILE_AHEAD.format(later=later))
+    command = AHEAD.format(script=SCRIPT, step=step)
+    return subprocess.run(
+        ["bash", "-c", command], cwd=folder, capture_output=True, text=True, timeout=120.0, check=False
+    )
+
+
+def test_what_is_made_ahead_gives_way_and_its_failures_are_shown(tmp_path: Path) -> None:
+    ended = build_ahead(tmp_path, "echo built", "echo a step meanwhile")
+    assert ended.returncode == 0, ended.stderr
+    first, code, *shown, last = ended.stdout.splitlines()
+    assert (first, code, last) == ("a step meanwhile", "made ahead, exit code 2:", "the next step")
+    assert "no such package" in shown
+    assert "built" in shown, "a target that fails prevents no other"
+    assert (tmp_path / "niceness").read_text() == "10\n"
+
+
+def test_what_is_made_ahead_ends_with_a_build_that_fails(tmp_path: Path) -> None:
+    step = "until [ -s niceness ]; do sleep 0.05; done; false"
+    ended = build_ahead(tmp_path, "exec sleep 100", step)
+    assert ended.returncode == 1
+    process = int((tmp_path / "process").read_text())
+    wait_until(lambda: process_state(process) in ("", "Z"), "the end of what was made ahead")
