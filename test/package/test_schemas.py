@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 import schemas
 import yaml
-from jsonschema import Draft202012Validator
 
 ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "config"
@@ -20,7 +19,9 @@ KINDS = ("contract", "evaluation", "manifest")
 SHIPPED = sorted(path for kind in KINDS for path in CONFIG.rglob(f"*.{kind}.yaml"))
 
 
-def validator(kind: str) -> Draft202012Validator:
+def validator(kind: str) -> Any:
+    from jsonschema import Draft202012Validator  # takes two seconds, which only one test process need spend
+
     schema = json.loads((schemas.FOLDER / f"{kind}.schema.json").read_text())
     Draft202012Validator.check_schema(schema)
     return Draft202012Validator(schema)
