@@ -133,12 +133,15 @@ class OperatingMode:
         """Let the policy go on from where the arm is, in the same episode. Return why not, or ''."""
         if problem := self.refusal or ("" if self.taken_over else "not taken over"):
             return problem, []
-        self.drop_plan(now_ns)
+        self._begin_plan(now_ns)
         self._control.change(taken_over=False, forget=True, blend_in=True)
         return "", [Inform("released to the policy")]
 
     def drop_plan(self, now_ns: int) -> None:
         """Empty the queue, and use no observation from before now: the next chunk begins a plan anew."""
-        self._cycle.drop_plan(now_ns)
+        self._begin_plan(now_ns)
         self._control.change(forget=True)
+
+    def _begin_plan(self, now_ns: int) -> None:
+        self._cycle.drop_plan(now_ns)
         self._supervisor.begin_plan()
