@@ -44,8 +44,13 @@ def messages_of(bag: Path, kind: str) -> list[Any]:
 
 
 def some_commands(bag: Path, count: int = 6) -> list[Any]:
-    # The robot may have had its first chunk before the recorder was matched.
-    heard = {(m.session_id, m.seq_id) for m in messages_of(bag, "chunk")}
+    # The recorder may have been matched after the first requests, or between one and its chunk.
+    first = messages_of(bag, "observation")[0]
+    heard = {
+        (m.session_id, m.seq_id)
+        for m in messages_of(bag, "chunk")
+        if m.session_id != first.session_id or m.seq_id >= first.seq_id
+    }
     executed = messages_of(bag, "executed")
     chunked = [m for m in executed if m.source == m.CHUNK and (m.session_id, m.seq_id) in heard]
     assert len(chunked) >= count
