@@ -104,13 +104,13 @@ soak-nodes: setup  ## let real nodes run for an hour under random faults, judged
 mutants: setup  ## change a module of the core in one place at a time and show what no test notices (ARGS="guard")
 	@$(RUN) python tools/mutants.py $(ARGS)
 
-# The import comes first: without LeRobot, pytest would collect nothing.
+# The look for LeRobot comes first: without it, pytest would collect nothing.
 test-policies: $(POLICIES)/.package  ## serve LeRobot's policies, compare them with LeRobot itself, and run our core beside it (Python 3.12)
-	@$(RUN_POLICIES) python -c 'import lerobot.policies.rtc'
+	@$(RUN_POLICIES) python -m pip show lerobot >/dev/null
 	@$(RUN_POLICIES) python -m pytest -n $(JOBS) --dist worksteal test/policies_lerobot test/core test/policies $(ARGS)
 
 test-lerobot: $(POLICIES_PACKAGES)  ## compare the action queue with LeRobot's own, which needs Python 3.12
-	@$(RUN_POLICIES) python -c 'import lerobot.policies.rtc'
+	@$(RUN_POLICIES) python -m pip show lerobot >/dev/null
 	@$(RUN_POLICIES) PYTHONPATH=src python -m pytest --confcutdir=test/lerobot test/lerobot $(ARGS)
 
 lint: $(WHEELS)  ## check style and types
@@ -207,18 +207,30 @@ $(POLICIES_PACKAGES):
 		$(CLEAN) tools/cached_environment.sh $(POLICIES) "$$python" $(firstword $(POLICIES_REQUIREMENTS)) policies-$(POLICIES_HASH)
 	@touch $@
 
+$(ENVIRONMENTS)/.packages: $(ENVIRONMENTS_PACKAGES)
+	@touch $@
+
 $(ENVIRONMENTS_PACKAGES): $(ENVIRONMENTS_REQUIREMENTS)
 	@$(CLEAN) tools/cached_environment.sh $(ENVIRONMENTS) "$(PYTHON)" $< environments-$(ENVIRONMENTS_HASH)
 	@touch $@
 
 $(PACKAGE): $(WHEELS)
-$(ENVIRONMENTS)/.package: $(ENVIRONMENTS_PACKAGES)
 $(POLICIES)/.package: $(POLICIES_PACKAGES)
-$(PACKAGE) $(ENVIRONMENTS)/.package $(POLICIES)/.package: .venv/%/.package: $(SOURCES)
+$(PACKAGE) $(POLICIES)/.package: .venv/%/.package: $(SOURCES)
 	@echo "building the interfaces and installing the package into $(@D) (the first time some minutes)"
 	@tools/require_compiler.sh
 	@$(CLEAN) PATH="$(CURDIR)/$(@D)/bin:$$PATH" tools/tell_time.sh python -m pip install -qq --disable-pip-version-check \
 		--no-build-isolation --no-deps --config-settings=build-dir=build/$* .
+	@touch $@
+
+# Its Python and its ROS 2 are those of .venv/jazzy, for which the interfaces have been built.
+$(ENVIRONMENTS)/.package: $(ENVIRONMENTS_PACKAGES) $(SOURCES)
+	@$(MAKE) --no-print-directory DISTRO=jazzy .venv/jazzy/.package
+	@echo "installing the package into $(@D)"
+	@rm -rf build/wheel
+	@$(CLEAN) PATH="$(CURDIR)/.venv/jazzy/bin:$$PATH" python -m pip wheel -qq --disable-pip-version-check \
+		--no-build-isolation --no-deps --config-settings=build-dir=build/jazzy --wheel-dir build/wheel .
+	@$(RUN_ENVIRONMENTS) python -m pip install -qq --disable-pip-version-check --no-deps --force-reinstall build/wheel/*.whl
 	@touch $@
 
 # Tests of openpi-client are skipped where it cannot be installed: its numpy 1 ends with Python 3.12.
