@@ -34,6 +34,14 @@ function(_ros_wheels_drop_unusable_includes)
 endfunction()
 cmake_language(DEFER CALL _ros_wheels_drop_unusable_includes)
 
+# rclpy uses the messages through C: what is for programs in C++, which a virtual environment has none of, would take half
+# of the build.
+option(GENERATE_CPP "Generate the messages for C++, too" OFF)
+if(NOT GENERATE_CPP)
+  find_package(rosidl_default_generators REQUIRED)
+  list(FILTER AMENT_EXTENSIONS_rosidl_generate_idl_interfaces EXCLUDE REGEX "_cpp:")
+endif()
+
 # The generated C++ files are small and include much: several at a time they compile in a third of the time.
 # Those in C have names in common.
 function(_ros_wheels_compile_together)

@@ -41,7 +41,8 @@ def install(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copy(ROOT / name, package)
     lines = (ROOT / "CMakeLists.txt").read_text().splitlines(keepends=True)
     (package / "CMakeLists.txt").write_text("".join(line for line in lines if not _is_left_out(line)))
-    wheels = [f"-DCMAKE_PROJECT_INCLUDE={package / 'tools' / 'ros_wheels.cmake'}"] if FROM_WHEELS else []
+    project = package / "tools" / "ros_wheels.cmake"
+    wheels = [f"-DCMAKE_PROJECT_INCLUDE={project}", "-DGENERATE_CPP=ON"] if FROM_WHEELS else []
     run(
         *(sys.executable, "-m", "colcon", "build", "--cmake-args", "-DBUILD_TESTING=OFF", *wheels),
         cwd=workspace,
@@ -71,6 +72,8 @@ def test_colcon_installs_modules_interfaces_executables_and_data(install: Path) 
     for name in ("policy_server", "remote_inference", "belt_arm", "bag_recorder", "command_watchdog"):
         assert os.access(install / "lib" / "remote_inference" / name, os.X_OK)
     assert os.access(install / "bin" / "remote-inference", os.X_OK)
+    assert (install / "include/remote_inference/remote_inference/msg/observation.hpp").is_file()
+    assert (install / "lib/libremote_inference__rosidl_typesupport_fastrtps_cpp.so").is_file()
     assert (site_packages / "remote_inference" / "monitoring" / "status_page.html").is_file()
     share = install / "share" / "remote_inference"
     for name in (
