@@ -131,6 +131,17 @@ def test_on_release_the_policy_goes_on_from_where_the_arm_is_in_the_same_episode
     assert world.states() == [State.STREAMING]
 
 
+def test_a_release_takes_no_joint_for_where_the_person_s_last_command_was():
+    world, person = shared()
+    streaming(world)
+    person.target = np.zeros(2)
+    world.take_over()
+    world.run(0.5)
+    before = world.engine.control.word
+    assert world.release() == ""
+    assert world.engine.control.word.forgets == before.forgets + 1
+
+
 def test_the_answer_to_a_request_from_before_the_takeover_is_dropped():
     world, person = shared()
     streaming(world)
