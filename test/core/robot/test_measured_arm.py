@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from remote_inference.core.contract.contract import Contract
+from remote_inference.core.documents.document import parse_document
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.pose_geometry import Poses
-from remote_inference.core.robot.safety.measured_arm import MeasuredRange
+from remote_inference.core.robot.safety.guard import Guard
+from remote_inference.core.robot.safety.measured_arm import MeasuredArm, MeasuredRange
 from remote_inference.core.robot.safety.state_machine import State
-from support.builders import make_contract, ns
+from support.builders import JOINTS, contract_document, make_contract, ns
 from support.robot.pose_robot import pose_contract
 from support.robot.simulation import World, streaming
 
@@ -112,3 +114,15 @@ def test_a_pose_without_an_orientation_is_not_measured():
     assert "a quaternion of length 0" in range_of(contract).find_problem(measured)
     measured[6] = 1.0
     assert range_of(contract).find_problem(measured) == ""
+
+
+def test_an_arm_was_measured_when_the_oldest_of_its_topics_was() -> None:
+    document = contract_document()
+    first, second = ({**document["state"][0], "topic": name, "names": [name]} for name in JOINTS)
+    document["state"] = [first, second]
+    contract = parse_document(document, Contract, "two_topics.contract.yaml")
+    arm = MeasuredArm(contract, Guard(contract.actions, contract.period_s))
+    assert sorted(arm.topics) == sorted(JOINTS)
+    for arrivals, oldest_ns in (({JOINTS[0]: 7, JOINTS[1]: 5}, 5), ({JOINTS[0]: 7}, 0)):
+        arm.take(arrivals, np.zeros(2), 10, judged=True)
+        assert arm.time_ns == oldest_ns

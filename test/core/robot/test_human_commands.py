@@ -1,0 +1,21 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A person's command is executed while it is young."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from remote_inference.core.robot.motion.human_commands import HumanCommands
+from support.builders import ns
+
+
+def test_the_newest_command_is_executed_for_its_time_and_no_longer() -> None:
+    commands = HumanCommands(silent_s=0.3)
+    assert commands.newest(0) is None
+    commands.deposit(np.array([0.1]), 5)
+    commands.deposit(np.array([0.2]), 10)
+    newest = commands.newest(10 + ns(0.3))
+    assert newest is not None
+    assert newest.tolist() == [0.2]
+    assert commands.newest(10 + ns(0.3) + 1) is None
