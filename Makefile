@@ -20,8 +20,8 @@ LOOSE := arg-type assignment attr-defined misc no-any-return no-untyped-call no-
 
 VENV := .venv/$(DISTRO)
 BIN := $(CURDIR)/$(VENV)/bin
-# The wheels are this machine's ROS 2: a sourced installation must not leak in. Python keeps what it compiles, as
-# containers often forbid: else each test process writes its own code for 8000 assertions, twelve seconds each time.
+# The wheels are this machine's ROS 2: a sourced installation must not leak in. Python may keep what it compiles, which
+# containers often forbid: else each test process rewrites 8000 assertions each time, for eight seconds.
 CLEAN := env -u AMENT_PREFIX_PATH -u CMAKE_PREFIX_PATH -u LD_LIBRARY_PATH -u PYTHONDONTWRITEBYTECODE -u PYTHONPATH \
 	-u RMW_IMPLEMENTATION -u ROS_DISTRO
 RUN := $(CLEAN) PATH="$(BIN):$$PATH"

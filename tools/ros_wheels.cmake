@@ -34,8 +34,8 @@ function(_ros_wheels_drop_unusable_includes)
 endfunction()
 cmake_language(DEFER CALL _ros_wheels_drop_unusable_includes)
 
-# rclpy uses the messages through C: what is for programs in C++, which a virtual environment has none of, would take half
-# of the build.
+# rclpy uses the messages through C: what is for programs in C++, which a virtual environment has none of, would take two
+# fifths of the build.
 option(GENERATE_CPP "Generate the messages for C++, too" OFF)
 if(NOT GENERATE_CPP)
   find_package(rosidl_default_generators REQUIRED)

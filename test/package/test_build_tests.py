@@ -51,9 +51,12 @@ def build(
     (folder / "Makefile").write_text(MAKEFILE)
     (folder / "test_toy.py").write_text(tests)
     (folder / "pytest.ini").write_text("[pytest]\n")
-    command = BUILD.format(script=SCRIPT, target=target, arguments=arguments)
+    return run(folder, BUILD.format(script=SCRIPT, target=target, arguments=arguments))
+
+
+def run(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        ["bash", "-c", command], cwd=folder, capture_output=True, text=True, timeout=120.0, check=False
+        ["bash", "-c", program], cwd=folder, capture_output=True, text=True, timeout=120.0, check=False
     )
 
 
@@ -122,10 +125,7 @@ later:
 
 def build_ahead(folder: Path, later: str, step: str) -> subprocess.CompletedProcess[str]:
     (folder / "Makefile").write_text(MAKEFILE_AHEAD.format(later=later))
-    command = AHEAD.format(script=SCRIPT, step=step)
-    return subprocess.run(
-        ["bash", "-c", command], cwd=folder, capture_output=True, text=True, timeout=120.0, check=False
-    )
+    return run(folder, AHEAD.format(script=SCRIPT, step=step))
 
 
 def test_what_is_made_ahead_gives_way_and_its_failures_are_shown(tmp_path: Path) -> None:
@@ -143,4 +143,4 @@ def test_what_is_made_ahead_ends_with_a_build_that_fails(tmp_path: Path) -> None
     ended = build_ahead(tmp_path, "exec sleep 100", step)
     assert ended.returncode == 1
     process = int((tmp_path / "process").read_text())
-    wait_until(lambda: process_state(process) in ("", "Z"), "the end of what was made ahead")
+    wait_until(lambda: not process_state(process), "the end of what was made ahead")

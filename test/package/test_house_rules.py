@@ -413,7 +413,7 @@ def test_the_names_of_an_interface_s_fields_compile_in_cpp() -> None:
     structs = []
     for path in (*ROOT.glob("msg/*.msg"), *ROOT.glob("srv/*.srv"), *ROOT.glob("action/*.action")):
         for part in path.read_text().split("\n---\n"):
-            fields = re.findall(r"^\w\S*\s+(\w+)(?!\s*=)", part, re.MULTILINE)
+            fields = re.findall(r"^\w\S*\s+(\w+)\b(?!\s*=)", part, re.MULTILINE)
             members = "".join(f"int {field};\n" for field in fields)
             structs.append(f"struct {path.stem}_{len(structs)} {{\n{members}}};\n")
     compiler = ["c++", "-fsyntax-only", "-x", "c++", "-"]

@@ -222,15 +222,15 @@ def _contract(custom_data: Mapping[str, Any]) -> str:
 
 def _make_decoder(reader: Reader) -> tuple[MessageDecoder, dict[str, str]]:
     """Return a decoder of a bag's types, and why some topics' types cannot be read."""
-    of_topic = {
-        one.topic: (one.msgtype, one.msgdef.data, one.msgdef.format == MessageDefinitionFormat.IDL)
+    found = [
+        (one.topic, (one.msgtype, one.msgdef.data, one.msgdef.format == MessageDefinitionFormat.IDL))
         for one in reader.connections
-    }
-    decoder, unreadable = _decoder_of(tuple(dict.fromkeys(of_topic.values())))
-    return decoder, {topic: unreadable[one] for topic, one in of_topic.items() if one in unreadable}
+    ]
+    decoder, unreadable = _decoder_of(tuple(definition for _, definition in found))
+    return decoder, {topic: unreadable[one] for topic, one in found if one in unreadable}
 
 
-@lru_cache(maxsize=16)  # making it takes a third of the time to open a bag, and the next has the same types
+@lru_cache(maxsize=16)  # making it is most of opening a bag, and the next bag has the same types
 def _decoder_of(definitions: tuple[Definition, ...]) -> tuple[MessageDecoder, dict[Definition, str]]:
     """Return a decoder of types, and why some of them cannot be read.
 

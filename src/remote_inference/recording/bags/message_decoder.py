@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 from rosbags.interfaces import Nodetype
@@ -44,13 +42,8 @@ def _installed_text(msgtype: str) -> str:
         raise BagError(f"message type {msgtype!r}: no definition is installed ({error})") from error
 
 
-@lru_cache(maxsize=256)  # reading a text takes milliseconds, and many bags have the same
-def _types_of(text: str, msgtype: str) -> Mapping[str, Any]:
-    return get_types_from_msg(text, msgtype)
-
-
 def _nested_types(text: str, msgtype: str) -> list[str]:
-    _, fields = _types_of(text, msgtype)[msgtype]
+    _, fields = get_types_from_msg(text, msgtype)[msgtype]
     # A field is (kind, value). Of an array or a sequence, value is (element, length); element is a field.
     elements: list[Any] = [
         value[0] if kind in {Nodetype.ARRAY, Nodetype.SEQUENCE} else (kind, value)
@@ -84,7 +77,7 @@ class MessageDecoder:
                 self._store.register(get_types_from_idl(section.partition("\n")[2]) if section else {})
         else:
             text = definition or message_definition(msgtype)
-            self._store.register(dict(_types_of(text, msgtype)))
+            self._store.register(get_types_from_msg(text, msgtype))
 
     def decode(self, msgtype: str, cdr: bytes) -> Any:
         """Return a message. When it does not fit its type, raises what rosbags raises: anything."""
