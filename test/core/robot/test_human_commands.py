@@ -4,9 +4,12 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor, wait
+
 import numpy as np
 
 from remote_inference.core.robot.motion.human_commands import HumanCommands
+from remote_inference.core.robot.turn import Turn
 from support.builders import ns
 
 
@@ -19,3 +22,13 @@ def test_the_newest_command_is_executed_for_its_time_and_no_longer() -> None:
     assert newest is not None
     assert newest.tolist() == [0.2]
     assert commands.newest(10 + ns(0.3) + 1) is None
+
+
+def test_a_look_at_the_command_waits_while_another_thread_has_the_turn() -> None:
+    turn = Turn()
+    commands = HumanCommands(0.3, turn)
+    with ThreadPoolExecutor(1) as pool:
+        with turn:
+            looked = pool.submit(commands.newest, 0)
+            assert not wait([looked], timeout=0.1).done
+        assert looked.result() is None

@@ -25,6 +25,10 @@ def range_of(contract: Contract) -> MeasuredRange:
     return MeasuredRange(contract.actions, Poses(contract.actions.poses, contract.actions.names))
 
 
+def arm_of(contract: Contract) -> MeasuredArm:
+    return MeasuredArm(contract, Guard(contract.actions, contract.period_s))
+
+
 def require_end(world: World, since_ns: int) -> None:
     """Require that the motion ended as it does without sensors: with what was planned before."""
     led_ns = [at_ns for at_ns, tick in world.ticks if tick.source is CommandSource.CHUNK]
@@ -121,8 +125,44 @@ def test_an_arm_was_measured_when_the_oldest_of_its_topics_was() -> None:
     first, second = ({**document["state"][0], "topic": name, "names": [name]} for name in JOINTS)
     document["state"] = [first, second]
     contract = parse_document(document, Contract, "two_topics.contract.yaml")
-    arm = MeasuredArm(contract, Guard(contract.actions, contract.period_s))
+    arm = arm_of(contract)
     assert sorted(arm.topics) == sorted(JOINTS)
     for arrivals, oldest_ns in (({JOINTS[0]: 7, JOINTS[1]: 5}, 5), ({JOINTS[0]: 7}, 0)):
         arm.take(arrivals, np.zeros(2), 10, judged=True)
         assert arm.time_ns == oldest_ns
+
+
+def test_an_arm_that_nobody_has_measured_is_nowhere_since_ever() -> None:
+    arm = arm_of(make_contract())
+    assert (arm.position, arm.time_ns) == (None, 0)
+    assert arm_of(make_contract("velocity")).take({}, None, 10, judged=True) == ({}, [])
+
+
+def test_an_arm_that_is_not_judged_is_taken_where_it_is_said_to_be() -> None:
+    contract = make_contract()
+    arm, arrivals = arm_of(contract), dict.fromkeys(contract.measured_topics, 7)
+    for measured in (np.full(2, 1e3), None):
+        assert arm.take(arrivals, measured, 10, judged=False) == (arrivals, [])
+        assert arm.position is measured
+        assert arm.time_ns == 7
+
+
+def test_an_arm_of_which_no_position_is_needed_has_no_silent_topics() -> None:
+    contract = make_contract("velocity")
+    arm, arrivals = arm_of(contract), dict.fromkeys(contract.topics, 7)
+    assert arm.take(arrivals, None, 10, judged=True) == (arrivals, [])
+
+
+def test_an_arm_that_is_not_measured_has_silent_topics_and_no_problem() -> None:
+    """That it is silent is said elsewhere, of its topics."""
+    contract = make_contract()
+    arm, arrivals = arm_of(contract), dict.fromkeys([*contract.measured_topics, "other"], 7)
+    assert arm.take(arrivals, None, 10, judged=True) == ({"other": 7}, [])
+    assert arm.time_ns == 0
+
+
+def test_a_person_is_told_where_an_arm_cannot_be_every_five_seconds() -> None:
+    contract = make_contract()
+    arm, broken = arm_of(contract), np.full(2, 1e3)
+    told_s = [at_s for at_s in np.arange(0.0, 16.0, 0.5) if arm.take({}, broken, ns(at_s), judged=True)[1]]
+    assert told_s == [0.0, 5.0, 10.0, 15.0]

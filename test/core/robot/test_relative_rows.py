@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,22 @@ from remote_inference.core.contract.contract import Contract
 from remote_inference.core.documents.document import DocumentError, parse_document
 from remote_inference.core.exchange import Request
 from remote_inference.core.policy import Float32Array
-from remote_inference.core.robot.pose_geometry import angles_between
+from remote_inference.core.robot.pose_geometry import LEAST_LENGTH, angles_between
 from remote_inference.core.robot.queue.relative_rows import RelativeRows
 from remote_inference.core.robot.safety.guard import NON_FINITE
 from support.builders import CHUNK_SIZE, JOINTS, contract_document, make_config, ns
 from support.robot.asking_robot import Robot
-from support.robot.pose_robot import POSE, pose_at, pose_contract, pose_document, rotation_of, turned
+from support.robot.pose_robot import (
+    POSE,
+    pose_at,
+    pose_command,
+    pose_contract,
+    pose_document,
+    pose_section,
+    pose_state,
+    rotation_of,
+    turned,
+)
 from support.robot.simulated_server import SimulatedServer
 from support.robot.simulation import World, streaming
 
@@ -79,6 +90,13 @@ def test_where_a_relative_joint_was_must_be_known(measured: list[float] | None, 
     assert RelativeRows(joints_contract()).can_resolve(place) is known
 
 
+@pytest.mark.parametrize("place", [0, 1])
+def test_all_relative_joints_must_be_known(place: int) -> None:
+    measured = np.zeros(2)
+    measured[place] = np.nan
+    assert not RelativeRows(joints_contract(names=(SHOULDER, ELBOW))).can_resolve(measured)
+
+
 def test_rows_that_are_not_relative_stay_as_they_are() -> None:
     rows = np.array([[0.5, 0.25]], np.float32)
     relative = RelativeRows(parse_document(contract_document(), Contract, "x"))
@@ -131,6 +149,57 @@ def test_a_motion_of_a_pose_is_composed_as_rigid_motions_are(
     for row, motion in zip(found, rows.astype(np.float64), strict=True):
         assert matrix(row) == pytest.approx(composed(before, motion, frame), abs=1e-4)
         before = row if to == "previous" else measured
+
+
+@pytest.mark.parametrize("place", [0, 6])
+def test_where_a_relative_pose_was_must_be_known(place: int) -> None:
+    measured = pose_at()
+    measured[place] = np.nan
+    relative = RelativeRows(tool_contract("chunk_start", "tool"))
+    assert relative.can_resolve(pose_at())
+    assert not relative.can_resolve(measured)
+
+
+def test_of_two_poses_one_may_be_relative() -> None:
+    other = tuple(f"other_{name}" for name in POSE)
+    document = pose_document(relative={"to": "chunk_start", "frame": "base"})
+    document["state"].append(pose_state("other_pose", other))
+    document["commands"].append(pose_command("other_target", other))
+    document["actions"]["names"] += other
+    document["actions"]["poses"]["other"] = pose_section(other)
+    relative = RelativeRows(pose_contract(document))
+    measured = np.concatenate([pose_at(0.25), np.full(7, np.nan)])
+    assert relative.can_resolve(measured)
+    rows = np.concatenate([pose_at(0.125), pose_at(0.125)])[np.newaxis].astype(np.float32)
+    (found,) = relative.resolve(rows, measured)
+    assert found.tolist() == [*pose_at(0.375), *pose_at(0.125)]
+
+
+@pytest.mark.parametrize("frame", ["tool", "base"])
+@pytest.mark.parametrize(("measured_length", "row_length"), [(0.5, 1.0), (1.0, 0.5), (2.0, 0.25)])
+def test_the_length_of_a_quaternion_turns_nothing_and_moves_nothing(
+    frame: str, measured_length: float, row_length: float
+) -> None:
+    measured = np.array([0.1, 0.2, 0.3, *turned(1.0, (1.0, 2.0, 3.0))])
+    motion = np.array([0.3, 0.1, 0.2, *turned(2.0, (3.0, 1.0, -2.0))])
+    expected = composed(measured, motion, frame)
+    measured[3:] *= measured_length
+    motion[3:] *= row_length
+    rows = motion[np.newaxis].astype(np.float32)
+    (found,) = RelativeRows(tool_contract("chunk_start", frame)).resolve(rows, measured)
+    assert np.linalg.norm(found[3:]) == pytest.approx(1.0)
+    assert matrix(found) == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("axis", range(4))
+def test_a_short_quaternion_says_an_orientation_whichever_axis_it_is_about(axis: int) -> None:
+    """It is as long as is just enough, of where the robot was measured and of the row."""
+    quaternion = np.zeros(4)
+    quaternion[axis] = LEAST_LENGTH
+    measured, rows = pose_at(), pose_at()[np.newaxis].astype(np.float32)
+    measured[3:], rows[:, 3:] = quaternion, 1.01 * quaternion
+    (found,) = RelativeRows(tool_contract("chunk_start", "tool")).resolve(rows, measured)
+    assert np.linalg.norm(found[3:]) == pytest.approx(1.0)
 
 
 def test_no_motion_leaves_the_pose_where_it_was() -> None:
@@ -246,7 +315,9 @@ def test_a_chunk_whose_rows_become_infinite_is_rejected_whole() -> None:
 
 def test_a_pose_that_becomes_infinite_is_found_without_a_complaint_of_numpy() -> None:
     rows = np.tile(np.array([3e38, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0], np.float32), (3, 1))
-    found = RelativeRows(tool_contract("previous", "base")).resolve(rows, pose_at())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = RelativeRows(tool_contract("previous", "base")).resolve(rows, pose_at())
     assert np.isfinite(found).all(axis=1).tolist() == [True, False, False]
 
 

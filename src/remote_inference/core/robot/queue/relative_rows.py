@@ -37,7 +37,7 @@ class RelativeRows:
             if pose.relative is not None
         ]
         needed = [self._joints, *(columns for columns, _ in self._poses)]
-        self._needed = np.concatenate(needed) if self.exist else self._joints
+        self._needed = np.concatenate(needed)
 
     def can_resolve(self, measured: Float64Array | None) -> bool:
         """Return whether it is known where the robot was. measured: `[action_dim]`, NaN where it is not."""
@@ -78,7 +78,7 @@ def _compose(begin: Float64Array, motions: Float64Array, relative: RelativePose)
 def _move(before: Float64Array, motion: Float64Array, *, in_tool: bool) -> Float64Array:
     length = np.linalg.norm(motion[3:])
     turned = np.linalg.norm(before[3:])
-    if length < LEAST_LENGTH or turned < LEAST_LENGTH:
+    if min(length, turned) < LEAST_LENGTH:
         return np.concatenate([before[:3], np.zeros(4)])
     attitude, turn = before[3:] / turned, motion[3:] / length
     if in_tool:

@@ -74,7 +74,7 @@ class MeasuredRange:
         """Return which position `[action_dim]` cannot be, and why; empty when all can, and for None."""
         if measured is None:
             return ""
-        if self._poses.exist and not self._poses.say_orientations(measured):
+        if not self._poses.say_orientations(measured):
             return "a pose is measured with a quaternion of length 0, expected an orientation"
         outside = (measured < self._low) | (measured > self._high)
         if not outside.any():
