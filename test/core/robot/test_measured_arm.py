@@ -135,7 +135,12 @@ def test_an_arm_was_measured_when_the_oldest_of_its_topics_was() -> None:
 def test_an_arm_that_nobody_has_measured_is_nowhere_since_ever() -> None:
     arm = arm_of(make_contract())
     assert (arm.position, arm.time_ns) == (None, 0)
-    assert arm_of(make_contract("velocity")).take({}, None, 10, judged=True) == ({}, [])
+    document = contract_document("velocity")
+    document["state"][0]["names"] = ["battery", "force"]
+    base = arm_of(parse_document(document, Contract, "base.contract.yaml"))
+    assert not base.topics
+    assert base.take({"joint_states": 7}, None, 10, judged=True) == ({"joint_states": 7}, [])
+    assert (base.position, base.time_ns) == (None, 0)
 
 
 def test_an_arm_that_is_not_judged_is_taken_where_it_is_said_to_be() -> None:
