@@ -97,7 +97,8 @@ def test_an_evaluation_that_was_taken_ahead_waits_for_a_robot_that_has_opened_si
 ):
     bench = Bench(SteadyPolicy(max_batch=4), robots=3, prepare=lambda task: task())
     if scheduler is not None:
-        bench.worker._intake._robots, bench.worker._intake._yielding = scheduler, MicroBatch(4, window_ns=0)
+        intake = bench.worker._intake
+        intake._robots.scheduler, intake._yielding.scheduler = scheduler, MicroBatch(4, window_ns=0)
     calls: list[list[float]] = []
     evaluations, robot = bench.sessions[:2], bench.sessions[2]
     for session in evaluations:
@@ -119,6 +120,37 @@ def test_an_evaluation_that_was_taken_ahead_waits_for_a_robot_that_has_opened_si
     while bench.worker.step([*evaluations, robot]):
         pass
     assert calls == [[0.0], [9.0], [1.0]]
+
+
+def test_an_evaluation_that_waits_ahead_keeps_no_robot_from_being_taken_ahead():
+    """On a server that robots keep busy it waits for long."""
+    bench = Bench(SteadyPolicy(max_batch=4), robots=4, prepare=lambda task: task())
+    evaluations = bench.sessions[:2]
+    for session in evaluations:
+        session.offer = replace(session.offer, kind=SessionKind.EVALUATION)
+    asking: list[int] = [1]  # while the policy computes
+    sessions, ahead = evaluations, []
+    healthy = bench.policy.answer
+
+    def answer(batch):
+        for index in asking:
+            bench.put(index)
+        bench.worker.look_ahead(sessions)
+        ahead.append([session.session_id for session in bench.sessions if session.in_service])
+        return healthy(batch)
+
+    bench.policy.answer = answer
+    bench.put(0)
+    bench.worker.step(sessions)
+    assert ahead == [["s0", "s1"]]
+    sessions = bench.sessions
+    bench.put(2)
+    for index in (3, 2, 3, 2):
+        asking[:] = [index]
+        bench.worker.step(sessions)
+    assert ahead[1:] == [["s1", "s2", "s3"]] * 4
+    asking.clear()
+    assert served(bench) == ["s2", "s1"]
 
 
 def test_what_evaluations_cost_does_not_count_among_robots():

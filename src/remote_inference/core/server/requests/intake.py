@@ -26,10 +26,17 @@ class Batch:
     own: list[Job] = field(default_factory=list)  # that the device's thread prepares
     preparing: int = 0  # jobs that the pool has not finished yet
 
-    @property
-    def yields(self) -> bool:
-        """Whether it makes room for robots' requests. All jobs of a batch do, or none does."""
-        return any(job.session.yields for job in self.jobs)
+
+@dataclass
+class _Rank:
+    """Robots, or those that yield to them: what the one costs does not count among the others."""
+
+    scheduler: Scheduler
+    ahead: Batch = field(default_factory=Batch)
+
+    def take_ahead(self) -> Batch:
+        batch, self.ahead = self.ahead, Batch()
+        return batch
 
 
 class Intake:
@@ -39,9 +46,9 @@ class Intake:
     robot waits at most for the call of the policy that is running. What was taken ahead before the robot
     opened its session waits, too.
 
-    At most one batch is ahead of the batch that is served. A session whose request has been taken is in
-    service, and not selected again until its answer is out. Without a pool nothing is ahead, and `complete`
-    prepares each request on the calling thread, in order.
+    At most one batch of each rank is ahead of the batch that is served. A session whose request has been
+    taken is in service, and not selected again until its answer is out. Without a pool nothing is ahead, and
+    `complete` prepares each request on the calling thread, in order.
     """
 
     def __init__(
@@ -52,13 +59,11 @@ class Intake:
         submit: Submit | None,
     ) -> None:
         """submit: hands a task to the pool, or None."""
-        # One for each rank: what the others cost does not count among robots.
-        self._robots, self._yielding = new_scheduler(), new_scheduler()
+        self._robots, self._yielding = _Rank(new_scheduler()), _Rank(new_scheduler())
         self._prepare = prepare
         self._clock_ns = clock_ns
         self._submit = submit
-        self._changed = threading.Condition()  # guards all below, and the schedulers
-        self._next = Batch()
+        self._changed = threading.Condition()  # guards all below, and the ranks
         self._device_busy = False
         self.wait_ns = 0  # time the scheduler waits to fill a batch; 0: until the next request
 
@@ -71,9 +76,11 @@ class Intake:
             return
         with self._changed:
             if self._device_busy:  # else its thread chooses, which may wait for more requests
-                jobs = self._take_requests(self._select_ahead(sessions))
-                self._next.jobs += jobs
-                self._prepare_on_pool(self._next, jobs)
+                robots, others = _by_rank(sessions)
+                rank = self._robots if robots else self._yielding
+                jobs = self._take_requests(self._ask(rank, robots or others, joinable=0))
+                rank.ahead.jobs += jobs
+                self._prepare_on_pool(rank.ahead, jobs)
 
     def take(self, sessions: Sequence[Session]) -> Batch:
         """Return the next batch, without jobs when there is none; for the device's thread."""
@@ -102,27 +109,22 @@ class Intake:
         Robots have what they want; when they want nothing, the others are asked.
         """
         robots, others = _by_rank(sessions)
-        if not self._next.jobs or self._next.yields:  # else they have what they want
-            selection = self._ask(self._robots, robots, len(robots))
-            if selection.batch or selection.wait_ns:
-                return Batch(), selection
-        batch, self._next = self._next, Batch()
-        return batch, Selection() if batch.jobs else self._ask(self._yielding, others, len(others))
+        if self._robots.ahead.jobs:
+            return self._robots.take_ahead(), Selection()
+        selection = self._ask(self._robots, robots, len(robots))
+        if selection.batch or selection.wait_ns:
+            return Batch(), selection
+        if self._yielding.ahead.jobs:
+            return self._yielding.take_ahead(), Selection()
+        return Batch(), self._ask(self._yielding, others, len(others))
 
-    def _select_ahead(self, sessions: Sequence[Session]) -> Selection:
-        robots, others = _by_rank(sessions)
-        if robots:
-            return Selection() if self._next.yields else self._ask(self._robots, robots, joinable=0)
-        return self._ask(self._yielding, others, joinable=0)
-
-    def _ask(self, scheduler: Scheduler, sessions: Sequence[Session], joinable: int) -> Selection:
+    def _ask(self, rank: _Rank, sessions: Sequence[Session], joinable: int) -> Selection:
         ready = [
             session
             for session in sessions
             if not session.in_service and session.mailbox.arrival_ns is not None
         ]
-        chosen = 0 if scheduler is self._robots and self._next.yields else len(self._next.jobs)
-        return scheduler.select(ready, joinable, self._clock_ns(), chosen)
+        return rank.scheduler.select(ready, joinable, self._clock_ns(), chosen=len(rank.ahead.jobs))
 
     @staticmethod
     def _take_requests(selection: Selection) -> list[Job]:
