@@ -18,7 +18,7 @@ from remote_inference.core.server.requests.request_record import RequestRecord
 from remote_inference.core.server.requests.worker import ALONE_NS
 from remote_inference.core.server.sessions.session import Session
 from support.builders import CHUNK_SIZE, ShiftProcessors, SteadyPolicy
-from support.server.bench import AllAtOnce, Bench
+from support.server.bench import MS, AllAtOnce, Bench
 from support.server.misbehaviour import (
     nan_rows,
     no_arrays,
@@ -361,3 +361,16 @@ def test_malformed_observations_are_not_counted_against_the_policy():
     bench.serve()
     assert [record.status for record in bench.records] == ["error", "error"]
     assert bench.watch.failed_batches == 0
+
+
+def test_a_request_that_is_refused_says_nothing_of_what_an_answer_takes():
+    """A robot that joins expects its first chunk after what the server says."""
+    bench = Bench()
+    bench.let_inference_take(400 * MS)
+    for seq_id in (1, 2, 3):
+        bench.put(0, seq_id=seq_id)
+        bench.put(1, state=(0.0,), seq_id=seq_id)
+        bench.serve()
+    assert len(bench.chunks) == 6
+    assert list(bench.worker.inference_ms) == [400.0] * 3
+    assert min(bench.worker.response_ms) >= 400.0

@@ -109,8 +109,9 @@ class Finishing:
         job.session.account.charge(job.prepare_ns + job.device_ns)
         self._count(job.letter, failed=bool(job.error))
         chunk = self._answer(job, ready_ns)
-        self.inference_ms.append(chunk.inference_ms)
-        self.response_ms.append(chunk.queue_wait_ms + chunk.inference_ms)
+        if not job.error:  # to refuse a request takes no time: a robot would expect its first chunk as soon
+            self.inference_ms.append(chunk.inference_ms)
+            self.response_ms.append(chunk.queue_wait_ms + chunk.inference_ms)
         if job.session.ended:
             unsent = "its session has ended"
         else:
