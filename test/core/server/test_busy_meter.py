@@ -38,6 +38,15 @@ def test_a_step_in_progress_counts_its_time_so_far():
     assert meter.fraction(101 * second) == pytest.approx(0.8)
 
 
+def test_a_meter_that_nobody_reads_keeps_the_steps_of_its_window_alone():
+    meter = BusyMeter()
+    step_ns = LOAD_WINDOW_NS // 100
+    for begin_ns in range(0, 10 * LOAD_WINDOW_NS, step_ns):
+        meter.add(begin_ns, begin_ns + step_ns // 2)
+    assert len(meter._spans) <= 101
+    assert meter.fraction(10 * LOAD_WINDOW_NS) == pytest.approx(0.5, abs=0.01)
+
+
 def test_the_worker_reports_when_a_step_begins_and_ends():
     bench = Bench()
     healthy, running_s = bench.policy.answer, []

@@ -35,6 +35,7 @@ class BusyMeter:
             self._begun_ns = None
             self._spans.append((begin_ns, end_ns))
             self._busy_ns += end_ns - begin_ns
+            self._forget(end_ns - LOAD_WINDOW_NS)  # nobody may ever ask for the fraction
 
     def running_s(self, now_ns: int) -> float:
         """Return how long the step in progress has lasted [s], 0 between steps."""
@@ -45,12 +46,16 @@ class BusyMeter:
         """Return the busy fraction of the window, 0 to 1."""
         oldest_ns = now_ns - LOAD_WINDOW_NS
         with self._lock:
-            while self._spans and self._spans[0][1] <= oldest_ns:
-                begin_ns, end_ns = self._spans.popleft()
-                self._busy_ns -= end_ns - begin_ns
+            self._forget(oldest_ns)
             outside_ns = max(0, oldest_ns - self._spans[0][0]) if self._spans else 0
             running_ns = 0 if self._begun_ns is None else max(0, now_ns - max(self._begun_ns, oldest_ns))
             return min(1.0, (self._busy_ns - outside_ns + running_ns) / LOAD_WINDOW_NS)
+
+    def _forget(self, oldest_ns: int) -> None:
+        """Drop the steps that had ended by then."""
+        while self._spans and self._spans[0][1] <= oldest_ns:
+            begin_ns, end_ns = self._spans.popleft()
+            self._busy_ns -= end_ns - begin_ns
 
 
 class PolicyWatch:
