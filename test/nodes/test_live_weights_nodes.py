@@ -24,9 +24,9 @@ from remote_inference.weights.transports import shared_memory
 from remote_inference.weights.transports.transport import Link
 from support.importable import python_path
 from support.nodes.fleet import SERVER, FleetRobot
-from support.nodes.health_port import ask
+from support.nodes.health_port import answers, ask
 from support.nodes.rig import Rig, write_contract, write_manifest
-from support.nodes.version_policy import CHUNK_SIZE, FPS, LIMIT, WEIGHTS
+from support.nodes.version_policy import CHUNK_SIZE, FATAL, FPS, LIMIT, WEIGHTS
 from support.waiting import wait_until
 
 DEADLINE_S = 60.0
@@ -178,6 +178,14 @@ def test_spoiled_updates_are_refused_and_the_robots_see_nothing_of_them(rig: Rig
     assert "weights: refused (values): update 3" in log
     assert "weights: refused (probe): update 4: weights: found 1001, expected at most 1000" in log
     assert trainer.send() is None
+
+
+def test_a_device_that_is_lost_while_an_update_is_probed_makes_the_server_unhealthy(
+    trainer: Trainer, port: int
+) -> None:
+    """No robot's request has failed yet."""
+    assert trainer.send(FATAL + 1) is Reason.PROBE
+    wait_until(answers(port, "/healthz", 503, "the device is lost"), "the server unhealthy", DEADLINE_S)
 
 
 def test_an_operator_takes_an_update_back(

@@ -33,6 +33,7 @@ class Served:
 
     def __init__(self, folder: Path) -> None:
         self.limit = 100.0
+        self.interrupt: BaseException | None = None
         self.path = folder / "weights.socket"
         self.tensor, self.trained = (np.zeros(1000, np.float32) for _ in range(2))
         self.outcomes: list[Applied | Refused] = []
@@ -42,6 +43,8 @@ class Served:
         self.sender = WeightSender(lambda: {"w": self.trained})
 
     def _check(self) -> str:
+        if self.interrupt is not None:
+            raise self.interrupt
         return f"{self.tensor.max():g} is too much" if self.tensor.max() > self.limit else ""
 
     @property
@@ -87,6 +90,16 @@ def test_weights_that_the_policy_cannot_be_served_with_are_taken_back(served: Se
     served.train(9.0)
     assert served.changed == [9.0] * 8
     assert served.sender.statuses["server"].is_current
+
+
+def test_weights_are_taken_back_before_an_interrupt_of_their_probe_passes(served: Served) -> None:
+    """Nobody is told of the version that was probed, so nobody may be served with it."""
+    served.train(7.0)
+    served.interrupt = KeyboardInterrupt("in the probe")
+    with pytest.raises(KeyboardInterrupt, match="in the probe"):
+        served.train(8.0)
+    assert served.changed == [7.0] * 8
+    assert served.weights.view.version == 2
 
 
 def test_the_way_back_is_still_there_after_weights_that_were_refused(served: Served) -> None:

@@ -263,7 +263,12 @@ class WeightReceiver:
                 self._refuse_prepared(prepared, Reason.MEMORY, text)
                 return self.version
             seconds = self._clock() - begin_s
-            if problem := self._check():
+            try:
+                problem = self._check()
+            except BaseException:
+                self._state.exchange(prepared.changes[::-1])
+                raise
+            if problem:
                 self._state.exchange(prepared.changes[::-1])
                 self._refuse_prepared(prepared, Reason.PROBE, problem)
                 return self.version

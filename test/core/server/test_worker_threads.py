@@ -340,6 +340,22 @@ def test_a_processor_that_hangs_shows_as_an_inference_that_does_not_end(start: S
     assert "has not ended for 31 s" in server.bench.watch.unhealthy_reason(server.bench.now_ns)
 
 
+def test_an_exchange_of_weights_that_hangs_shows_as_an_inference_that_does_not_end(start: Start):
+    server = start()
+    gate = Gate()
+    gate.shut()
+    server.bench.worker._update_weights = lambda: gate.pass_through() or 0
+    try:
+        server.ask(0)
+        wait_until(lambda: gate.waiting == 1, "the exchange hangs", DEADLINE_S)
+        server.bench.now_ns += 31 * 10**9
+        assert "has not ended for 31 s" in server.bench.watch.unhealthy_reason(server.bench.now_ns)
+    finally:
+        gate.open()
+    server.wait_for_answers(1)
+    assert server.bench.watch.unhealthy_reason(server.bench.now_ns) == ""
+
+
 def test_a_postprocessor_that_hangs_shows_although_its_only_robot_asks_no_more(start: Start):
     """The device is idle: the robot waits for its chunk."""
     server = start()

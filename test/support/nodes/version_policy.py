@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from remote_inference.core.policy import Float32Array, PolicyError, PolicySpec
+from remote_inference.core.policy import DeviceLostError, Float32Array, PolicyError, PolicySpec
 from remote_inference.core.server.manifest.manifest import ModelSource
 from support.nodes.rig import FEATURE, JOINTS
 from support.nodes.state_processors import StateProcessors
@@ -16,6 +16,7 @@ from support.nodes.state_processors import StateProcessors
 CHUNK_SIZE, FPS = 80, 30.0  # a chunk lasts 2.7 s: robots play on, whatever a busy machine does
 WEIGHTS = 4000  # of which a row shows its share
 LIMIT = 1000.0  # a policy with more in it answers no longer
+FATAL = 2 * LIMIT  # and with more than this it takes its device along
 
 
 class VersionPolicy:
@@ -39,6 +40,8 @@ class VersionPolicy:
         return {"weights": self._weights}
 
     def check_weights(self) -> None:
+        if self._weights.max() > FATAL:
+            raise DeviceLostError("CUDA error: an illegal memory access was encountered")
         if self._weights.max() > LIMIT:
             raise PolicyError(f"weights: found {self._weights.max():g}, expected at most {LIMIT:g}")
 

@@ -217,7 +217,14 @@ class Serving:
             max_consecutive_failures=manifest.max_consecutive_failures,
             inference_timeout_s=manifest.inference_timeout_s,
         )
-        weights = open_weights(manifest, policy, rehearsal.run, self._on_weights, self._trainers)
+        weights = open_weights(
+            manifest,
+            policy,
+            rehearsal.run,
+            hear=watch.hear,
+            tell=self._on_weights,
+            network=self._trainers,
+        )
         if weights:
             pools.callback(weights.close)
         worker = Worker(

@@ -29,12 +29,15 @@ def open_weights(
     manifest: Manifest,
     policy: Policy,
     rehearse: Callable[[], object],
+    *,
+    hear: Callable[[BaseException], object],
     tell: Callable[[Applied | Refused], None],
     network: Listener | None,
 ) -> LiveWeights | None:
     """Let trainers change a policy's weights, if the manifest says so.
 
-    rehearse: asks the policy, and raises when it cannot answer. network: where trainers on other machines
+    rehearse: asks the policy, and raises when it cannot answer. hear: takes what the policy has raised with
+    new weights, and raises what is no error of its author's. network: where trainers on other machines
     connect. Raises PolicyError for a policy whose weights cannot be changed while it is served.
     """
     section = manifest.weights
@@ -53,7 +56,7 @@ def open_weights(
     listeners = [network] if network else []
     if section.socket:
         listeners.append(SharedMemoryListener(Path(section.socket)))
-    check = partial(_find_problem, policy.check_weights, rehearse)
+    check = partial(_find_problem, policy.check_weights, rehearse, hear)
     return LiveWeights(policy.weights(), listeners, check, tell)
 
 
@@ -92,13 +95,17 @@ class RollbackService:
         answer.give(Trigger.Response(success=success, message=message))
 
 
-def _find_problem(check_weights: Callable[[], None], rehearse: Callable[[], object]) -> str:
+def _find_problem(
+    check_weights: Callable[[], None],
+    rehearse: Callable[[], object],
+    hear: Callable[[BaseException], object],
+) -> str:
     """Return why the policy cannot be served as it is now, or nothing."""
     try:
         check_weights()
         rehearse()
-    except PolicyError as error:
-        return str(error)
-    except Exception as error:
-        return f"the policy raised {explain_policy_error(error)}"
+    except BaseException as error:  # as `PolicyWatch.hear` says
+        hear(error)
+        text = explain_policy_error(error)
+        return text if isinstance(error, PolicyError) else f"the policy raised {text}"
     return ""

@@ -87,7 +87,7 @@ class Worker:
 
     def step(self, sessions: Sequence[Session]) -> bool:
         """Serve one batch; return whether there was one."""
-        policy_version = show_policy_version(self._policy.spec.fingerprint, self._update_weights())
+        policy_version = show_policy_version(self._policy.spec.fingerprint, self._find_version())
         self._watch.check_when_due(self._clock_ns, episode_at_stake=self._has_history(sessions))
         begin_ns = self._clock_ns()
         batch = self._intake.take(sessions)
@@ -102,6 +102,14 @@ class Worker:
             self._serve(jobs)
         self.busy.add(begin_ns, self._clock_ns())
         return True
+
+    def _find_version(self) -> int:
+        """Return the version of the weights from now on. To exchange and probe them is work that may hang."""
+        begin_ns = self._clock_ns()
+        self.busy.begin(begin_ns)
+        version = self._update_weights()
+        self.busy.add(begin_ns, self._clock_ns())
+        return version
 
     def _has_history(self, sessions: Sequence[Session]) -> bool:
         """Return whether the policy itself, and not only its processors, remembers a robot's episode."""
