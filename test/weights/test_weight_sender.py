@@ -189,13 +189,44 @@ def test_after_a_rollback_another_trainer_begins_above_all_that_was_served(serve
     assert (status.is_current, status.version) == (True, 51)
 
 
+def test_a_trainer_begins_above_all_that_any_of_its_servers_has_served(served, make_sender):
+    """One was restarted, and is the first that answers."""
+    model, restarted, old, away = make_model(KINDS), served(), served(version=7), []
+
+    def fail() -> Link:
+        away.append(1)
+        raise LinkClosedError("away")
+
+    sender = make_sender(model)
+    sender.init_sender({"away": fail, "restarted": restarted.connect, "old": old.connect})
+    statuses = sender.wait(DEADLINE_S)
+    assert {name: (one.version, one.is_current) for name, one in statuses.items()} == {
+        "away": (-1, False),
+        "restarted": (8, True),
+        "old": (8, True),
+    }
+    assert away
+
+
+def test_a_server_that_has_served_a_higher_version_says_above_which_it_takes_one(served, make_sender):
+    model, first, late = make_model(KINDS), served(), served(version=7)
+    sender = make_sender(model)
+    sender.init_sender({"first": first.connect})
+    sender.add_receiver("late", late.connect)
+    status = sender.wait(DEADLINE_S)["late"]
+    assert status.reason is Reason.ORDER
+    assert "expected one above 7" in status.text
+    sender.sync(8)
+    assert {one.version for one in sender.wait(DEADLINE_S).values()} == {8}
+
+
 @pytest.mark.parametrize(("error", "reason"), [(MemoryError, Reason.MEMORY), (OSError, Reason.FAILED)])
 def test_a_trainer_that_fails_at_one_server_says_so_and_tries_again(served, make_sender, error, reason):
     model, server, links = make_model(KINDS), served(), []
 
     def connect() -> Link:
         links.append(None)
-        if len(links) == 1:
+        if len(links) <= 2:  # of the greeting, and of what follows it
             raise error("no room")
         return served_late.connect()
 

@@ -14,7 +14,7 @@ from remote_inference.weights.frames import Frame, Kind, pack_frame, pack_part, 
 from remote_inference.weights.header import Welcome, pack_header, read_applied, read_refused, read_welcome
 from remote_inference.weights.ledger import Ledger, Update
 from remote_inference.weights.reasons import Reason, WeightsError
-from remote_inference.weights.tensors.tensors import find_difference
+from remote_inference.weights.tensors.tensors import Table, find_difference
 from remote_inference.weights.transports.transport import Link, LinkClosedError
 
 _LOG = logging.getLogger(__name__)
@@ -52,6 +52,7 @@ class Feed:
         self._sender, self._connect, self._answer_s = sender, connect, answer_s
         self._link: Link | None = None
         self._position: tuple[int, int] | None = None  # version and digest that the server has
+        self._table: Table = ()  # of the server that has greeted
         self._wants_all = False
         self._changed = threading.Condition()
         self._wanted = self._reached = 0  # syncs: announced, and dealt with
@@ -71,7 +72,7 @@ class Feed:
         except LinkClosedError:
             self._drop_link()
             raise
-        self._position = welcome.version, welcome.digest
+        self._position, self._table = (welcome.version, welcome.digest), welcome.table
         self.status = replace(self.status, version=welcome.version)
         return welcome
 
@@ -144,9 +145,9 @@ class Feed:
         assert ledger is not None  # start
         self.status = replace(self.status, is_current=False)
         if self._position is None:
-            welcome = self.greet()
-            if difference := find_difference(welcome.table, ledger.table):
-                raise WeightsError(Reason.ARCHITECTURE, f"{self.name}: {difference}")
+            self.greet()
+        if difference := find_difference(self._table, ledger.table):
+            raise WeightsError(Reason.ARCHITECTURE, f"{self.name}: {difference}")
         while not self._ends:
             assert self._position is not None
             update = ledger.find_update(*self._position, self._wants_all)

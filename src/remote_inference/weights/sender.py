@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from remote_inference.weights.feed import Feed, ReceiverStatus
 from remote_inference.weights.frames import SENDER_BYTES
@@ -39,15 +40,16 @@ class WeightSender:
         """Greet the servers and bring them to the trainer's weights, which are this version from now on.
 
         receivers: how each is reached, by a name for statuses. version: None is the one above all that the
-        first server that answers has ever served. A server that has these weights is sent its new version
-        alone; every other is sent all of them. Does not wait for that. A server that does not answer is tried
-        again at each sync. Raises WeightsError when none answers, or the tensors are not theirs.
+        servers that answer have ever served. A server that has these weights is sent its new version alone;
+        every other is sent all of them. Does not wait for that. A server that does not answer is tried again
+        at each sync; one that has served a version above the trainer's refuses with Reason.ORDER until a sync
+        gives a higher one. Raises WeightsError when none answers, or the tensors are not theirs.
         """
         feeds = {name: self._make_feed(name, connect) for name, connect in receivers.items()}
         try:
-            welcome = self._greet_first(feeds.values())
-            begin = welcome.highest + 1 if version is None else version
-            self._ledger = Ledger(welcome.table, self._read(), begin, self._config)
+            welcomes = _greet(list(feeds.values()))
+            begin = max(welcome.highest for welcome in welcomes) + 1 if version is None else version
+            self._ledger = Ledger(welcomes[0].table, self._read(), begin, self._config)
         except WeightsError:
             for feed in feeds.values():
                 feed.close(0.0)
@@ -56,7 +58,10 @@ class WeightSender:
             self._start(feed, self._ledger)
 
     def add_receiver(self, name: str, connect: Connect) -> None:
-        """Bring one more server up to date from now on. Raises WeightsError for a name that is taken."""
+        """Bring one more server up to date from now on, as `init_sender` does.
+
+        Raises WeightsError for a name that is taken.
+        """
         if name in self._feeds:
             raise WeightsError(Reason.ORDER, f"receivers: {name!r} is there already, expected another name")
         self._start(self._make_feed(name, connect), self._require_ledger())
@@ -109,17 +114,21 @@ class WeightSender:
         feed.start(ledger)
         feed.wake()
 
-    def _greet_first(self, feeds: Iterable[Feed]) -> Welcome:
-        """Return what the first server that answers serves. Raises the first error when none does."""
-        first = WeightsError(Reason.TRANSPORT, "receivers: found none, expected one")
-        for number, feed in enumerate(feeds):
-            try:
-                return feed.greet()
-            except WeightsError as error:  # noqa: PERF203  each may be away
-                first = first if number else error
-        raise first
-
     def _require_ledger(self) -> Ledger:
         if self._ledger is None:
             raise WeightsError(Reason.ORDER, "sync: found no receivers, expected init_sender first")
         return self._ledger
+
+
+def _greet(feeds: Sequence[Feed]) -> Sequence[Welcome]:
+    """Return what the servers that answer serve, in order. Raises the first error when none does."""
+    if not feeds:
+        raise WeightsError(Reason.TRANSPORT, "receivers: found none, expected one")
+    with ThreadPoolExecutor(
+        len(feeds), "weights greeting"
+    ) as pool:  # one that is away delays the others once
+        asked = [pool.submit(feed.greet) for feed in feeds]
+    problems = [greeting.exception() for greeting in asked]
+    if problems[0] and all(problems):
+        raise problems[0]
+    return [greeting.result() for greeting, problem in zip(asked, problems, strict=True) if not problem]

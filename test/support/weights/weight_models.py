@@ -159,10 +159,12 @@ def frames_of(update: Update, sender: bytes = TRAINER) -> list[bytes]:
 class Served:
     """A server whose device thread applies updates whenever there are any. Close it in the end."""
 
-    def __init__(self, served: Model, transport: str = "in_process", **limits: Any) -> None:
+    def __init__(
+        self, served: Model, transport: str = "in_process", *, version: int = 0, **limits: Any
+    ) -> None:
         self.served = served
         self.syncer = WeightSyncer(limits=ReceiverLimits(**{"allow_nonfinite": True, **limits}))
-        self.syncer.init_receiver(served)
+        self.syncer.init_receiver(served, version=version)
         self.applies = threading.Event()
         self.applies.set()
         self._transport, self._ends = transport, threading.Event()
