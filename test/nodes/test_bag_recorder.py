@@ -29,7 +29,7 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.publisher import Publisher
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
-from rclpy.serialization import deserialize_message
+from rclpy.serialization import deserialize_message, serialize_message
 from rosbags.interfaces import QosDurability, QosReliability
 from sensor_msgs.msg import JointState
 
@@ -442,6 +442,25 @@ def test_the_bag_carries_the_parameters_of_the_robot_s_node_and_the_server_s_pol
     }  # fmt: skip
     assert records[RUN]["package_version"] == __version__
     assert json.loads(records[RUN]["recorder"])["robot"] == name
+
+
+def test_a_status_of_another_release_is_recorded_and_ends_nothing(
+    node: Node, start: Callable[..., Recorder], tmp_path: Path
+) -> None:
+    """The recorder reads a status only to learn of the policy."""
+    latched = QoSProfile(depth=3, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+    publisher = node.create_publisher(ServerStatus, "/gpu/status", latched)
+    status = serialize_message(ServerStatus(server="/gpu", policy_name="pick"))
+    topic = "/gpu/status:remote_inference/msg/ServerStatus"
+    recorder = start(f"path:={tmp_path / 'run'}", f"topics:=['{topic}']")
+    wait_for_subscriber(publisher)
+    for data in (status[:-40], status[:-40], status):
+        publisher.publish(data)
+    wait_for_arrival(node, publisher)
+    assert recorder.stop(signal.SIGINT) == 0
+    assert "/gpu/status: 3 messages" in recorder.log
+    assert records_of(tmp_path / "run")[POLICY]["name"] == "pick"
+    assert recorder.log.count("expected a serialized ServerStatus: its server's policy is not known") == 1
 
 
 @pytest.mark.parametrize(

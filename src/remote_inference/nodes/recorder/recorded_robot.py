@@ -12,11 +12,12 @@ from typing import Any
 from rclpy.node import Node
 from rclpy.parameter import parameter_value_to_python
 from rclpy.parameter_client import AsyncParameterClient
-from rclpy.serialization import deserialize_message
 from rclpy.task import Future
 
 from remote_inference.msg import ServerStatus
 from remote_inference.recording.bags.bag_records import NODE, POLICY
+from remote_inference.wire.arrays import WireError
+from remote_inference.wire.serialized import read_message
 
 STATUS_TYPE = "remote_inference/msg/ServerStatus"
 ANSWER_TIMEOUT_S = 5.0  # then the node is asked again: a request to a node that dies is never answered
@@ -35,6 +36,8 @@ class RecordedRobot:
         self._asked_s: float | None = None
         self._is_known = False
         self._policies: dict[str, dict[str, str]] = {}
+        self._unreadable: set[str] = set()  # topics
+        self._logger = node.get_logger()
 
     def poll(self) -> None:
         """Ask the node for its parameters when it has come up, again each time."""
@@ -66,7 +69,13 @@ class RecordedRobot:
         """Take a recorded message: the status of a server names its policy."""
         if msgtype != STATUS_TYPE:
             return
-        status = deserialize_message(cdr, ServerStatus)
+        try:
+            status = read_message(cdr, ServerStatus, topic)
+        except WireError as error:  # of another release; the bag has it as it came
+            if topic not in self._unreadable:
+                self._unreadable.add(topic)
+                self._logger.warning(f"{error}: its server's policy is not known")
+            return
         policy = {
             "server": status.server,
             "name": status.policy_name,
