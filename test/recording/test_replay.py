@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,13 @@ from builtin_interfaces.msg import Time
 from rclpy.serialization import serialize_message
 
 from remote_inference import cli
-from remote_inference.core.server.manifest.manifest import ModelSource
+from remote_inference.core.policy import Float32Array, PolicyObservation, ServingMode
+from remote_inference.core.server.manifest.manifest import ModelSource, load_manifest
 from remote_inference.policies import PlacedPolicy, load_policy
+from remote_inference.recording.requests import replay as replay_module
 from remote_inference.recording.requests.captures import Capture, CaptureRing
 from remote_inference.wire import observation_to_message
-from support.builders import CHUNK_SIZE, JOINTS, make_offer, make_request
+from support.builders import CHUNK_SIZE, JOINTS, SteadyPolicy, make_offer, make_request
 
 STATE = np.array([0.25, -0.5], np.float32)
 
@@ -171,3 +174,39 @@ def test_quiet_prints_only_captures_that_do_not_agree(
     assert cli.main(["replay-capture", *files, "--quiet", "--manifest", str(manifest)]) == 1
     (line,) = capsys.readouterr().out.splitlines()
     assert line.startswith(files[1])
+
+
+class RemembersStates(SteadyPolicy):
+    """As an exclusive policy may: it answers the mean of what it has seen of the episode."""
+
+    def __init__(self) -> None:
+        super().__init__(serving_mode=ServingMode.EXCLUSIVE, image_shapes={})
+        self._seen: list[Any] = []
+        self.answer = self._answer
+
+    def reset(self) -> None:
+        self._seen.clear()
+
+    def _answer(self, batch: Sequence[Any]) -> list[Float32Array]:
+        self._seen += batch
+        return [np.tile(np.mean(self._seen, axis=0, dtype=np.float32), (CHUNK_SIZE, 1)) for _ in batch]
+
+
+def test_a_policy_that_remembers_serves_each_capture_as_the_first_of_its_episode(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = RemembersStates()
+    monkeypatch.setattr(replay_module, "load_on_first_device", lambda _: PlacedPolicy(policy, "cpu"))
+    ring, paths = CaptureRing(tmp_path / "captures", 9), []
+    for seq_id, state in ((1, STATE), (2, 3 * STATE)):
+        policy.reset()
+        processors = policy.make_processors()
+        (model,) = policy.predict([processors.pre(PolicyObservation(state, {}, "wave"))])
+        request = make_request(task="wave", seq_id=seq_id, episode_id=seq_id, episode_start=True)
+        data = serialize_message(observation_to_message(request, state, [], Time()))
+        robot = processors.post(model)
+        fingerprint = policy.spec.fingerprint
+        paths.append(ring.put(Capture(make_offer(images=()), data, model, robot, fingerprint, seq_id, 1)))
+    manifest = load_manifest(str(write_manifest(tmp_path)), {})
+    for order in (paths, paths[::-1]):
+        assert [one.is_equal for one in replay_module.replay(order, manifest)] == [True, True]

@@ -110,6 +110,7 @@ class _Server:
     def _serve(self, capture: Capture) -> tuple[Float32Array, Float32Array]:
         _, message = self.decoder.request(capture.data)
         processors = self.policy.make_processors()
+        self.policy.reset()  # an exclusive one remembers the capture before
         observation = self.decoder.observation(message, capture.offer)
         (model,) = self.policy.predict([processors.pre(observation)])
         robot = processors.post(model)
