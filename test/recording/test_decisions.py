@@ -13,12 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rclpy.serialization import serialize_message
 from std_msgs.msg import Float64MultiArray
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from remote_inference.cli.program import main
 from remote_inference.core.contract.controller_stop import STOPS
 from remote_inference.core.documents.document import DocumentError
 from remote_inference.core.robot.journal import Entry
+from remote_inference.recording.bags.message_decoder import MessageDecoder
+from remote_inference.recording.decisions.exact import first_difference
 from remote_inference.recording.decisions.replay import parse_change, replay_decisions
 from remote_inference.recording.decisions.report import DIFFERS, EQUAL, UNJUDGED, Report
 from remote_inference.wire import WireError
@@ -196,6 +200,22 @@ def test_a_changed_letter_of_a_request_is_found_and_named(tmp_path: Path):
     assert report.exit_code == DIFFERS
     assert report.first is not None
     assert (report.first.field, report.first.recorded, report.first.replayed) == ("task", "wavf", "wave")
+
+
+def test_a_changed_joint_of_a_trajectory_s_point_is_named():
+    def trajectory(position: float, points: int = 2) -> JointTrajectory:
+        point = JointTrajectoryPoint(positions=[0.0, 0.5])
+        last = JointTrajectoryPoint(positions=[0.0, position])
+        return JointTrajectory(joint_names=["shoulder", "elbow"], points=[*[point] * (points - 1), last])
+
+    kind = "trajectory_msgs/msg/JointTrajectory"
+    decoder = MessageDecoder()
+    decoder.add_type(kind, "")
+    recorded = decoder.decode(kind, serialize_message(trajectory(0.5)))
+    names = ["shoulder", "elbow"]
+    assert first_difference(names, recorded, trajectory(0.5)) == ("", recorded, trajectory(0.5))
+    assert first_difference(names, recorded, trajectory(0.25)) == ("points[1].positions[elbow]", 0.5, 0.25)
+    assert first_difference(names, recorded, trajectory(0.5, points=3)) == ("points: length", 2, 3)
 
 
 def test_a_changed_joint_of_an_executed_action_is_named(tmp_path: Path):

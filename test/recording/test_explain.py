@@ -95,3 +95,15 @@ def test_the_run_is_told_in_sentences_and_the_picture_is_named(
 def test_quiet_prints_nothing(bag: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert explain(bag, tmp_path / "report.png", "--quiet") == 0
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("option", ["--from", "--to"])
+@pytest.mark.parametrize("seconds", ["nan", "inf", "1e300"])
+def test_a_part_that_begins_or_ends_at_no_second_is_refused(
+    bag: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str, seconds: str
+) -> None:
+    for out in ("--out", "--html"):
+        with pytest.raises(SystemExit) as ended:
+            main(["explain", str(bag), out, str(tmp_path / "out"), option, seconds])
+        assert ended.value.code == 2
+        assert f"found {seconds}, expected seconds since the run's beginning" in capsys.readouterr().err

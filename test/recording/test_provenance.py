@@ -359,7 +359,9 @@ def test_the_server_s_log_line_is_found_in_its_rotated_files(
         "found no line of session s1, request 1"
         in explained(capsys, bag, "--at", "1.2", "--request-log", str(log))["missing"][-1]
     )
-    log.with_name("requests.jsonl.1").write_text(f"{json.dumps(line)}\nno JSON\n", encoding="utf-8")
+    spoiled = ('{"session_id": ["s1"], "seq_id": 1}', '{"session_id": "s1", "seq_id": 1e999}', "no JSON")
+    lines = [*spoiled, json.dumps(line), *spoiled]
+    log.with_name("requests.jsonl.1").write_text("\n".join(lines), encoding="utf-8")
     assert explained(capsys, bag, "--at", "1.2", "--request-log", str(log))["log_line"] == line
 
 

@@ -52,6 +52,10 @@ def _narrow(names: list[str], field: str, before: Any, after: Any) -> tuple[str,
         return field, before, after
     if len(before) != len(after):
         return f"{field}: length", len(before), len(after)
+    for place, (one, other) in enumerate(zip(before, after, strict=True)):
+        if names_of(one) and exact(one) != exact(other):
+            inner, of_one, of_other = first_difference(names, one, other)
+            return f"{field}[{place}].{inner}", of_one, of_other
     flat = zip(np.ravel(np.asarray(before)), np.ravel(np.asarray(after)), strict=False)
     for place, (one, other) in enumerate(flat):
         if np.asarray(one).tobytes() != np.asarray(other).tobytes():

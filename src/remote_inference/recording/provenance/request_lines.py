@@ -42,7 +42,8 @@ def _take(line: str, wanted: Collection[RequestKey], found: dict[RequestKey, dic
     try:
         fields = json.loads(line, parse_constant=lambda _: None)  # NaN is no JSON
         key = fields["session_id"], int(fields["seq_id"])
-    except (ValueError, TypeError, KeyError, RecursionError):
+        is_wanted = key in wanted
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return
-    if key in wanted:
+    if is_wanted:
         found.setdefault(key, fields)

@@ -27,6 +27,7 @@ EXAMPLES = (
     "remote-inference explain bag --namespace /robot_1 --contract robot.contract.yaml",
 )
 PICTURE = Path("report.png")
+LONGEST_S = 1e9  # 30 years: nanoseconds of more may be no number of a bag
 JSON_SHAPE = (
     '{"picture", "duration_s", "requests", "requests_unanswered", "latency_ms", "actions", "age_s", '
     '"states", "paused_s", "longest_hold", "shadow", "clock_jumps", "interventions", "chunks", "seams"}, '
@@ -67,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--from",
         dest="from_s",
-        type=float,
+        type=_second,
         metavar="SECONDS",
         help="show the run from this second on in every panel; 0 alone: all of it (default: all of it, but "
         "of the joints the first seconds of motion)",
@@ -75,12 +76,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--to",
         dest="to_s",
-        type=float,
+        type=_second,
         metavar="SECONDS",
         help="show the run up to this second (default: its end)",
     )
     parser.add_argument("--contract", type=Path, help="the robot's contract (default: the one in the bag)")
     add_output_arguments(parser, json_shape=JSON_SHAPE)
+
+
+def _second(text: str) -> float:
+    """Return a time of the run [s] from text."""
+    if not abs(value := float(text)) <= LONGEST_S:
+        raise argparse.ArgumentTypeError(f"found {text}, expected seconds since the run's beginning")
+    return value
 
 
 def run(arguments: argparse.Namespace) -> int:
