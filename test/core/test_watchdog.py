@@ -130,6 +130,22 @@ def test_another_process_of_the_name_does_not_stand_for_one_that_hangs(
     assert clocked.watchdog.trips == 1
 
 
+def test_another_process_that_idles_ends_no_stop_that_is_tried_again(tripped: Clocked) -> None:
+    """A newcomer of the name waits until the one that hangs is gone, of which it knows nothing."""
+    tripped.run(1.0, Phase.IDLE, instance=B)
+    assert tripped.watchdog.silent
+    tripped.beat(Phase.IDLE)
+    assert not tripped.watchdog.silent
+
+
+def test_no_stop_is_tried_again_once_another_process_commands(tripped: Clocked) -> None:
+    tripped.run(0.1, Phase.IDLE, instance=B)
+    tripped.beat(Phase.COMMANDING, instance=B)
+    assert not tripped.watchdog.silent
+    tripped.beat(Phase.IDLE, instance=B)
+    assert not tripped.watchdog.silent
+
+
 def test_a_stop_stays_latched_until_the_node_is_back_paused_and_resumed(tripped: Clocked) -> None:
     tripped.run(1.0, Phase.COMMANDING)  # back, and has not heard of the stop yet
     assert tripped.state is WatchdogState.TRIPPED

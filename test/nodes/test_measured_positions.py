@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builtin_interfaces.msg import Time
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import JointState
+from std_msgs.msg import Header
 
 from remote_inference.core.contract.contract import load_contract
 from remote_inference.nodes.watchdog import measured_positions
@@ -32,8 +34,12 @@ class Listener:
         self.callbacks[topic] = callback
 
 
-def joints(**positions: float) -> bytes:
-    return serialize_message(JointState(name=list(positions), position=list(positions.values())))
+def joints(sec: int = 0, **positions: float) -> bytes:
+    """Return a message. sec: of its stamp."""
+    header = Header(stamp=Time(sec=sec))
+    return serialize_message(
+        JointState(header=header, name=list(positions), position=list(positions.values()))
+    )
 
 
 @pytest.fixture
@@ -130,3 +136,63 @@ def test_a_driver_that_publishes_very_often_hides_no_slow_one(
     for number in range(500):  # half a second at 1 kHz
         listener.callbacks["joint_states"](joints(shoulder=0.001 * number))
     assert positions.fresh() == {"shoulder": 0.499, "elbow": -0.5}
+
+
+def test_what_cannot_be_is_no_position(listener: Listener, positions: MeasuredPositions) -> None:
+    """A broken encoder, or another unit: a hold there would throw the arm."""
+    listener.callbacks["joint_states"](joints(shoulder=1e3, elbow=-0.5))
+    assert positions.fresh() == {"elbow": -0.5}
+
+
+class Heard:
+    """A topic on a clock of the test's own."""
+
+    def __init__(self, listener: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now_s = 100.0
+        self._hear = listener.callbacks["joint_states"]
+        monkeypatch.setattr(measured_positions.time, "monotonic", lambda: self.now_s)
+
+    def hear(self, seconds: float, make: Callable[[int], bytes]) -> None:
+        """Let messages come every tenth of a second for a time."""
+        for number in range(round(10 * seconds)):
+            self._hear(make(number))
+            self.now_s += 0.1
+
+
+@pytest.fixture
+def heard(listener: Listener, positions: MeasuredPositions, monkeypatch: pytest.MonkeyPatch) -> Heard:
+    return Heard(listener, monkeypatch)
+
+
+def test_a_driver_that_repeats_its_last_message_has_measured_when_it_came_first(
+    heard: Heard, positions: MeasuredPositions
+) -> None:
+    heard.hear(2.0, lambda number: joints(1 + number, shoulder=0.01 * number, elbow=-0.5))
+    assert positions.fresh() == {"shoulder": 0.19, "elbow": -0.5}
+    heard.hear(0.3, lambda _: joints(20, shoulder=0.19, elbow=-0.5))
+    assert positions.fresh() == {"shoulder": 0.19, "elbow": -0.5}
+    heard.hear(1.0, lambda _: joints(20, shoulder=0.19, elbow=-0.5))
+    assert positions.fresh() == {}
+    heard.hear(0.1, lambda _: joints(21, shoulder=0.3, elbow=-0.5))
+    assert positions.fresh() == {"shoulder": 0.3, "elbow": -0.5}
+
+
+def test_a_driver_that_repeats_itself_hides_no_other(heard: Heard, positions: MeasuredPositions) -> None:
+    def make(number: int) -> bytes:
+        return joints(1 + number, shoulder=0.01 * number) if number % 2 else joints(1, elbow=-0.5)
+
+    heard.hear(2.0, make)
+    assert positions.fresh() == {"shoulder": 0.19}
+
+
+def test_a_driver_without_stamps_is_taken_at_its_word(heard: Heard, positions: MeasuredPositions) -> None:
+    heard.hear(2.0, lambda _: joints(shoulder=0.25, elbow=-0.5))
+    assert positions.fresh() == {"shoulder": 0.25, "elbow": -0.5}
+
+
+def test_a_joint_that_the_newest_message_does_not_say_counts_as_of_an_older_one(
+    heard: Heard, positions: MeasuredPositions
+) -> None:
+    heard.hear(0.2, lambda number: joints(1 + number, shoulder=0.1, elbow=-0.5))
+    heard.hear(0.1, lambda _: joints(9, shoulder=float("nan"), elbow=-0.4))
+    assert positions.fresh() == {"shoulder": 0.1, "elbow": -0.4}

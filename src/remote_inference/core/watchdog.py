@@ -88,6 +88,7 @@ class Watchdog:
         self._commanding: dict[int, _Life] = {}  # by instance
         self._checked_ns: int | None = None
         self._stops_left = 0
+        self._failed: set[int] = set()  # instances for which the controllers were stopped, not heard since
 
     @property
     def armed(self) -> bool:
@@ -96,8 +97,11 @@ class Watchdog:
 
     @property
     def silent(self) -> bool:
-        """Whether the controllers were stopped and no robot node commands or has come back since."""
-        return self.state is WatchdogState.TRIPPED and not self._commanding
+        """Whether the controllers were stopped, and since then nobody commands or has come back.
+
+        That another process of the robot idles, which may wait, says nothing of the one that failed.
+        """
+        return bool(self._failed) and not self._commanding
 
     def hear(self, instance: int, phase_value: int, deadline_s: float, now_ns: int) -> None:
         """Take one heartbeat. deadline_s: silence after which a commanding node counts as dead [s].
@@ -110,14 +114,16 @@ class Watchdog:
                 "and a finite time above 0"
             )
         phase = Phase(phase_value)
+        self._failed.discard(instance)
         if phase is Phase.COMMANDING:
+            self._failed.clear()
             self._stops_left = 0  # never against a living node
             self._commanding[instance] = _Life(now_ns, round(deadline_s * 1e9))
             self._apply(WatchdogEvent.COMMANDS, WatchdogEvent.COMMANDS.value)
             return
         self._commanding.pop(instance, None)
         if phase is Phase.ABANDONED:
-            self._trip("the robot node ended without stopping its controllers")
+            self._trip(instance, "the robot node ended without stopping its controllers")
         elif not self._commanding:
             event = WatchdogEvent.ENDS if phase is Phase.ENDED else WatchdogEvent.IDLES
             self._apply(event, event.value)
@@ -136,14 +142,17 @@ class Watchdog:
             silence_ns = now_ns - life.heard_ns
             if silence_ns > life.deadline_ns:
                 del self._commanding[instance]
-                self._trip(f"the robot node's control thread has been silent for {silence_ns / 1e9:.2f} s")
+                self._trip(
+                    instance, f"the robot node's control thread has been silent for {silence_ns / 1e9:.2f} s"
+                )
         if not self._stops_left:
             return False
         self._stops_left -= 1
         return True
 
-    def _trip(self, cause: str) -> None:
+    def _trip(self, instance: int, cause: str) -> None:
         self._stops_left = STOPS
+        self._failed.add(instance)
         self.trips += 1
         self._apply(WatchdogEvent.FAILS, cause)
 

@@ -120,6 +120,24 @@ def test_a_pose_without_an_orientation_is_not_measured():
     assert range_of(contract).find_problem(measured) == ""
 
 
+@pytest.mark.parametrize(
+    ("place", "at", "problem"),
+    [
+        (0, 2.5, ""),
+        (0, 2.51, "x: measured at 2.51, expected near its limits, -0.5 to 0.5 m: in another unit"),
+        (2, -350.0, "z: measured at -350, expected near its limits, -0.5 to 0.5 m"),
+        (5, 1e3, ""),  # a quaternion of another length says an orientation
+    ],
+)
+def test_a_pose_is_near_its_box(place: int, at: float, problem: str):
+    """In millimetres, or in another frame, it would have its tool led on from there."""
+    measured = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
+    measured[place] = at
+    found = range_of(pose_contract()).find_problem(measured)
+    assert found.startswith(problem)
+    assert bool(found) == bool(problem)
+
+
 def test_an_arm_was_measured_when_the_oldest_of_its_topics_was() -> None:
     document = contract_document()
     first, second = ({**document["state"][0], "topic": name, "names": [name]} for name in JOINTS)

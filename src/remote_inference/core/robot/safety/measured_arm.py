@@ -14,7 +14,7 @@ import numpy as np
 
 from remote_inference.core.contract.actions import Actions
 from remote_inference.core.contract.contract import Contract
-from remote_inference.core.robot.command import Float64Array
+from remote_inference.core.robot.command import BoolArray, Float64Array
 from remote_inference.core.robot.pose_geometry import Poses
 from remote_inference.core.robot.safety.effects import Effect, Warn
 from remote_inference.core.robot.safety.guard import Guard
@@ -59,15 +59,16 @@ class MeasuredArm:
 
 
 class MeasuredRange:
-    """Where the joints of position actions may be measured, and poses with an orientation."""
+    """Where position actions and the points of poses may be measured, and poses with an orientation."""
 
     def __init__(self, actions: Actions, poses: Poses) -> None:
         self._actions = actions
         self._poses = poses
         limits = [actions.limit_of(name) for name in actions.names]
-        is_position = np.array([actions.kind_of(name) == "position" for name in actions.names])
+        is_bounded = np.array([actions.kind_of(name) == "position" for name in actions.names])
+        is_bounded[poses.places.ravel()] = True
         low, high = (np.array([getattr(limit, end) for limit in limits]) for end in ("min", "max"))
-        margin = np.where(is_position, FARTHEST * (high - low), np.inf)
+        margin = np.where(is_bounded, FARTHEST * (high - low), np.inf)
         self._low, self._high = low - margin, high + margin
 
     def find_problem(self, measured: Float64Array | None) -> str:
@@ -76,13 +77,18 @@ class MeasuredRange:
             return ""
         if not self._poses.say_orientations(measured):
             return "a pose is measured with a quaternion of length 0, expected an orientation"
-        outside = (measured < self._low) | (measured > self._high)
+        outside = self.find_impossible(measured)
         if not outside.any():
             return ""
         place = int(np.argmax(outside))
         name = self._actions.names[place]
-        limit = self._actions.limits[name]
+        limit = self._actions.limit_of(name)
         return (
             f"{name}: measured at {measured[place]:g}, expected near its limits, {limit.min:g} to "
             f"{limit.max:g} {self._actions.unit(name)}: in another unit, or of a broken sensor"
         )
+
+    def find_impossible(self, measured: Float64Array) -> BoolArray:
+        """Return the mask `[action_dim]` of what cannot be where it is measured; NaN: it is not measured."""
+        outside: BoolArray = (measured < self._low) | (measured > self._high)
+        return outside
