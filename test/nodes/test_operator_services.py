@@ -140,7 +140,7 @@ def test_a_stop_is_not_cleared_by_a_call_from_before_it(busy: Services, engine: 
     for work in busy.work:
         work()
     assert [answer.success for answers in given for answer in answers] == [False, False]
-    assert given[0][0].message == "a stop input has stopped meanwhile"
+    assert given[0][0].message == "the robot was stopped meanwhile"
     assert engine.stops.latched
 
 

@@ -186,7 +186,7 @@ def test_a_short_stop_is_not_cleared_by_what_was_called_before_it(is_stopped: bo
         hear(world, name, stops=True)
         hear(world, name, stops=False)
     stopped_ns = world.now_ns
-    assert world.clear_stop(stops) == "a stop input has stopped meanwhile"
+    assert world.clear_stop(stops) == "the robot was stopped meanwhile"
     assert "stopped by" in world.resume(pauses)
     world.run(0.5)
     assert world.engine.paused
@@ -317,3 +317,17 @@ def test_a_short_press_between_any_two_lines_of_clear_stop_leaves_the_robot_paus
         world.run(0.05)
         assert world.engine.paused, line
     assert line > 20
+
+
+def test_a_stop_of_the_guard_is_not_cleared_by_what_was_called_before_it():
+    """The orders wait for a busy worker while the policy leaves its domain."""
+    world = driving()
+    stops, pauses = world.engine.stops.heard, world.engine.pauses
+    world.engine.stops.latch("guard: it changed 90 of the last 100 commands")
+    world.run(0.1)
+    stopped_ns = world.now_ns
+    assert world.clear_stop(stops) == "the robot was stopped meanwhile"
+    assert "stopped by guard" in world.resume(pauses)
+    world.run(0.5)
+    assert world.commands_since(stopped_ns) == []
+    assert world.clear_stop(world.engine.stops.heard) == ""

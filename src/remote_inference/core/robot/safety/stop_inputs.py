@@ -78,6 +78,7 @@ class StopInputs:
     def latch(self, reason: str) -> None:
         """Stop the robot for a reason of this node's own, unless it is stopped already."""
         with self._turn:
+            self._count += not self._latched  # an order that was given before releases it no more
             self._latched = self._latched or reason
 
     def look(self, now_ns: int) -> str:
@@ -96,7 +97,7 @@ class StopInputs:
             if problem := self._find_reason(now_ns):
                 return f"stop input {problem}"
             if heard is not None and self._count > heard:
-                return "a stop input has stopped meanwhile"
+                return "the robot was stopped meanwhile"
             if self._latched != stop:
                 return f"stopped meanwhile by {self._latched}"
             self._latched = ""
