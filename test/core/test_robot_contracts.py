@@ -94,7 +94,7 @@ class Driven:
         found = {}
         for sink in self.contract.commands:
             kind = self.contract.kind_of(sink)
-            if tick.command is not None and tick.reaches(kind, takes_horizon=sink.interface.takes_horizon):
+            if tick.command is not None and tick.reaches(kind, sink.destination):
                 columns = [self.contract.actions.names.index(name) for name in sink.names]
                 found[sink.topic] = tick.command[columns]
         return found

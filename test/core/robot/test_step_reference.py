@@ -12,7 +12,7 @@ from remote_inference.core.robot.motion.step_reference import StepReference
 from support.builders import make_contract
 
 MEASURED = np.array([0.3, -0.3])
-NOBODY = np.zeros(2, bool)
+ALL, NOBODY = np.ones(2, bool), np.zeros(2, bool)
 
 
 def make_reference(kind: str) -> StepReference:
@@ -24,15 +24,15 @@ def test_before_the_first_command_no_joint_is_led_and_each_is_where_it_is_measur
     reference = make_reference("position")
     assert reference.forgotten
     assert reference.led.tolist() == [False, False]
-    for found in (reference.start(MEASURED), reference.rest(MEASURED, MEASURED, NOBODY)):
+    for found in (reference.start(MEASURED), reference.rest(ALL, MEASURED, MEASURED, NOBODY)):
         assert found == pytest.approx(MEASURED)
     assert reference.start(None) is None
-    assert reference.rest(None, None, NOBODY) is None
+    assert reference.rest(ALL, None, None, NOBODY) is None
 
 
 def test_what_is_not_a_position_begins_at_zero_before_the_first_command():
     reference = make_reference("velocity")
-    for found in (reference.start(MEASURED), reference.rest(None, None, NOBODY)):
+    for found in (reference.start(MEASURED), reference.rest(ALL, None, None, NOBODY)):
         assert found == pytest.approx(np.zeros(2))
 
 
@@ -48,6 +48,7 @@ def test_joints_that_nothing_moves_rest_where_they_were_seen_lately():
     reference = make_reference("position")
     away = np.array([True, False])
     reference.take(np.zeros(2), unheard=away)
-    assert reference.rest(None, MEASURED, away) == pytest.approx([0.3, 0.0])
-    assert reference.rest(None, MEASURED, NOBODY) is None
-    assert reference.rest(None, None, away) is None
+    assert reference.rest(ALL, None, MEASURED, away) == pytest.approx([0.3, 0.0])
+    assert reference.rest(ALL, None, MEASURED, NOBODY) is None
+    assert reference.rest(ALL, None, None, away) is None
+    assert reference.rest(~away, None, None, away) == pytest.approx([0.0, 0.0]), "of others nothing is said"

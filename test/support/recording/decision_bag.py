@@ -83,7 +83,7 @@ class SimulatedRecorder:
         yield now_ns, f"{OWN}/executed", executed_message(executed, contract.actions.names)
         for sink in contract.commands if tick.horizon is not None else ():
             writer = make_command_writer(sink, contract)
-            if tick.reaches(writer.kind, takes_horizon=writer.takes_horizon):
+            if tick.reaches(writer.kind, sink.destination):
                 yield now_ns, f"{NS}/{sink.topic}", writer.message(tick.horizon, Time())
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from remote_inference.core.contract.controller_stop import count_stops
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.engine import LATE_PERIODS
 from remote_inference.core.robot.motion.following import LAG_S
@@ -68,6 +69,12 @@ def judge_command(
     judge = _judge_effort if arm.kind == "effort" else _judge_position
     off = judge(world, tick, arm, rows[0], step, astray[arm.joints])
     assert not off.any(), f"{tick.source.name} is {off.max():.3f} off: {arm.sink.type}"
+
+
+def judge_holds(world: WatchedWorld, tick: Tick, arm: Controlled) -> None:
+    """An arm that was told to hold is told no more: a person may move it."""
+    arm.holds = arm.holds + 1 if tick.source is CommandSource.HOLD and arm.is_trajectory else 0
+    assert arm.holds <= count_stops(world.contract.period_s), f"{arm.sink.topic} is held for ever"
 
 
 def judge_switch(world: WatchedWorld, tick: Tick, arm: Controlled, first: np.ndarray) -> None:
@@ -158,9 +165,9 @@ def judge_what_stays(world: WatchedWorld, tick: Tick) -> None:
     if world.waited and not waited:
         return
     for arm in world.arms:
-        silent = tick.horizon is None or not tick.reaches(arm.kind, takes_horizon=arm.is_trajectory)
+        silent = tick.horizon is None or not tick.reaches(arm.kind, arm.sink.destination)
         waits = arm.is_trajectory and SENSOR_AGE in tick.interventions
-        if arm.is_heard and silent and not waits:
+        if arm.is_heard and silent and not waits and not world.engine.dead:
             assert not arm.controller.is_moving(world.now_ns), f"{arm.sink.topic} goes on in silence"
 
 
@@ -171,7 +178,7 @@ def judge_silence(world: WatchedWorld, watchdog: Watchdog) -> None:
         return
     failed = {topic for topic, stop in world.stops.items() if stop.failed}
     for arm in world.arms:
-        if arm.is_heard and arm.sink.topic not in failed:
+        if arm.is_heard and arm.sink.topic not in failed and not arm.has_missed_a_stop:
             assert not arm.controller.is_moving(world.now_ns), f"{arm.sink.topic} goes on: {watchdog.state}"
 
 

@@ -77,4 +77,6 @@ class Controlled:
         self.joints = np.array([names.index(name) for name in sink.names])
         self.is_trajectory = sink.interface.takes_horizon
         self.controller: Forward | Trajectory = Trajectory() if self.is_trajectory else Forward(kind)
-        self.is_heard = True
+        self.is_heard = True  # it is matched, and hears what it is sent
+        self.holds = 0  # in a row, that were sent to it
+        self.has_missed_a_stop = False  # of the watchdog, which does not know that it is not matched

@@ -55,6 +55,5 @@ class FedPlayback:
         return [
             sink
             for sink in self.contract.commands
-            if tick.command is not None
-            and tick.reaches(self.contract.kind_of(sink), takes_horizon=sink.interface.takes_horizon)
+            if tick.command is not None and tick.reaches(self.contract.kind_of(sink), sink.destination)
         ]

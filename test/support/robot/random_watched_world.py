@@ -293,6 +293,28 @@ def _take_a_controller_away(world: WatchedWorld, rng: random.Random) -> None:
         world.after(duration_ns, partial(_bring_back, world, arm, world.now_ns))
 
 
+def _cut_a_link(world: WatchedWorld, rng: random.Random) -> None:
+    """Let a controller live on that nobody reaches, and stop or pause the robot meanwhile."""
+    arm = rng.choice(world.arms)
+    world.unlink(arm)
+    world.after(
+        world.period_ns + ns(rng.choice([0.1, 0.6, 1.5])), partial(_bring_back, world, arm, world.now_ns)
+    )
+    rng.choice([_press, _pause, _wait])(world, rng)
+
+
+def _pause_without_a_controller(world: WatchedWorld, rng: random.Random) -> None:
+    """Pause for long, and move the arms by hand, while one of the controllers is away."""
+    world.engine.pause_at_once()
+    world._by_worker(world.pause)
+    arm = rng.choice(world.arms)
+    world.take_away(arm)
+    world.after(ns(5.0), partial(_bring_back, world, arm, world.now_ns))
+    world.run(2.0)
+    _move_by_hand(world, rng)
+    world.run(1.0)
+
+
 def _bring_back(world: WatchedWorld, arm: Controlled, taken_ns: int) -> None:
     """Let a controller be heard again, once a control tick has found it away: nobody notices less."""
     if world.ticked[-1] < taken_ns:
@@ -368,6 +390,8 @@ EVENTS: tuple[Occurrence, ...] = (
     _switch_drives,
     _switch_drives,
     _take_a_controller_away,
+    _cut_a_link,
+    _pause_without_a_controller,
     _lose_the_way,
     _kill,
     _give_up,

@@ -25,6 +25,7 @@ from support.robot.command_judge import (
     find_jumps,
     is_exempt,
     judge_command,
+    judge_holds,
     judge_silence,
     judge_source,
     judge_what_stays,
@@ -204,6 +205,12 @@ class WatchedWorld(World):
         arm.controller.forget()
         self.lags[arm.joints] = True
 
+    def unlink(self, arm: Controlled) -> None:
+        """Cut the way to a controller, which lives: it goes on as it was told."""
+        self.move()
+        arm.is_heard = False
+        self.lags[arm.joints] = True
+
     def shove(self, position: np.ndarray) -> None:
         """Move a paused arm by hand; its controllers give way."""
         self.move()
@@ -240,6 +247,7 @@ class WatchedWorld(World):
             stop = self.stops.get(arm.sink.topic)
             if stop is None or stop.failed:
                 stop = self.stops[arm.sink.topic] = stop_controller(self.contract, arm.sink, measured)
+            arm.has_missed_a_stop |= not arm.is_heard
             if stop.action is not None and arm.is_heard:
                 rows = stop.action[np.newaxis, arm.joints]
                 arm.controller.command(rows, self.period_ns, self.now_ns, self.position[arm.joints])
@@ -290,14 +298,16 @@ class WatchedWorld(World):
             return tick.in_force
         commanding = False
         for arm in self.arms:
-            if not tick.reaches(arm.kind, takes_horizon=arm.is_trajectory):
+            if not tick.reaches(arm.kind, arm.sink.destination):
                 continue
             commanding = True
+            judge_holds(self, tick, arm)
             rows = tick.horizon[:, arm.joints] if arm.is_trajectory else tick.horizon[:1, arm.joints]
             judge_command(self, tick, arm, rows, self.astray)
             self.astray[arm.joints] = False
             if arm.is_heard:
                 arm.controller.command(rows, self.period_ns, self.now_ns, self.position[arm.joints])
+                arm.has_missed_a_stop = False
                 self.move()
                 # A position from before the drives came back may still lead a command astray.
                 self.lags[arm.joints] &= not (self.driven and self.measured[1] >= self.driven_ns)

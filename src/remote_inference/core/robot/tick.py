@@ -23,8 +23,8 @@ class Tick:
     `queued` is the row whose time it is, and `row_fraction` how much of that time has passed: 0.0 in the tick
     in which it begins, and always when a row takes one tick.
 
-    `in_force`: nothing is commanded, or zeros beside positions, but what was commanded before goes on, so
-    silence is not in order.
+    `in_force`: nothing is commanded, or not to all, and what was commanded before goes on, so silence is not
+    in order. `ends`: destinations of the trajectory controllers that a hold is for.
     """
 
     command: Float64Array | None
@@ -36,6 +36,7 @@ class Tick:
     row_fraction: float = 0.0
     shadow: bool = False  # nothing is published: this is what would have been commanded
     in_force: bool = False
+    ends: tuple[str, ...] = ()
 
     @classmethod
     def alone(cls, command: Float64Array, source: CommandSource, interventions: tuple[str, ...]) -> Tick:
@@ -45,22 +46,22 @@ class Tick:
     @property
     def goal(self) -> Float64Array | None:
         """The command `[action_dim]` for action servers, None when they keep their last goal."""
-        if self.horizon is None or self.shadow or not self.reaches("position", takes_horizon=False):
+        if self.horizon is None or self.shadow or not self.reaches("position", ""):
             return None
         first: Float64Array = self.horizon[0]
         return first
 
-    def reaches(self, kind: str, *, takes_horizon: bool) -> bool:
+    def reaches(self, kind: str, destination: str) -> bool:
         """Return whether a controller gets the command. kind: of the actions that it takes.
 
-        A hold ends horizons: of the controllers of positions, those that take none get nothing. Zeros are a
-        stop for velocities and efforts; all others would have them for a target. What stops others leaves a
-        switch as it is.
+        A hold ends horizons: of the controllers of positions, all but those that it is for get nothing. Zeros
+        are a stop for velocities and efforts; all others would have them for a target. What stops others
+        leaves a switch as it is.
         """
         if kind == "switch":
             return self.source not in (CommandSource.HOLD, CommandSource.ZERO)
         if kind not in ("position", "pose"):
             return True
         if self.source is CommandSource.HOLD:
-            return takes_horizon
+            return destination in self.ends
         return self.source is not CommandSource.ZERO

@@ -188,7 +188,7 @@ class Actuation:
         stamp = time_message(stamp_ns)
         failure: Exception | None = None
         for sink, publisher, writer in self._commands:
-            if tick.reaches(self._contract.kind_of(sink), takes_horizon=writer.takes_horizon):
+            if tick.reaches(self._contract.kind_of(sink), sink.destination):
                 try:
                     publisher.publish(writer.message(tick.horizon, stamp))
                 except Exception as error:  # the other controllers get theirs, a stop for example

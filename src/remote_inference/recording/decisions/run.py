@@ -138,7 +138,7 @@ class Run:
         if tick.horizon is None or tick.shadow:
             return
         for sink, writer in self._recorded.writers:
-            if tick.reaches(writer.kind, takes_horizon=writer.takes_horizon):
+            if tick.reaches(writer.kind, sink.destination):
                 topic = in_namespace(self._report.namespace, sink.topic)
                 self._recorded.commands[topic].replay(played.index, writer.message(tick.horizon, Time()))
 

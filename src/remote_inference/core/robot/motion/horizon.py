@@ -4,10 +4,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
-from remote_inference.core.robot.command import Float64Array
-from remote_inference.core.robot.motion.step_reference import StepReference
+from remote_inference.core.robot.command import BoolArray, Float64Array
+from remote_inference.core.robot.motion.step_reference import Joints, StepReference
 from remote_inference.core.robot.queue.interpolation import Interpolation
 from remote_inference.core.robot.safety.guard import Foreseen, Guard
 
@@ -22,15 +24,16 @@ class Horizon:
 
     def __init__(
         self,
-        joints: np.ndarray,
+        controllers: Mapping[str, BoolArray],
         interpolation: Interpolation,
         guard: Guard,
         *,
         period_ns: int,
         max_action_age_ns: int,
     ) -> None:
-        """Build it. joints: mask `[action_dim]` of those whose controllers take rows ahead."""
-        self._joints = joints
+        """Build it. controllers: of trajectories, by destination: masks `[action_dim]` of their joints."""
+        self.controllers = controllers
+        self._joints = np.logical_or.reduce([*controllers.values()]) if controllers else np.zeros(0, bool)
         self._interpolation = interpolation
         self._guard = guard
         self._period_ns = period_ns
@@ -45,7 +48,7 @@ class Horizon:
     @property
     def is_used(self) -> bool:
         """Whether any controller takes rows ahead."""
-        return bool(self._joints.any())
+        return bool(self.controllers)
 
     def hand_over(self, command: Float64Array, now_ns: int, scale: float, episode_id: int) -> Float64Array:
         """Return a tick's command and the guarded rows after it `[rows, action_dim]`.
@@ -69,10 +72,11 @@ class Horizon:
         self.end_ns = now_ns + (1 + len(self._given.actions)) * self._period_ns
         return np.concatenate([command[np.newaxis], self._given.actions.reshape(-1, len(command))])
 
-    def end(self) -> None:
-        """Take that another command has replaced the rows."""
+    def end(self, unheard: Joints, *, is_whole: bool) -> None:
+        """Take that another command has replaced the rows. is_whole: of all controllers that hear it."""
         self._given = None
-        self.end_ns = 0
+        if is_whole and not any((joints & unheard).any() for joints in self.controllers.values()):
+            self.end_ns = 0
 
     def catch_up(self, reference: StepReference, now_ns: int, *, is_known: bool) -> None:
         """Skip the rows that controllers executed since the last tick, and count their clamps.

@@ -99,7 +99,11 @@ class Playback:
             masks=guard.masks,
         )
         self._horizon = Horizon(
-            _taken_by(contract, (sink for sink in contract.commands if sink.interface.takes_horizon)),
+            {
+                sink.destination: _taken_by(contract, [sink])
+                for sink in contract.commands
+                if sink.interface.takes_horizon
+            },
             self._interpolation,
             guard,
             period_ns=round(contract.period_s * 1e9),
@@ -222,7 +226,7 @@ class Playback:
             self._commanded_ns = now_ns
             if tick.source is not CommandSource.CHUNK:  # until now its controllers went on along the rows
                 self._moved_ns = max(self._moved_ns, min(now_ns, self._horizon.end_ns))
-                self._horizon.end()
+                self._horizon.end(self._unheard, is_whole=not tick.in_force)
         return tick if self._shadow is None else self._compare(tick, self._shadow)
 
     def _lose_joints(self, moved_ns: int) -> None:

@@ -73,15 +73,16 @@ class StepReference:
         return self._find(self._astray | self.forgotten, measured)
 
     def rest(
-        self, measured: Float64Array | None, seen: Float64Array | None, unheard: Joints
+        self, joints: Joints, measured: Float64Array | None, seen: Float64Array | None, unheard: Joints
     ) -> Float64Array | None:
-        """Return where the joints rest if nothing moves them any more, None when some may be anywhere.
+        """Return where joints rest if nothing moves them any more, None when one of them may be anywhere.
 
-        Unlike `start`, it trusts a forgotten command: controllers that followed it are still there. For
-        joints whose controller is absent, which nothing moves, it is enough that they were seen lately.
+        joints: mask; nothing is said of others. Unlike `start`, it trusts a forgotten command: controllers
+        that followed it are still there. For joints whose controller is absent, which nothing moves, it is
+        enough that they were seen lately.
         """
-        astray = self._astray & self._holds
-        return self._find(self._astray, measured if (astray & ~unheard).any() else seen)
+        astray = self._astray & joints
+        return self._find(astray, measured if (astray & self._holds & ~unheard).any() else seen)
 
     def _find(self, elsewhere: Joints, measured: Float64Array | None) -> Float64Array | None:
         elsewhere = elsewhere & ~self._is_switch

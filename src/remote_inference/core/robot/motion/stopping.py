@@ -62,15 +62,25 @@ class Stopping:
         self.has_others = bool(self._goes_on.any())  # actions that go on in silence until they get zero
         safe = self._fallback.action_kinds
         self._is_stood_in = np.array([kind in safe for kind in masks.kinds])  # others: zeros
-        self.left = 0  # stops still to command once there is nothing to execute
+        self._left = 0  # stops still to command once there is nothing to execute ...
+        self._holds_left = dict.fromkeys(horizon.controllers, 0)  # ... and holds, by controller
+
+    @property
+    def left(self) -> bool:
+        """Whether anything that was commanded has still to be ended."""
+        return self._left > 0 or any(self._holds_left.values())
 
     def owe(self) -> None:
         """Note that something was commanded which has to be ended."""
-        self.left = self._stops_in_all
+        self._owe(self._stops_in_all)
 
     def owe_nothing(self) -> None:
         """Note that what was commanded last has ended by itself."""
-        self.left = 0
+        self._owe(0)
+
+    def _owe(self, stops: int) -> None:
+        self._left = stops
+        self._holds_left = dict.fromkeys(self._holds_left, stops)
 
     def fall_back(self, moment: Moment, interventions: tuple[str, ...]) -> Tick:
         """Return what the fallback commands in place of an action."""
@@ -92,8 +102,9 @@ class Stopping:
         command = self._fallback.stop(last)
         if command is not None:
             self._count(moment)
+            self._owe(self._left)
             return self._stand_in(moment, command, self._reference.start(moment.measured), interventions)
-        if self._horizon.is_used:
+        if any(self._holds_left.values()):
             return self._hold(moment, interventions)
         self._count_silent(moment)
         return self.stop_others(interventions)
@@ -109,24 +120,44 @@ class Stopping:
         return replace(zeros, in_force=in_force)
 
     def _hold(self, moment: Moment, interventions: tuple[str, ...]) -> Tick:
-        """End the horizon that trajectory controllers execute, where their joints are by now."""
+        """End what trajectory controllers execute, each where its joints are by now.
+
+        One that does not hear it, or whose joints may be anywhere, is tried again until its rows end by
+        themselves; the others do not wait for it. One that was told often enough is told no more: a person
+        may move its arm.
+        """
         if moment.is_late:
             return self.stop_others(interventions, in_force=True)
-        rest = self._reference.rest(moment.measured, moment.seen, moment.unheard)
-        if rest is None:  # tried again until the horizon ends by itself
-            goes_on = moment.now_ns < self._horizon.end_ns
-            if not goes_on:
-                self._count_silent(moment)
-            self._guard.refuse(SENSOR_AGE)
-            return self.stop_others((*interventions, SENSOR_AGE), in_force=goes_on)
-        self._count(moment)
+        self._count_silent(moment)
+        last = self._reference.last
+        assert last is not None, "stops follow a command"
+        goes_on = moment.now_ns < self._horizon.end_ns
+        rest, moves, ends = last, self._goes_on, []
+        for destination, joints in self._horizon.controllers.items():
+            if not self._holds_left[destination]:
+                continue
+            found = self._reference.rest(joints, moment.measured, moment.seen, moment.unheard)
+            if found is None and SENSOR_AGE not in interventions:
+                self._guard.refuse(SENSOR_AGE)
+                interventions = (*interventions, SENSOR_AGE)
+            if found is not None and (moment.halted or not (moment.unheard & joints).any()):
+                self._holds_left[destination] -= 1
+                rest, moves = np.where(joints, found, rest), moves | joints
+                ends.append(destination)
+            elif not goes_on:
+                self._holds_left[destination] = 0
+        in_force = any(left for destination, left in self._holds_left.items() if destination not in ends)
+        if not ends:
+            return self.stop_others(interventions, in_force=in_force)
         rest = np.where(self._goes_on, 0.0, rest)
         guarded = self._guard.check(rest, rest)
         interventions = (*interventions, *guarded.interventions)
         if guarded.action is None:
-            return self.stop_others(interventions)
-        self._reference.last = guarded.action
-        return Tick.alone(guarded.action, CommandSource.HOLD, interventions)
+            return self.stop_others(interventions, in_force=in_force)
+        # Other joints get nothing, and so their next step begins where it would have.
+        self._reference.last = np.where(moves, guarded.action, last)
+        hold = Tick.alone(self._reference.last, CommandSource.HOLD, interventions)
+        return replace(hold, ends=tuple(ends), in_force=in_force)
 
     def _stand_in(
         self,
@@ -161,11 +192,11 @@ class Stopping:
         A robot that has given up waits for nobody.
         """
         if moment.halted or not (moment.unheard & self._goes_on).any():
-            self.left -= 1
+            self._left = max(0, self._left - 1)
 
     def _count_silent(self, moment: Moment) -> None:
         """Count a stop that nothing but zeros is sent for: a position controller keeps its last target."""
         if self.has_others:
             self._count(moment)
         else:
-            self.left = 0
+            self._left = 0
