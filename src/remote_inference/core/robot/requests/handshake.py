@@ -212,7 +212,6 @@ class Handshake:
             return "" if self._namesakes.include(server, instance_id) else "server restarted"
         if self.session.session_id in sessions:
             self._listed_session = self.session.session_id
-            self._unlisted = 0
             return ""
         self._unlisted += 1
         if self._listed_session == self.session.session_id or self._unlisted >= UNLISTED_MAX:
@@ -337,6 +336,5 @@ class Handshake:
         self._wait_until(now_ns + self._servers.fail())
 
     def _wait_until(self, due_ns: int) -> None:
-        self.session = None
         self.phase = Phase.WAITING
         self._due_ns = due_ns
