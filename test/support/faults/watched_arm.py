@@ -249,6 +249,8 @@ def go_on_after_resume(arm: WatchedArm) -> None:
     arm.wait_for(lambda: arm.states[-1].header.stamp.sec > paused_ns // 10**9 + 1, "a later state")
     moves = arm.moves_since(paused_ns)
     assert not moves, f"commands during the pause: {moves}"
+    if arm.states[-1].stop.startswith("beat: "):  # frozen for longer than the stop input may be silent
+        arm.wait_for(lambda: arm.trigger("clear_stop").success, "the stop is cleared")
     answer = arm.trigger("resume")
     assert answer.success, answer.message
     arm.wait_for_motion()
