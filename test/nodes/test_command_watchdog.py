@@ -40,6 +40,10 @@ class Kept(list[Any]):
     """Stands for a publisher."""
 
     publish = list.append
+    subscribers = 1
+
+    def get_subscription_count(self) -> int:
+        return self.subscribers
 
 
 class KeptWatchdog(CommandWatchdog):
@@ -264,6 +268,24 @@ def test_a_trajectory_is_ended_when_its_joints_are_heard_again(
         watchdog.destroy_node()
     finally:
         rclpy.shutdown()
+
+
+def test_a_controller_that_is_out_of_reach_is_stopped_when_it_is_back(
+    watchdog: KeptWatchdog, clock: Clock, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It goes on with its last velocity meanwhile, and nobody else stops it."""
+    told = watchdog.kept[COMMANDS]
+    told.subscribers = 0
+    trip(watchdog, clock, 5 * STOPS)
+    outcome = f"{COMMANDS}: sent zero velocity"
+    assert watchdog.kept[WATCHDOG_TOPIC][-1].stops == [f"{outcome}, which no controller hears"]
+    capfd.readouterr()
+    told.subscribers = 1
+    told.clear()
+    look(watchdog, clock, 5 * STOPS)
+    assert len(told) == STOPS
+    assert watchdog.kept[WATCHDOG_TOPIC][-1].stops == [outcome]
+    assert capfd.readouterr().err.count("stopped later") == 1
 
 
 def test_a_stop_that_failed_is_never_tried_against_a_node_that_is_back(

@@ -14,7 +14,7 @@ from rclpy.subscription import Subscription
 from std_msgs.msg import Float64MultiArray
 
 from remote_inference.core.contract.commands.sink import CommandSink
-from remote_inference.nodes.robot.controller_watch import ControllerWatch
+from remote_inference.nodes.controller_watch import ControllerWatch
 from remote_inference.wire.qos import COMMAND_QOS
 from support.waiting import wait_until
 
@@ -150,7 +150,7 @@ def test_the_graph_is_read_again_only_when_it_may_have_changed(
     subscribe("position_controller")
     wait_for(publisher, 1)
     wait_until_known(node, "position_controller")
-    monkeypatch.setattr("remote_inference.nodes.robot.controller_watch.REPEAT_S", 3600.0)
+    monkeypatch.setattr("remote_inference.nodes.controller_watch.REPEAT_S", 3600.0)
     watch = watch_of(node, publisher)
     read: list[str] = []
     look_up = node.get_subscriptions_info_by_topic

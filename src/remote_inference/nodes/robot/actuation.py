@@ -25,8 +25,8 @@ from remote_inference.core.robot.queue.observation_history import TickSample
 from remote_inference.core.robot.safety.heartbeat import Heartbeat
 from remote_inference.core.robot.tick import Tick
 from remote_inference.msg import ExecutedAction
+from remote_inference.nodes.controller_watch import ControllerWatch
 from remote_inference.nodes.robot.control_loop import ControlLoop
-from remote_inference.nodes.robot.controller_watch import ControllerWatch
 from remote_inference.nodes.robot.goal_client import GoalClient
 from remote_inference.nodes.robot.heart import Heart
 from remote_inference.nodes.robot.sensor_hub import Snapshot

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import random
 import time
+from dataclasses import replace
 from functools import partial
 from typing import Annotated
 
@@ -32,6 +33,7 @@ from remote_inference.core.contract.controller_stop import (
 from remote_inference.core.watchdog import Watchdog, WatchdogState
 from remote_inference.msg import Heartbeat
 from remote_inference.msg import WatchdogState as WatchdogMessage
+from remote_inference.nodes.controller_watch import ControllerWatch
 from remote_inference.nodes.log_lines import RobotNode
 from remote_inference.nodes.parameters import NodeParameters, declare_parameters
 from remote_inference.nodes.runtime import StartupError, run_node, spin
@@ -53,6 +55,7 @@ from remote_inference.wire.qos import (
 
 CHECK_PERIOD_S = 0.01
 STATE_PERIOD_S = 0.5
+HEARING_PERIOD_S = 0.5  # until an observer of the commands is told from a controller
 LINGER_S = 3.0  # after a signal, beyond the time of the robot node's stops: it gets the signal as well
 REALTIME_PRIORITY = 40  # below ros2_control's own 50: the watchdog must never delay a controller
 
@@ -103,6 +106,8 @@ class CommandWatchdog(RobotNode):
             sends = is_ever_sent_a_stop(self._contract, sink)
             publisher = self.create_publisher(writer.message_type, sink.topic, COMMAND_QOS) if sends else None
             self._controllers.append((sink, publisher, writer))
+        told = [(sink, publisher) for sink, publisher, _ in self._controllers if publisher is not None]
+        self._hearing = ControllerWatch(self, told)
         switch = self._contract.watchdog_switch
         self._switch = SwitchClient(self, switch) if switch else None
         self._state_publisher = self.create_publisher(WatchdogMessage, WATCHDOG_TOPIC, LATCHED_QOS)
@@ -110,6 +115,7 @@ class CommandWatchdog(RobotNode):
         self.create_subscription(Heartbeat, HEARTBEAT_TOPIC, self._on_heartbeat, HEARTBEAT_QOS)
         self.schedule.every(CHECK_PERIOD_S, self._look_at_the_clock)
         self.schedule.every(STATE_PERIOD_S, self._report)
+        self.schedule.every(HEARING_PERIOD_S, self._hearing.look)
         self._say_what_it_can_do()
 
     def close(self) -> None:
@@ -159,25 +165,32 @@ class CommandWatchdog(RobotNode):
     def _stop_controllers(self, *, must_stop: bool) -> None:
         """Send each controller its stop, the same each time: a hold must not follow a sinking arm.
 
-        A stop that failed is tried on, until the robot node is back. must_stop: False when this is all.
+        A stop that failed, or that nobody heard, is tried on until the robot node is back. must_stop: False
+        when this is all.
         """
         late = []
         for outlet in self._controllers:
             topic = outlet[0].topic
-            stop = self._stops.get(topic)
+            stop = before = self._stops.get(topic)
             if stop is None or stop.failed:
-                stop = self._stops[topic] = stop_controller(
-                    self._contract, outlet[0], self._positions.fresh()
-                )
-                if not (must_stop or stop.failed):
+                stop = self._stops[topic] = self._find_stop(outlet[0])
+                if before is not None and not stop.failed:
                     self._left[topic] = STOPS
-                    late.append(f"{topic}: {stop.outcome}")
-            if must_stop or self._left.get(topic):
+            if must_stop or stop.failed or self._left.get(topic):
                 self._left[topic] = max(0, self._left.get(topic, 0) - 1)
                 self._send(stop, outlet)
+            if before is not None and before.failed and not self._stops[topic].failed:
+                late.append(f"{topic}: {stop.outcome}")
         if late:
             self._report()
             self.get_logger().error(f"stopped later: {'; '.join(late)}")
+
+    def _find_stop(self, sink: CommandSink) -> ControllerStop:
+        stop = stop_controller(self._contract, sink, self._positions.fresh())
+        if stop.action is None or sink.topic not in self._hearing.unheard():
+            return stop
+        # Sent all the same: the graph may know less than the controller hears.
+        return replace(stop, outcome=f"{stop.outcome}, which no controller hears", failed=True)
 
     def _send(self, stop: ControllerStop, outlet: Outlet) -> None:
         """Send one controller its stop; a failure keeps no other from its own."""
