@@ -124,9 +124,8 @@ def _greet(feeds: Sequence[Feed]) -> Sequence[Welcome]:
     """Return what the servers that answer serve, in order. Raises the first error when none does."""
     if not feeds:
         raise WeightsError(Reason.TRANSPORT, "receivers: found none, expected one")
-    with ThreadPoolExecutor(
-        len(feeds), "weights greeting"
-    ) as pool:  # one that is away delays the others once
+    # At the same time: all that are away cost one timeout.
+    with ThreadPoolExecutor(len(feeds), "weights greeting") as pool:
         asked = [pool.submit(feed.greet) for feed in feeds]
     problems = [greeting.exception() for greeting in asked]
     if problems[0] and all(problems):

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remote_inference.core.exchange import SessionReply, StatusReply
-from remote_inference.core.robot.requests.handshake import DISCOVERY_NS, MISSED, Handshake, Phase
+from remote_inference.core.robot.requests.handshake import DISCOVERY_NS, MISSED, Phase
 from remote_inference.core.robot.requests.server_list import JITTER, ServerList
 from remote_inference.core.robot.safety.effects import GetStatus, Warn
-from support.builders import CAMERA, JOINTS, make_config, make_contract, ns
+from support.builders import CAMERA, JOINTS, ns
 from support.robot.handshakes import INITIAL_S, MAXIMUM_S, REPLY, STATUS, TIMEOUT_S, make_handshake, walk
 
 
@@ -32,8 +32,7 @@ def test_the_first_latency_is_the_shorter_round_trip_and_what_the_server_measure
 
 
 def test_an_offer_carries_the_tags_of_the_robot_s_configuration():
-    config = make_config(tags=("site=lab_2", "run=7"))
-    handshake = walk(Handshake(make_contract(), config, "/r/n", "/r", seed=0), Phase.OPENING, 0)
+    handshake = walk(make_handshake(tags=("site=lab_2", "run=7")), Phase.OPENING, 0)
     assert handshake.offer.tags == {"site": "lab_2", "run": "7"}
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -15,15 +14,11 @@ from remote_inference.core.exchange import SessionReply, StatusReply
 from remote_inference.core.robot.requests.handshake import Handshake, Phase
 from remote_inference.core.robot.requests.server_list import Invitations, Namesakes
 from remote_inference.core.robot.safety.effects import CloseSession, GetStatus, OpenSession, Warn
-from support.builders import CAMERA, make_config, make_contract, ns
+from support.builders import CAMERA, ns
 from support.robot.handshakes import REPLY, STATUS, TIMEOUT_S, make_handshake, walk
 
 SERVER = REPLY.server_instance_id
 FULL = SessionReply(accepted=False, rejection=CAPACITY_REJECTION, message="all places are taken")
-
-
-def handshake_of(seed: int = 0, **config: Any) -> Handshake:
-    return Handshake(make_contract(), make_config(**config), "/robot_1/client", "/robot_1", seed=seed)
 
 
 def refuse(handshake: Handshake, reply: SessionReply, now_ns: int) -> None:
@@ -36,16 +31,16 @@ def refuse(handshake: Handshake, reply: SessionReply, now_ns: int) -> None:
 
 
 def test_an_offer_says_who_asks_for_what() -> None:
-    handshake = handshake_of(merge_mode="replace")
+    handshake = make_handshake(merge_mode="replace")
     handshake.advance(0)
-    (effect,) = handshake.take_status_reply("/server_a", STATUS, "wave", 0)
-    assert effect == OpenSession("/server_a", handshake.offer)
+    (effect,) = handshake.take_status_reply("/a", STATUS, "wave", 0)
+    assert effect == OpenSession("/a", handshake.offer)
     offer = handshake.offer
     assert (offer.client, offer.robot_namespace, offer.task) == ("/robot_1/client", "/robot_1", "wave")
     assert (offer.session_epoch, offer.wants_rtc) == (1, True)
     assert re.fullmatch("[0-9a-f]{12}", offer.client_instance_id)
-    assert handshake_of().offer.client_instance_id != offer.client_instance_id
-    assert not handshake_of(merge_mode="append").offer.wants_rtc
+    assert make_handshake().offer.client_instance_id != offer.client_instance_id
+    assert not make_handshake(merge_mode="append").offer.wants_rtc
 
 
 def test_a_server_that_accepts_nobody_is_offered_nothing() -> None:
@@ -76,10 +71,10 @@ def test_a_refusal_is_told_and_followed_by_a_pause() -> None:
 
 
 def test_a_session_whose_rows_cannot_work_is_refused_for_good() -> None:
-    handshake = handshake_of(max_action_age_s=0.05)
+    handshake = make_handshake(max_action_age_s=0.05)
     walk(handshake, Phase.OPENING, 0)
     with pytest.raises(FatalMismatch, match=r"max_action_age_s: found .*, expected more than a row lasts"):
-        handshake.take_session_reply("/server_a", 1, REPLY, 0)
+        handshake.take_session_reply("/a", 1, REPLY, 0)
     assert handshake.session is None
 
 
@@ -204,9 +199,8 @@ def test_a_silent_server_is_told_from_five_seconds_after_the_first_attempt_on() 
 
 def pausing(seed: int = 0) -> Handshake:
     """Return a handshake in a pause of more than a second, before its first server is tried again."""
-    handshake = handshake_of(
-        seed, servers=("/a", "/b"), reconnect_initial_backoff_s=8.0, reconnect_max_backoff_s=9.0
-    )
+    pauses = {"reconnect_initial_backoff_s": 8.0, "reconnect_max_backoff_s": 9.0}
+    handshake = make_handshake("/a", "/b", seed=seed, **pauses)
     for _ in range(2):
         refuse(handshake, FULL, 0)
     assert handshake.server == "/a"

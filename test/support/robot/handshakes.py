@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from remote_inference.core.exchange import SessionReply, StatusReply
 from remote_inference.core.robot.requests.handshake import Handshake, Phase
 from remote_inference.core.robot.safety.effects import GetStatus
@@ -17,14 +19,17 @@ REPLY = SessionReply(
 )
 
 
-def make_handshake(*servers: str) -> Handshake:
-    config = make_config(
-        servers=servers or ("/a",),
-        service_timeout_s=TIMEOUT_S,
-        reconnect_initial_backoff_s=INITIAL_S,
-        reconnect_max_backoff_s=MAXIMUM_S,
+def make_handshake(*servers: str, seed: int = 0, **changes: Any) -> Handshake:
+    """Return a handshake with some servers. changes: of the robot's configuration."""
+    config = {
+        "servers": servers or ("/a",),
+        "service_timeout_s": TIMEOUT_S,
+        "reconnect_initial_backoff_s": INITIAL_S,
+        "reconnect_max_backoff_s": MAXIMUM_S,
+    }
+    return Handshake(
+        make_contract(), make_config(**config | changes), "/robot_1/client", "/robot_1", seed=seed
     )
-    return Handshake(make_contract(), config, "/robot_1/client", "/robot_1", seed=0)
 
 
 def walk(handshake: Handshake, to: Phase, now_ns: int) -> Handshake:

@@ -33,7 +33,7 @@ class Horizon:
     ) -> None:
         """Build it. controllers: of trajectories, by destination: masks `[action_dim]` of their joints."""
         self.controllers = controllers
-        self._joints = np.logical_or.reduce([*controllers.values()]) if controllers else np.zeros(0, bool)
+        self._joints = np.logical_or.reduce([*controllers.values()])  # of all; without any just False
         self._interpolation = interpolation
         self._guard = guard
         self._period_ns = period_ns
@@ -75,7 +75,7 @@ class Horizon:
     def end(self, unheard: Joints, *, is_whole: bool) -> None:
         """Take that another command has replaced the rows. is_whole: of all controllers that hear it."""
         self._given = None
-        if is_whole and not any((joints & unheard).any() for joints in self.controllers.values()):
+        if is_whole and not (self._joints & unheard).any():
             self.end_ns = 0
 
     def catch_up(self, reference: StepReference, now_ns: int, *, is_known: bool) -> None:
