@@ -173,7 +173,7 @@ def test_a_command_interface_is_added(add: Add):
     message = writer.message(np.arange(2.0 * len(JOINTS)).reshape(2, -1), Time())
     assert isinstance(message, writer.message_type)
     assert list(message.data) == [0.0, 1.0, 2.0, 3.0]
-    assert writer.takes_horizon
+    assert contract.commands[0].interface.takes_horizon
     document["actions"]["kind"] = "position"
     with pytest.raises(DocumentError, match=r"takes a contrib, expected actions of kind effort"):
         parse_document(document, Contract, "arm.contract.yaml")

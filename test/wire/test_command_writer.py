@@ -13,6 +13,7 @@ from builtin_interfaces.msg import Time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from remote_inference.core.contract.commands.interfaces import COMMAND_INTERFACES
 from remote_inference.core.contract.state_source import JOINT_STATE
 from remote_inference.wire import WireError
 from support.builders import FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY
@@ -59,5 +60,5 @@ def test_a_trajectory_carries_the_horizon_in_points_one_period_apart():
 
 
 def test_only_trajectory_controllers_keep_moving_without_new_commands():
-    takes = {kind: writer(ACTION_NAMES, message_type=kind).takes_horizon for kind in ALL_TYPES}
+    takes = {kind: COMMAND_INTERFACES.get(kind).takes_horizon for kind in ALL_TYPES}
     assert takes == {FLOAT64_MULTI_ARRAY: False, JOINT_STATE: False, JOINT_TRAJECTORY: True}

@@ -25,7 +25,6 @@ class CommandWriter:
 
     def __init__(self, sink: CommandSink, contract: Contract) -> None:
         names = contract.actions.names
-        self.takes_horizon = sink.interface.takes_horizon
         self._sink = sink
         self.kind = contract.kind_of(sink)
         self._period_ns = round(contract.period_s * 1e9)
