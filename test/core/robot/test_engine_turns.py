@@ -1,0 +1,173 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What the engine makes of news and orders: once, at once, and of those that count only."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.documents.document import parse_document
+from remote_inference.core.exchange import Chunk
+from remote_inference.core.robot.engine import LATENCY_KNOWN_AFTER
+from remote_inference.core.robot.queue.observation_history import TickSample
+from remote_inference.core.robot.safety.effects import GetStatus, Inform, SendRequest, Warn
+from remote_inference.core.robot.safety.state_machine import State
+from support.builders import contract_document, make_config, make_rows, make_spec, ns
+from support.robot.simulated_server import SimulatedServer
+from support.robot.simulation import World, streaming
+
+TWO = ("/server_a", "/server_b")
+
+
+def shared() -> World:
+    """Return a robot that a person may take over."""
+    takeover = {"takeover": {"topic": "teleop", "type": "sensor_msgs/msg/JointState"}}
+    return World(contract=parse_document(contract_document() | takeover, Contract, "robot"))
+
+
+def without_rows(chunk: Chunk) -> list[tuple[int, Chunk]]:
+    """Return what arrives of a server that has nothing to say."""
+    return [(0, replace(chunk, model=make_rows(0), robot=make_rows(0)))]
+
+
+def with_nan(chunk: Chunk) -> list[tuple[int, Chunk]]:
+    """Return what arrives of a policy that has diverged: rows, none of which may be executed."""
+    rows = np.full_like(chunk.robot, np.nan)
+    return [(0, replace(chunk, model=rows, robot=rows))]
+
+
+def rejected(world: World, count: int) -> None:
+    """Run a world until so many more chunks are rejected."""
+    target = world.engine.counters.chunks_rejected + count
+    world.run_until(lambda: world.engine.counters.chunks_rejected == target)
+
+
+def test_failures_in_a_row_lead_to_the_next_server_though_this_one_has_delivered() -> None:
+    world = streaming(World(make_config(servers=TWO, max_timeouts=3)))
+    world.fate = without_rows
+    rejected(world, 2)
+    assert world.engine.handshake.server == "/server_a"
+    rejected(world, 1)
+    assert world.engine.handshake.server == "/server_b"
+    assert world.engine.counters.reconnects == 1
+
+
+def test_a_chunk_that_must_not_be_executed_ends_the_failures_in_a_row() -> None:
+    """The server moves robots: what is wrong with its rows, another one of the same policy has, too."""
+    world = streaming(World(make_config(servers=TWO, max_timeouts=3)))
+    for fate, count in ((without_rows, 2), (with_nan, 1), (without_rows, 2)):
+        world.fate = fate
+        rejected(world, count)
+    assert world.engine.counters.reconnects == 0
+    rejected(world, 1)
+    assert world.engine.counters.reconnects == 1
+
+
+def test_what_answers_take_is_judged_once_when_it_is_known() -> None:
+    world = World(make_config(buffer_time_s=0.05))
+    world.inference_ns = ns(0.15)
+    merged = world.engine.counters
+    world.run_until(lambda: merged.chunks_merged == LATENCY_KNOWN_AFTER - 1)
+    assert "the robot waits at each seam" not in world.warnings()
+    world.run_until(lambda: merged.chunks_merged == LATENCY_KNOWN_AFTER)
+    world.run(1.0)
+    assert world.warnings().count("the robot waits at each seam") == 1
+
+
+def test_a_request_that_was_not_sent_does_not_count_and_is_made_again() -> None:
+    world = streaming(World())
+    world.run_until(lambda: world.engine.cycle.request_in_flight is None)
+    world.run_until(lambda: world.engine.cycle.request_in_flight is not None)
+    unsent, requests = world.sent[-1], world.engine.counters.requests
+    world.engine.take_back_request()
+    assert world.engine.counters.requests == requests - 1
+    assert world.engine.cycle.request_in_flight is None
+    world._open_request = None
+    world.run_until(lambda: world.sent[-1] is not unsent, limit_s=0.5)
+    assert world.engine.counters.requests == requests
+
+
+@pytest.mark.parametrize("judged", [True, False])
+def test_the_sensors_of_older_journals_are_taken_at_their_word(judged: bool) -> None:
+    """For these, so many actions were executed at a control tick as its sample says."""
+    world = streaming(World(servers=[SimulatedServer("/server_a", make_spec(observation_steps=2))]))
+    world.run_until(lambda: world.engine.cycle.request_in_flight is None)
+    world.hung = True
+    told: list[int] = []
+    begin = world.engine.cycle._queue.prefixes
+
+    def listen(executed: int, fingerprint: str) -> Any:
+        told.append(executed)
+        return begin(executed, fingerprint)
+
+    world.engine.cycle._queue.prefixes = listen  # type: ignore[method-assign]
+    while not told:
+        world.run(0.1)
+        arrivals = dict.fromkeys(world.contract.topics, world.now_ns)
+        samples = [TickSample(world.now_ns, arrivals, executed=123_456)]
+        world.engine.take_sensors(arrivals, world.position, world.now_ns, samples, judged=judged)
+    assert (told[0] == 123_456) is not judged
+
+
+def dead_newcomer() -> World:
+    """Return a robot that has given up before it had a session."""
+    world = World(make_config(max_offline_s=3600.0))
+    world.server.alter_reply = lambda reply: replace(reply, action_names=("other",))
+    world.run_until(lambda: world.engine.dead)
+    return world
+
+
+def test_a_robot_that_has_given_up_gives_way_to_nobody() -> None:
+    world = dead_newcomer()
+    assert world.engine.take_rival(True, world.now_ns) == []
+
+
+def test_a_takeover_that_ends_for_another_node_is_told_in_words() -> None:
+    world = shared()
+    world.server.up = False
+    world.run(0.5)
+    assert world.take_over() == ""
+    effects = world.engine.take_rival(True, world.now_ns)
+    assert not world.engine.taken_over
+    assert Inform("released to the policy") in effects
+    assert all(not isinstance(effect, str) for effect in effects)
+    assert [effect.text[:18] for effect in effects if isinstance(effect, Warn)][-1:] == ["the takeover ends:"]
+
+
+def test_a_robot_that_resumes_asks_at_once() -> None:
+    world = World(make_config(autostart=False))
+    world.run_until(lambda: world.engine.handshake.open)
+    world.run(0.5)
+    problem, effects = world.engine.resume(world.now_ns)
+    assert problem == ""
+    assert [type(effect) for effect in effects] == [SendRequest]
+
+
+def test_a_robot_that_may_not_resume_does_nothing() -> None:
+    world = World()
+    world.engine.take_outside_stop()
+    before = world.engine.pauses
+    world.engine.pause_at_once()
+    problem, effects = world.engine.resume(world.now_ns, pauses=before)
+    assert problem
+    assert effects == [], "not even its first step of a handshake"
+    assert any(isinstance(effect, GetStatus) for effect in world.engine.tick(world.now_ns))
+
+
+def test_a_robot_that_is_not_taken_over_does_nothing_when_it_is_released() -> None:
+    world = shared()
+    problem, effects = world.engine.release(world.now_ns)
+    assert (problem, effects) == ("not taken over", [])
+    assert world.engine.machine.state is State.CONNECTING
+
+
+def test_a_released_robot_goes_on_at_once() -> None:
+    world = shared()
+    assert world.take_over() == ""
+    _, effects = world.engine.release(world.now_ns)
+    assert [type(effect) for effect in effects] == [Inform, GetStatus]
