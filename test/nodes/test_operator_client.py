@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import rclpy
@@ -25,8 +26,10 @@ from remote_inference.nodes.clients.operator_client import (
     OperatorError,
     deferred_signals,
 )
+from remote_inference.nodes.clients.task_client import TaskClient
 from remote_inference.wire.qos import LATCHED_QOS
 from support.nodes.rig import DEEP_QOS
+from support.waiting import wait_until
 
 TIMEOUT_S = 30.0
 
@@ -189,3 +192,19 @@ def test_a_condition_is_looked_at_after_every_message() -> None:
 
         assert client.spin_until(has_all, TIMEOUT_S)
         assert set(seen) == {0, 1, 2, 3, 4, 5}
+
+
+def threads_of_the_middleware() -> int:
+    """Count this process's threads whose names do not begin with Python's."""
+    python = Path("/proc/self/comm").read_text().strip()
+    names = [name.read_text().strip() for name in Path("/proc/self/task").glob("*/comm")]
+    return sum(not name.startswith(python) for name in names)
+
+
+def test_a_client_that_had_an_action_ends_its_part_of_the_middleware() -> None:
+    before = threads_of_the_middleware()
+    with OperatorClient("operator") as ros:
+        task = TaskClient(ros, "/robot")
+        assert threads_of_the_middleware() > before
+    wait_until(lambda: threads_of_the_middleware() == before, "the middleware's end", 5.0)
+    del task  # only now: the garbage collector may find what holds it after the process's end

@@ -12,6 +12,8 @@ from typing import Protocol
 
 import rclpy
 from rclpy._rclpy_pybind11 import RCLError, RCLInvalidROSArgsError
+from rclpy.action.client import ActionClient
+from rclpy.action.server import ActionServer
 from rclpy.exceptions import NameValidationException, ParameterException
 from rclpy.lifecycle import LifecycleNode
 from rclpy.node import Node
@@ -85,17 +87,21 @@ def run_node(make_node: Callable[[], RunningNode], args: list[str] | None) -> in
     finally:
         node.close()
         executor.shutdown(timeout_sec=1.0)
-        _destroy(node)
+        destroy(node)
         try_shutdown()
     return node.exit_code or 0
 
 
-def _destroy(node: Node) -> None:
+def destroy(node: Node) -> None:
     """Destroy a node and its part of the middleware.
 
-    rclpy leaves the state machine of a managed node, which holds the node, to the garbage collector: it would
-    destroy the middleware while Python ends, where the middleware's threads can hang.
+    rclpy leaves actions and the state machine of a managed node, which hold the node, to the garbage
+    collector: the middleware would be destroyed while Python ends. There its threads can hang or crash, and
+    Fast DDS leaves shared memory behind.
     """
+    for waitable in list(node.waitables):
+        if isinstance(waitable, (ActionClient, ActionServer)):
+            waitable.destroy()
     node.destroy_node()
     if isinstance(node, LifecycleNode):
         node._state_machine.destroy_when_not_in_use()

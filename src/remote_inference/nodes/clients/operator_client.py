@@ -28,6 +28,7 @@ from remote_inference import fast_dds
 from remote_inference.core.exchange import in_namespace
 from remote_inference.errors import UserError
 from remote_inference.nodes.graph import UNKNOWN_NODE, full_name
+from remote_inference.nodes.runtime import destroy
 from remote_inference.stop_signals import common_signals
 
 ROBOT_NODE = "remote_inference"  # in the robot's namespace
@@ -91,7 +92,7 @@ class OperatorClient:
         try:
             self.spin(IDLE_S)
             self._executor.shutdown(timeout_sec=1.0)
-            self.node.destroy_node()
+            destroy(self.node)
             rclpy.shutdown(context=self._context)
         except (RCLError, RuntimeError) as error:  # RuntimeError: of rclpy, for a context that is invalid
             print(f"warning: the middleware did not end in order: {error}", file=sys.stderr)
