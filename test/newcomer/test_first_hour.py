@@ -100,6 +100,7 @@ def test_a_newcomer_gets_from_a_contract_to_a_report(hour: FirstHour) -> None:
     hour.succeed("pause", NAMESPACE)
     assert hour.read("status", NAMESPACE)["paused"]
     assert hour.stop(robot) == 0
+    assert "decisions: the last" not in (hour.folder / "robot.log").read_text(), "it ends without a warning"
 
     hour.succeed("explain", "run_1", "--out", "report.png")
     with Image.open(hour.folder / "report.png") as report:

@@ -101,9 +101,14 @@ class Actuation:
         self.loop = ControlLoop(contract.period_s, self._tick)
 
     @property
-    def publishers(self) -> list[Publisher]:
-        """The publishers of commands by topic, and that of the heartbeat."""
-        return [*(publisher for _, publisher, _ in self._commands), self._heart.publisher]
+    def command_publishers(self) -> list[Publisher]:
+        """The publishers of commands by topic."""
+        return [publisher for _, publisher, _ in self._commands]
+
+    @property
+    def heart_publisher(self) -> Publisher:
+        """The publisher of the heartbeat."""
+        return self._heart.publisher
 
     @property
     def unheard(self) -> set[str]:

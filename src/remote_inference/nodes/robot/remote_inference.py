@@ -20,6 +20,7 @@ from typing import Annotated
 
 from pydantic import Field
 from rclpy.duration import Duration
+from rclpy.publisher import Publisher
 
 from remote_inference import __version__
 from remote_inference.core.contract.contract import find_name_clash, load_contract
@@ -75,6 +76,8 @@ STATE_PERIOD_S = 0.5
 WARNING_PERIOD_S = 1.0  # at most one warning of a kind in this time
 CLOSE_TIMEOUT_S = 1.0
 ACKNOWLEDGE_TIMEOUT_S = 0.5  # of the last message of a topic
+# The same where a queue holds several: Fast DDS asks their readers only every three seconds what they lack.
+REPAIR_TIMEOUT_S = 4.0
 
 
 class RobotParameters(RobotConfig, NodeParameters):
@@ -170,10 +173,16 @@ class RemoteInference(RobotNode):
         self._actuation.close()
 
     def _wait_until_heard(self) -> None:
-        """Wait until the last commands and the last state have left: they are lost with their publisher."""
-        for publisher in (*self._actuation.publishers, self._state_publisher, self._decisions.publisher):
-            if not publisher.wait_for_all_acked(Duration(seconds=ACKNOWLEDGE_TIMEOUT_S)):
-                self.get_logger().warning(f"{publisher.topic_name}: the last message is not acknowledged")
+        """Wait until the last messages have been received: they are lost with their publisher."""
+        for publisher in (*self._actuation.command_publishers, self._state_publisher):
+            self._tell_unless_heard(publisher, ACKNOWLEDGE_TIMEOUT_S)
+        self._tell_unless_heard(self._decisions.publisher, REPAIR_TIMEOUT_S)
+        # Without the last beat, the watchdog stops what has stopped already: it is given a moment only.
+        self._actuation.heart_publisher.wait_for_all_acked(Duration(seconds=ACKNOWLEDGE_TIMEOUT_S))
+
+    def _tell_unless_heard(self, publisher: Publisher, timeout_s: float) -> None:
+        if not publisher.wait_for_all_acked(Duration(seconds=timeout_s)):
+            self.get_logger().warning(f"{publisher.topic_name}: the last message is not acknowledged")
 
     # -- executor's thread: deposit ------------------------------------------------------------------------
 
