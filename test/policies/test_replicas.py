@@ -311,7 +311,7 @@ DTYPES = {"a": torch.float32, "b": torch.float64, "c": torch.float16}
 compiled = []
 
 def note(graph, inputs):
-    compiled.append(graph)
+    compiled.append((inputs[0].dtype, len(inputs[0])))
     return graph.forward
 
 @torch.compile(backend=note, dynamic=False)
@@ -341,7 +341,9 @@ def test_torch_compiles_for_each_replica_what_it_compiles_for_a_policy_alone(
     for count in range(3, 13, 3):  # 1 to 4 for each replica
         ask(policy, sessions[:count])
     policy.close()
-    assert len(importlib.import_module("compiling_policies").compiled) >= 12
+    made = importlib.import_module("compiling_policies")
+    wanted = {(dtype, size) for dtype in made.DTYPES.values() for size in (1, 2, 3, 4)}
+    assert wanted - {*made.compiled} == set(), f"in this order: {made.compiled}"
 
 
 BACKWARD = """
