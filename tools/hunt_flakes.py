@@ -52,6 +52,7 @@ Records = dict[tuple[str, str], Record]  # by distribution and name of the test
 
 
 def main() -> int:
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # what it has started ends, too
     arguments = parse_arguments()
     chosen = arguments.tests or [f"test/{suite}" for suite in SUITES]
     if arguments.log is not None and not (chosen := list(find_flaky(arguments.log.read_text().splitlines()))):
