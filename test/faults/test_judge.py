@@ -7,9 +7,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from support.faults import fault
 from support.faults.judge import (
     PERIOD_S,
     Capture,
@@ -322,3 +325,22 @@ def test_an_arm_whose_drives_are_off_is_offered_single_steps_from_where_it_is_me
     assert find_violations(record) == []
     record.outages.clear()
     assert "steps" in rules(record), "with drives, commands continue each other"
+
+
+def test_a_robot_answers_for_the_time_without_commands_in_which_its_arm_was_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    record = good_run()
+    judged = fault.Fault(cast("Any", SimpleNamespace(record=record, states=[])), lambda *_: None)
+    monkeypatch.setattr(fault, "now_ns", lambda: at(record, 0))
+    judged.begins()
+    monkeypatch.setattr(fault, "now_ns", lambda: at(record, -1))
+    assert judged.longest_measured_gap_s == pytest.approx(PERIOD_S)
+    hold(record, 60, 90)
+    assert judged.longest_gap_s == judged.longest_measured_gap_s == pytest.approx(31 * PERIOD_S)
+    del record.captures[50:80]  # before the commands ended, until ten periods before they began again
+    last_measured_ns, measured_ns = record.captures[49].time_ns, record.captures[50].time_ns
+    assert last_measured_ns < record.commands[59].time_ns < measured_ns < record.commands[60].time_ns
+    assert judged.longest_gap_s == pytest.approx(31 * PERIOD_S)
+    answered_ns = record.commands[60].time_ns - measured_ns
+    assert judged.longest_measured_gap_s == pytest.approx(answered_ns / 1e9)

@@ -4,10 +4,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 from support.faults.arm import GAP_S, Arm, now_ns
 from support.faults.judge import Command
+
+SILENT_S = 0.2  # between two measurements: several are lacking, and the robot may take its arm for unmeasured
 
 
 class Fault:
@@ -53,6 +56,19 @@ class Fault:
         begin_ns, end_ns = self._longest_gap(now_ns())
         return (end_ns - begin_ns) / 1e9
 
+    @property
+    def longest_measured_gap_s(self) -> float:
+        """Longest time without a command since the fault began while the arm was measured [s].
+
+        A robot whose joints are not measured stops, and on a busy machine the arm's own process stands still.
+        """
+        captured_ns = [capture.time_ns for capture in self._arm.record.captures]
+        silences = [(a, b) for a, b in itertools.pairwise(captured_ns) if b - a > SILENT_S * 1e9]
+        return max(
+            (end_ns - begin_ns - sum(max(0, min(b, end_ns) - max(a, begin_ns)) for a, b in silences)) / 1e9
+            for begin_ns, end_ns in self._gaps(now_ns())
+        )
+
     def trail(self) -> list[str]:
         """Names of the states since the fault began, the state at its begin first.
 
@@ -71,11 +87,14 @@ class Fault:
         return next((c for c in commands if number <= c.capture < len(captures)), None)
 
     def _longest_gap(self, end_ns: int) -> tuple[int, int]:
+        return max(self._gaps(end_ns), key=lambda gap: gap[1] - gap[0])
+
+    def _gaps(self, end_ns: int) -> list[tuple[int, int]]:
         times = [command.time_ns for command in self._arm.record.commands]
         before = [time_ns for time_ns in times if time_ns <= self._began_ns][-1:]
         within = [time_ns for time_ns in times if self._began_ns < time_ns <= end_ns]
         times = [*(before or [self._began_ns]), *within]
-        return max(zip(times, [*times[1:], end_ns], strict=True), key=lambda gap: gap[1] - gap[0])
+        return list(zip(times, [*times[1:], end_ns], strict=True))
 
     def _describe(self, end_ns: int | None) -> str:
         trail = " → ".join(self.trail())
