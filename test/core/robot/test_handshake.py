@@ -7,8 +7,6 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from remote_inference.core.exchange import SessionReply, StatusReply
 from remote_inference.core.robot.requests.handshake import DISCOVERY_NS, MISSED, Phase
@@ -36,12 +34,13 @@ def test_an_offer_carries_the_tags_of_the_robot_s_configuration():
     assert handshake.offer.tags == {"site": "lab_2", "run": "7"}
 
 
-@given(st.integers(0, 10_000))
-def test_pauses_double_to_the_maximum_with_bounded_jitter(seed: int):
-    servers = make_servers(seed=seed)
-    for expected_s in (0.5, 1.0, 2.0, 4.0, 8.0, 10.0, 10.0, 10.0):
-        pause_s = servers.fail() / 1e9
-        assert (1 - JITTER) * expected_s - 1e-6 <= pause_s <= (1 + JITTER) * expected_s + 1e-6
+def test_pauses_double_to_the_maximum_with_a_jitter_of_a_quarter():
+    ratios: list[float] = []
+    for seed in range(200):
+        servers = make_servers(seed=seed)
+        ratios += [servers.fail() / 1e9 / expected_s for expected_s in (0.5, 1, 2, 4, 8, 10, 10, 10)]
+    assert 0.75 <= min(ratios) < 0.76
+    assert 1.24 < max(ratios) <= 1.25
 
 
 def test_robots_do_not_return_in_step():
@@ -56,8 +55,10 @@ def test_backoff_survives_a_week_offline():
 
 def test_each_server_is_tried_at_once_and_the_pause_comes_after_the_last():
     servers = make_servers("/a", "/b", "/c")
-    tried = [(servers.current, servers.fail() > 0) for _ in range(3)]
-    assert tried == [("/a", False), ("/b", False), ("/c", True)]
+    tried = [(servers.current, servers.fail()) for _ in range(3)]
+    assert tried[:2] == [("/a", 0), ("/b", 0)]
+    assert tried[2][0] == "/c"
+    assert tried[2][1] > 0
     assert servers.current == "/a"
 
 
@@ -73,7 +74,7 @@ def test_success_ends_the_doubling():
     for _ in range(6):
         servers.fail()
     servers.succeed()
-    assert servers.fail() <= ns(INITIAL_S * (1 + JITTER))
+    assert ns(INITIAL_S * (1 - JITTER)) <= servers.fail() <= ns(INITIAL_S * (1 + JITTER))
 
 
 def test_the_first_attempt_is_immediate():

@@ -33,10 +33,11 @@ def refuse(handshake: Handshake, reply: SessionReply, now_ns: int) -> None:
 def test_an_offer_says_who_asks_for_what() -> None:
     handshake = make_handshake(merge_mode="replace")
     handshake.advance(0)
-    (effect,) = handshake.take_status_reply("/a", STATUS, "wave", 0)
+    (effect,) = handshake.take_status_reply("/a", STATUS, "fold the towel", 0)
     assert effect == OpenSession("/a", handshake.offer)
     offer = handshake.offer
-    assert (offer.client, offer.robot_namespace, offer.task) == ("/robot_1/client", "/robot_1", "wave")
+    assert (offer.client, offer.robot_namespace) == ("/robot_1/client", "/robot_1")
+    assert offer.task == "fold the towel"
     assert (offer.session_epoch, offer.wants_rtc) == (1, True)
     assert re.fullmatch("[0-9a-f]{12}", offer.client_instance_id)
     assert make_handshake().offer.client_instance_id != offer.client_instance_id
@@ -320,6 +321,8 @@ def test_a_newcomer_gives_its_session_up_for_the_one_that_was_there_and_says_so_
     assert handshake.take_rival(False, ns(100.0)) == []
     assert handshake.advance(ns(100.0)) == [GetStatus("/b")]
     assert handshake.take_rival(True, ns(100.1))[-1] == waits, "it is another one"
+    assert handshake.take_rival(False, ns(100.2)) == []
+    assert handshake.take_rival(True, ns(100.3))[-1] == waits, "and a third, however soon"
 
 
 def test_a_node_that_has_had_a_session_stays() -> None:
