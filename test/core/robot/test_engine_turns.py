@@ -16,7 +16,7 @@ from remote_inference.core.exchange import Chunk
 from remote_inference.core.robot.engine import LATENCY_KNOWN_AFTER
 from remote_inference.core.robot.queue.observation_history import TickSample
 from remote_inference.core.robot.safety.effects import GetStatus, Inform, SendRequest, Warn
-from remote_inference.core.robot.safety.state_machine import State
+from remote_inference.core.robot.safety.state_machine import Event, State
 from support.builders import contract_document, make_config, make_rows, make_spec, ns
 from support.robot.simulated_server import SimulatedServer
 from support.robot.simulation import World, streaming
@@ -171,3 +171,85 @@ def test_a_released_robot_goes_on_at_once() -> None:
     assert world.take_over() == ""
     _, effects = world.engine.release(world.now_ns)
     assert [type(effect) for effect in effects] == [Inform, GetStatus]
+
+
+def test_a_robot_may_be_commanded_unless_something_has_stopped_it_or_it_is_on_its_way_home() -> None:
+    """What sends goals to action servers asks this, on a thread of its own."""
+    stops = {"stops": {"button": {"topic": "estop", "type": "std_msgs/msg/Bool", "stop_when": True}}}
+    contract = parse_document(contract_document() | stops, Contract, "robot")
+    world = World(make_config(autostart=False), contract=contract)
+    engine = world.engine
+    engine.hear_stop("button", False, world.now_ns)
+    assert not engine.may_command(), "paused"
+    assert engine.resume(world.now_ns)[0] == ""
+    assert engine.may_command()
+    engine.hear_stop("button", True, world.now_ns)
+    assert not engine.may_command(), "stopped, and not paused yet"
+    engine.pause_at_once()
+    engine.hear_stop("button", False, world.now_ns)
+    assert not engine.may_command()
+
+
+@pytest.mark.parametrize("homing", [True, False])
+def test_a_robot_that_has_given_up_may_be_commanded_on_its_way_home_alone(homing: bool) -> None:
+    world = World()
+    assert world.engine.may_command()
+    world.engine.control.halt(wants_home=homing)
+    assert world.engine.may_command() == homing
+
+
+def test_an_observation_is_awaited_by_a_robot_with_a_session_that_is_not_idle() -> None:
+    world = World()
+    world.engine.take_sensors(dict.fromkeys(world.contract.topics, world.now_ns), None, world.now_ns)
+    assert world.engine.cycle.awaits_observation(world.now_ns)
+    assert not world.engine.awaits_observation(world.now_ns), "no session"
+    assert world.engine.session_id == ""
+    world.run_until(lambda: world.engine.awaits_observation(world.now_ns))
+    assert world.engine.session_id
+    world.engine.pause()
+    assert world.engine.cycle.awaits_observation(world.now_ns)
+    assert not world.engine.awaits_observation(world.now_ns)
+
+
+def test_a_request_without_an_answer_is_told() -> None:
+    world = streaming(World(make_config(request_timeout_s=0.5)))
+    world.server.hung = True
+    world.run_until(lambda: world.engine.counters.request_timeouts > 0)
+    assert "was not answered" in world.warnings()
+
+
+def test_a_robot_has_ended_when_it_is_dead_and_has_got_its_last_commands_or_their_time_is_over() -> None:
+    world = streaming(World())
+    engine = world.engine
+    assert not engine.has_ended(world.now_ns)
+    world.stuck = True  # the control thread: nothing is played any more
+    engine._die(Event.CONTRACT_VIOLATED, "a test")
+    assert engine.dead
+    assert not engine.has_ended(world.now_ns), "it has not looked at the clock since"
+    died_ns = world.now_ns
+    engine.tick(died_ns)
+    last_ns = died_ns + round(engine.playback.longest_end_s * 1e9)
+    assert not engine.has_ended(last_ns - 1000)
+    assert engine.has_ended(last_ns + 1000)
+
+
+def test_a_robot_that_gives_up_awaits_no_answer() -> None:
+    world = streaming(World())
+    world.run_until(lambda: world.engine.cycle.request_in_flight is not None)
+    world.engine._die(Event.CONTRACT_VIOLATED, "a test")
+    assert world.engine.cycle.request_in_flight is None
+
+
+def test_a_robot_that_gives_up_in_a_person_s_hands_goes_nowhere() -> None:
+    world = shared()
+    assert world.take_over() == ""
+    world.engine._die(Event.CONTRACT_VIOLATED, "a test")
+    assert not world.engine.control.word.wants_home
+
+
+def test_a_person_s_command_reaches_the_control_thread() -> None:
+    world = shared()
+    assert world.take_over() == ""
+    world.engine.hear_person(np.array([0.1, 0.1]), world.now_ns)
+    world.run(0.1)
+    assert world.ticks[-1][1].command is not None
