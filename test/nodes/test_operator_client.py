@@ -9,7 +9,6 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 import rclpy
@@ -28,6 +27,7 @@ from remote_inference.nodes.clients.operator_client import (
 )
 from remote_inference.nodes.clients.task_client import TaskClient
 from remote_inference.wire.qos import LATCHED_QOS
+from support.native_threads import native_threads
 from support.nodes.rig import DEEP_QOS
 from support.waiting import wait_until
 
@@ -194,17 +194,10 @@ def test_a_condition_is_looked_at_after_every_message() -> None:
         assert set(seen) == {0, 1, 2, 3, 4, 5}
 
 
-def threads_of_the_middleware() -> int:
-    """Count this process's threads whose names do not begin with Python's."""
-    python = Path("/proc/self/comm").read_text().strip()
-    names = [name.read_text().strip() for name in Path("/proc/self/task").glob("*/comm")]
-    return sum(not name.startswith(python) for name in names)
-
-
 def test_a_client_that_had_an_action_ends_its_part_of_the_middleware() -> None:
-    before = threads_of_the_middleware()
+    before = native_threads()
     with OperatorClient("operator") as ros:
         task = TaskClient(ros, "/robot")
-        assert threads_of_the_middleware() > before
-    wait_until(lambda: threads_of_the_middleware() == before, "the middleware's end", 5.0)
+        assert len(native_threads()) > len(before)
+    wait_until(lambda: native_threads() == before, "the middleware's end", 5.0)
     del task  # only now: the garbage collector may find what holds it after the process's end

@@ -25,12 +25,14 @@ from support.waiting import wait_until
 DEADLINE_S = 30.0
 MOMENTS_S = (0.3, 0.6, 1.0, 1.5, 2.0, 3.0)  # after the start: imports, construction, work
 
-# Runs an executable until it spins, then says which threads are left whose names do not begin with Python's.
-THREADS_LEFT = """
+# Runs an executable until it spins, then says which threads of the middleware are left.
+THREADS_LEFT = f"""
 import os, signal, sys, time
 from importlib import import_module
-from pathlib import Path
 from remote_inference.nodes import runtime, start
+
+sys.path.append({str(Path(__file__).parents[1])!r})
+from support.native_threads import native_threads
 
 spin = runtime.spin
 def spin_and_stop(*arguments):
@@ -39,15 +41,10 @@ def spin_and_stop(*arguments):
 runtime.spin = spin_and_stop
 import_module(start.MODULES[sys.argv[1]]).main()
 
-def left():
-    python = Path("/proc/self/comm").read_text().strip()
-    names = {name.read_text().strip() for name in Path("/proc/self/task").glob("*/comm")}
-    return sorted(name for name in names if not name.startswith(python))
-
 end_s = time.monotonic() + 5.0  # a thread that was joined may still be listed for a moment
-while left() and time.monotonic() < end_s:
+while native_threads() and time.monotonic() < end_s:
     time.sleep(0.05)
-print("threads left:", left())
+print("threads left:", native_threads())
 """
 
 

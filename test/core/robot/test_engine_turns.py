@@ -13,6 +13,7 @@ import pytest
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.documents.document import parse_document
 from remote_inference.core.exchange import Chunk
+from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.engine import LATENCY_KNOWN_AFTER
 from remote_inference.core.robot.queue.observation_history import TickSample
 from remote_inference.core.robot.safety.effects import GetStatus, Inform, SendRequest, Warn
@@ -24,10 +25,14 @@ from support.robot.simulation import World, streaming
 TWO = ("/server_a", "/server_b")
 
 
+def with_sections(config: RobotConfig | None = None, **sections: Any) -> World:
+    """Return a robot whose contract has more sections."""
+    return World(config, contract=parse_document(contract_document() | sections, Contract, "robot"))
+
+
 def shared() -> World:
     """Return a robot that a person may take over."""
-    takeover = {"takeover": {"topic": "teleop", "type": "sensor_msgs/msg/JointState"}}
-    return World(contract=parse_document(contract_document() | takeover, Contract, "robot"))
+    return with_sections(takeover={"topic": "teleop", "type": "sensor_msgs/msg/JointState"})
 
 
 def without_rows(chunk: Chunk) -> list[tuple[int, Chunk]]:
@@ -99,11 +104,11 @@ def test_the_sensors_of_older_journals_are_taken_at_their_word(judged: bool) -> 
     world.run_until(lambda: world.engine.cycle.request_in_flight is None)
     world.hung = True
     told: list[int] = []
-    begin = world.engine.cycle._queue.prefixes
+    prefixes = world.engine.cycle._queue.prefixes
 
     def listen(executed: int, fingerprint: str) -> Any:
         told.append(executed)
-        return begin(executed, fingerprint)
+        return prefixes(executed, fingerprint)
 
     world.engine.cycle._queue.prefixes = listen  # type: ignore[method-assign]
     while not told:
@@ -114,16 +119,10 @@ def test_the_sensors_of_older_journals_are_taken_at_their_word(judged: bool) -> 
     assert (told[0] == 123_456) is not judged
 
 
-def dead_newcomer() -> World:
-    """Return a robot that has given up before it had a session."""
-    world = World(make_config(max_offline_s=3600.0))
+def test_a_robot_that_has_given_up_gives_way_to_nobody() -> None:
+    world = World()
     world.server.alter_reply = lambda reply: replace(reply, action_names=("other",))
     world.run_until(lambda: world.engine.dead)
-    return world
-
-
-def test_a_robot_that_has_given_up_gives_way_to_nobody() -> None:
-    world = dead_newcomer()
     assert world.engine.take_rival(True, world.now_ns) == []
 
 
@@ -175,9 +174,8 @@ def test_a_released_robot_goes_on_at_once() -> None:
 
 def test_a_robot_may_be_commanded_unless_something_has_stopped_it_or_it_is_on_its_way_home() -> None:
     """What sends goals to action servers asks this, on a thread of its own."""
-    stops = {"stops": {"button": {"topic": "estop", "type": "std_msgs/msg/Bool", "stop_when": True}}}
-    contract = parse_document(contract_document() | stops, Contract, "robot")
-    world = World(make_config(autostart=False), contract=contract)
+    button = {"topic": "estop", "type": "std_msgs/msg/Bool", "stop_when": True}
+    world = with_sections(make_config(autostart=False), stops={"button": button})
     engine = world.engine
     engine.hear_stop("button", False, world.now_ns)
     assert not engine.may_command(), "paused"
