@@ -209,6 +209,22 @@ def test_an_observation_is_awaited_by_a_robot_with_a_session_that_is_not_idle() 
     assert not world.engine.awaits_observation(world.now_ns)
 
 
+def test_a_robot_that_has_given_up_awaits_no_observation() -> None:
+    world = streaming(World())
+    engine = world.engine
+    world.run_until(lambda: engine.awaits_observation(world.now_ns))
+    engine._die(Event.CONTRACT_VIOLATED, "a test")
+    assert engine.handshake.open
+    assert engine.cycle.awaits_observation(world.now_ns)
+    assert not engine.awaits_observation(world.now_ns)
+
+
+def test_no_observation_is_awaited_while_a_request_waits_for_its_answer() -> None:
+    world = streaming(World())
+    world.run_until(lambda: world.engine.cycle.request_in_flight is not None)
+    assert not world.engine.awaits_observation(world.now_ns)
+
+
 def test_a_request_without_an_answer_is_told() -> None:
     world = streaming(World(make_config(request_timeout_s=0.5)))
     world.server.hung = True
@@ -226,9 +242,19 @@ def test_a_robot_has_ended_when_it_is_dead_and_has_got_its_last_commands_or_thei
     assert not engine.has_ended(world.now_ns), "it has not looked at the clock since"
     died_ns = world.now_ns
     engine.tick(died_ns)
-    last_ns = died_ns + round(engine.playback.longest_end_s * 1e9)
-    assert not engine.has_ended(last_ns - 1000)
-    assert engine.has_ended(last_ns + 1000)
+    last_ns = died_ns + int(engine.playback.longest_end_s * 1e9)
+    assert not engine.has_ended(last_ns)
+    assert engine.has_ended(last_ns + 1)
+
+
+def test_a_robot_has_ended_as_soon_as_it_has_got_its_last_commands() -> None:
+    world = streaming(World())
+    engine = world.engine
+    engine._die(Event.CONTRACT_VIOLATED, "a test")
+    died_ns = world.now_ns
+    world.run_until(lambda: engine.playback.finished)
+    assert engine.has_ended(world.now_ns)
+    assert world.now_ns - died_ns < engine.playback.longest_end_s * 1e9 / 2
 
 
 def test_a_robot_that_gives_up_awaits_no_answer() -> None:

@@ -416,7 +416,7 @@ class Engine:
 
     def has_ended(self, now_ns: int) -> bool:
         """Return whether a dead robot has got its last commands, or the time for them is over."""
-        if not self.dead or self._died_ns is None:
+        if self._died_ns is None:
             return False
         return self.playback.finished or now_ns - self._died_ns > _ns(self.playback.longest_end_s)
 
