@@ -362,4 +362,4 @@ def test_a_loop_that_is_stuck_at_the_end_is_told_and_its_thread_ends_when_it_can
     freed.set()
     thread.join(WAIT_S)
     assert not thread.is_alive()
-    loop.close()
+    assert loop.is_closed()

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -90,7 +89,9 @@ class BlockingRolloutPool:
     def _start(self) -> None:
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
-            self._thread = threading.Thread(target=self._loop.run_forever, name="rollout_pool", daemon=True)
+            self._thread = threading.Thread(
+                target=_run_until_stopped, args=(self._loop,), name="rollout_pool", daemon=True
+            )
             self._thread.start()
 
     def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
@@ -109,15 +110,18 @@ class BlockingRolloutPool:
         thread, self._thread = self._thread, None
         if loop is None or thread is None:
             return
-        try:
-            asyncio.run_coroutine_threadsafe(_cancel_others(), loop).result(JOIN_S)
-        except FutureTimeoutError:
-            raise RolloutError(f"rollouts: the pool's loop is stuck: no end within {JOIN_S:g} s") from None
-        finally:
-            loop.call_soon_threadsafe(loop.stop)
-            thread.join(JOIN_S)
-            if not thread.is_alive():
-                loop.close()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(JOIN_S)
+        if thread.is_alive():
+            raise RolloutError(f"rollouts: the pool's loop is stuck: no end within {JOIN_S:g} s")
+
+
+def _run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        loop.run_forever()
+        loop.run_until_complete(_cancel_others())
+    finally:
+        loop.close()
 
 
 async def _cancel_others() -> None:

@@ -18,20 +18,21 @@ from support.waiting import DEADLINE_S
 @contextmanager
 def hud_gateway(environment: Environment, *, real_time: bool) -> Iterator[int]:
     """Serve an environment; yield the port of the control channel."""
-    ports: list[int] = []
-    up, loop, stop = threading.Event(), asyncio.new_event_loop(), asyncio.Event()
+    up, stop = threading.Event(), asyncio.Event()
+    found: list[tuple[int, asyncio.AbstractEventLoop]] = []
 
     def announce(port: int) -> None:
-        ports.append(port)
+        found.append((port, asyncio.get_running_loop()))
         up.set()
 
     server = HudServer(lambda: HudEnvironment(environment), real_time=real_time)
-    thread = threading.Thread(target=lambda: loop.run_until_complete(server.run(announce, stop)))
+    # `asyncio.run` ends the connections that an agent has left open.
+    thread = threading.Thread(target=lambda: asyncio.run(server.run(announce, stop)))
     thread.start()
     assert up.wait(DEADLINE_S)
+    [(port, loop)] = found
     try:
-        yield ports[0]
+        yield port
     finally:
         loop.call_soon_threadsafe(stop.set)
         thread.join(DEADLINE_S)
-        loop.close()
