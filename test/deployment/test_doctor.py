@@ -71,6 +71,7 @@ HEARD = {
             "no publisher, expected std_msgs/msg/Bool; the robot does",
         ),
         ("estop", {"types": ("std_msgs/msg/Empty",)}, Level.ERROR, "published as std_msgs/msg/Empty"),
+        ("estop", {"unreadable": True}, Level.ERROR, "messages that cannot be read from /panel"),
         ("beat", {}, Level.OK, "10.0 Hz"),
         (
             "beat",

@@ -53,6 +53,7 @@ def test_healthy_sensors_are_ok() -> None:
         ({"rate_hz": math.nan}, Level.ERROR, "no message from /camera"),
         ({"rate_hz": 1.0}, Level.ERROR, "1.0 Hz from /camera"),
         ({"publishers": ("/a", "/b")}, Level.WARNING, "30.0 Hz from /a, /b"),
+        ({"unreadable": True}, Level.ERROR, "messages that cannot be read from /camera"),
         ({"repeats": True}, Level.ERROR, "messages with one and the same stamp from /camera"),
         ({"stamp_age_s": 3600.0}, Level.WARNING, "stamps are 3600 s behind this machine's clock"),
         ({"stamp_age_s": -3600.0}, Level.WARNING, "stamps are 3600 s ahead of this machine's clock"),
@@ -167,6 +168,11 @@ IMAGE = "sensor_msgs/msg/Image"
             "messages with one and the same stamp from /cam",
             "mend its stamps",
         ),
+        (
+            TopicFacts((IMAGE,), ("/cam",), rate_hz=9.0, unreadable=True),
+            "messages that cannot be read from /cam",
+            "install the same version on both",
+        ),
         (TopicFacts((IMAGE,), ("/cam",), rate_hz=9.0), f"9.0 Hz from /cam as {IMAGE}", "node's log"),
         (
             TopicFacts(
@@ -176,7 +182,7 @@ IMAGE = "sensor_msgs/msg/Image"
             "look for one that is missing here",
         ),
     ],
-    ids=["absent", "mute", "two types", "one stamp", "unusable", "joints"],
+    ids=["absent", "mute", "two types", "one stamp", "unreadable", "unusable", "joints"],
 )
 def test_what_a_node_waits_for_is_told_without_its_contract(
     facts: TopicFacts, found: str, advice: str

@@ -15,11 +15,12 @@ from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.parameter import Parameter
+from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
 from remote_inference import cli
 from remote_inference.deployment import bringup
-from remote_inference.wire.qos import COMMAND_QOS
+from remote_inference.wire.qos import COMMAND_QOS, JOINTS_QOS
 from support.nodes.rig import CONTRACT, DEADLINE_S, Rig, write_contract, write_manifest
 
 MACHINE = "middleware"  # the finding about it depends on what is installed
@@ -27,6 +28,7 @@ BAD, ALL = "warning error", "ok warning error"
 TRIES = 4  # a busy machine may starve a sensor or a robot for the seconds of one look
 ORDERS = {"topic": "orders", "type": "std_msgs/msg/Float64MultiArray", "names": ["elbow", "shoulder"]}
 
+CDR_LITTLE_ENDIAN = b"\x00\x01\x00\x00"
 ALONE_S = 5.0  # for a robot without a server: the whole time is looked for one
 Report = tuple[int, dict[str, tuple[str, str]]]
 Examine = Callable[..., Report]
@@ -196,6 +198,17 @@ def test_a_joint_that_no_message_has_is_named_by_the_doctor_and_by_the_node(
     level, stale = found["sensor /rig/joint_states"]
     assert (code, level) == (1, "error")
     assert stale.endswith("as sensor_msgs/msg/JointState with the joints elbow, gripper, shoulder")
+
+
+def test_messages_of_another_definition_are_an_error(rig: Rig, tmp_path: Path, examine: Examine) -> None:
+    write_contract(tmp_path)
+    driver = rig.add_node("old_driver")
+    publisher = driver.create_publisher(JointState, f"{rig.namespace}/joint_states", JOINTS_QOS)
+    no_joints = CDR_LITTLE_ENDIAN + b"\xff" * 8  # a text of 4 GB
+    driver.create_timer(0.02, lambda: publisher.publish(no_joints))
+    code, found = examine(rig, timeout_s=ALONE_S)
+    unreadable = "messages that cannot be read from /old_driver, /rig/rig"
+    assert (code, found["sensor /rig/joint_states"]) == (1, ("error", unreadable))
 
 
 def test_a_robot_that_is_not_there_is_an_error_beside_one_that_is(

@@ -12,6 +12,8 @@ from enum import Enum
 from remote_inference.core.robot.config import RobotConfig
 
 INDENT = 9 * " "  # of a finding's lines after its first
+UNREADABLE = "messages that cannot be read"
+SAME_DEFINITION = "its machine knows another definition of the type: install the same version on both"
 
 
 class Level(str, Enum):
@@ -57,6 +59,7 @@ class TopicFacts:
     latched_subscribers: nodes whose subscription accepts only a publisher that keeps its last message.
     joints: of JointState messages, the names in each kind of message.
     missing: joints, or fields of them, that the contract reads and no message has.
+    unreadable: messages came that are none of the topic's type, by the definition that is installed here.
     repeats: several messages came, and all with one stamp.
     stamp_age_s: of the last message by this machine's wall clock; NaN for one without a stamp.
     """
@@ -68,6 +71,7 @@ class TopicFacts:
     rate_hz: float = math.nan
     joints: tuple[tuple[str, ...], ...] = ()
     missing: tuple[str, ...] = ()
+    unreadable: bool = False
     repeats: bool = False
     stamp_age_s: float = math.nan
 

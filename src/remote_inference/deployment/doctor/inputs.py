@@ -9,7 +9,13 @@ from collections.abc import Iterator, Mapping
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.contract.operator_inputs import InstructionInput, OperatorInput, StopInput
 from remote_inference.core.exchange import in_namespace
-from remote_inference.deployment.doctor.findings import Finding, Level, TopicFacts
+from remote_inference.deployment.doctor.findings import (
+    SAME_DEFINITION,
+    UNREADABLE,
+    Finding,
+    Level,
+    TopicFacts,
+)
 
 
 def judge_inputs(contract: Contract, namespace: str, topics: Mapping[str, TopicFacts]) -> Iterator[Finding]:
@@ -31,6 +37,9 @@ def _judge(subject: str, source: OperatorInput, facts: TopicFacts) -> Finding:
     if set(facts.types) != {source.type}:
         found, advice = f"published as {', '.join(facts.types)}", "mend the contract's type, or the publisher"
         return Finding(Level.ERROR, subject, found, source.type, advice)
+    if facts.unreadable:
+        found = f"{UNREADABLE} from {', '.join(facts.publishers)}"
+        return Finding(Level.ERROR, subject, found, source.type, SAME_DEFINITION)
     if isinstance(source, InstructionInput):
         return Finding(Level.OK, subject, f"published by {', '.join(facts.publishers)}")
     found = f"{facts.rate_hz:.1f} Hz from {', '.join(facts.publishers)}"

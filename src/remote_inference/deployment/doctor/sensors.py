@@ -11,7 +11,14 @@ from typing import Any
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.contract.state_source import JOINT_STATE
 from remote_inference.core.exchange import in_namespace
-from remote_inference.deployment.doctor.findings import Finding, Level, NodeSettings, TopicFacts
+from remote_inference.deployment.doctor.findings import (
+    SAME_DEFINITION,
+    UNREADABLE,
+    Finding,
+    Level,
+    NodeSettings,
+    TopicFacts,
+)
 
 STAMP_TOLERANCE_S = 2.0  # between a stamp and this machine's clock: a driver and the network take some of it
 START_DRIVER = "start its driver, or mend its topic"
@@ -85,6 +92,8 @@ class _Sensor:
         who = f"from {', '.join(facts.publishers)}"
         if not facts.rate_hz > 0.0:
             return self._error(f"no message {who}", self.kind, LOOK_AT_DRIVER)
+        if facts.unreadable:
+            return self._error(f"{UNREADABLE} {who}", self.kind, SAME_DEFINITION)
         if facts.missing:
             names = ", ".join(_all_names(facts)) or "no joint"
             found = f"no message {who} has {', '.join(facts.missing)}, they have {names}"
@@ -145,6 +154,9 @@ def _judge_stale(subject: str, facts: TopicFacts) -> Finding:
         return Finding(Level.ERROR, subject, found, "one type", advice)
     if not facts.rate_hz > 0.0:
         return Finding(Level.ERROR, subject, f"{stale}: none {who}", "fresh ones", LOOK_AT_DRIVER)
+    if facts.unreadable:
+        found, expected = f"{stale}: {UNREADABLE} {who}", ", ".join(facts.types)
+        return Finding(Level.ERROR, subject, found, expected, SAME_DEFINITION)
     if facts.repeats:
         return Finding(Level.ERROR, subject, f"{stale}: {REPEATS} {who}", ADVANCING, MEND_STAMPS)
     found = f"{stale}: {_rate(facts)} as {', '.join(facts.types)}"

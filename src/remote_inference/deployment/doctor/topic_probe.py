@@ -10,7 +10,6 @@ from contextlib import suppress
 from typing import Any
 
 from rclpy.qos import DurabilityPolicy
-from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import JointState
 
 from remote_inference.deployment.doctor.findings import TopicFacts
@@ -20,6 +19,7 @@ from remote_inference.wire import WireError, message_class
 from remote_inference.wire.qos import JOINTS_QOS, SENSOR_QOS
 from remote_inference.wire.sensors.joint_merge import JointDrivers, Need
 from remote_inference.wire.sensors.stamps import stamp_reader
+from remote_inference.wire.serialized import read_message
 
 LISTEN_S = 2.0  # for the rates
 QUIET_S = 1.0  # without a new endpoint, before they are measured
@@ -129,23 +129,32 @@ class _Ear:
         self._first = self._last = b""
         self._heard_s = 0.0  # by the wall clock, at the last message
         self._drivers = JointDrivers(self._needs)
+        self._unreadable = False
 
     def hear(self, data: bytes) -> None:
         self.count += 1
         self._first, self._last, self._heard_s = self._first or data, data, time.time()
         if self.kind is JointState:
-            self._drivers.take(deserialize_message(data, JointState), time.monotonic_ns())
+            joints = self._read(data)
+            if joints is not None:
+                self._drivers.take(joints, time.monotonic_ns())
+
+    def _read(self, data: bytes) -> Any:
+        try:
+            return read_message(data, self.kind, "a message")
+        except WireError:
+            self._unreadable = True
+            return None
 
     def facts(self, listened_s: float) -> dict[str, Any]:
         """Return what TopicFacts hold of messages."""
-        first_ns, last_ns = (
-            self._read_stamp(deserialize_message(data, self.kind)) if data else 0
-            for data in (self._first, self._last)
-        )
+        ends = [self._read(data) if data else None for data in (self._first, self._last)]
+        first_ns, last_ns = (self._read_stamp(message) if message is not None else 0 for message in ends)
         return {
             "rate_hz": self.count / listened_s,
             "joints": tuple(tuple(sorted(names)) for names in self._drivers.name_sets),
             "missing": self._drivers.missing if self.count else (),
+            "unreadable": self._unreadable,
             "repeats": self.count > 1 and first_ns == last_ns != 0,
             **({"stamp_age_s": self._heard_s - last_ns / 1e9} if last_ns else {}),
         }
