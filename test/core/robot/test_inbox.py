@@ -25,9 +25,21 @@ def test_of_a_flood_of_messages_the_newest_remain_and_the_others_are_counted_onc
     inbox = Inbox[int]()
     for number in range(1000):
         inbox.put_message(number)
+    assert MAX_MESSAGES == 8
     assert list(inbox.take_all()) == list(range(1000 - MAX_MESSAGES, 1000))
     assert inbox.take_dropped() == 1000 - MAX_MESSAGES
     assert inbox.take_dropped() == 0
+
+
+def test_after_it_was_emptied_as_many_messages_may_wait_as_before():
+    inbox = Inbox[int]()
+    inbox.put_message(-1)
+    inbox.take_all()
+    for number in range(MAX_MESSAGES):
+        inbox.put_message(number)
+    assert inbox.take_dropped() == 0
+    inbox.put_message(MAX_MESSAGES)
+    assert inbox.take_dropped() == 1
 
 
 def test_a_flood_of_messages_takes_no_work_away_and_changes_no_order():

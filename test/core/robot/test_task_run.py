@@ -94,6 +94,15 @@ def test_it_begins_with_an_episode_and_resumes_a_paused_robot():
     assert (world.engine.episode.id, world.engine.episode.task) == (1, "clap")
 
 
+def test_it_does_not_slow_down_a_robot_that_is_not_paused():
+    world = streaming(World())
+    blend_ins = world.engine.control.word.blend_ins
+    run = accepted(world)
+    begin(world, run)
+    assert (run.begun, run.refusal) == (True, "")
+    assert world.engine.control.word.blend_ins == blend_ins
+
+
 @pytest.mark.parametrize("was_paused", [True, False])
 def test_a_pause_after_the_goal_was_accepted_is_not_undone_by_it(was_paused: bool):
     world = streaming(World())

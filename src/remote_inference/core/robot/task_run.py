@@ -68,11 +68,11 @@ _Rule = Callable[["TaskRun", RobotView, float], "str | None"]
 
 
 def _find_death(_: TaskRun, view: RobotView, __: float) -> str | None:
-    return f"the robot gave up: {view.cause}" if view.dead and not view.offline else None
+    return f"the robot gave up: {view.cause}" if view.dead else None
 
 
 def _find_offline(_: TaskRun, view: RobotView, __: float) -> str | None:
-    return f"the robot gave up: {view.cause}" if view.dead and view.offline else None
+    return f"the robot gave up: {view.cause}" if view.offline else None
 
 
 def _find_stop(run: TaskRun, view: RobotView, _: float) -> str | None:
@@ -116,7 +116,7 @@ RULES: tuple[tuple[Termination, _Rule], ...] = (
 
 def find_duration_problem(max_duration_s: float) -> str:
     """Return why a run cannot last so long [s], or an empty string."""
-    if math.isfinite(max_duration_s) and 0.0 <= max_duration_s <= MAX_DURATION_S:
+    if 0.0 <= max_duration_s <= MAX_DURATION_S:
         return ""
     return f"max_duration_s: found {max_duration_s:g}, expected 0 (no limit) to {MAX_DURATION_S:g}"
 
