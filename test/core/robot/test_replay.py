@@ -83,12 +83,12 @@ def test_what_waits_at_the_end_happens_in_its_order() -> None:
 
 def test_a_call_at_another_place_among_the_operations_is_told_once() -> None:
     replayed = Replay(BEGUN)
-    tick = Entry(7, "tick", (100,))
+    tick = Entry(700, "tick", (100,))
     diverged, called = fed(replayed, tick)
-    assert diverged == Diverged(tick, "operations before it", 7, 0)
+    assert diverged == Diverged(tick, "operations before it", 700, 0)
     assert isinstance(called, Called)
     after = replayed._turn.number
-    assert after > 7, "it counts on from then"
+    assert after > 700, "it counts on from then"
     assert divergences_of(fed(replayed, Entry(after, "tick", (200,)))) == []
 
 
@@ -132,6 +132,8 @@ def test_the_effects_of_a_call_are_told_with_it() -> None:
     assert called.effects != ()
     nothing = Entry(0, "take_dropped_chunks", (2,))
     assert fed(Replay(BEGUN), nothing) == [Called(nothing, ())]
+    back = Entry(0, "take_back_request", ())
+    assert fed(Asked().replayed, back)[-1] == Called(back, ())
 
 
 # -- other parameters: answers to requests of then -----------------------------------------------------------
