@@ -17,6 +17,7 @@ from support.faults.panel import STOPS, Panel
 from support.faults.watched_arm import WatchedArm, article
 
 MAX_ACTION_AGE_S = 1.0
+PATIENT_S = 10.0  # of the watchdog: what stops the arm here is the fallback, however busy the machine
 Note = Callable[[str, str], None]
 
 
@@ -47,7 +48,7 @@ def test_without_actions_the_controller_is_left_with_a_stop(
     watched: WatchedArm, fallback: str, note: Note
 ) -> None:
     watched.fallback = fallback
-    watched.start(max_action_age_s=MAX_ACTION_AGE_S)
+    watched.start(max_action_age_s=MAX_ACTION_AGE_S, watchdog_timeout_s=PATIENT_S)
     begin_ns = time.time_ns()
     watched.server.kill()
     watched.wait_for(lambda: is_stopped(watched, begin_ns), "the controller is stopped")
@@ -65,7 +66,7 @@ def test_without_actions_a_position_controller_is_left_with_the_last_one(
     moving: MovingArm, fallback: str, note: Note
 ) -> None:
     moving.fallback = fallback
-    moving.start(max_action_age_s=MAX_ACTION_AGE_S)
+    moving.start(max_action_age_s=MAX_ACTION_AGE_S, watchdog_timeout_s=PATIENT_S)
     begin_ns = time.time_ns()
     moving.server.kill()
     moving.wait_for(lambda: moving.executed[-1].source != ExecutedAction.CHUNK, "the last action")
