@@ -90,10 +90,11 @@ class Setup:
         sensors = list(
             judge_sensors(CONTRACT, "/arm", self.topics, self.settings, unused=unused, stale=stale)
         )
+        router = doctor.router_endpoint(self.variables)
         found = [
             *doctor.judge_middleware(self.variables, self.installation),
             *doctor.judge_environment(self.variables),
-            doctor.judge_router(doctor.router_endpoint(self.variables), self.router_problem),
+            *([] if router is None else [doctor.judge_router(router, self.router_problem)]),
             *doctor.judge_clock(self.wall_s, (), simulated),
             *doctor.judge_names(self.nodes, list(self.robots), list(self.servers)),
             *servers,

@@ -154,12 +154,40 @@ def test_the_router_is_the_one_that_the_override_names() -> None:
     override = 'mode="client";connect/endpoints=["tls/hub.lab:7448"]'
     assert str(doctor.router_endpoint({"ZENOH_CONFIG_OVERRIDE": override})) == "tls/hub.lab:7448"
     assert str(doctor.router_endpoint({})) == doctor.DEFAULT_ROUTER
-    with pytest.raises(EndpointError, match="ZENOH_CONFIG_OVERRIDE: connect/endpoints: found nonsense"):
+    with pytest.raises(EndpointError, match="ZENOH_CONFIG_OVERRIDE: connect/endpoints: cannot be read"):
         doctor.router_endpoint({"ZENOH_CONFIG_OVERRIDE": "connect/endpoints=nonsense"})
+
+
+@pytest.mark.parametrize(
+    ("session", "router"),
+    [
+        ('{"mode": "client", "connect": {"endpoints": ["tls/hub.lab:7448"]}}', "tls/hub.lab:7448"),
+        ('{"connect": {"endpoints": {"router": [], "peer": ["tls/hub.lab:7448"]}}}', "tls/hub.lab:7448"),
+        ('{"connect": {"endpoints": []}}', "None"),
+        ('{"mode": "peer"}', "None"),
+    ],
+)
+def test_without_an_override_the_router_is_the_one_of_the_session_s_file(
+    session: str, router: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "session.json5"
+    path.write_text(session)
+    variables = {"ZENOH_SESSION_CONFIG_URI": str(path)}
+    assert str(doctor.router_endpoint(variables)) == router
+    override = {"ZENOH_CONFIG_OVERRIDE": 'connect/endpoints=["tcp/other:7447"]'}
+    assert str(doctor.router_endpoint(variables | override)) == "tcp/other:7447"
+
+
+def test_a_session_s_file_that_is_none_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "session.json5"
+    path.write_text("{connect")
+    with pytest.raises(EndpointError, match=r"session\.json5: cannot be read"):
+        doctor.router_endpoint({"ZENOH_SESSION_CONFIG_URI": str(path)})
 
 
 def test_a_router_that_does_not_answer_is_an_error() -> None:
     endpoint = doctor.router_endpoint({})
+    assert endpoint is not None
     assert doctor.judge_router(endpoint, "").level is Level.OK
     assert doctor.judge_router(endpoint, "Connection refused").level is Level.ERROR
 

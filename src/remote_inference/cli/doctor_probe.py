@@ -60,8 +60,12 @@ def examine(timeout_s: float, contract: Contract | None, namespace: str) -> Iter
 
 
 def _look_for_router(variables: dict[str, str]) -> Iterator[Finding]:
-    endpoint = doctor.router_endpoint(variables)
-    if endpoint.protocol not in TCP_PROTOCOLS:
+    try:
+        endpoint = doctor.router_endpoint(variables)
+    except zenoh_config.EndpointError as error:
+        yield Finding(Level.ERROR, "Zenoh router", str(error), "", "mend it: nodes would not start")
+        return
+    if endpoint is None or endpoint.protocol not in TCP_PROTOCOLS:
         return  # without nodes that meet, nothing shows whether a router listens
     try:
         socket.create_connection((endpoint.host, endpoint.port), CONNECT_TIMEOUT_S).close()

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -75,19 +75,46 @@ def judge_environment(variables: Mapping[str, str]) -> Iterator[Finding]:
     yield Finding(Level.OK, "environment", " ".join(others) or "nothing set")
 
 
-def router_endpoint(variables: Mapping[str, str]) -> zenoh_config.Endpoint:
-    """Return the router that Zenoh nodes of this shell connect to. Raises EndpointError."""
+def router_endpoint(variables: Mapping[str, str]) -> zenoh_config.Endpoint | None:
+    """Return the router that Zenoh nodes of this shell connect to; None: there is none, or it is not known.
+
+    ZENOH_CONFIG_OVERRIDE wins over the session's file, which is read where json5 is installed. Raises
+    EndpointError.
+    """
+    json5 = _find_json5()
     overrides = zenoh_config.parse_overrides(variables.get(zenoh_config.OVERRIDE_VARIABLE, ""))
-    source = f"{zenoh_config.OVERRIDE_VARIABLE}: connect/endpoints"
     if text := overrides.get("connect/endpoints"):
-        try:
-            first = json.loads(text)[0]
-        except (ValueError, LookupError, TypeError):
-            raise zenoh_config.EndpointError(
-                f"{source}: found {text}, expected a list of endpoints"
-            ) from None
-        return zenoh_config.parse_endpoint(str(first), source)
-    return zenoh_config.parse_endpoint(DEFAULT_ROUTER, source)
+        source = f"{zenoh_config.OVERRIDE_VARIABLE}: connect/endpoints"
+        found = _read(json5 or json.loads, text, source)
+    elif path := variables.get(zenoh_config.SESSION_VARIABLE):
+        if json5 is None or not Path(path).is_file():  # another finding
+            return None
+        source = f"{path}: connect: endpoints"
+        session = _read(lambda name: json5(Path(name).read_text(encoding="utf-8")), path, path)
+        connect = session.get("connect") if isinstance(session, dict) else None
+        found = connect.get("endpoints", []) if isinstance(connect, dict) else []
+    else:
+        source, found = "rmw_zenoh's default", [DEFAULT_ROUTER]
+    if isinstance(found, dict):  # by the mode of the session
+        found = found.get("peer") or found.get("client") or []
+    if not isinstance(found, list):
+        raise zenoh_config.EndpointError(f"{source}: found {found}, expected a list of endpoints")
+    return zenoh_config.parse_endpoint(str(found[0]), source) if found else None
+
+
+def _read(loads: Callable[[str], Any], text: str, source: str) -> Any:
+    try:
+        return loads(text)
+    except (OSError, ValueError) as error:
+        raise zenoh_config.EndpointError(f"{source}: cannot be read: {error}") from None
+
+
+def _find_json5() -> Callable[[str], Any] | None:
+    try:
+        import json5  # noqa: PLC0415  with the packages for fleets
+    except ImportError:
+        return None
+    return json5.loads
 
 
 def judge_router(endpoint: zenoh_config.Endpoint, problem: str) -> Finding:
