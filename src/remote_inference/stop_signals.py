@@ -12,7 +12,8 @@ watchdog stops the controllers.
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 # What people, terminals and service managers send.
@@ -64,6 +65,22 @@ def handle(numbers: Iterable[int], handler: Handler | signal.Handlers) -> None:
     """Set the handler of several signals."""
     for number in numbers:
         signal.signal(number, handler)
+
+
+@contextmanager
+def interrupting() -> Iterator[None]:
+    """Let each signal that people, terminals and service managers send raise KeyboardInterrupt."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    old = {number: signal.getsignal(number) for number in common_signals()}
+    handle(old, interrupt)
+    try:
+        yield
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)
 
 
 def ignore_suspension() -> None:

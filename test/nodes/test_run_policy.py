@@ -15,11 +15,12 @@ from typing import Any
 import pytest
 from action_msgs.msg import GoalStatus
 from rclpy.action import ActionClient
+from rclpy.task import Future
 from std_msgs.msg import Bool
 
 from remote_inference.action import RunPolicy
 from remote_inference.nodes.clients import task_client
-from remote_inference.nodes.clients.operator_client import OperatorClient
+from remote_inference.nodes.clients.operator_client import OperatorClient, OperatorError
 from support.nodes.rig import DEADLINE_S, Rig, write_contract, write_manifest
 
 CUBE = "pick up the cube"
@@ -215,13 +216,40 @@ def test_the_verb_prints_success_as_json_and_exits_with_zero(tree: Tree) -> None
     assert running.returncode == 0
 
 
-def test_ctrl_c_cancels_the_verb_s_run(tree: Tree) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_what_ends_the_verb_cancels_its_run(tree: Tree, number: signal.Signals) -> None:
+    """Ctrl-C, `timeout 60 remote-inference run-task` and a terminal that is closed."""
     running = verb(CUBE)
     tree.wait_for_run()
-    running.send_signal(signal.SIGINT)
+    running.send_signal(number)
     said = running.communicate(timeout=DEADLINE_S)
     assert running.returncode == 130, said
     tree.rig.wait_for(lambda: tree.rig.states[-1].paused, f"a paused robot: {said}")
+
+
+def test_a_verb_whose_reader_is_gone_cancels_its_run(tree: Tree) -> None:
+    running = verb(CUBE)
+    assert running.stderr is not None
+    assert running.stdout is not None
+    assert "STREAMING" in running.stderr.readline()
+    running.stderr.close()
+    running.stdout.close()
+    tree.rig.wait_for(lambda: tree.rig.states[-1].paused, "a paused robot")
+    assert running.wait(DEADLINE_S) != 0
+
+
+def test_a_run_whose_acceptance_is_lost_is_canceled(
+    tree: Tree, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Lossy(ActionClient):
+        def send_goal_async(self, *words: Any, **options: Any) -> Any:
+            super().send_goal_async(*words, **options)
+            return Future()
+
+    monkeypatch.setattr(task_client, "ActionClient", Lossy)
+    with OperatorClient("lossy") as ros, pytest.raises(OperatorError, match=r"no answer within 1 s"):
+        task_client.TaskClient(ros, "/rig").run(RunPolicy.Goal(task=CUBE), 1.0, print)
+    assert "run_policy: CANCELED" in capsys.readouterr().err
 
 
 def test_ctrl_c_while_the_goal_is_sent_cancels_the_run(

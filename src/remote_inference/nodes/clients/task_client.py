@@ -7,17 +7,25 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
+from uuid import uuid4
 
 from action_msgs.msg import GoalStatus
 from rcl_interfaces.srv import GetParameters
-from rclpy.action.client import ActionClient
+from rclpy.action.client import ActionClient, ClientGoalHandle
 from rclpy.task import Future
+from unique_identifier_msgs.msg import UUID
 
 from remote_inference.action import RunPolicy
 from remote_inference.core.robot.task_run import Termination
-from remote_inference.nodes.clients.operator_client import OperatorClient, OperatorError, deferred_signals
+from remote_inference.nodes.clients.operator_client import (
+    RETRY_S,
+    OperatorClient,
+    OperatorError,
+    deferred_signals,
+)
 
 ENDED = (GoalStatus.STATUS_SUCCEEDED, GoalStatus.STATUS_CANCELED, GoalStatus.STATUS_ABORTED)
 CANCEL_S = 10.0  # a robot that is canceled pauses at once
@@ -39,21 +47,25 @@ class TaskClient:
     ) -> RunPolicy.Result | None:
         """Return the result of a run, None when the robot has rejected the goal: its log says why.
 
-        timeout_s: until the robot answers, and of its silence while it runs. tell: takes the feedback. A
-        KeyboardInterrupt cancels the run, and is raised again when the robot has paused.
+        timeout_s: until the robot answers, and of its silence while it runs. tell: takes the feedback.
+
+        What ends the wait, a KeyboardInterrupt or an error of `tell`, cancels the run, which nobody would end
+        later. It is raised again when the robot has paused.
         """
         self._prepare(timeout_s)
+        goal_id = UUID(uuid=list(uuid4().bytes))  # known before an answer, which may be lost
         sent: Future | None = None
         try:
             with deferred_signals():  # a goal that is sent must be one that can be canceled
-                sent = self._client.send_goal_async(goal, feedback_callback=partial(self._hear, tell))
+                hear = partial(self._hear, tell)
+                sent = self._client.send_goal_async(goal, feedback_callback=hear, goal_uuid=goal_id)
             if not self._ros.spin_until(sent.done, timeout_s):
-                raise OperatorError(f"{self._name}: no answer within {timeout_s:g} s; the robot may run")
+                raise OperatorError(f"{self._name}: no answer within {timeout_s:g} s")
             handle = sent.result()
             return self._await(handle, timeout_s) if handle.accepted else None
-        except KeyboardInterrupt:  # the robot may have accepted what has not been heard of yet
+        except BaseException:
             if sent is not None:
-                self._cancel(sent)
+                self._cancel(sent, goal_id)
             raise
 
     def _await(self, handle: Any, timeout_s: float) -> RunPolicy.Result:
@@ -61,27 +73,36 @@ class TaskClient:
         self._heard_s = time.monotonic()
         while not self._ros.spin_until(future.done, 0.1):
             if time.monotonic() - self._heard_s > timeout_s:
-                raise OperatorError(f"{self._name}: no word for {timeout_s:g} s; the robot may go on")
+                raise OperatorError(f"{self._name}: no word for {timeout_s:g} s")
         result: RunPolicy.Result = future.result().result
         return result
 
-    def _cancel(self, sent: Future) -> None:
-        problem = f"{self._name}: not canceled within {CANCEL_S:g} s; the robot may go on"
-        if not self._ros.spin_until(sent.done, CANCEL_S):
-            raise OperatorError(problem) from None
-        if not (handle := sent.result()).accepted:
-            return
-        future = handle.get_result_async()
-        handle.cancel_goal_async()
-        if not self._ros.spin_until(future.done, CANCEL_S):
-            raise OperatorError(problem) from None
-        ended = future.result()
-        if ended.status not in ENDED:
-            raise OperatorError(f"{problem} (status {ended.status})") from None
-        print(
-            f"{self._name}: {Termination(ended.result.termination).name}: {ended.result.message}",
-            file=sys.stderr,
-        )
+    def _cancel(self, sent: Future, goal_id: UUID) -> None:
+        """Cancel until the robot says how the run has ended: requests and answers may be lost."""
+        accepted = RunPolicy.Impl.SendGoalService.Response(accepted=True)
+        handle = ClientGoalHandle(self._client, goal_id, accepted)
+        end_s = time.monotonic() + CANCEL_S
+        asked: list[Future] = []
+
+        def find_end() -> Any:
+            ends = (future.result() for future in asked if future.done())
+            return next((end for end in ends if end.status in ENDED), None)
+
+        def is_over() -> bool:
+            return find_end() is not None or (sent.done() and not sent.result().accepted)
+
+        while not is_over():
+            if (left_s := end_s - time.monotonic()) <= 0.0:
+                raise OperatorError(
+                    f"{self._name}: not canceled within {CANCEL_S:g} s; the robot may go on"
+                ) from None
+            handle.cancel_goal_async()
+            asked.append(handle.get_result_async())
+            self._ros.spin_until(is_over, min(RETRY_S, left_s))
+        if (end := find_end()) is not None:
+            name = Termination(end.result.termination).name
+            with suppress(OSError):  # of a pipe or terminal that is gone
+                print(f"{self._name}: {name}: {end.result.message}", file=sys.stderr)
 
     def _prepare(self, timeout_s: float) -> None:
         if not self._ros.spin_until(self._client.server_is_ready, timeout_s):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from remote_inference.cli.exit_codes import EXIT_NO, EXIT_OK
 from remote_inference.cli.output import add_output_arguments, print_json
 from remote_inference.cli.robot_calls import add_robot, open_client
+from remote_inference.stop_signals import interrupting
 
 if TYPE_CHECKING:
     from remote_inference.action import RunPolicy
@@ -51,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     goal = RunPolicy.Goal(
         task=arguments.task, max_duration_s=arguments.limit, success_topic=arguments.success_topic
     )
-    with open_client("run_task_verb") as ros:
+    with open_client("run_task_verb") as ros, interrupting():
         robot = ros.find_robot(arguments.robot, arguments.timeout)
         tell = _ignore if arguments.quiet or arguments.json else _tell
         result = TaskClient(ros, robot).run(goal, arguments.timeout, tell)
