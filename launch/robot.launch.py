@@ -32,7 +32,7 @@ def generate_launch_description() -> LaunchDescription:
             DeclareLaunchArgument(
                 "servers",
                 default_value="",
-                description="full names of policy servers, comma-separated, in order of preference; empty: "
+                description="names of policy servers, comma-separated, in order of preference; empty: "
                 "those of params_file, or /policy_server",
             ),
             DeclareLaunchArgument(

@@ -104,6 +104,16 @@ def test_the_recorder_takes_the_status_of_each_server_that_the_robot_may_use(tmp
     assert servers(parameter_files=[file], servers=["/gpu_3"]) == {"/gpu_3"}
 
 
+def test_servers_are_named_with_or_without_their_first_slash(tmp_path: Path) -> None:
+    processes = bringup.robot_processes(
+        CONTRACT, namespace="/r", servers=["gpu_1", "/gpu_2"], bag=tmp_path / "bag"
+    )
+    named = {process.name: process for process in processes}
+    assert named["remote_inference"].parameters["servers"] == ["/gpu_1", "/gpu_2"]
+    status = "status:remote_inference/msg/ServerStatus"
+    assert {f"/gpu_1/{status}", f"/gpu_2/{status}"} <= set(named["bag_recorder"].parameters["topics"])
+
+
 @pytest.mark.parametrize("key", ["bag_recorder", "/**/bag_recorder", "/r/bag_recorder"])
 def test_the_robot_s_parameter_file_may_bound_its_recording(tmp_path: Path, key: str) -> None:
     file = tmp_path / "robot.params.yaml"

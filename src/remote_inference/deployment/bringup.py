@@ -238,9 +238,10 @@ def robot_processes(
 ) -> list[Process]:
     """Describe everything that runs on a robot: watchdog, node and, with `bag`, its recorder.
 
-    recorded_by: one of recording.RECORDERS.
+    servers: with or without the first slash of their full names. recorded_by: one of recording.RECORDERS.
     What is started first is stopped last: the watchdog sees the end of the node.
     """
+    servers = [f"/{server.strip('/')}" for server in servers]
     processes = [
         command_watchdog(contract, namespace=namespace, rmw=rmw, router=router),
         robot(
