@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -127,6 +128,17 @@ def test_a_process_that_takes_no_signals_yet_ends_without_a_traceback(
     wrapper = wrap(f"tell()\n{SLEEP}")
     wrapper.process.send_signal(number)
     assert wrapper.end() == (0, "")
+
+
+def test_one_that_is_not_required_makes_no_failure_of_an_orderly_end(tmp_path: Path) -> None:
+    """A recorder whose disk is full."""
+    told = tmp_path / "told"
+    fail = f"import signal\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(1))\nopen({str(told)!r}, 'w')\n"
+    end = f"while not os.path.exists({str(told)!r}): time.sleep(0.01)\nos.kill({os.getpid()}, 15)\n{SLEEP}"
+    for required in (False, True):
+        told.unlink(missing_ok=True)
+        processes = [script(end), script(fail + SLEEP, name="recorder", required=required)]
+        assert run_until_interrupted(processes) == int(required)
 
 
 @pytest.mark.parametrize("is_suspended", [True, False])

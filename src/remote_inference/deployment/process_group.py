@@ -34,14 +34,16 @@ class ProcessError(UserError):
 def run_until_interrupted(processes: Sequence[Process]) -> int:
     """Run processes on this terminal until a required one ends or a signal comes; return the exit status.
 
-    The status is the ended process's, or after a signal the worst of all: 0 when all have stopped cleanly.
+    The status is the ended process's, or after a signal the worst of the required ones': 0 when all of them
+    have stopped cleanly.
     """
     with ProcessGroup() as group:
         with suppress(KeyboardInterrupt):
             for process in processes:
                 group.start(process)
             return group.wait()
-        return max([0, *map(exit_status, group.stop())])
+        codes = zip(processes, group.stop(), strict=False)  # a signal may come before all are started
+        return max([0, *(exit_status(code) for process, code in codes if process.required)])
 
 
 class ProcessGroup:
