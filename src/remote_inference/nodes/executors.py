@@ -29,6 +29,7 @@ from std_msgs.msg import Empty
 
 SELF_TEST_S = 2.0  # a message within a process takes a millisecond; on a busy machine, much longer
 SELF_TEST_PERIOD_S = 0.02
+REST_S = 0.1
 MOST_LEFT = 1000  # messages of one topic that may wait when one cannot be read
 
 
@@ -137,6 +138,17 @@ def spin_once(node: Node, timeout_s: float) -> None:
     _spin_once(node, timeout_s)
     if error := _escaped.pop(node, None):
         raise error
+
+
+def rest(node: Node) -> None:
+    """Run what is ready for a moment: before the clients of a node are destroyed.
+
+    rmw_zenoh may hand over a reply at that very moment, even to a request that was repeated, and then it
+    blocks the process for ever.
+    """
+    end_s = time.monotonic() + REST_S
+    while (left_s := end_s - time.monotonic()) > 0.0:
+        spin_once(node, left_s)
 
 
 def _spin_once(node: Node, timeout_s: float) -> None:

@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Protocol
 
 import rclpy
@@ -15,6 +16,7 @@ from rclpy._rclpy_pybind11 import RCLError, RCLInvalidROSArgsError
 from rclpy.action.client import ActionClient
 from rclpy.action.server import ActionServer
 from rclpy.exceptions import NameValidationException, ParameterException
+from rclpy.executors import Executor
 from rclpy.lifecycle import LifecycleNode
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
@@ -85,11 +87,18 @@ def run_node(make_node: Callable[[], RunningNode], args: list[str] | None) -> in
         while not _stop.is_made() and node.exit_code is None:
             spin(node, STOP_POLL_S)
     finally:
-        node.close()
-        executor.shutdown(timeout_sec=1.0)
-        destroy(node)
-        try_shutdown()
+        _end(node, executor)
     return node.exit_code or 0
+
+
+def _end(node: RunningNode, executor: Executor) -> None:
+    """Close a node and end its part of the middleware, whatever fails on the way."""
+    assert isinstance(node, Node)
+    with ExitStack() as steps:  # the last is called first
+        steps.callback(try_shutdown)
+        steps.callback(destroy, node)
+        steps.callback(executor.shutdown, timeout_sec=1.0)
+        node.close()
 
 
 def destroy(node: Node) -> None:

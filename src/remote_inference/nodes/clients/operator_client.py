@@ -19,7 +19,6 @@ from rcl_interfaces.srv import GetParameters
 from rclpy._rclpy_pybind11 import RCLError
 from rclpy.client import Client
 from rclpy.context import Context
-from rclpy.executors import SingleThreadedExecutor
 from rclpy.qos import QoSProfile
 from rclpy.task import Future
 from typing_extensions import Self
@@ -27,6 +26,7 @@ from typing_extensions import Self
 from remote_inference import fast_dds
 from remote_inference.core.exchange import in_namespace
 from remote_inference.errors import UserError
+from remote_inference.nodes.executors import make_executor, rest
 from remote_inference.nodes.graph import UNKNOWN_NODE, full_name
 from remote_inference.nodes.runtime import destroy
 from remote_inference.stop_signals import common_signals
@@ -36,7 +36,6 @@ STATUS_TYPE = "remote_inference/msg/ServerStatus"
 POLL_S = 0.05
 RETRY_S = 1.0  # after this time a request that only reads is sent again
 SETTLE_S = 1.0  # a look at the whole graph ends when no name was new for this time
-IDLE_S = 0.1  # before the end: rmw_zenoh may deadlock in a reply that is still handed over
 
 
 class OperatorError(UserError):
@@ -75,7 +74,7 @@ class OperatorClient:
                 self.node = rclpy.create_node(name, namespace=namespace, context=self._context)
         except RCLError as error:
             raise OperatorError(f"the middleware does not start: {error}") from None
-        self._executor = SingleThreadedExecutor(context=self._context)
+        self._executor, _ = make_executor("single", self._context)
         self._executor.add_node(self.node)
         self._clients: dict[str, tuple[Client, Client]] = {}
 
@@ -90,7 +89,8 @@ class OperatorClient:
     def close(self) -> None:
         """End the node. A middleware that fails to is no failure of what was done before: it is a warning."""
         try:
-            self.spin(IDLE_S)
+            with deferred_signals():
+                rest(self.node)
             self._executor.shutdown(timeout_sec=1.0)
             destroy(self.node)
             rclpy.shutdown(context=self._context)

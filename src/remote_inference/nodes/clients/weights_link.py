@@ -22,7 +22,7 @@ from rclpy.utilities import try_shutdown
 
 from remote_inference.msg import WeightsFragment
 from remote_inference.nodes.clients.operator_client import deferred_signals
-from remote_inference.nodes.executors import make_executor, spin_once
+from remote_inference.nodes.executors import make_executor, rest, spin_once
 from remote_inference.nodes.schedule import Schedule
 from remote_inference.nodes.weights_messages import (
     OPEN_SERVICE,
@@ -95,6 +95,7 @@ class RosLink:
         if self._thread.is_alive():  # its entities are in use
             self._logger.warning(f"{self._server}: the link's thread did not end within {_JOIN_S:g} s")
             return
+        rest(self._node)
         self._executor.shutdown(timeout_sec=1.0)
         self._node.destroy_node()
         rclpy.shutdown(context=self._context)

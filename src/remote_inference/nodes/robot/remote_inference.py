@@ -46,7 +46,7 @@ from remote_inference.core.robot.safety.fault_injection import FaultInjection, T
 from remote_inference.core.tags import parse_tags
 from remote_inference.monitoring.diagnostics import Diagnostics, robot_diagnostic
 from remote_inference.msg import ActionChunk, ClientState, Observation
-from remote_inference.nodes.executors import spin_once
+from remote_inference.nodes.executors import rest, spin_once
 from remote_inference.nodes.log_lines import RobotNode
 from remote_inference.nodes.parameters import NodeParameters, declare_parameters
 from remote_inference.nodes.robot.actuation import Actuation
@@ -170,6 +170,7 @@ class RemoteInference(RobotNode):
         while (self._servers.waiting or self._task.waiting) and time.monotonic() < deadline_s:
             spin_once(self, 0.05)
         self._wait_until_heard()
+        rest(self)  # rmw_zenoh takes every message for received, too
         self._actuation.close()
 
     def _wait_until_heard(self) -> None:

@@ -7,10 +7,10 @@ from __future__ import annotations
 import time
 
 import rclpy
-from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 
 from remote_inference.msg import ServerStatus
+from remote_inference.nodes.executors import make_executor
 from remote_inference.nodes.graph import UNKNOWN_NODE, full_name
 from remote_inference.nodes.runtime import is_stopping
 from remote_inference.wire.qos import LATCHED_QOS
@@ -43,7 +43,7 @@ def find_namesake(node: Node) -> str:
         heard.append(status.instance_id)
 
     lookout.create_subscription(ServerStatus, topic, hear, LATCHED_QOS)
-    executor = SingleThreadedExecutor(context=node.context)
+    executor, _ = make_executor("single", node.context)
     executor.add_node(lookout)
     begin_s = time.monotonic()
     try:

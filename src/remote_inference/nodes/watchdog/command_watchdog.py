@@ -34,6 +34,7 @@ from remote_inference.core.watchdog import Watchdog, WatchdogState
 from remote_inference.msg import Heartbeat
 from remote_inference.msg import WatchdogState as WatchdogMessage
 from remote_inference.nodes.controller_watch import ControllerWatch
+from remote_inference.nodes.executors import rest
 from remote_inference.nodes.log_lines import RobotNode
 from remote_inference.nodes.parameters import NodeParameters, declare_parameters
 from remote_inference.nodes.runtime import StartupError, run_node, spin
@@ -125,6 +126,8 @@ class CommandWatchdog(RobotNode):
             spin(self, CHECK_PERIOD_S)
         if self._watchdog.armed:
             self.get_logger().error("ends while the robot node commands: nobody watches it from here on")
+        if self._switch is not None:
+            rest(self)
 
     def _say_what_it_can_do(self) -> None:
         if not self._priority:
