@@ -54,6 +54,16 @@ def add_namespace(parser: argparse.ArgumentParser, without: str) -> None:
     parser.add_argument("--namespace", metavar="ROBOT", help=f"{ROBOT_HELP} (default: {without})")
 
 
+def server_name(text: str) -> str:
+    """Return a server's full name from text, with or without its first slash."""
+    from remote_inference.core.contract.fields import find_topic_name_problem  # noqa: PLC0415
+
+    name = f"/{text.strip('/')}"
+    if problem := find_topic_name_problem(name):
+        raise argparse.ArgumentTypeError(problem)
+    return name
+
+
 def positive(text: str) -> float:
     """Return a duration [s] from text."""
     if not 0.0 < (value := float(text)) <= 3600.0:

@@ -5,9 +5,9 @@
 from __future__ import annotations
 
 import secrets
+import sys
 import time
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
 from dataclasses import replace
 from types import TracebackType
 from typing import Any
@@ -83,12 +83,14 @@ class ServerSession:
         self._newest: bytes | None = None
         self._look_s = 0.0  # when to look next whether the server is still there
         self._publisher = client.node.create_publisher(Observation, OBSERVATION_TOPIC, EXCHANGE_QOS)
-        chunks = client.node.create_subscription(ActionChunk, CHUNK_TOPIC, self._take, EXCHANGE_QOS, raw=True)
+        self._chunks = client.node.create_subscription(
+            ActionChunk, CHUNK_TOPIC, self._take, EXCHANGE_QOS, raw=True
+        )
         try:
             read_status(client, server, timeout_s)
             self.reply = self._open()
         except BaseException:
-            client.node.destroy_subscription(chunks)
+            client.node.destroy_subscription(self._chunks)
             client.node.destroy_publisher(self._publisher)
             raise
 
@@ -98,8 +100,13 @@ class ServerSession:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with suppress(OperatorError) if error else nullcontext():  # the first error says more
+        try:
             self.close()
+        except OperatorError as silence:  # what was done is done, and the server forgets a silent session
+            if error is None:
+                print(f"warning: the session was not ended: {silence}", file=sys.stderr)
+        self._client.node.destroy_subscription(self._chunks)
+        self._client.node.destroy_publisher(self._publisher)
 
     def ask(
         self,

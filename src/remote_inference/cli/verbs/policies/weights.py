@@ -20,6 +20,7 @@ from remote_inference.cli.robot_calls import (
 from remote_inference.errors import UserError
 
 if TYPE_CHECKING:
+    from remote_inference.weights.feed import ReceiverStatus
     from remote_inference.weights.transports.transport import Link
 
 EXAMPLES = (
@@ -92,15 +93,20 @@ def _describe(status: Any) -> str:
 
 
 def _push(arguments: argparse.Namespace) -> int:
-    from remote_inference.weights import Reason, SenderConfig, WeightSender  # noqa: PLC0415
+    from remote_inference.weights import SenderConfig, WeightSender  # noqa: PLC0415
 
     tensors, connect = _read(arguments.file), _find_way(arguments)
     sender = WeightSender(lambda: tensors, SenderConfig(answer_s=arguments.timeout))
     try:
         sender.init_sender({"server": connect})
-        status = sender.wait(arguments.timeout)["server"]
+        return _tell_outcome(arguments, sender.wait(arguments.timeout)["server"])
     finally:
         sender.close()
+
+
+def _tell_outcome(arguments: argparse.Namespace, status: ReceiverStatus) -> int:
+    from remote_inference.weights import Reason  # noqa: PLC0415
+
     where = arguments.socket or arguments.server
     if status.reason is Reason.TRANSPORT:
         raise UserError(f"{where}: {status.text}; it may still be served")
@@ -110,7 +116,8 @@ def _push(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json({"version": status.version, "size_bytes": status.size, "apply_s": status.apply_s})
     elif not arguments.quiet:
-        print(f"{arguments.file}: served as version {status.version}, {status.size / 1e6:.1f} MB were sent")
+        sent = f"{status.size / 1e6:.1f} MB were sent"
+        print(f"{arguments.file}: served as version {status.version}, {sent}", flush=True)
     return 0
 
 

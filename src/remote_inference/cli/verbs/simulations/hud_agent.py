@@ -5,10 +5,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from secrets import token_hex
 
 from remote_inference.cli.output import add_output_arguments, print_json
+from remote_inference.cli.robot_calls import server_name
 
 TIMEOUT_S = 30.0
 
@@ -20,7 +20,9 @@ EXAMPLES = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("control", help="HOST:PORT of the bridge's control channel, as after HUD_SIM_PORT=")
-    parser.add_argument("--server", required=True, help="policy server whose chunks are played")
+    parser.add_argument(
+        "--server", required=True, type=server_name, help="policy server whose chunks are played"
+    )
     parser.add_argument("--episodes", type=int, default=1, help="to play, one after another (default 1)")
     parser.add_argument("--task", help="given to the bridge's reset, if given")
     parser.add_argument(
@@ -61,8 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
         HudControl(host, int(port), arguments.timeout) as control,
         open_client("hud_agent", namespace=f"/hud_{token_hex(4)}") as client,
     ):
-        server = f"/{arguments.server.strip('/')}"
-        agent = HudAgent(client, control, server, arguments.timeout, rename)
+        agent = HudAgent(client, control, arguments.server, arguments.timeout, rename)
         for index in range(arguments.episodes):
             task = {} if arguments.task is None else {"task": arguments.task}
             if arguments.seed is not None:
@@ -73,9 +74,8 @@ def run(arguments: argparse.Namespace) -> int:
                 print(
                     f"{episode.steps} steps, {episode.requests} requests: {dict(episode.score)}", flush=True
                 )
-    if arguments.json:
-        print_json({"episodes": [vars(episode) for episode in played]})
-    sys.stdout.flush()
+        if arguments.json:
+            print_json({"episodes": [vars(episode) for episode in played]})
     return 0
 
 
