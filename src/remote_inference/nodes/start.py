@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
@@ -35,6 +36,11 @@ def start(executable: str) -> int:
     handle(ending_signals(), _leave)
     code = int(import_module(MODULES[executable]).main())
     handle(ending_signals(), signal.SIG_IGN)  # Python's own end would restore what kills the process
+    if any(thread.daemon for thread in threading.enumerate()):
+        # One that hangs, in a policy or on a disk: it must not outlive Python, whose end may crash in it.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
     return code
 
 
