@@ -27,6 +27,7 @@ from remote_inference.nodes.robot.operator.operator_services import Work
 from remote_inference.srv import CloseSession, GetStatus, OpenSession, ResetSession
 from remote_inference.wire import offer_to_request, reply_from_response, status_from_response
 from remote_inference.wire.qos import LATCHED_QOS
+from remote_inference.wire.sensors.stamps import stamp_ns
 
 SERVICES = {
     "get_status": GetStatus,
@@ -34,6 +35,9 @@ SERVICES = {
     "close_session": CloseSession,
     "reset_session": ResetSession,
 }
+# rmw_zenoh may deliver what was published before we came after what came since. What is older by more tells
+# of a clock that was set.
+LATE_NS = 5_000_000_000
 
 Take = Callable[[Any], list[Effect]]  # hands the engine an answer, or None without an answer
 
@@ -66,6 +70,7 @@ class ServerClient:
             node.create_subscription(
                 ServerStatus, f"{server}/status", partial(self._on_status, server), LATCHED_QOS
             )
+        self._newest: dict[str, tuple[str, int]] = {}  # by server: its instance, and the stamp of its status
         self._pending: dict[Future, tuple[Client, float]] = {}
         self._lock = threading.Lock()
 
@@ -117,6 +122,11 @@ class ServerClient:
     # -- executor's thread ---------------------------------------------------------------------------------
 
     def _on_status(self, server: str, status: ServerStatus) -> None:
+        stamp = stamp_ns(status)
+        instance, newest = self._newest.get(server, ("", 0))
+        if status.instance_id == instance and newest - LATE_NS <= stamp < newest:
+            return
+        self._newest[server] = status.instance_id, stamp
         sessions = tuple(status.sessions)
         self._submit(
             lambda: self._engine.take_server_status(
