@@ -143,6 +143,18 @@ def test_an_answer_that_does_not_come_is_given_up_once(
     assert log().count(f"{NAME}: no answer within 2 s") == 1
 
 
+def test_each_of_several_calls_without_an_answer_is_given_up(
+    client: SwitchClient, manager: Manager, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.ask()
+    client.ask()
+    late_s = time.monotonic() + 10.0
+    monkeypatch.setattr(controller_switch.time, "monotonic", lambda: late_s)
+    client.give_up_late()
+    assert manager.forgotten == manager.answers
+    assert log().count("no answer within 2 s") == 2
+
+
 def test_a_late_answer_to_an_earlier_trip_gives_up_no_later_one(
     client: SwitchClient, manager: Manager, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:

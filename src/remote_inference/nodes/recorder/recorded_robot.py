@@ -7,14 +7,17 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from rcl_interfaces.srv import GetParameters, ListParameters
+from rclpy.client import Client
 from rclpy.node import Node
 from rclpy.parameter import parameter_value_to_python
-from rclpy.parameter_client import AsyncParameterClient
 from rclpy.task import Future
 
 from remote_inference.msg import ServerStatus
+from remote_inference.nodes.executors import as_task
 from remote_inference.recording.bags.bag_records import NODE, POLICY
 from remote_inference.wire.arrays import WireError
 from remote_inference.wire.serialized import read_message
@@ -32,7 +35,12 @@ class RecordedRobot:
         """robot: full name of its node; empty: nobody is asked."""
         self._robot = robot
         self._add_record = add_record
-        self._client = AsyncParameterClient(node, robot) if robot else None
+        self._node = node
+        self._names, self._values = (
+            node.create_client(kind, f"{robot}/{service}") if robot else None
+            for service, kind in (("list_parameters", ListParameters), ("get_parameters", GetParameters))
+        )
+        self._pending: tuple[Client, Future] | None = None
         self._asked_s: float | None = None
         self._is_known = False
         self._policies: dict[str, dict[str, str]] = {}
@@ -41,24 +49,39 @@ class RecordedRobot:
 
     def poll(self) -> None:
         """Ask the node for its parameters when it has come up, again each time."""
-        if self._client is None:
+        if self._names is None or self._values is None:
             return
-        if not self._client.services_are_ready():
+        if not (self._names.service_is_ready() and self._values.service_is_ready()):
             self._asked_s, self._is_known = None, False
             return
         is_overdue = self._asked_s is None or time.monotonic() - self._asked_s > ANSWER_TIMEOUT_S
         if not self._is_known and is_overdue:
             self._asked_s = time.monotonic()
-            self._client.list_parameters(callback=self._take_names)
+            self._ask(self._names, ListParameters.Request(), self._take_names)
 
-    def _take_names(self, future: Future) -> None:
-        assert self._client is not None
-        if (answer := future.result()) is not None:
-            names = list(answer.result.names)
-            self._client.get_parameters(names, callback=lambda done: self._take_values(names, done))
+    def _ask(self, client: Client, request: Any, take: Callable[[Any], None]) -> None:
+        """Ask, and forget the question before it: it will not be answered any more."""
+        if self._pending is not None:
+            asked, question = self._pending
+            asked.remove_pending_request(question)
+            question.cancel()
 
-    def _take_values(self, names: list[str], future: Future) -> None:
-        if (answer := future.result()) is None:
+        def finish(future: Future) -> None:
+            if not future.cancelled() and (answer := future.result()) is not None:
+                self._pending = None
+                take(answer)
+
+        future = client.call_async(request)
+        self._pending = client, future
+        future.add_done_callback(as_task(self._node, finish))
+
+    def _take_names(self, answer: ListParameters.Response) -> None:
+        assert self._values is not None
+        names = list(answer.result.names)
+        self._ask(self._values, GetParameters.Request(names=names), partial(self._take_values, names))
+
+    def _take_values(self, names: list[str], answer: GetParameters.Response) -> None:
+        if len(answer.values) != len(names):  # one is not declared any more
             return
         values = zip(names, answer.values, strict=True)
         parameters = {name: _plain(parameter_value_to_python(value)) for name, value in values}

@@ -37,8 +37,7 @@ class SwitchClient:
         self._switch = switch
         self._name = f"{switch.controller_manager}/switch_controller"
         self._client = node.create_client(self._service, self._name)
-        self._pending: Future | None = None
-        self._deadline_s = 0.0
+        self._pending: dict[Future, float] = {}  # with the time until which its answer is awaited
 
     def ask(self) -> None:
         """Call the service once; the answer is logged when it comes."""
@@ -51,14 +50,15 @@ class SwitchClient:
             strictness=self._service.Request.BEST_EFFORT,
             timeout=Duration(seconds=TIMEOUT_S).to_msg(),
         )
-        self._pending = self._client.call_async(request)
-        self._deadline_s = time.monotonic() + TIMEOUT_S
-        self._pending.add_done_callback(as_task(self._node, self._finish))
+        future = self._client.call_async(request)
+        self._pending[future] = time.monotonic() + TIMEOUT_S
+        future.add_done_callback(as_task(self._node, self._finish))
 
     def give_up_late(self) -> None:
-        """Give up an answer that is overdue."""
-        if self._pending is not None and time.monotonic() >= self._deadline_s:
-            overdue, self._pending = self._pending, None
+        """Give up the answers that are overdue."""
+        now_s = time.monotonic()
+        for overdue in [future for future, end_s in self._pending.items() if now_s >= end_s]:
+            del self._pending[overdue]
             self._client.remove_pending_request(overdue)
             overdue.cancel()
             self._logger.error(f"{self._name}: no answer within {TIMEOUT_S:g} s")
@@ -66,8 +66,7 @@ class SwitchClient:
     def _finish(self, future: Future) -> None:
         if future.cancelled():
             return
-        if self._pending is future:  # else it is the answer to an earlier trip
-            self._pending = None
+        self._pending.pop(future, None)
         answer: Any = future.result()
         if answer is not None and answer.ok:
             self._logger.warning(f"{self._name}: controllers switched")
