@@ -14,8 +14,9 @@ import hashlib
 import os
 import time
 import uuid
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial, wraps
 from pathlib import Path
 from typing import Annotated
 
@@ -65,6 +66,23 @@ class ServerConfig(NodeParameters):
         str, Field(min_length=1, description="path of the YAML that says which policy to serve")
     ]
     autostart: Annotated[bool, Field(description="configure and activate at start-up")] = False
+
+
+Transition = Callable[["PolicyServer", LifecycleState], TransitionCallbackReturn]
+
+
+def told(transition: Transition) -> Transition:
+    """Return a transition whose errors are logged: rclpy would swallow them."""
+
+    @wraps(transition)
+    def change(self: PolicyServer, state: LifecycleState) -> TransitionCallbackReturn:
+        try:
+            return transition(self, state)
+        except Exception as error:
+            self.get_logger().error(f"{transition.__name__}: {type(error).__name__}: {error}")
+            return TransitionCallbackReturn.ERROR
+
+    return change
 
 
 class PolicyServer(LifecycleNode):
@@ -146,22 +164,26 @@ class PolicyServer(LifecycleNode):
         self._log_capacity(self._serving)
         return TransitionCallbackReturn.SUCCESS
 
+    @told
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         self._require_serving().worker.draining = False
         self._sessions.accepting = True
         self._publish_status()
         return super().on_activate(state)
 
+    @told
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
         self._sessions.accepting = False
         self._require_serving().worker.draining = True
         self._publish_status()
         return super().on_deactivate(state)
 
+    @told
     def on_cleanup(self, _: LifecycleState) -> TransitionCallbackReturn:
         self._unload()
         return TransitionCallbackReturn.SUCCESS
 
+    @told
     def on_shutdown(self, _: LifecycleState) -> TransitionCallbackReturn:
         self._unload()
         return TransitionCallbackReturn.SUCCESS
@@ -233,16 +255,25 @@ class PolicyServer(LifecycleNode):
         return open_gateways(reception)
 
     def _unload(self) -> None:
+        """Free everything, whatever fails on the way."""
         gateways, self._gateways = self._gateways, ()
-        for gateway in gateways:
-            if not gateway.close():
-                self.get_logger().error("a gateway has not ended in time")
         serving, self._serving = self._serving, None
-        if serving is not None and not serving.close():
+        with ExitStack() as steps:  # the last is called first
+            steps.callback(self._operations.close)
+            steps.callback(self._sessions.stop)
+            steps.callback(self._trainers.stop)
+            if serving is not None:
+                steps.callback(self._close_serving, serving)
+            for gateway in reversed(gateways):
+                steps.callback(self._close_gateway, gateway)
+
+    def _close_serving(self, serving: Serving) -> None:
+        if not serving.close():
             self.get_logger().error("an inference has not ended; the device is freed when it does")
-        self._trainers.stop()
-        self._sessions.stop()
-        self._operations.close()
+
+    def _close_gateway(self, gateway: Gateway) -> None:
+        if not gateway.close():
+            self.get_logger().error("a gateway has not ended in time")
 
     def _require_serving(self) -> Serving:
         assert self._serving is not None, "the lifecycle allows this transition only when configured"
