@@ -5,8 +5,6 @@
 ros2 launch remote_inference environment.launch.py namespace:=robot_1 environment:=belt_arm
 """
 
-import json
-
 from launch import LaunchContext, LaunchDescription
 from launch.actions import DeclareLaunchArgument, OpaqueFunction
 
@@ -15,6 +13,7 @@ from remote_inference.deployment.launch_actions import (
     environment_arguments,
     middleware_arguments,
     node_actions,
+    read_object,
     warn_of_middleware,
 )
 from remote_inference.deployment.simulation import simulated_robot
@@ -52,7 +51,7 @@ def _start(context: LaunchContext) -> list:
         value("environment"),
         value("contract"),
         namespace=value("namespace"),
-        options=json.loads(value("options")),
+        options=read_object(value("options"), "options"),
         mode=value("mode"),
         rmw=value("rmw"),
         router=value("router"),

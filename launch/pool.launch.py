@@ -5,8 +5,6 @@
 ros2 launch remote_inference pool.launch.py environment:=belt_arm slots:=8
 """
 
-import json
-
 from launch import LaunchContext, LaunchDescription
 from launch.actions import DeclareLaunchArgument, OpaqueFunction
 
@@ -15,6 +13,7 @@ from remote_inference.deployment.launch_actions import (
     environment_arguments,
     middleware_arguments,
     node_actions,
+    read_object,
     warn_of_middleware,
 )
 from remote_inference.deployment.simulation import simulator_pool
@@ -47,7 +46,7 @@ def _start(context: LaunchContext) -> list:
     pool = simulator_pool(
         value("environment"),
         slots=int(value("slots")),
-        options=json.loads(value("options")),
+        options=read_object(value("options"), "options"),
         lease_s=float(value("lease_s")),
         name=value("name"),
         rmw=value("rmw"),

@@ -566,6 +566,8 @@ def test_topic_entries_may_carry_a_type() -> None:
     assert parse_topics(["/a", "/b:std_msgs/msg/Header"]) == {"/a": "", "/b": "std_msgs/msg/Header"}
     with pytest.raises(RecorderError, match="no topic named"):
         parse_topics([])
+    with pytest.raises(RecorderError, match="parameter topics: found ' ' in '/arm/joint states'"):
+        parse_topics(["/arm/joint states"])
     assert message_class("sensor_msgs/msg/JointState") is JointState
     for wrong in ("JointState", "/msg/", "nowhere/msg/Type", "sensor_msgs/msg/"):
         with pytest.raises(RecorderError, match="is not installed"):

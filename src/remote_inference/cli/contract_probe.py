@@ -20,6 +20,7 @@ from remote_inference.core.contract.state_source import JOINT_STATE
 from remote_inference.core.drafts.running_robot import CommandTopic, ImageTopic, JointTopic, RobotView
 from remote_inference.core.drafts.urdf import Urdf, parse_urdf
 from remote_inference.core.exchange import in_namespace
+from remote_inference.deployment.bringup import absolute_namespace
 from remote_inference.nodes.clients.operator_client import OperatorClient, OperatorError
 from remote_inference.nodes.graph import UNKNOWN_NODE, full_name
 from remote_inference.wire.message_types import message_class
@@ -67,7 +68,7 @@ class _Probe:
 
     def __init__(self, ros: OperatorClient, namespace: str, timeout_s: float) -> None:
         self._ros = ros
-        self._namespace = in_namespace("/", namespace).rstrip("/")
+        self._namespace = absolute_namespace(namespace).rstrip("/")
         self._timeout_s = timeout_s
         self._joints: dict[str, _Heard] = {}
         self._images: dict[str, ImageTopic] = {}

@@ -11,7 +11,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from remote_inference.cli import open_loop
-from remote_inference.cli.robot_calls import open_client, positive
+from remote_inference.cli.robot_calls import open_client, positive, server_name
 
 if TYPE_CHECKING:
     from remote_inference.core.exchange import SessionOffer
@@ -24,6 +24,7 @@ OPTION = (
     {
         "action": "append",
         "metavar": "NAME",
+        "type": server_name,
         "help": "ask a running server, through a session, what the robot asked, and compare; once for each",
     },
 )
@@ -52,10 +53,9 @@ def run(arguments: argparse.Namespace) -> int:
     def ask(server: str, offer: SessionOffer) -> Iterator[Answerer]:
         from remote_inference.nodes.clients.replay_session import ReplaySession  # noqa: PLC0415
 
-        name = f"/{server.strip('/')}"
         with (
             open_client("replay", namespace=f"/replay_{token_hex(4)}") as client,
-            ReplaySession(client, name, offer, timeout_s) as session,
+            ReplaySession(client, server, offer, timeout_s) as session,
         ):
             yield session
 

@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from remote_inference.core.contract.contract import load_contract
+from remote_inference.core.contract.fields import find_topic_name_problem
 from remote_inference.core.documents.document import DocumentError
 from remote_inference.nodes.parameters import NodeParameters
 from remote_inference.nodes.runtime import StartupError
@@ -129,6 +130,8 @@ def parse_topics(entries: Iterable[str]) -> dict[str, str]:
             raise RecorderError(
                 f"parameter topics: found {entry!r}, expected an absolute name, which begins with '/'"
             )
+        if problem := find_topic_name_problem(name):
+            raise RecorderError(f"parameter topics: {problem}")
         if name in topics:
             raise RecorderError(f"parameter topics: {name} is named twice")
         topics[name] = msgtype
