@@ -10,6 +10,7 @@ from rclpy.node import Node
 from rclpy.publisher import Publisher
 from rclpy.subscription import Subscription
 
+from remote_inference.core.limits import MAX_NAME_LENGTH, shorten
 from remote_inference.msg import WeightsFragment
 from remote_inference.nodes.schedule import Schedule
 from remote_inference.nodes.weights_messages import (
@@ -76,7 +77,7 @@ class TrainerLinks:
         response.message = table.open(request.protocol, request.link_id, request.trainer) if table else NOBODY
         response.accepted = not response.message
         outcome = f"refused: {response.message}" if response.message else "opened a link"
-        self._logger.info(f"weights: {request.trainer}: {outcome}")
+        self._logger.info(f"weights: {shorten(request.trainer, MAX_NAME_LENGTH)}: {outcome}")
         return response
 
     def _take(self, message: WeightsFragment) -> None:
