@@ -106,9 +106,9 @@ def test_the_sensors_of_older_journals_are_taken_at_their_word(judged: bool) -> 
     told: list[int] = []
     prefixes = world.engine.cycle._queue.prefixes
 
-    def listen(executed: int, fingerprint: str) -> Any:
+    def listen(executed: int, *others: Any) -> Any:
         told.append(executed)
-        return prefixes(executed, fingerprint)
+        return prefixes(executed, *others)
 
     world.engine.cycle._queue.prefixes = listen  # type: ignore[method-assign]
     while not told:

@@ -458,6 +458,7 @@ class World:
         assert not self.engine.paused
         assert not self.engine.dead
         assert request.inference_delay_steps > 0, "no robot moves on a hint of zero"
+        self._check_prefix(request)
         self.sent.append(request)
         self._requests[request.seq_id] = request
         self._captured_ns[request.seq_id] = min(arrivals.values())
@@ -465,6 +466,13 @@ class World:
         self._open_request = (request, self.now_ns)
         self.queue_at_request.append(len(self.engine.queue))
         self.capture_ns.append(min(arrivals.values()))
+
+    def _check_prefix(self, request: Request) -> None:
+        """No policy goes on with what is too old to be executed."""
+        rows = 0 if request.prefix_robot is None else len(request.prefix_robot)
+        oldest_ns = self.now_ns - ns(self.config.max_action_age_s)
+        fresh = [row for row in self.engine.queue.upcoming() if row.source.capture_ns >= oldest_ns]
+        assert not rows or fresh, "a prefix of rows that have aged out"
 
     def _look_for_server(self) -> None:
         session, server = self.engine.handshake.session, self.servers[self.engine.handshake.server]

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from itertools import groupby, islice, takewhile
+from itertools import dropwhile, groupby, islice, takewhile
 
 import numpy as np
 
@@ -153,18 +153,27 @@ class ActionQueue:
         """Return the unread robot-space rows `[rows, action_dim]`, or None when drained."""
         return self.prefixes().robot
 
-    def prefixes(self, executed_before: int | None = None, policy_fingerprint: str | None = None) -> Prefixes:
+    def prefixes(
+        self,
+        executed_before: int | None = None,
+        policy_fingerprint: str | None = None,
+        oldest_ns: int | None = None,
+    ) -> Prefixes:
         """Return the unread rows, preceded by those taken since `executed` was `executed_before`.
 
-        policy_fingerprint: of the policy that is to continue them; None: whichever said them. Both spaces are
-        of the same instant. Both are None when the queue is drained, when more rows were taken since than the
-        queue remembers, or when another policy said one of them: model space is each policy's own.
+        policy_fingerprint: of the policy that is to continue them; None: whichever said them. oldest_ns:
+        without the rows at the head whose observation was captured before, which will not be executed. Both
+        spaces are of the same instant. Both are None when no row is left, when more rows were taken since
+        than the queue remembers, or when another policy said one of them: model space is each policy's own.
         """
         with self._turn:
             since = 0 if executed_before is None else self._executed - executed_before
-            if not self._rows or since > len(self._taken):
+            unread = list(self._rows)
+            if oldest_ns is not None:
+                unread = list(dropwhile(lambda row: row.source.capture_ns < oldest_ns, unread))
+            if not unread or since > len(self._taken):
                 return Prefixes(None, None)
-            rows = [*islice(self._taken, len(self._taken) - since, None), *self._rows]
+            rows = [*islice(self._taken, len(self._taken) - since, None), *unread]
         policies = {row.source.policy_fingerprint for row in rows}
         if policy_fingerprint is not None and policies != {policy_fingerprint}:
             return Prefixes(None, None)

@@ -203,14 +203,20 @@ class RequestCycle:
     ) -> Request:
         """Return a request with the rows from the capture on: those executed since, then the unread ones.
 
-        Without them when another policy than the session's said some of them.
+        Without them when another policy than the session's said some of them. Rows that are too old to be
+        executed are none.
         measured: the robot's position with the observation `[action_dim]`, None when it is not known.
         """
         oldest = min(self.sources, key=self._shown_arrivals.__getitem__)
         capture = _Capture(self._shown_arrivals[oldest], self._executed_at_arrival[oldest])
         prefixes = Prefixes(None, None)
         if not self._relative.exist:
-            prefixes = self._queue.prefixes(capture.executed, session.policy_fingerprint)
+            prefixes = self._queue.prefixes(
+                capture.executed,
+                session.policy_fingerprint,
+                # The control thread drops them: after a pause, it has not yet.
+                now_ns - self._max_action_age_ns,
+            )
         self._seq_id += 1
         request = Request(
             session_id=session.session_id,
