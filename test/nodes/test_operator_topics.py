@@ -13,7 +13,7 @@ import pytest
 import rclpy
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
-from std_msgs.msg import Bool
+from std_msgs.msg import Bool, Float64MultiArray
 
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.documents.document import parse_document
@@ -33,7 +33,7 @@ class Buttons:
         contract = parse_document(contract_document() | {"stops": STOPS}, Contract, "f")
         self.stops = StopInputs(contract.stops)
         engine: Any = SimpleNamespace(stops=self.stops, hear_stop=self._hear)
-        OperatorTopics(node, contract, engine, lambda: None, lambda _: None)
+        OperatorTopics(node, contract, engine, lambda: None, lambda _: None, heard_ns=time.monotonic_ns)
         self._other = rclpy.create_node("buttons", context=node.context)
         self.wired = self._other.create_publisher(Bool, "estop", STOP_QOS)
         self.wireless = self._other.create_publisher(Bool, "estop", SENSOR_QOS)
@@ -100,3 +100,14 @@ def test_a_button_of_best_effort_proves_no_life(buttons: Buttons) -> None:
         buttons.spin(1)
     assert buttons.stops.unheard == ("button",)
     buttons.say(buttons.wireless, lambda: buttons.stops.latched, pressed=True)
+
+
+def test_a_person_s_command_is_as_old_as_what_was_surely_heard(node: Node) -> None:
+    """It may have waited since then while the executor hung."""
+    takeover = {"topic": "teleop", "type": "std_msgs/msg/Float64MultiArray", "silent_s": 0.5}
+    contract = parse_document(contract_document() | {"takeover": takeover}, Contract, "f")
+    heard: list[int] = []
+    engine: Any = SimpleNamespace(hear_person=lambda _, at_ns: heard.append(at_ns))
+    topics = OperatorTopics(node, contract, engine, lambda: None, lambda _: None, heard_ns=lambda: 123)
+    topics._take_command(Float64MultiArray(data=[0.1, 0.2]))
+    assert heard == [123]

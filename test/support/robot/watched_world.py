@@ -165,8 +165,8 @@ class WatchedWorld(World):
 
     def _wave(self) -> None:
         if self.target is not None:
-            target, now_ns = self.target.copy(), self.now_ns
-            self.by_executor(lambda: self.engine.hear_person(target, now_ns))
+            target = self.target.copy()
+            self.by_executor(lambda: self.engine.hear_person(target, self.heard_ns))
 
     # -- arm and controllers -------------------------------------------------------------------------------
 

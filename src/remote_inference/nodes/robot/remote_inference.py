@@ -144,9 +144,16 @@ class RemoteInference(RobotNode):
         self._servers = ServerClient(self, self._engine, self._config.servers, timeout_s, self._submit)
         self.schedule.every(timeout_s, self._servers.cancel_overdue)
         self._graph = GraphWatch(self, self._contract, self._engine)
-        OperatorTopics(self, self._contract, self._engine, self._wake.set, self._operate)
-        self._operator = OperatorServices(self, self.schedule, self._engine, self._operate)
         actuation = self._actuation
+        OperatorTopics(
+            self,
+            self._contract,
+            self._engine,
+            self._wake.set,
+            self._operate,
+            heard_ns=lambda: actuation.heard_ns,
+        )
+        self._operator = OperatorServices(self, self.schedule, self._engine, self._operate)
         self._task = TaskAction(
             self, self.schedule, self._engine, self._operate, lambda: actuation.unfed_ticks
         )

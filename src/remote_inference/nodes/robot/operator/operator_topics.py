@@ -43,11 +43,15 @@ class OperatorTopics:
         engine: Engine,
         notify: Callable[[], None],
         submit: Callable[[Callable[[], list[Effect]]], None],
+        *,
+        heard_ns: Callable[[], int],
     ) -> None:
         """notify: called on the executor's thread when a stop was heard.
 
-        submit: lets the worker call a function of the engine and carry out the returned effects.
+        submit: lets the worker call a function of the engine and carry out the returned effects. heard_ns:
+        returns until when the executor has surely run what came [ns, monotonic].
         """
+        self._heard_ns = heard_ns
         self._engine = engine
         self._notify = notify
         self._submit = submit
@@ -114,7 +118,8 @@ class OperatorTopics:
             problem = f"takeover: command dropped: {error}"
             self._logger.warning(problem, throttle_duration_sec=WARNING_PERIOD_S)
             return
-        self._engine.hear_person(action, time.monotonic_ns())
+        # It may have waited since then, and the person has let go: what waited is not new.
+        self._engine.hear_person(action, self._heard_ns())
 
     def _take_instruction(self, message: String) -> None:
         text = message.data.strip()
