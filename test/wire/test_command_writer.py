@@ -59,6 +59,15 @@ def test_a_trajectory_carries_the_horizon_in_points_one_period_apart():
     assert all(not len(point.velocities) for point in message.points)  # the last point must be at rest
 
 
+@pytest.mark.parametrize(("type_name", "first_ns"), [(JOINT_TRAJECTORY, PERIOD_NS + 45), (JOINT_STATE, None)])
+def test_a_trajectory_may_be_late_and_other_commands_are_not_told(type_name, first_ns):
+    late = writer(["wrist"], "position", type_name).message(np.zeros((1, 4)), STAMP, late_ns=45)
+    if first_ns is None:
+        assert late == writer(["wrist"], "position", type_name).message(np.zeros((1, 4)), STAMP)
+    else:
+        assert late.points[0].time_from_start.nanosec == first_ns
+
+
 def test_only_trajectory_controllers_keep_moving_without_new_commands():
     takes = {kind: COMMAND_INTERFACES.get(kind).takes_horizon for kind in ALL_TYPES}
     assert takes == {FLOAT64_MULTI_ARRAY: False, JOINT_STATE: False, JOINT_TRAJECTORY: True}

@@ -99,7 +99,7 @@ def test_a_command_is_home_within_a_millionth_of_each_joint_s_unit(off: float, r
         assert homing.reached(command) is reached
 
 
-@pytest.mark.parametrize(("duration_s", "longest_s"), [(0.1, 1.0), (7.0, 7.0)])
+@pytest.mark.parametrize(("duration_s", "longest_s"), [(0.1, 1.1), (7.0, 8.0)])
 def test_the_way_home_may_lead_from_one_limit_to_the_other(duration_s: float, longest_s: float):
     home = Home(positions=HOME, duration_s=duration_s)
     assert Homing.longest_s(home, make_contract().actions) == pytest.approx(longest_s)
@@ -372,7 +372,9 @@ def test_a_dead_robot_may_end_in_bounded_time_even_if_its_control_thread_is_stuc
     world.stuck = True
     world.run_until(lambda: world.engine.has_ended(world.now_ns), limit_s=40)
     stops_s = longest_stopping_s(PERIOD_NS / 1e9)
-    assert (world.now_ns - died_ns) / 1e9 == pytest.approx((home_s or 0.0) + stops_s + END_MARGIN_S, abs=0.1)
+    way_s = 0.0 if home_s is None else home_s + 1.0  # from one limit to the other
+    assert (world.now_ns - died_ns) / 1e9 == pytest.approx(way_s + stops_s + END_MARGIN_S, abs=0.1)
+    assert bool(world.engine.playback.stranded) == (home_s is not None)
 
 
 def test_a_dead_robot_that_is_home_may_end_at_once():

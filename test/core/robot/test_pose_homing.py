@@ -77,7 +77,7 @@ def test_a_pose_beside_home_is_not_home(off: tuple[float, float]) -> None:
 def test_the_way_may_cross_the_box_and_turn_half_around() -> None:
     actions = pose_contract().actions
     home = Home(poses={"tool": TARGET}, duration_s=0.1)
-    longest_s = max(np.sqrt(3.0) / SPEED, np.pi / TURN)
+    longest_s = 0.1 + max(np.sqrt(3.0) / SPEED, np.pi / TURN)
     assert Homing.longest_s(home, actions) == pytest.approx(longest_s)
 
 

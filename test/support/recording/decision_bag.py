@@ -84,7 +84,7 @@ class SimulatedRecorder:
         for sink in contract.commands if tick.horizon is not None else ():
             writer = make_command_writer(sink, contract)
             if tick.reaches(writer.kind, sink.destination):
-                yield now_ns, f"{NS}/{sink.topic}", writer.message(tick.horizon, Time())
+                yield now_ns, f"{NS}/{sink.topic}", writer.message(tick.horizon, Time(), tick.late_ns)
 
 
 def messages_of(world: World) -> list[Message]:

@@ -446,7 +446,12 @@ class Engine:
         silent = self.cycle.look_for_stale_sources(now_ns)
         stale = set(self.cycle.stale_sources)
         position = self._arm.position if stale.isdisjoint(self._arm.topics) else None
-        self.control.change(measured=position, measured_ns=self._arm.time_ns)
+        self.control.change(
+            measured=position,
+            measured_ns=self._arm.time_ns,
+            positions=self._arm.position,
+            positions_ns=self._arm.times_ns,
+        )
         return [
             Warn(f"{topic}: nothing new for {self._config.max_sensor_age_s:g} s, requests wait for it")
             for topic in silent

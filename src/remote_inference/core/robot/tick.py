@@ -24,7 +24,8 @@ class Tick:
     in which it begins, and always when a row takes one tick.
 
     `in_force`: nothing is commanded, or not to all, and what was commanded before goes on, so silence is not
-    in order. `ends`: destinations of the trajectory controllers that a hold is for.
+    in order. `ends`: destinations of the trajectory controllers that a hold is for. `late_ns`: how long ago
+    [ns] the joints were where it holds them: a moving arm is beyond, and may take as long to come back.
     """
 
     command: Float64Array | None
@@ -37,6 +38,7 @@ class Tick:
     shadow: bool = False  # nothing is published: this is what would have been commanded
     in_force: bool = False
     ends: tuple[str, ...] = ()
+    late_ns: int = 0
 
     @classmethod
     def alone(cls, command: Float64Array, source: CommandSource, interventions: tuple[str, ...]) -> Tick:

@@ -111,6 +111,11 @@ class Actuation:
         return self._heart.publisher
 
     @property
+    def heard_ns(self) -> int:
+        """Monotonic time [ns] until which the executor has surely run what came."""
+        return time.monotonic_ns() if self._heard_ns is None else self._heard_ns
+
+    @property
     def unheard(self) -> set[str]:
         """Topics and actions of the commands that no controller hears."""
         return set(self._unheard)
@@ -195,7 +200,7 @@ class Actuation:
         for sink, publisher, writer in self._commands:
             if tick.reaches(self._contract.kind_of(sink), sink.destination):
                 try:
-                    publisher.publish(writer.message(tick.horizon, stamp))
+                    publisher.publish(writer.message(tick.horizon, stamp, tick.late_ns))
                 except Exception as error:  # the other controllers get theirs, a stop for example
                     failure = failure or error
                 commanding = True

@@ -140,7 +140,9 @@ class Run:
         for sink, writer in self._recorded.writers:
             if tick.reaches(writer.kind, sink.destination):
                 topic = in_namespace(self._report.namespace, sink.topic)
-                self._recorded.commands[topic].replay(played.index, writer.message(tick.horizon, Time()))
+                self._recorded.commands[topic].replay(
+                    played.index, writer.message(tick.horizon, Time(), tick.late_ns)
+                )
 
     def _take_effects(self, called: Called) -> None:
         for effect in called.effects:

@@ -24,13 +24,13 @@ class TrajectoryWriter(CommandWriter):
 
     message_type = JointTrajectory
 
-    def _write(self, rows: NDArray[np.float64], stamp: Time) -> JointTrajectory:  # noqa: ARG002
+    def _write_late(self, rows: NDArray[np.float64], stamp: Time, late_ns: int) -> JointTrajectory:  # noqa: ARG002
         return JointTrajectory(
             joint_names=list(self._sink.joints),
             points=[
                 JointTrajectoryPoint(
                     positions=array("d", row.tobytes()),
-                    time_from_start=_duration((index + 1) * self._period_ns),
+                    time_from_start=_duration(late_ns + (index + 1) * self._period_ns),
                 )
                 for index, row in enumerate(rows)
             ],

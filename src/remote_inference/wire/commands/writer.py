@@ -31,17 +31,21 @@ class CommandWriter:
         self._action_dim = len(names)
         self._index = np.array([names.index(name) for name in sink.names], np.intp)
 
-    def message(self, horizon: NDArray[np.float64], stamp: Time) -> Any:
+    def message(self, horizon: NDArray[np.float64], stamp: Time, late_ns: int = 0) -> Any:
         """Write a horizon `[rows, action_dim]`, rows >= 1. stamp: of the node's clock.
 
-        Raises WireError for other shapes.
+        late_ns: time [ns] that controllers get beyond a period for each row, where their kind is told. Raises
+        WireError for other shapes.
         """
         if horizon.ndim != 2 or not len(horizon) or horizon.shape[1] != self._action_dim:
             raise WireError(
                 f"{self._sink.destination}: found an action {list(horizon.shape)}, "
                 f"expected [rows, {self._action_dim}]"
             )
-        return self._write(horizon[:, self._index], stamp)
+        return self._write_late(horizon[:, self._index], stamp, late_ns)
+
+    def _write_late(self, rows: NDArray[np.float64], stamp: Time, late_ns: int) -> Any:  # noqa: ARG002
+        return self._write(rows, stamp)
 
     def _write(self, rows: NDArray[np.float64], stamp: Time) -> Any:
         raise NotImplementedError

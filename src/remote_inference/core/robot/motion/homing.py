@@ -50,12 +50,15 @@ class Homing:
 
     @staticmethod
     def longest_s(home: Home, actions: Actions) -> float:
-        """Return the time [s] that the way takes from anywhere within the limits."""
+        """Return the time [s] in which the way ends from anywhere within the limits.
+
+        Steps that the guard makes shorter are made up for after the planned time, at most the whole way.
+        """
         limits = [actions.limits[name] for name in actions.positions]
         joints_s = [(limit.max - limit.min) / limit.fastest for limit in limits]
         lines_s = [math.dist(pose.min, pose.max) / pose.max_velocity for pose in actions.poses.values()]
         arcs_s = [math.pi / pose.max_angular_velocity for pose in actions.poses.values()]
-        return max(home.duration_s, *joints_s, *lines_s, *arcs_s)
+        return home.duration_s + max(0.0, *joints_s, *lines_s, *arcs_s)
 
     def reached(self, command: Float64Array) -> bool:
         """Return whether a command is home. The guard may have made the way longer than planned."""

@@ -50,16 +50,18 @@ class Horizon:
         """Whether any controller takes rows ahead."""
         return bool(self.controllers)
 
-    def hand_over(self, command: Float64Array, now_ns: int, scale: float, episode_id: int) -> Float64Array:
+    def hand_over(
+        self, command: Float64Array, now_ns: int, scale: float, episode_id: int, *, alone: bool = False
+    ) -> Float64Array:
         """Return a tick's command and the guarded rows after it `[rows, action_dim]`.
 
-        scale: of the velocity limits.
+        scale: of the velocity limits. alone: without the rows.
         """
         if not self.is_used:
             return command[np.newaxis]
         foresight = self._interpolation.foresee()
         fresh = 0
-        for ahead, queued in enumerate(foresight.rows, start=1):
+        for ahead, queued in enumerate(() if alone else foresight.rows, start=1):
             at_ns = now_ns + ahead * self._period_ns
             if at_ns - queued.source.capture_ns > self._max_action_age_ns:
                 break

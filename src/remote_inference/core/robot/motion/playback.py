@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from remote_inference.core.contract.commands.sink import CommandSink
 from remote_inference.core.contract.contract import Contract
@@ -120,6 +121,7 @@ class Playback:
         self._is_late = False  # in this tick
         self._stuck_ns = 0  # time without a tick before this one, if the watchdog may have acted in it
         self._may_wait = False  # the last tick commanded, and left nothing in force that was commanded before
+        self._follows_person = False  # the last command is a person's
         self._reference = StepReference(guard.masks)
         self._stopping = Stopping(
             fallback, guard.masks, self._reference, guard, self._horizon, stops_in_all=self._stops_in_all
@@ -138,7 +140,7 @@ class Playback:
         self._stranded = ""
         self._word = ControlWord()  # of the tick in progress, or of the last one
         self.control = ControlPanel(self._word, self._turn)
-        self._seen: Float64Array | None = None  # where the joints were measured lately
+        self._found_since_ns = 0  # what was measured earlier says nothing of where a joint is in this tick
         self._measured: Float64Array | None = None  # where they are in this tick, as far as it is known
         self._astray: tuple[str, ...] = ()
         self._starved = ""
@@ -164,15 +166,20 @@ class Playback:
     def finished(self) -> bool:
         """True when a halted robot has got its stop commands, or is home."""
         with self._turn:
-            word = self.control.word
-            goes_home = word.wants_home and not word.paused and not self._homing_ended
-            return word.halted and not self._stopping.left and not goes_home
+            return self.control.word.halted and not self._stopping.left and not self._goes_home
+
+    @property
+    def _goes_home(self) -> bool:
+        word = self.control.word
+        return word.wants_home and not word.paused and not self._homing_ended
 
     @property
     def stranded(self) -> str:
         """Why a robot that gave up did not get home, in words; empty when it did, or has no home."""
         with self._turn:
-            return self._stranded
+            if self._stranded or self._home is None or not self._goes_home:
+                return self._stranded
+            return f"it was on its way for {self.longest_end_s:.0f} s"
 
     def listen(self, unheard: Iterable[CommandSink]) -> None:
         """Take the commands that no controller hears. The control thread calls this before a tick.
@@ -221,6 +228,8 @@ class Playback:
         led_on = self._look_for_astray_joints(now_ns)
         tick = self._decide(now_ns, led_on)
         self._may_wait = tick.command is not None and not tick.in_force
+        if tick.command is not None:
+            self._follows_person = tick.source is CommandSource.HUMAN
         spares_positions = tick.source is CommandSource.ZERO and self._guard.needs_position
         if tick.command is not None and not spares_positions:
             self._commanded_ns = now_ns
@@ -240,7 +249,7 @@ class Playback:
         last = self._reference.last
         lost = blocked = np.zeros_like(self._unheard)
         age_ns = self._word.measured_age_ns(now_ns)
-        self._seen = self._measured = self._read_measured() if age_ns <= self._max_sensor_age_ns else None
+        self._measured = self._read_measured() if age_ns <= self._max_sensor_age_ns else None
         if self._word.paused or self._shadow is not None:  # in shadow mode the arm follows another
             self._following.forget()
         elif last is not None and self._measured is not None and self._guard.needs_position:
@@ -252,14 +261,34 @@ class Playback:
         moved_ns = self._moved_ns if self._reference.forgotten else 0
         if self._reference.has_lost.any():
             moved_ns = max(moved_ns, self._last_heard_ns)
+        if (self._reference.has_lost & ~self._unheard).any():
+            # A trajectory controller that is back has gone on along its rows all the while.
+            moved_ns = max(moved_ns, min(now_ns - max(self._period_ns, RECENT_NS), self._horizon.end_ns))
         if lost.any():  # nor does an old position say where those are that did not follow: they may by now
             recent_ns = now_ns - max(self._period_ns, RECENT_NS)
             moved_ns = max(moved_ns, min(recent_ns, self._commanded_ns + self._period_ns))
         if now_ns - age_ns < moved_ns:
             self._measured = None
+        self._found_since_ns = moved_ns
         if self._measured is None:  # whether a joint that did not follow has moved, nobody knows
             return not self._astray
         return not blocked.any()
+
+    def _find(self, now_ns: int, oldest_ns: int) -> Float64Array | None:
+        """Return where each joint was measured since an instant, NaN for the others; None: nobody knows."""
+        word = self._word
+        positions = word.measured if word.positions is None else word.positions
+        if positions is None:
+            return None
+        if self._masks.poses.exist:
+            positions = self._masks.poses.unify(positions, self._reference.last)
+        return None if positions is None else np.where(self._times_ns(now_ns) >= oldest_ns, positions, np.nan)
+
+    def _times_ns(self, now_ns: int) -> NDArray[np.int64]:
+        """Return when each joint was measured last `[action_dim]`."""
+        if self._word.positions_ns is not None:
+            return self._word.positions_ns
+        return np.full(len(self._holds), now_ns - self._word.measured_age_ns(now_ns))
 
     def _read_measured(self) -> Float64Array | None:
         """Return what the word measures, a pose's quaternion with the sign of the last command's.
@@ -280,12 +309,15 @@ class Playback:
             if not goes_home:
                 return self._stopping.stop(self._moment(now_ns))
             return self._stopping.stop_others((), in_force=True) if self._is_late else self._go_home(now_ns)
-        if self._is_late:
-            return _WAIT
         if word.taken_over:
-            return self._follow_person(now_ns, led_on)
+            return self._wait_for_person(now_ns) if self._is_late else self._follow_person(now_ns, led_on)
         expired = self._interpolation.drop_captured_before(now_ns - self._max_action_age_ns)
         self._guard.refuse(AGE, expired)
+        if self._is_late:
+            if self._interpolation.can_step:
+                return _WAIT
+            self._starved = AGED_OUT if expired else self._starved or "queue empty"
+            return self._stopping.stop_others((), in_force=True)
         if not led_on:
             return self._refuse_astray(now_ns)
         start = self._reference.start(self._measured)
@@ -310,7 +342,9 @@ class Playback:
         self._stopping.owe()
         source = step.row.source
         command = self._without_others(guarded.action)
-        horizon = self._horizon.hand_over(command, now_ns, scale, source.episode_id)
+        # What does not follow is tried by single steps: its drives may come back at any moment.
+        alone = bool(self._astray)
+        horizon = self._horizon.hand_over(command, now_ns, scale, source.episode_id, alone=alone)
         self._take(command, now_ns)
         return Tick(
             command,
@@ -321,6 +355,13 @@ class Playback:
             horizon=horizon,
             row_fraction=step.fraction,
         )
+
+    def _wait_for_person(self, now_ns: int) -> Tick:
+        """Return what a late tick of a takeover commands: neither the policy nor a silent person goes on."""
+        action = self._human.newest(now_ns) if self._human is not None else None
+        if action is not None and self._follows_person:
+            return _WAIT
+        return self._stopping.stop_others((), in_force=True)
 
     def _follow_person(self, now_ns: int, led_on: bool) -> Tick:
         """Command what a person says, within the guard's limits; a silent person means the fallback."""
@@ -360,7 +401,20 @@ class Playback:
 
     def _moment(self, now_ns: int) -> Moment:
         halted = self._word.halted
-        return Moment(now_ns, halted, self._is_late, self._measured, self._seen, self._unheard)
+        oldest_ns = now_ns - self._max_sensor_age_ns
+        found = self._find(now_ns, max(self._found_since_ns, oldest_ns))
+        known = self._holds & (False if found is None else np.isfinite(found))
+        ages_ns = now_ns - self._times_ns(now_ns)[known]
+        return Moment(
+            now_ns,
+            halted,
+            self._is_late,
+            self._measured,
+            found,
+            self._find(now_ns, oldest_ns),
+            self._unheard,
+            found_age_ns=int(ages_ns.max(initial=0)),
+        )
 
     def _fall_back(self, now_ns: int, interventions: tuple[str, ...]) -> Tick:
         return self._stopping.fall_back(self._moment(now_ns), interventions)

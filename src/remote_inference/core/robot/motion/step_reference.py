@@ -77,12 +77,16 @@ class StepReference:
     ) -> Float64Array | None:
         """Return where joints rest if nothing moves them any more, None when one of them may be anywhere.
 
-        joints: mask; nothing is said of others. Unlike `start`, it trusts a forgotten command: controllers
-        that followed it are still there. For joints whose controller is absent, which nothing moves, it is
-        enough that they were seen lately.
+        joints: mask; nothing is said of others. measured, seen: NaN for joints that may be anywhere. Unlike
+        `start`, it trusts a forgotten command: controllers that followed it are still there. For joints whose
+        controller is absent, which nothing moves, it is enough that they were seen lately.
         """
         astray = self._astray & joints
-        return self._find(astray, measured if (astray & self._holds & ~unheard).any() else seen)
+        moving = astray & self._holds
+        found = measured if (moving & ~unheard).any() else seen
+        if found is not None and np.isnan(found[moving]).any():
+            found = None
+        return self._find(astray, found)
 
     def _find(self, elsewhere: Joints, measured: Float64Array | None) -> Float64Array | None:
         elsewhere = elsewhere & ~self._is_switch

@@ -17,7 +17,7 @@ from remote_inference.core.robot.command import CommandSource, Float64Array
 from remote_inference.core.robot.fallbacks import FALLBACKS
 from remote_inference.core.robot.motion.horizon import Horizon
 from remote_inference.core.robot.motion.step_reference import Joints, StepReference
-from remote_inference.core.robot.safety.guard import SENSOR_AGE, Guard
+from remote_inference.core.robot.safety.guard import SENSOR_AGE, Guard, Guarded
 from remote_inference.core.robot.tick import Tick
 
 
@@ -26,16 +26,19 @@ class Moment:
     """What a control tick knows before it decides.
 
     halted: the robot has given up. is_late: the tick waits for what is to be heard. measured: where the
-    joints are, `[action_dim]`, None when they may be anywhere. seen: where they were measured lately.
-    unheard: mask `[action_dim]` of the actions that no controller listens to.
+    joints are, `[action_dim]`, None when one may be anywhere. found: the same of each joint by itself, NaN of
+    one that may be anywhere. seen: where each was measured lately. unheard: mask `[action_dim]` of the
+    actions that no controller listens to. found_age_ns: of what was found.
     """
 
     now_ns: int
     halted: bool
     is_late: bool
     measured: Float64Array | None
+    found: Float64Array | None
     seen: Float64Array | None
     unheard: Joints
+    found_age_ns: int
 
 
 class Stopping:
@@ -58,6 +61,7 @@ class Stopping:
         self._horizon = horizon
         self._stops_in_all = stops_in_all
         self._is_switch = masks.is_switch
+        self._holds = masks.holds
         self._goes_on = masks.goes_on
         self.has_others = bool(self._goes_on.any())  # actions that go on in silence until they get zero
         safe = self._fallback.action_kinds
@@ -132,11 +136,11 @@ class Stopping:
         last = self._reference.last
         assert last is not None, "stops follow a command"
         goes_on = moment.now_ns < self._horizon.end_ns
-        rest, moves, ends = last, self._goes_on, []
+        rest, moves, ends, late_ns = last, self._goes_on, [], 0
         for destination, joints in self._horizon.controllers.items():
             if not self._holds_left[destination]:
                 continue
-            found = self._reference.rest(joints, moment.measured, moment.seen, moment.unheard)
+            found = self._reference.rest(joints, moment.found, moment.seen, moment.unheard)
             if found is None and SENSOR_AGE not in interventions:
                 self._guard.refuse(SENSOR_AGE)
                 interventions = (*interventions, SENSOR_AGE)
@@ -144,20 +148,18 @@ class Stopping:
                 self._holds_left[destination] -= 1
                 rest, moves = np.where(joints, found, rest), moves | joints
                 ends.append(destination)
+                if (self._reference.has_lost & joints).any():
+                    late_ns = moment.found_age_ns
             elif not goes_on:
                 self._holds_left[destination] = 0
         in_force = any(left for destination, left in self._holds_left.items() if destination not in ends)
         if not ends:
             return self.stop_others(interventions, in_force=in_force)
-        rest = np.where(self._goes_on, 0.0, rest)
-        guarded = self._guard.check(rest, rest)
-        interventions = (*interventions, *guarded.interventions)
-        if guarded.action is None:
-            return self.stop_others(interventions, in_force=in_force)
-        # Other joints get nothing, and so their next step begins where it would have.
-        self._reference.last = np.where(moves, guarded.action, last)
+        # Where they are, also outside their limits: a stop leads no arm anywhere. Other joints get nothing,
+        # and so their next step begins where it would have.
+        self._reference.last = np.where(moves, np.where(self._goes_on, 0.0, rest), last)
         hold = Tick.alone(self._reference.last, CommandSource.HOLD, interventions)
-        return replace(hold, ends=tuple(ends), in_force=in_force)
+        return replace(hold, ends=tuple(ends), in_force=in_force, late_ns=late_ns)
 
     def _stand_in(
         self,
@@ -176,7 +178,7 @@ class Stopping:
             command = np.where(self._is_switch, last, np.where(self._is_stood_in, command, 0.0))
             # From where zeros are no step: a stop is never limited.
             start = None if start is None else np.where(self._is_stood_in, start, 0.0)
-            guarded = self._guard.check(command, start)
+            guarded = self._check(command, start)
             interventions = (*interventions, *guarded.interventions)
             if guarded.action is None:
                 return self.stop_others(interventions)
@@ -185,6 +187,14 @@ class Stopping:
             command = np.where(self._is_switch, last, command)
         self._reference.take(command, moment.unheard)
         return Tick.alone(command, self._fallback.source, interventions)
+
+    def _check(self, command: Float64Array, start: Float64Array | None) -> Guarded:
+        """Return a command within the guard; one that leads no joint anywhere passes outside limits, too."""
+        if start is not None and not command[self._goes_on].any():
+            held = command[self._holds]
+            if np.isfinite(held).all() and np.array_equal(held, start[self._holds]):
+                return Guarded(command)
+        return self._guard.check(command, start)
 
     def _count(self, moment: Moment) -> None:
         """Count a stop, unless a controller that goes on in silence does not hear it: it may come back.

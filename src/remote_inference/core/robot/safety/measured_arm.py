@@ -32,6 +32,9 @@ class MeasuredArm:
         """Positions and poses `[action_dim]`, None when they are not known."""
         self.time_ns = 0
         """When the oldest of them was captured."""
+        self.times_ns = np.zeros(contract.action_dim, np.int64)
+        """When each of them was."""
+        self._topics = _topics_of_actions(contract)
         self._is_needed = guard.needs_position
         self._range = MeasuredRange(contract.actions, guard.masks.poses)
         self._told_ns = -WARNING_PERIOD_NS
@@ -52,10 +55,21 @@ class MeasuredArm:
                 arrivals = {topic: at_ns for topic, at_ns in arrivals.items() if topic not in self.topics}
         self.position = measured
         self.time_ns = min((arrivals.get(topic, 0) for topic in self.topics), default=0)
+        self.times_ns = np.array([arrivals.get(topic, 0) for topic in self._topics], np.int64)
         if not problem or now_ns < self._told_ns + WARNING_PERIOD_NS:
             return arrivals, []
         self._told_ns = now_ns
         return arrivals, [Warn(problem)]
+
+
+def _topics_of_actions(contract: Contract) -> list[str]:
+    """Return the topic on which each action is measured, empty where none is."""
+    topics = {
+        action: measurement.source.topic
+        for measurement in contract.measurements
+        for action in measurement.actions
+    }
+    return [topics.get(name, "") for name in contract.actions.names]
 
 
 class MeasuredRange:
