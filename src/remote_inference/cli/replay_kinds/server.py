@@ -24,7 +24,6 @@ OPTION = (
     {
         "action": "append",
         "metavar": "NAME",
-        "type": server_name,
         "help": "ask a running server, through a session, what the robot asked, and compare; once for each",
     },
 )
@@ -59,4 +58,4 @@ def run(arguments: argparse.Namespace) -> int:
         ):
             yield session
 
-    return open_loop.run(arguments, arguments.server, ask)
+    return open_loop.run(arguments, [server_name(name) for name in arguments.server], ask)

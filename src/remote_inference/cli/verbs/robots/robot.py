@@ -8,7 +8,7 @@ import argparse
 from pathlib import Path
 
 from remote_inference.cli.output import add_quiet
-from remote_inference.cli.robot_calls import ROBOT_HELP, server_name
+from remote_inference.cli.robot_calls import ROBOT_HELP
 
 EXAMPLES = (
     "remote-inference robot --contract arm.contract.yaml --namespace /robot_1",
@@ -22,7 +22,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--servers",
         nargs="+",
-        type=server_name,
         default=[],
         metavar="SERVER",
         help="names of policy servers, in order of preference; wins over --params-file",

@@ -20,9 +20,7 @@ EXAMPLES = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("control", help="HOST:PORT of the bridge's control channel, as after HUD_SIM_PORT=")
-    parser.add_argument(
-        "--server", required=True, type=server_name, help="policy server whose chunks are played"
-    )
+    parser.add_argument("--server", required=True, help="policy server whose chunks are played")
     parser.add_argument("--episodes", type=int, default=1, help="to play, one after another (default 1)")
     parser.add_argument("--task", help="given to the bridge's reset, if given")
     parser.add_argument(
@@ -57,13 +55,14 @@ def run(arguments: argparse.Namespace) -> int:
     host, _, port = arguments.control.rpartition(":")
     if not host or not port.isdecimal():
         raise HudError(f"found {arguments.control!r}, expected HOST:PORT of a control channel")
+    server = server_name(arguments.server)
     rename = dict(_split(text) for text in arguments.rename)
     played = []
     with (
         HudControl(host, int(port), arguments.timeout) as control,
         open_client("hud_agent", namespace=f"/hud_{token_hex(4)}") as client,
     ):
-        agent = HudAgent(client, control, arguments.server, arguments.timeout, rename)
+        agent = HudAgent(client, control, server, arguments.timeout, rename)
         for index in range(arguments.episodes):
             task = {} if arguments.task is None else {"task": arguments.task}
             if arguments.seed is not None:
