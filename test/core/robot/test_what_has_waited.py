@@ -142,6 +142,7 @@ def test_an_arm_is_held_while_nobody_measures_another() -> None:
     world.run(3.0)
     holds = [tick for _, tick in world.ticks[began - 10 :] if tick.source is CommandSource.HOLD]
     assert {tick.ends for tick in holds} == {(f"arm_{contract.actions.names[0]}",)}
+    assert all(tick.late_ns <= ns(0.1) for tick in holds), "the age of its own joint"
     assert world.position[0] == pytest.approx(at, abs=0.02)
 
 

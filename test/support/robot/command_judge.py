@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 MOVES = {CommandSource.CHUNK, CommandSource.HUMAN, CommandSource.HOMING, CommandSource.REPEAT_LAST}
 HAND_OFF_NS = ns(1.0)  # after the hand was taken off, the first step may begin where the arm was measured
-FRESH_NS = 2 * SENSOR_NS + TIMER_NS
 WATCHDOG_NS = ns(0.03)  # three looks at the clock
 BEAT_NS = ns(0.01)  # beats come no faster
 RECENT_NS = ns(0.05)
@@ -113,7 +112,7 @@ def judge_pose(
     if any(world.now_ns - at_ns < world.period_ns for at_ns in world.ticked):
         near |= is_step_from(last)  # the limit holds for each tick, and this one followed a late one
     is_believed = is_astray and is_later(world, arm)
-    if is_believed or (world.now_ns - world.handed_off_ns < HAND_OFF_NS and age_ns <= FRESH_NS):
+    if is_believed or (world.now_ns - world.handed_off_ns < HAND_OFF_NS and age_ns <= fresh_ns(world)):
         near |= is_step_from(measured)
     if world.lags[arm.joints].any():
         led = are_near(world, last, position, lag_s(world))
@@ -194,9 +193,14 @@ def lag_bound(world: WatchedWorld) -> np.ndarray:
     return lag_s(world) * world.max_velocity
 
 
+def fresh_ns(world: WatchedWorld) -> int:
+    """Return how old a measurement is at most while the sensors deliver."""
+    return 2 * max(SENSOR_NS, world.sensor_ns) + TIMER_NS
+
+
 def lag_s(world: WatchedWorld) -> float:
     """Return the time at full speed by which joints may be behind their command."""
-    age_ns = world.now_ns - world.measured[1] + FRESH_NS + 3 * world.period_ns
+    age_ns = world.now_ns - world.measured[1] + fresh_ns(world) + 3 * world.period_ns
     return LAG_S + age_ns / 1e9
 
 
@@ -229,7 +233,7 @@ def _judge_position(
     measured, measured_ns = world.measured
     from_measured = np.abs(first - measured[arm.joints]) <= step
     age_ns = world.now_ns - measured_ns
-    if world.now_ns - world.handed_off_ns < HAND_OFF_NS and age_ns <= FRESH_NS:
+    if world.now_ns - world.handed_off_ns < HAND_OFF_NS and age_ns <= fresh_ns(world):
         near |= from_measured
     near |= astray & from_measured & is_later(world, arm)
     commanded = last

@@ -54,6 +54,7 @@ SWITCHES = (
     ("switch", "effort"),
 )
 STALLS_S = (0.05, 0.1, 0.2, 0.3, 1.0, 3.5)
+SLOW_SENSORS_NS = (ns(0.1), ns(0.2))
 COMMANDS = (  # types of the two joints' controllers; None: the first takes both
     (JOINT_TRAJECTORY, JOINT_TRAJECTORY),
     (JOINT_TRAJECTORY, None),
@@ -99,7 +100,10 @@ def make_world(rng: random.Random, seed: int) -> WatchedWorld:
     )
     contract = make_contract(rng, kinds, fps, random_poses.choose_form(posed))
     server.learn(contract)
-    world = WatchedWorld(config, [server], seed=seed, contract=contract, watched=rng.random() < 0.7)
+    slow = [one for one in SLOW_SENSORS_NS if 2 * one <= ns(config.max_sensor_age_s)]
+    sensor_ns = random.Random(f"sensors {seed}").choice([None, None, *slow])  # nor this
+    watched = rng.random() < 0.7
+    world = WatchedWorld(config, [server], seed=seed, contract=contract, watched=watched, sensor_ns=sensor_ns)
     world.inference_ns = ns(rng.choice([0.01, 0.06, 0.3]))
     world.engine.hear_stop("button", False, world.now_ns)
     return world

@@ -69,7 +69,10 @@ class World:
         seed: int = 0,
         contract: Contract | None = None,
         turn: Turn | None = None,
+        *,
+        sensor_ns: int | None = None,
     ) -> None:
+        """sensor_ns: between two messages of each sensor; None: the arm is measured between two ticks."""
         self.config = config or make_config()
         self.servers = {server.name: server for server in servers} or {
             name: SimulatedServer(name) for name in self.config.servers
@@ -128,7 +131,8 @@ class World:
         self._merged: set[int] = set()
         self._order = itertools.count()
         self._events: list[tuple[int, int, Callable[[], None]]] = []
-        self._every(min(SENSOR_NS, self.period_ns), self._sense)  # the arm is measured between two ticks
+        self.sensor_ns = sensor_ns or min(SENSOR_NS, self.period_ns)
+        self._every(self.sensor_ns, self._sense)
         self._every(TIMER_NS, self._work)
         self._every(self.period_ns, self._tick)
         self._every(ns(0.1), self._look_for_server)

@@ -402,18 +402,15 @@ class Playback:
     def _moment(self, now_ns: int) -> Moment:
         halted = self._word.halted
         oldest_ns = now_ns - self._max_sensor_age_ns
-        found = self._find(now_ns, max(self._found_since_ns, oldest_ns))
-        known = self._holds & (False if found is None else np.isfinite(found))
-        ages_ns = now_ns - self._times_ns(now_ns)[known]
         return Moment(
             now_ns,
             halted,
             self._is_late,
             self._measured,
-            found,
+            self._find(now_ns, max(self._found_since_ns, oldest_ns)),
             self._find(now_ns, oldest_ns),
             self._unheard,
-            found_age_ns=int(ages_ns.max(initial=0)),
+            ages_ns=now_ns - self._times_ns(now_ns),
         )
 
     def _fall_back(self, now_ns: int, interventions: tuple[str, ...]) -> Tick:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from remote_inference.core.robot.action_masks import ActionMasks
 from remote_inference.core.robot.command import CommandSource, Float64Array
@@ -28,7 +29,7 @@ class Moment:
     halted: the robot has given up. is_late: the tick waits for what is to be heard. measured: where the
     joints are, `[action_dim]`, None when one may be anywhere. found: the same of each joint by itself, NaN of
     one that may be anywhere. seen: where each was measured lately. unheard: mask `[action_dim]` of the
-    actions that no controller listens to. found_age_ns: of what was found.
+    actions that no controller listens to. ages_ns: of what was measured of each.
     """
 
     now_ns: int
@@ -38,7 +39,7 @@ class Moment:
     found: Float64Array | None
     seen: Float64Array | None
     unheard: Joints
-    found_age_ns: int
+    ages_ns: NDArray[np.int64]
 
 
 class Stopping:
@@ -148,8 +149,8 @@ class Stopping:
                 self._holds_left[destination] -= 1
                 rest, moves = np.where(joints, found, rest), moves | joints
                 ends.append(destination)
-                if (self._reference.has_lost & joints).any():
-                    late_ns = moment.found_age_ns
+                where_measured = self._reference.has_lost & joints
+                late_ns = int(moment.ages_ns[where_measured].max(initial=late_ns))
             elif not goes_on:
                 self._holds_left[destination] = 0
         in_force = any(left for destination, left in self._holds_left.items() if destination not in ends)
