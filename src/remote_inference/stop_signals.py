@@ -69,18 +69,20 @@ def handle(numbers: Iterable[int], handler: Handler | signal.Handlers) -> None:
 
 @contextmanager
 def interrupting() -> Iterator[None]:
-    """Let each signal that people, terminals and service managers send raise KeyboardInterrupt."""
+    """Let signals of people, terminals and service managers raise KeyboardInterrupt, as Ctrl-C does.
+
+    But none that is handled or ignored already.
+    """
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    old = {number: signal.getsignal(number) for number in common_signals()}
-    handle(old, interrupt)
+    left = [number for number in common_signals() if signal.getsignal(number) is signal.SIG_DFL]
+    handle(left, interrupt)
     try:
         yield
     finally:
-        for number, handler in old.items():
-            signal.signal(number, handler)
+        handle(left, signal.SIG_DFL)
 
 
 def ignore_suspension() -> None:

@@ -89,11 +89,13 @@ class OperatorClient:
     def close(self) -> None:
         """End the node. A middleware that fails to is no failure of what was done before: it is a warning."""
         try:
-            with deferred_signals():
-                rest(self.node)
-            self._executor.shutdown(timeout_sec=1.0)
-            destroy(self.node)
-            rclpy.shutdown(context=self._context)
+            try:
+                with deferred_signals():
+                    rest(self.node)
+            finally:
+                self._executor.shutdown(timeout_sec=1.0)
+                destroy(self.node)
+                rclpy.shutdown(context=self._context)
         except (RCLError, RuntimeError) as error:  # RuntimeError: of rclpy, for a context that is invalid
             print(f"warning: the middleware did not end in order: {error}", file=sys.stderr)
 

@@ -77,10 +77,12 @@ class PoolClient:
         self._thread.join(JOIN_S)
         if self._thread.is_alive():  # its entities are in use
             raise EnvError(f"{self.pool}: its client did not end within {JOIN_S:g} s")
-        rest(self._node)
-        self._executor.shutdown(timeout_sec=1.0)
-        self._node.destroy_node()
-        rclpy.shutdown(context=self._context)
+        try:
+            rest(self._node)
+        finally:
+            self._executor.shutdown(timeout_sec=1.0)
+            self._node.destroy_node()
+            rclpy.shutdown(context=self._context)
 
     def _spin(self) -> None:
         while not self._stop.is_set():

@@ -41,6 +41,7 @@ class TaskClient:
         self._name = f"{self._node}/run_policy"
         self._client = ActionClient(ros.node, RunPolicy, self._name)
         self._heard_s = 0.0
+        self._tells = True
 
     def run(
         self, goal: RunPolicy.Goal, timeout_s: float, tell: Callable[[RunPolicy.Feedback], None]
@@ -79,6 +80,7 @@ class TaskClient:
 
     def _cancel(self, sent: Future, goal_id: UUID) -> None:
         """Cancel until the robot says how the run has ended: requests and answers may be lost."""
+        self._tells = False  # whoever listens may be gone, and must not end this
         accepted = RunPolicy.Impl.SendGoalService.Response(accepted=True)
         handle = ClientGoalHandle(self._client, goal_id, accepted)
         end_s = time.monotonic() + CANCEL_S
@@ -112,4 +114,5 @@ class TaskClient:
 
     def _hear(self, tell: Callable[[RunPolicy.Feedback], None], message: Any) -> None:
         self._heard_s = time.monotonic()
-        tell(message.feedback)
+        if self._tells:
+            tell(message.feedback)

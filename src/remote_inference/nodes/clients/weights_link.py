@@ -95,10 +95,12 @@ class RosLink:
         if self._thread.is_alive():  # its entities are in use
             self._logger.warning(f"{self._server}: the link's thread did not end within {_JOIN_S:g} s")
             return
-        rest(self._node)
-        self._executor.shutdown(timeout_sec=1.0)
-        self._node.destroy_node()
-        rclpy.shutdown(context=self._context)
+        try:
+            rest(self._node)
+        finally:
+            self._executor.shutdown(timeout_sec=1.0)
+            self._node.destroy_node()
+            rclpy.shutdown(context=self._context)
 
     def _make_entities(self, link_id: str, namespace: str) -> None:
         rclpy.init(context=self._context)

@@ -22,6 +22,7 @@ from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.engine import Engine
 from remote_inference.core.robot.queue.observation_history import TickSample
+from remote_inference.core.robot.safety.hearing import Hearing
 from remote_inference.core.robot.safety.heartbeat import Heartbeat
 from remote_inference.core.robot.tick import Tick
 from remote_inference.msg import ExecutedAction
@@ -93,8 +94,8 @@ class Actuation:
         outlets = [(sink, publisher) for sink, publisher, _ in self._commands]
         self._controllers = ControllerWatch(node, outlets)
         self._unheard: tuple[str, ...] = ()  # destinations of commands that no controller hears
-        # When the executor ran last; None once it runs no more, and a tick must not wait for it.
-        self._heard_ns: int | None = time.monotonic_ns()
+        self._hearing = Hearing(time.monotonic_ns())
+        self._executor_runs = True  # else a tick must not wait for it
         schedule.every(HEARING_PERIOD_S, self._note_hearing)
         self._heart = Heart(node, Heartbeat(contract.period_s, config.watchdog_timeout_s), pause)
         self._played = 0  # ticks; one that fails has its number, too, as in the journal
@@ -113,7 +114,7 @@ class Actuation:
     @property
     def heard_ns(self) -> int:
         """Monotonic time [ns] until which the executor has surely run what came."""
-        return time.monotonic_ns() if self._heard_ns is None else self._heard_ns
+        return self._hearing.heard_ns if self._executor_runs else time.monotonic_ns()
 
     @property
     def unheard(self) -> set[str]:
@@ -135,7 +136,7 @@ class Actuation:
 
     def halt(self) -> None:
         """Wait until a halted robot has got its stops, end the control thread and tell the watchdog."""
-        self._heard_ns = None
+        self._executor_runs = False
         self._failed_outlets = 0
         playback = self._engine.playback
         deadline_s = time.monotonic() + playback.longest_stopping_s
@@ -167,7 +168,7 @@ class Actuation:
             self._logger.warning(news)
 
     def _note_hearing(self) -> None:
-        self._heard_ns = time.monotonic_ns()
+        self._hearing.note(time.monotonic_ns())
 
     # -- control thread ------------------------------------------------------------------------------------
 
@@ -179,7 +180,8 @@ class Actuation:
         deaf = [client.name for client in self._goals if not client.gate.is_heard()]
         self._unheard = (*self._controllers.unheard(), *deaf)
         self._heart.look_back(now_ns)
-        tick = self._engine.play(now_ns, self._unheard, self._heard_ns)
+        heard_ns = self._hearing.heard_ns if self._executor_runs else None
+        tick = self._engine.play(now_ns, self._unheard, heard_ns)
         index, self._played = self._played, self._played + 1
         self.unfed_ticks += tick.source is not CommandSource.CHUNK
         stamp_ns = self._clock_of_stamps.now().nanoseconds  # simulated time where the node uses it

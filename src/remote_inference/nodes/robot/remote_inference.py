@@ -177,8 +177,10 @@ class RemoteInference(RobotNode):
         while (self._servers.waiting or self._task.waiting) and time.monotonic() < deadline_s:
             spin_once(self, 0.05)
         self._wait_until_heard()
-        rest(self)  # rmw_zenoh takes every message for received, too
-        self._actuation.close()
+        try:
+            rest(self)  # rmw_zenoh takes every message for received, too
+        finally:
+            self._actuation.close()
 
     def _wait_until_heard(self) -> None:
         """Wait until the last messages have been received: they are lost with their publisher."""

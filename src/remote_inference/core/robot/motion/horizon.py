@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
@@ -44,6 +44,8 @@ class Horizon:
         self._given_ns = 0  # ... when ...
         self._episode_id = 0  # ... and of which episode
         self.end_ns = 0  # when the controllers have executed all that they were handed
+        # The same of each joint, 0 when its controller was told something else since.
+        self._rows_end_ns = np.zeros(len(guard.masks.holds), np.int64)
 
     @property
     def is_used(self) -> bool:
@@ -51,11 +53,19 @@ class Horizon:
         return bool(self.controllers)
 
     def hand_over(
-        self, command: Float64Array, now_ns: int, scale: float, episode_id: int, *, alone: bool = False
+        self,
+        command: Float64Array,
+        now_ns: int,
+        scale: float,
+        episode_id: int,
+        *,
+        unheard: Joints,
+        alone: bool = False,
     ) -> Float64Array:
         """Return a tick's command and the guarded rows after it `[rows, action_dim]`.
 
-        scale: of the velocity limits. alone: without the rows.
+        scale: of the velocity limits. unheard: mask `[action_dim]` of actions whose controllers get nothing.
+        alone: without the rows.
         """
         if not self.is_used:
             return command[np.newaxis]
@@ -72,11 +82,22 @@ class Horizon:
         self._command, self._given_ns, self._episode_id = command, now_ns, episode_id
         self._executed = 0
         self.end_ns = now_ns + (1 + len(self._given.actions)) * self._period_ns
+        self._rows_end_ns[self._joints & ~unheard] = self.end_ns
         return np.concatenate([command[np.newaxis], self._given.actions.reshape(-1, len(command))])
 
-    def end(self, unheard: Joints, *, is_whole: bool) -> None:
-        """Take that another command has replaced the rows. is_whole: of all controllers that hear it."""
+    def goes_on_ns(self, joints: Joints) -> int:
+        """Return until when controllers of these joints may go on along rows that nothing replaced [ns]."""
+        return int(self._rows_end_ns[joints].max(initial=0))
+
+    def end(self, unheard: Joints, *, is_whole: bool, ends: Collection[str] | None = None) -> None:
+        """Take that another command has replaced the rows.
+
+        is_whole: of all controllers that hear it. ends: destinations of those that got it; None: all.
+        """
         self._given = None
+        for destination, joints in self.controllers.items():
+            if ends is None or destination in ends:
+                self._rows_end_ns[joints & ~unheard] = 0
         if is_whole and not (self._joints & unheard).any():
             self.end_ns = 0
 

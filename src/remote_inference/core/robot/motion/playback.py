@@ -34,13 +34,13 @@ from remote_inference.core.robot.safety.guard import (
     Guard,
     InterventionLatch,
 )
+from remote_inference.core.robot.safety.hearing import UNHEARD_NS
 from remote_inference.core.robot.safety.stop_inputs import StopInputs
 from remote_inference.core.robot.safety.switches import SwitchClock
 from remote_inference.core.robot.tick import Tick
 from remote_inference.core.robot.turn import Turn
 
 RECENT_NS = 50_000_000  # age of a measurement that says where a moving arm is: two rounds of the worker
-UNHEARD_NS = 50_000_000  # without a round of the executor, until a tick waits for what was not heard
 AGED_OUT = "actions older than max_action_age_s"
 END_MARGIN_S = 1.0  # beyond the time that the last commands take if every tick comes
 
@@ -235,7 +235,8 @@ class Playback:
             self._commanded_ns = now_ns
             if tick.source is not CommandSource.CHUNK:  # until now its controllers went on along the rows
                 self._moved_ns = max(self._moved_ns, min(now_ns, self._horizon.end_ns))
-                self._horizon.end(self._unheard, is_whole=not tick.in_force)
+                ends = tick.ends if tick.source is CommandSource.HOLD else None
+                self._horizon.end(self._unheard, is_whole=not tick.in_force, ends=ends)
         return tick if self._shadow is None else self._compare(tick, self._shadow)
 
     def _lose_joints(self, moved_ns: int) -> None:
@@ -261,9 +262,9 @@ class Playback:
         moved_ns = self._moved_ns if self._reference.forgotten else 0
         if self._reference.has_lost.any():
             moved_ns = max(moved_ns, self._last_heard_ns)
-        if (self._reference.has_lost & ~self._unheard).any():
             # A trajectory controller that is back has gone on along its rows all the while.
-            moved_ns = max(moved_ns, min(now_ns - max(self._period_ns, RECENT_NS), self._horizon.end_ns))
+            goes_on_ns = self._horizon.goes_on_ns(self._reference.has_lost & ~self._unheard)
+            moved_ns = max(moved_ns, min(now_ns - max(self._period_ns, RECENT_NS), goes_on_ns))
         if lost.any():  # nor does an old position say where those are that did not follow: they may by now
             recent_ns = now_ns - max(self._period_ns, RECENT_NS)
             moved_ns = max(moved_ns, min(recent_ns, self._commanded_ns + self._period_ns))
@@ -344,7 +345,9 @@ class Playback:
         command = self._without_others(guarded.action)
         # What does not follow is tried by single steps: its drives may come back at any moment.
         alone = bool(self._astray)
-        horizon = self._horizon.hand_over(command, now_ns, scale, source.episode_id, alone=alone)
+        horizon = self._horizon.hand_over(
+            command, now_ns, scale, source.episode_id, unheard=self._unheard, alone=alone
+        )
         self._take(command, now_ns)
         return Tick(
             command,

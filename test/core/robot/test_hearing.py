@@ -1,0 +1,41 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What came while the executor hung counts as heard only when all of it must have been run."""
+
+from __future__ import annotations
+
+from remote_inference.core.robot.safety.hearing import CATCH_UP_NS, UNHEARD_NS, Hearing
+
+ROUND_NS = 20_000_000
+
+
+def test_each_round_says_that_everything_was_heard() -> None:
+    hearing = Hearing(0)
+    for now_ns in range(ROUND_NS, 10 * ROUND_NS, ROUND_NS):
+        hearing.note(now_ns)
+        assert hearing.heard_ns == now_ns
+
+
+def test_a_round_that_is_somewhat_late_is_one() -> None:
+    hearing = Hearing(0)
+    hearing.note(UNHEARD_NS)
+    assert hearing.heard_ns == UNHEARD_NS
+
+
+def test_after_a_hang_the_first_rounds_may_have_run_a_part_of_what_waited() -> None:
+    hearing = Hearing(0)
+    hearing.note(ROUND_NS)
+    back_ns = ROUND_NS + UNHEARD_NS + 1
+    for now_ns in range(back_ns, back_ns + CATCH_UP_NS, ROUND_NS):
+        hearing.note(now_ns)
+        assert hearing.heard_ns == ROUND_NS
+    hearing.note(back_ns + CATCH_UP_NS)
+    assert hearing.heard_ns == back_ns + CATCH_UP_NS
+
+
+def test_another_hang_begins_anew() -> None:
+    hearing = Hearing(0)
+    hearing.note(UNHEARD_NS + 1)
+    hearing.note(2 * UNHEARD_NS + 3)
+    hearing.note(UNHEARD_NS + 1 + CATCH_UP_NS)
+    assert hearing.heard_ns == 0
