@@ -250,7 +250,8 @@ class Playback:
         last = self._reference.last
         lost = blocked = np.zeros_like(self._unheard)
         age_ns = self._word.measured_age_ns(now_ns)
-        self._measured = self._read_measured() if age_ns <= self._max_sensor_age_ns else None
+        recent_ns = now_ns - max(self._period_ns, RECENT_NS)
+        self._measured = self._of_one_sign(self._word.measured) if age_ns <= self._max_sensor_age_ns else None
         if self._word.paused or self._shadow is not None:  # in shadow mode the arm follows another
             self._following.forget()
         elif last is not None and self._measured is not None and self._guard.needs_position:
@@ -264,9 +265,8 @@ class Playback:
             moved_ns = max(moved_ns, self._last_heard_ns)
             # A trajectory controller that is back has gone on along its rows all the while.
             goes_on_ns = self._horizon.goes_on_ns(self._reference.has_lost & ~self._unheard)
-            moved_ns = max(moved_ns, min(now_ns - max(self._period_ns, RECENT_NS), goes_on_ns))
+            moved_ns = max(moved_ns, min(recent_ns, goes_on_ns))
         if lost.any():  # nor does an old position say where those are that did not follow: they may by now
-            recent_ns = now_ns - max(self._period_ns, RECENT_NS)
             moved_ns = max(moved_ns, min(recent_ns, self._commanded_ns + self._period_ns))
         if now_ns - age_ns < moved_ns:
             self._measured = None
@@ -278,11 +278,7 @@ class Playback:
     def _find(self, now_ns: int, oldest_ns: int) -> Float64Array | None:
         """Return where each joint was measured since an instant, NaN for the others; None: nobody knows."""
         word = self._word
-        positions = word.measured if word.positions is None else word.positions
-        if positions is None:
-            return None
-        if self._masks.poses.exist:
-            positions = self._masks.poses.unify(positions, self._reference.last)
+        positions = self._of_one_sign(word.measured if word.positions is None else word.positions)
         return None if positions is None else np.where(self._times_ns(now_ns) >= oldest_ns, positions, np.nan)
 
     def _times_ns(self, now_ns: int) -> NDArray[np.int64]:
@@ -291,12 +287,11 @@ class Playback:
             return self._word.positions_ns
         return np.full(len(self._holds), now_ns - self._word.measured_age_ns(now_ns))
 
-    def _read_measured(self) -> Float64Array | None:
-        """Return what the word measures, a pose's quaternion with the sign of the last command's.
+    def _of_one_sign(self, measured: Float64Array | None) -> Float64Array | None:
+        """Return what is measured, a pose's quaternion with the sign of the last command's.
 
         A pose without an orientation says nothing of where the robot is.
         """
-        measured = self._word.measured
         if measured is None or not self._masks.poses.exist:
             return measured
         return self._masks.poses.unify(measured, self._reference.last)
@@ -311,7 +306,7 @@ class Playback:
                 return self._stopping.stop(self._moment(now_ns))
             return self._stopping.stop_others((), in_force=True) if self._is_late else self._go_home(now_ns)
         if word.taken_over:
-            return self._wait_for_person(now_ns) if self._is_late else self._follow_person(now_ns, led_on)
+            return self._follow_person(now_ns, led_on)
         expired = self._interpolation.drop_captured_before(now_ns - self._max_action_age_ns)
         self._guard.refuse(AGE, expired)
         if self._is_late:
@@ -359,16 +354,12 @@ class Playback:
             row_fraction=step.fraction,
         )
 
-    def _wait_for_person(self, now_ns: int) -> Tick:
-        """Return what a late tick of a takeover commands: neither the policy nor a silent person goes on."""
-        action = self._human.newest(now_ns) if self._human is not None else None
-        if action is not None and self._follows_person:
-            return _WAIT
-        return self._stopping.stop_others((), in_force=True)
-
     def _follow_person(self, now_ns: int, led_on: bool) -> Tick:
         """Command what a person says, within the guard's limits; a silent person means the fallback."""
         action = self._human.newest(now_ns) if self._human is not None else None
+        if self._is_late:  # neither the policy goes on, nor a person who is silent
+            goes_on = action is not None and self._follows_person
+            return _WAIT if goes_on else self._stopping.stop_others((), in_force=True)
         if action is None:
             self._starved = "takeover topic silent"
             return self._fall_back(now_ns, ())
