@@ -4,17 +4,18 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from typing import Protocol
 
 import rclpy
 from rclpy._rclpy_pybind11 import RCLError, RCLInvalidROSArgsError
 from rclpy.action.client import ActionClient
 from rclpy.action.server import ActionServer
+from rclpy.context import Context
 from rclpy.exceptions import NameValidationException, ParameterException
 from rclpy.executors import Executor
 from rclpy.lifecycle import LifecycleNode
@@ -24,8 +25,9 @@ from rclpy.utilities import remove_ros_args, try_shutdown
 
 from remote_inference.core.documents.document import DocumentError
 from remote_inference.nodes.console import never_wait_for_the_console
-from remote_inference.nodes.executors import make_executor, spin_once
+from remote_inference.nodes.executors import make_executor, rest, spin_once
 from remote_inference.nodes.schedule import Schedule
+from remote_inference.nodes.start import leave
 from remote_inference.stop_signals import StopRequest, ending_signals, handle
 
 EXIT_REFUSED = 2  # a parameter or file is wrong: starting the node again does not help
@@ -74,8 +76,8 @@ def run_node(make_node: Callable[[], RunningNode], args: list[str] | None) -> in
         node = make_node()
     except (StartupError, DocumentError, ParameterException, NameValidationException, RCLError) as error:
         try_shutdown()
-        if _stop.is_made():
-            _leave()
+        if _stop.is_made():  # a thread that loads a policy cannot be stopped, and must not outlive Python
+            leave(0)
         return _refuse(str(error), EXIT_REFUSED)
     assert isinstance(node, Node)
     executor, reason = make_executor(node.get_parameter("executor").value)
@@ -87,18 +89,24 @@ def run_node(make_node: Callable[[], RunningNode], args: list[str] | None) -> in
         while not _stop.is_made() and node.exit_code is None:
             spin(node, STOP_POLL_S)
     finally:
-        _end(node, executor)
+        end_node(node, executor, try_shutdown, first=node.close)
     return node.exit_code or 0
 
 
-def _end(node: RunningNode, executor: Executor) -> None:
-    """Close a node and end its part of the middleware, whatever fails on the way."""
-    assert isinstance(node, Node)
+def end_client(node: Node, executor: Executor, context: Context) -> None:
+    """End a node that has a context of its own, and clients."""
+    end_node(node, executor, partial(rclpy.shutdown, context=context), first=partial(rest, node))
+
+
+def end_node(
+    node: Node, executor: Executor, shut_down: Callable[[], object], *, first: Callable[[], object]
+) -> None:
+    """End a node's part of the middleware, after `first` and whatever fails on the way."""
     with ExitStack() as steps:  # the last is called first
-        steps.callback(try_shutdown)
+        steps.callback(shut_down)
         steps.callback(destroy, node)
         steps.callback(executor.shutdown, timeout_sec=1.0)
-        node.close()
+        first()
 
 
 def destroy(node: Node) -> None:
@@ -130,13 +138,6 @@ def _catch_signals() -> None:
 def is_stopping() -> bool:
     """Return whether a signal asked the process to end: for long work before the node spins."""
     return _stop.is_made()
-
-
-def _leave() -> None:
-    """End the process: a thread that loads a policy cannot be stopped, and must not outlive Python."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)
 
 
 def _refuse(reason: str, code: int) -> int:

@@ -16,6 +16,7 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
+from typing import NoReturn
 
 from remote_inference.stop_signals import ending_signals, handle
 
@@ -38,10 +39,15 @@ def start(executable: str) -> int:
     handle(ending_signals(), signal.SIG_IGN)  # Python's own end would restore what kills the process
     if any(thread.daemon for thread in threading.enumerate()):
         # One that hangs, in a policy or on a disk: it must not outlive Python, whose end may crash in it.
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+        leave(code)
     return code
+
+
+def leave(code: int) -> NoReturn:
+    """End the process at once, without Python's own end."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _leave(_number: int, _frame: FrameType | None) -> None:

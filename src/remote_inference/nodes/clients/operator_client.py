@@ -26,9 +26,9 @@ from typing_extensions import Self
 from remote_inference import fast_dds
 from remote_inference.core.exchange import in_namespace
 from remote_inference.errors import UserError
-from remote_inference.nodes.executors import make_executor, rest
+from remote_inference.nodes.executors import make_executor
 from remote_inference.nodes.graph import UNKNOWN_NODE, full_name
-from remote_inference.nodes.runtime import destroy
+from remote_inference.nodes.runtime import end_client
 from remote_inference.stop_signals import common_signals
 
 ROBOT_NODE = "remote_inference"  # in the robot's namespace
@@ -89,13 +89,8 @@ class OperatorClient:
     def close(self) -> None:
         """End the node. A middleware that fails to is no failure of what was done before: it is a warning."""
         try:
-            try:
-                with deferred_signals():
-                    rest(self.node)
-            finally:
-                self._executor.shutdown(timeout_sec=1.0)
-                destroy(self.node)
-                rclpy.shutdown(context=self._context)
+            with deferred_signals():
+                end_client(self.node, self._executor, self._context)
         except (RCLError, RuntimeError) as error:  # RuntimeError: of rclpy, for a context that is invalid
             print(f"warning: the middleware did not end in order: {error}", file=sys.stderr)
 

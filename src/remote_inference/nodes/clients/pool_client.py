@@ -21,7 +21,8 @@ from rclpy.exceptions import NameValidationException
 
 from remote_inference.core.environment import EnvError
 from remote_inference.nodes.clients.operator_client import deferred_signals
-from remote_inference.nodes.executors import make_executor, rest
+from remote_inference.nodes.executors import make_executor
+from remote_inference.nodes.runtime import end_client
 from remote_inference.rollouts.ros_transport import RosTransport
 from remote_inference.srv import LeaseEnvironments, ReleaseLease, RenewLease, TouchSlot
 
@@ -77,12 +78,7 @@ class PoolClient:
         self._thread.join(JOIN_S)
         if self._thread.is_alive():  # its entities are in use
             raise EnvError(f"{self.pool}: its client did not end within {JOIN_S:g} s")
-        try:
-            rest(self._node)
-        finally:
-            self._executor.shutdown(timeout_sec=1.0)
-            self._node.destroy_node()
-            rclpy.shutdown(context=self._context)
+        end_client(self._node, self._executor, self._context)
 
     def _spin(self) -> None:
         while not self._stop.is_set():

@@ -22,7 +22,8 @@ from rclpy.utilities import try_shutdown
 
 from remote_inference.msg import WeightsFragment
 from remote_inference.nodes.clients.operator_client import deferred_signals
-from remote_inference.nodes.executors import make_executor, rest, spin_once
+from remote_inference.nodes.executors import make_executor, spin_once
+from remote_inference.nodes.runtime import end_client
 from remote_inference.nodes.schedule import Schedule
 from remote_inference.nodes.weights_messages import (
     OPEN_SERVICE,
@@ -95,12 +96,7 @@ class RosLink:
         if self._thread.is_alive():  # its entities are in use
             self._logger.warning(f"{self._server}: the link's thread did not end within {_JOIN_S:g} s")
             return
-        try:
-            rest(self._node)
-        finally:
-            self._executor.shutdown(timeout_sec=1.0)
-            self._node.destroy_node()
-            rclpy.shutdown(context=self._context)
+        end_client(self._node, self._executor, self._context)
 
     def _make_entities(self, link_id: str, namespace: str) -> None:
         rclpy.init(context=self._context)
