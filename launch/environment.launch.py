@@ -13,10 +13,10 @@ from remote_inference.deployment.launch_actions import (
     environment_arguments,
     middleware_arguments,
     node_actions,
-    read_object,
     warn_of_middleware,
 )
 from remote_inference.deployment.simulation import simulated_robot
+from remote_inference.nodes.environments.environment_options import read_options
 from remote_inference.paths import share_path
 
 
@@ -51,7 +51,7 @@ def _start(context: LaunchContext) -> list:
         value("environment"),
         value("contract"),
         namespace=value("namespace"),
-        options=read_object(value("options"), "options"),
+        options=read_options(value("options")),
         mode=value("mode"),
         rmw=value("rmw"),
         router=value("router"),

@@ -13,10 +13,10 @@ from remote_inference.deployment.launch_actions import (
     environment_arguments,
     middleware_arguments,
     node_actions,
-    read_object,
     warn_of_middleware,
 )
 from remote_inference.deployment.simulation import simulator_pool
+from remote_inference.nodes.environments.environment_options import read_options
 
 
 def generate_launch_description() -> LaunchDescription:
@@ -46,7 +46,7 @@ def _start(context: LaunchContext) -> list:
     pool = simulator_pool(
         value("environment"),
         slots=int(value("slots")),
-        options=read_object(value("options"), "options"),
+        options=read_options(value("options")),
         lease_s=float(value("lease_s")),
         name=value("name"),
         rmw=value("rmw"),

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from remote_inference.cli.exit_codes import EXIT_NO, EXIT_OK
 from remote_inference.cli.output import add_output_arguments, print_json, tell_error
-from remote_inference.errors import UserError
 
 if TYPE_CHECKING:
     from remote_inference.nodes.clients.operator_client import OperatorClient
@@ -53,16 +52,6 @@ def add_call_arguments(parser: argparse.ArgumentParser, *, fields: str = "") -> 
 def add_namespace(parser: argparse.ArgumentParser, without: str) -> None:
     """Declare `--namespace` of a verb that reads bags. without: what it means to leave it out."""
     parser.add_argument("--namespace", metavar="ROBOT", help=f"{ROBOT_HELP} (default: {without})")
-
-
-def server_name(text: str) -> str:
-    """Return a server's full name from text, with or without its first slash. Raises UserError."""
-    from remote_inference.core.contract.fields import find_topic_name_problem  # noqa: PLC0415  needs pydantic
-
-    name = f"/{text.strip('/')}"
-    if problem := find_topic_name_problem(name):
-        raise UserError(f"--server: {problem}")
-    return name
 
 
 def positive(text: str) -> float:

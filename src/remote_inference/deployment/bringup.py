@@ -78,9 +78,17 @@ def absolute_namespace(namespace: str) -> str:
 
     Raises DeploymentError for one that ROS refuses.
     """
-    absolute = "/" + namespace.strip("/")
-    if absolute != "/" and (problem := find_topic_name_problem(absolute)):
-        raise DeploymentError(f"namespace: {problem}")
+    return absolute_name(namespace, "namespace") if namespace.strip("/") else "/"
+
+
+def absolute_name(name: str, what: str) -> str:
+    """Return the full name of a node, given with or without its first slash.
+
+    Raises DeploymentError, naming `what`, for one that ROS refuses.
+    """
+    absolute = "/" + name.strip("/")
+    if problem := find_topic_name_problem(absolute):
+        raise DeploymentError(f"{what}: {problem}")
     return absolute
 
 

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -53,17 +52,6 @@ def environment_arguments() -> list[Any]:
 def argument_reader(context: Any) -> Callable[[str], str]:
     """Return what gives an argument's value by its name. context: the LaunchContext."""
     return lambda name: str(LaunchConfiguration(name).perform(context))
-
-
-def read_object(text: str, name: str) -> dict[str, Any]:
-    """Return the JSON object in an argument's text. Raises DeploymentError, which names the argument."""
-    try:
-        content = json.loads(text)
-    except ValueError as error:
-        raise bringup.DeploymentError(f"{name}: found {text!r}, expected JSON: {error}") from error
-    if not isinstance(content, dict):
-        raise bringup.DeploymentError(f"{name}: found {text!r}, expected a JSON object")
-    return content
 
 
 def warn_of_middleware(rmw: str, router: str) -> None:

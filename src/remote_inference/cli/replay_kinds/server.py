@@ -11,7 +11,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from remote_inference.cli import open_loop
-from remote_inference.cli.robot_calls import open_client, positive, server_name
+from remote_inference.cli.robot_calls import open_client, positive
 
 if TYPE_CHECKING:
     from remote_inference.core.exchange import SessionOffer
@@ -43,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Return 0 within the bounds, 1 when one is exceeded, 2 when it cannot be judged."""
+    from remote_inference.deployment.bringup import absolute_name  # noqa: PLC0415
     from remote_inference.deployment.middleware import require_middleware  # noqa: PLC0415
 
     require_middleware()
@@ -58,4 +59,5 @@ def run(arguments: argparse.Namespace) -> int:
         ):
             yield session
 
-    return open_loop.run(arguments, [server_name(name) for name in arguments.server], ask)
+    servers = [absolute_name(name, "--server") for name in arguments.server]
+    return open_loop.run(arguments, servers, ask)

@@ -8,7 +8,6 @@ import argparse
 from secrets import token_hex
 
 from remote_inference.cli.output import add_output_arguments, print_json
-from remote_inference.cli.robot_calls import server_name
 
 TIMEOUT_S = 30.0
 
@@ -46,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from remote_inference.cli.robot_calls import open_client  # noqa: PLC0415
+    from remote_inference.deployment.bringup import absolute_name  # noqa: PLC0415
     from remote_inference.deployment.middleware import require_middleware  # noqa: PLC0415
     from remote_inference.gateways.hud.client import HudControl, HudError  # noqa: PLC0415
 
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     host, _, port = arguments.control.rpartition(":")
     if not host or not port.isdecimal():
         raise HudError(f"found {arguments.control!r}, expected HOST:PORT of a control channel")
-    server = server_name(arguments.server)
+    server = absolute_name(arguments.server, "--server")
     rename = dict(_split(text) for text in arguments.rename)
     played = []
     with (
