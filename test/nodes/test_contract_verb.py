@@ -41,7 +41,9 @@ def fill_in(draft: Any, known: Any) -> Any:
     return draft
 
 
-def test_the_belt_arm_s_contract_loads_after_its_marks_are_filled_in(rig: Rig, tmp_path: Path, capsys):
+def test_the_belt_arm_s_contract_loads_after_its_marks_are_filled_in(
+    rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str], told_before_end: list[str]
+):
     shipped = load_contract(share_path("config", "belt_arm.contract.yaml"))
     rig.group.start(bringup.belt_arm(namespace="/arm"))
     images = [f"/arm/{camera}/image_raw/compressed" for camera in shipped.images]
@@ -51,6 +53,7 @@ def test_the_belt_arm_s_contract_loads_after_its_marks_are_filled_in(rig: Rig, t
     out = tmp_path / "arm.contract.yaml"
     assert cli.main(["contract", "suggest", "--namespace", "arm", "--out", str(out), *TIMEOUT]) == 0
     listed = capsys.readouterr().err.splitlines()
+    assert told_before_end[-1].splitlines() == listed
     assert cli.main(["check", str(out)]) == 2
     refused = capsys.readouterr().err.splitlines()
     assert listed

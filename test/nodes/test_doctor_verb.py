@@ -170,11 +170,12 @@ def test_a_controller_with_its_joints_in_another_order_is_an_error(
 
 
 def test_what_the_contract_alone_tells_is_said_to_be_left_out(
-    rig: Rig, tmp_path: Path, examine: Examine
+    rig: Rig, tmp_path: Path, examine: Examine, told_before_end: list[str]
 ) -> None:
     rig.start_robot(write_contract(tmp_path))
     rig.wait_for(lambda: rig.states, "the robot's node")
     _, found = examine(rig, with_contract=False, levels=ALL, timeout_s=ALONE_S)
+    assert json.loads(told_before_end[-1])["findings"]
     level, left_out = found["not examined without --contract"]
     assert level == "ok"
     assert left_out.startswith("types, rates, joints and stamps of sensors")

@@ -57,7 +57,11 @@ def replay(capsys: pytest.CaptureFixture[str], *words: object) -> dict:
 
 
 def test_a_policy_and_its_server_give_the_recorded_chunks_again(
-    bag: Path, manifest: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    bag: Path,
+    manifest: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    told_before_end: list[str],
 ) -> None:
     for source in (("--policy", manifest), ("--server", "policy_server")):
         report = replay(capsys, *source, bag, "--max-error", "all=0", "--against", "recorded")
@@ -69,6 +73,7 @@ def test_a_policy_and_its_server_give_the_recorded_chunks_again(
         assert policy["same_policy_chunks"] == policy["compared_chunks"]
         assert policy["executed"]["rows"] > 30
         assert all(joint["mean_abs"] < 0.05 for joint in policy["executed"]["joints"])
+    assert json.loads(told_before_end[-1]) == report
     other = write_telling_manifest(tmp_path, "other", fingerprint="another")
     report = replay(capsys, "--policy", other, bag)
     assert report["policies"][0]["same_policy_chunks"] == 0
@@ -79,3 +84,14 @@ def test_a_server_that_is_not_there_is_named(bag: Path, capsys: pytest.CaptureFi
     capsys.readouterr()
     assert cli.main(["replay", "--server", "nobody", str(bag), "--timeout", "1"]) == 2
     assert "/nobody/get_status: no such service within 1 s" in capsys.readouterr().err
+
+
+def test_a_server_is_asked_through_one_client_as_often_as_it_is_named(
+    bag: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = replay(
+        capsys, *("--server", "policy_server") * 2, bag, "--max-error", "all=0", "--against", "recorded"
+    )
+    assert report["exit_code"] == 0, report
+    first, second = report["policies"]
+    assert second == first

@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -35,8 +37,9 @@ CONTROLLER_PARAMETERS = ("joints", "interface_name")  # of ros2_control's contro
 TRAJECTORY = "trajectory_msgs/msg/JointTrajectory"
 
 
-def look(namespace: str, timeout_s: float, urdf: Urdf | None) -> RobotView:
-    """Return what the robot in a namespace shows within a time.
+@contextmanager
+def look(namespace: str, timeout_s: float, urdf: Urdf | None) -> Iterator[RobotView]:
+    """Yield what the robot in a namespace shows within a time.
 
     urdf: the robot's description; None: that of its topic `robot_description`, if there is one.
 
@@ -46,7 +49,7 @@ def look(namespace: str, timeout_s: float, urdf: Urdf | None) -> RobotView:
     with open_client(OWN_NAME) as ros:
         probe = _Probe(ros, namespace, timeout_s)
         probe.listen(reads_description=urdf is None)
-        return probe.view(urdf)
+        yield probe.view(urdf)
 
 
 @dataclass

@@ -8,7 +8,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 from rcl_interfaces.srv import GetParameters
 from rclpy.action.graph import get_action_client_names_and_types_by_node
@@ -39,24 +39,28 @@ WITHOUT_CONTRACT = (
 )
 
 
-def examine(timeout_s: float, contract: Contract | None, namespace: str) -> Iterator[Finding]:
-    """Yield the findings, step by step. namespace: of the robot whose contract it is."""
+def examine(
+    timeout_s: float, contract: Contract | None, namespace: str, open_until: ExitStack
+) -> Iterator[Finding]:
+    """Yield the findings, step by step. namespace: of the robot whose contract it is.
+
+    open_until: closes the node that looks.
+    """
     variables = dict(os.environ)  # those of the shell, before the client adds its own
     yield from doctor.judge_environment(variables)
     if variables.get("RMW_IMPLEMENTATION") == zenoh_config.RMW:
         yield from _look_for_router(variables)
     try:
-        client = open_client(OWN_NAME)
+        ros = open_until.enter_context(open_client(OWN_NAME))
     except OperatorError as error:
         yield Finding(Level.ERROR, "rclpy", str(error), "a node that starts", "mend what stands above")
         return
-    with client as ros:
-        if contract is not None:  # others may be known before it
-            ros.spin_until(lambda: namespace in ros.find_robots(), timeout_s)
-        watch = FleetWatch(ros)
-        watch.settle(timeout_s)
-        yield Finding(Level.OK, "graph", f"looked for {ros.looked_s:.1f} s")
-        yield from _Examination(ros, watch, timeout_s, contract, namespace).findings()
+    if contract is not None:  # others may be known before it
+        ros.spin_until(lambda: namespace in ros.find_robots(), timeout_s)
+    watch = FleetWatch(ros)
+    watch.settle(timeout_s)
+    yield Finding(Level.OK, "graph", f"looked for {ros.looked_s:.1f} s")
+    yield from _Examination(ros, watch, timeout_s, contract, namespace).findings()
 
 
 def _look_for_router(variables: dict[str, str]) -> Iterator[Finding]:

@@ -5,8 +5,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
-from contextlib import contextmanager
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
@@ -15,7 +13,7 @@ from remote_inference.cli.robot_calls import open_client, positive
 
 if TYPE_CHECKING:
     from remote_inference.core.exchange import SessionOffer
-    from remote_inference.recording.open_loop.answers import Answerer
+    from remote_inference.nodes.clients.replay_session import ReplaySession
 
 TIMEOUT_S = 30.0
 
@@ -49,15 +47,12 @@ def run(arguments: argparse.Namespace) -> int:
     require_middleware()
     timeout_s = arguments.timeout or TIMEOUT_S
 
-    @contextmanager
-    def ask(server: str, offer: SessionOffer) -> Iterator[Answerer]:
-        from remote_inference.nodes.clients.replay_session import ReplaySession  # noqa: PLC0415
-
-        with (
-            open_client("replay", namespace=f"/replay_{token_hex(4)}") as client,
-            ReplaySession(client, server, offer, timeout_s) as session,
-        ):
-            yield session
-
     servers = [absolute_name(name, "--server") for name in arguments.server]
-    return open_loop.run(arguments, servers, ask)
+    with open_client("replay", namespace=f"/replay_{token_hex(4)}") as client:
+
+        def ask(server: str, offer: SessionOffer) -> ReplaySession:
+            from remote_inference.nodes.clients.replay_session import ReplaySession  # noqa: PLC0415
+
+            return ReplaySession(client, server, offer, timeout_s)
+
+        return open_loop.run(arguments, servers, ask)

@@ -89,6 +89,12 @@ class OperatorClient:
     def close(self) -> None:
         """End the node. A middleware that fails to is no failure of what was done before: it is a warning."""
         try:
+            print(end="", flush=True)  # rmw_zenoh may hang in what follows, and the answer must not be lost
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        try:
             with deferred_signals():
                 end_client(self.node, self._executor, self._context)
         except (RCLError, RuntimeError) as error:  # RuntimeError: of rclpy, for a context that is invalid

@@ -74,8 +74,8 @@ def _suggest(arguments: argparse.Namespace) -> int:
     from remote_inference.core.drafts.urdf import parse_urdf  # noqa: PLC0415
 
     urdf = parse_urdf(arguments.urdf.read_bytes(), str(arguments.urdf)) if arguments.urdf else None
-    view = look(arguments.namespace, arguments.timeout, urdf)
-    _write_draft(arguments, suggest(view, arguments.kind))
+    with look(arguments.namespace, arguments.timeout, urdf) as view:
+        _write_draft(arguments, suggest(view, arguments.kind))
     return 0
 
 

@@ -8,6 +8,7 @@ import argparse
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -45,19 +46,20 @@ def run(arguments: argparse.Namespace) -> int:
     namespace = absolute_namespace(arguments.namespace)
     contract = load_contract(arguments.contract) if arguments.contract else None
     drawn = is_terminal()  # in a pipe a finding is one line, which grep finds whole
-    findings = []
-    for finding in _examine(arguments.timeout, contract, namespace):
-        findings.append(finding)
-        if not arguments.json and not (arguments.quiet and finding.level is Level.OK):
-            print(finding.fold(shutil.get_terminal_size().columns) if drawn else finding, flush=True)
-    counts = {level: sum(finding.level is level for finding in findings) for level in Level}
-    if arguments.json:
-        totals = {"errors": counts[Level.ERROR], "warnings": counts[Level.WARNING]}
-        print_json({**totals, "findings": [asdict(finding) for finding in findings]})
+    with ExitStack() as open_until:
+        findings = []
+        for finding in _examine(arguments.timeout, contract, namespace, open_until):
+            findings.append(finding)
+            if not arguments.json and not (arguments.quiet and finding.level is Level.OK):
+                print(finding.fold(shutil.get_terminal_size().columns) if drawn else finding, flush=True)
+        counts = {level: sum(finding.level is level for finding in findings) for level in Level}
+        if arguments.json:
+            totals = {"errors": counts[Level.ERROR], "warnings": counts[Level.WARNING]}
+            print_json({**totals, "findings": [asdict(finding) for finding in findings]})
     return 1 if counts[Level.ERROR] else 0
 
 
-def _examine(timeout_s: float, contract: Any, namespace: str) -> Iterator[Any]:
+def _examine(timeout_s: float, contract: Any, namespace: str, open_until: ExitStack) -> Iterator[Any]:
     from remote_inference.deployment.doctor import doctor  # noqa: PLC0415
     from remote_inference.deployment.doctor.findings import Level  # noqa: PLC0415
     from remote_inference.deployment.middleware import find_installation  # noqa: PLC0415
@@ -68,4 +70,4 @@ def _examine(timeout_s: float, contract: Any, namespace: str) -> Iterator[Any]:
             return  # rclpy would end this process
     from remote_inference.cli.doctor_probe import examine  # noqa: PLC0415  imports rclpy
 
-    yield from examine(timeout_s, contract, namespace)
+    yield from examine(timeout_s, contract, namespace, open_until)
