@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 import rclpy
 from rclpy._rclpy_pybind11 import RCLError
+from rclpy.action.client import ActionClient
+from rclpy.action.server import ActionServer
 from rclpy.context import Context
 from rclpy.executors import Executor, SingleThreadedExecutor
 from rclpy.node import Node
@@ -21,8 +23,9 @@ from rclpy.task import Future
 from std_msgs.msg import Int32
 from std_srvs.srv import SetBool
 
+from remote_inference.action import RunPolicy
 from remote_inference.nodes import executors
-from remote_inference.nodes.executors import as_task, make_executor, spin_once
+from remote_inference.nodes.executors import as_task, make_executor, skip_errors, spin_once
 
 DEADLINE_S = 30.0
 NAMES = ("events", "single")
@@ -204,3 +207,30 @@ def test_the_exception_of_a_task_is_raised_like_any_other_callback_s(kind: str, 
         spin_once(node, 0.0)
     finally:
         executor.shutdown(1.0)
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_what_rclpy_cannot_take_of_an_action_is_skipped(kind: str, node: Node) -> None:
+    """It raises, in a task, where two servers of one name accept a goal: the events executor would crash."""
+    server = ActionServer(node, RunPolicy, "run", execute_callback=lambda _: RunPolicy.Result())
+    client = ActionClient(node, RunPolicy, "run")
+    taken: list[Any] = []
+
+    async def fail(data: Any) -> None:
+        taken.append(data)
+        raise RuntimeError("Two goals were accepted with the same ID")
+
+    client.execute = fail
+    skip_errors(node, client, "run")
+    executor, why_not = make_executor(kind, node.context)
+    assert not why_not
+    executor.add_node(node)
+    try:
+        spin_until(node, client.server_is_ready)
+        for count in (1, 2):
+            client.send_goal_async(RunPolicy.Goal())
+            spin_until(node, lambda count=count: len(taken) >= count)
+    finally:
+        executor.shutdown(1.0)
+        client.destroy()
+        server.destroy()

@@ -30,6 +30,7 @@ from std_msgs.msg import Empty
 SELF_TEST_S = 2.0  # a message within a process takes a millisecond; on a busy machine, much longer
 SELF_TEST_PERIOD_S = 0.02
 REST_S = 0.1
+WARNING_PERIOD_S = 1.0  # at most one warning of what is skipped of actions in this time
 MOST_LEFT = 1000  # messages of one topic that may wait when one cannot be read
 
 
@@ -128,6 +129,24 @@ def as_task(node: Node, callback: Callable[..., Any], failed: Any = None) -> Cal
             return failed
 
     return call
+
+
+def skip_errors(node: Node, action: Any, name: str) -> None:
+    """Let rclpy skip what it cannot take of an action's client or server, and say so.
+
+    It raises, in a task of its own (`as_task`), where two servers of one name accept a goal, or where whoever
+    asked has gone.
+    """
+    execute = action.execute
+
+    async def execute_or_skip(taken: Any) -> None:
+        try:
+            await execute(taken)
+        except Exception as error:
+            problem = f"{name}: skipped what came, is there a second server? {error}"
+            node.get_logger().error(problem, throttle_duration_sec=WARNING_PERIOD_S)
+
+    action.execute = execute_or_skip
 
 
 def spin_once(node: Node, timeout_s: float) -> None:

@@ -23,7 +23,7 @@ from rclpy.task import Future
 from remote_inference.core.contract.commands.sink import CommandSink
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.robot.motion.goal_gate import Goal, GoalEvent, GoalGate
-from remote_inference.nodes.executors import as_task
+from remote_inference.nodes.executors import as_task, skip_errors
 from remote_inference.nodes.schedule import Schedule
 from remote_inference.wire import CommandWriter
 from remote_inference.wire.message_types import action_class
@@ -61,6 +61,7 @@ class GoalClient:
         self._clock = node.get_clock()
         self._writer = writer
         self._client: Any = ActionClient(node, action_class(sink.type), sink.destination)
+        skip_errors(node, self._client, self.name)
         self._is_present = False
         self._looked_s = -PRESENCE_PERIOD_S
         self._answer: Future | None = None  # to the last goal

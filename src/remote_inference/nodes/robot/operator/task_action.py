@@ -33,7 +33,7 @@ from remote_inference.core.robot.task_run import (
     Termination,
     find_duration_problem,
 )
-from remote_inference.nodes.executors import as_task
+from remote_inference.nodes.executors import as_task, skip_errors
 from remote_inference.nodes.schedule import Schedule
 from remote_inference.wire.qos import STOP_QOS
 
@@ -81,6 +81,7 @@ class TaskAction:
             handle_accepted_callback=as_task(node, self._accept),
             cancel_callback=as_task(node, self._cancel, CancelResponse.REJECT),
         )
+        skip_errors(node, self._server, ACTION)
         schedule.every(LOOK_PERIOD_S, self._look)
 
     @property
