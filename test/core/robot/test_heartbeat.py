@@ -124,6 +124,17 @@ def test_a_new_node_pauses_if_the_stop_of_the_old_one_still_stands(
     assert beats.hear_watchdog(A, state, trips) is pauses
 
 
+@pytest.mark.parametrize("state", WatchdogState)
+def test_a_trip_is_heard_of_by_the_next_state_when_the_word_of_it_was_lost(
+    watched: Heartbeat, state: WatchdogState
+) -> None:
+    assert not watched.hear_watchdog(B, WatchdogState.ARMED, 2)
+    assert watched.hear_watchdog(B, state, 3)
+    assert not watched.hear_watchdog(B, state, 3)
+    assert not watched.hear_watchdog(B, WatchdogState.TRIPPED, 2), "it comes late"
+    assert not watched.hear_watchdog(B, state, 3)
+
+
 def test_a_state_that_no_watchdog_has_is_refused_by_value(watched: Heartbeat) -> None:
     with pytest.raises(ValueError, match="found state 9, expected one of WatchdogState"):
         watched.hear_watchdog(A, 9, 1)

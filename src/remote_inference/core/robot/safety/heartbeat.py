@@ -54,8 +54,9 @@ class Heartbeat:
             raise ValueError(f"found state {state_value}, expected one of WatchdogState.msg")
         latched = WatchdogState(state_value) in {WatchdogState.TRIPPED, WatchdogState.RETURNED}
         known = self._known_trips.pop(instance, None)
-        self._known_trips[instance] = trips
+        self._known_trips[instance] = max(trips, known or 0)
         if len(self._known_trips) > MAX_WATCHDOGS:
             del self._known_trips[next(iter(self._known_trips))]
         self._watched = True
-        return latched and trips != known
+        # One that is known may be armed again by now: the word of its trip was lost.
+        return latched if known is None else trips > known
