@@ -451,4 +451,6 @@ def test_nothing_is_sent_after_a_stop_that_the_last_tick_had_not_heard():
     server = Server()
     server.decide(0.0, 0.5)
     assert server.gate.look(ns(0.001), is_present=True, may_send=False) is None
-    assert server.gate.look(ns(0.002), is_present=True) is not None
+    assert server.gate.look(ns(0.002), is_present=True) is None, "the stop is released, and no tick was since"
+    server.decide(0.003, 0.5)
+    assert server.gate.look(ns(0.003), is_present=True) is not None

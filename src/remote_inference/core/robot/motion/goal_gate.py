@@ -97,6 +97,7 @@ class GoalGate:
         self._presence = 0  # odd: the server takes goals; it counts how often that changes
         self._told = 0  # presence at the begin of the control tick
         self._wanted: _Wanted | None = None
+        self._dropped: _Wanted | None = None  # of before a stop
         self._sent: Float64Array | None = None  # `[n]` of the last goal, unless the server has not taken it
         self._asked_ns: int | None = None  # when the goal was sent that waits for its answer
         self._next_ns = 0.0  # no goal before
@@ -131,7 +132,8 @@ class GoalGate:
     def look(self, now_ns: int, *, is_present: bool, may_send: bool = True) -> Goal | None:
         """Return the goal that is to be sent now, if any. is_present: whether the server is there.
 
-        may_send: False while the robot is stopped or paused, whatever its last tick commanded.
+        may_send: False while the robot is stopped or paused, whatever its last tick commanded: that is not
+        sent later either.
         """
         if is_present != self._is_there:
             self._is_there, self._refuses = is_present, False
@@ -141,7 +143,9 @@ class GoalGate:
             self._fail(GoalEvent.UNANSWERED)
         self._count_presence()
         wanted = self._wanted
-        if wanted is None or not may_send or now_ns - wanted.now_ns > self._fresh_ns:
+        if not may_send:
+            self._dropped = wanted
+        if wanted is self._dropped or wanted is None or now_ns - wanted.now_ns > self._fresh_ns:
             return None
         if not is_present:
             self._miss_server(now_ns)
