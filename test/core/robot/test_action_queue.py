@@ -127,6 +127,31 @@ def test_rows_dropped_by_delay_policy(policy: DelayPolicy, latency_steps: int, e
     assert [action.step_index for action in drain(queue)] == list(range(dropped, 6))
 
 
+@pytest.mark.parametrize(("row_period_s", "dropped"), [(None, 1), (0.05, 3)])
+def test_rows_that_were_taken_after_the_merger_looked_at_its_clock_are_past(
+    row_period_s: float | None, dropped: int
+) -> None:
+    """A thread may stand still between the two, and the control thread goes on."""
+    queue = ActionQueue()
+    merge(queue, make_rows(6))
+    for taken_ns in (20_000_000, 70_000_000, 120_000_000):
+        queue.get(taken_ns)
+    source = make_source(2, capture_ns=10_000_000)
+    rows = make_rows(6, first=10.0)
+    found = queue.merge(
+        source,
+        rows,
+        rows,
+        MergeMode.REPLACE,
+        latency_steps=1,
+        executed_before=0,
+        row_period_s=row_period_s,
+    )
+    assert found == dropped
+    assert queue.head is not None
+    assert queue.head.step_index == dropped
+
+
 @pytest.mark.parametrize(("latency_steps", "left"), [(-3, 4), (0, 4), (4, 0), (5, 0), (1000, 0)])
 def test_the_delay_is_clamped_to_the_chunk(latency_steps: int, left: int):
     queue = ActionQueue(DelayPolicy.LATENCY)

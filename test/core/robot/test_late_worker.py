@@ -69,6 +69,30 @@ def test_a_chunk_that_is_taken_late_goes_on_where_the_arm_is_by_then(late_s: flo
     assert np.abs(np.diff(steps)).max() < 0.005, "it goes on as before"
 
 
+def test_a_worker_that_stood_still_before_it_merged_repeats_no_row():
+    """Between its look at the clock and the merge the control thread went on."""
+    server = WaveServer("/server_a", make_spec(chunk_size=40))
+    world = server.world = World(make_config(merge_mode="replace", buffer_time_s=1.2), (server,))
+    streaming(world).run(1.0)
+    sent, since_ns = len(world.sent), world.now_ns
+    world.run_until(lambda: len(world.sent) > sent)
+    world.hung = True
+    world.run(0.08)
+    looked_ns = world.now_ns
+    world.run(LATE_S)
+    world.hung = False
+    take, world.engine.take_chunk = (
+        world.engine.take_chunk,
+        lambda chunk, _, **named: take(chunk, looked_ns, **named),
+    )  # type: ignore[method-assign]
+    merged = world.engine.counters.chunks_merged
+    world.run_until(lambda: world.engine.counters.chunks_merged > merged)
+    world.engine.take_chunk = take  # type: ignore[method-assign]
+    world.run(0.3)
+    steps = np.diff([tick.command[0] for tick in world.commands_since(since_ns) if tick.command is not None])
+    assert np.abs(np.diff(steps)).max() < 0.005, "it goes on as before"
+
+
 def late_seen_world(late_s: float, observation_steps: int = 1) -> tuple[World, list[Tick]]:
     """Return a robot whose worker saw a picture of a slow camera late, and its ticks from then on."""
     spec = make_spec(chunk_size=40, observation_steps=observation_steps)

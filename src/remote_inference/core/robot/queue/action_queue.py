@@ -13,6 +13,7 @@ from itertools import dropwhile, groupby, islice, takewhile
 import numpy as np
 
 from remote_inference.core.policy import Float32Array
+from remote_inference.core.robot.queue.latency import steps
 from remote_inference.core.robot.turn import Turn
 
 MEMORY = 1000  # executed rows that a prefix may begin with: a second at the fastest control rate in use
@@ -189,11 +190,13 @@ class ActionQueue:
         latency_steps: int,
         executed_before: int,
         horizon: int | None = None,
+        row_period_s: float | None = None,
     ) -> int:
         """Let a chunk `[horizon, action_dim]` join the queue; return how many of its rows were dropped.
 
         latency_steps: `ceil(latency / period)` from capture to now. executed_before: `executed` at capture.
-        horizon: rows that may join, None for all.
+        horizon: rows that may join, None for all. row_period_s: then the delay reaches to the last row that
+        was taken, if that is later than the caller's now: its thread may have stood still since.
 
         Rows may be skipped only for ticks in which the robot really moved: trimming a chunk that arrives at a
         robot held still would command a jump, hence DelayPolicy.CONSUMED.
@@ -203,6 +206,9 @@ class ActionQueue:
             for index, (model_row, robot_row) in enumerate(zip(model, robot, strict=True))
         ]
         with self._turn:
+            if row_period_s is not None and self._taken_ns:
+                taken_s = (self._taken_ns[-1] - source.capture_ns) / 1e9
+                latency_steps = max(latency_steps, steps(taken_s, row_period_s))
             if mode is MergeMode.APPEND:
                 self._rows.extend(rows[:horizon])
                 return 0

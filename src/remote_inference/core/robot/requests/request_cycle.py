@@ -371,6 +371,7 @@ class RequestCycle:
             latency_steps=steps((now_ns - capture.time_ns) / 1e9, self._contract.row_period_s),
             executed_before=capture.executed,
             horizon=self._config.execution_horizon or None,
+            row_period_s=self._contract.row_period_s,
         )
 
     def _judge(self, chunk: Chunk, session: SessionReply, age_ns: int) -> Rejection | None:
