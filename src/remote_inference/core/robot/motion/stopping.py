@@ -136,7 +136,6 @@ class Stopping:
         self._count_silent(moment)
         last = self._reference.last
         assert last is not None, "stops follow a command"
-        goes_on = moment.now_ns < self._horizon.end_ns
         rest, moves, ends, late_ns = last, self._goes_on, [], 0
         for destination, joints in self._horizon.controllers.items():
             if not self._holds_left[destination]:
@@ -151,7 +150,7 @@ class Stopping:
                 ends.append(destination)
                 where_measured = self._reference.has_lost & joints
                 late_ns = int(moment.ages_ns[where_measured].max(initial=late_ns))
-            elif not goes_on:
+            elif moment.now_ns >= self._horizon.goes_on_ns(joints):
                 self._holds_left[destination] = 0
         in_force = any(left for destination, left in self._holds_left.items() if destination not in ends)
         if not ends:
