@@ -12,7 +12,10 @@ import pytest
 
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.documents.document import parse_document
+from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.journal import Begin, JournalledEngine
+from remote_inference.core.robot.safety.hearing import UNHEARD_NS
+from remote_inference.core.robot.tick import Tick
 from remote_inference.core.watchdog import Phase
 from remote_inference.nodes.robot.actuation import Actuation
 from remote_inference.nodes.schedule import Schedule
@@ -107,3 +110,39 @@ def test_an_end_in_order_is_told_as_such(robot: Robot) -> None:
     assert robot.end() is Phase.ENDED
     for topic in (FAILING, OTHER):
         assert list(robot.publishers[topic].kept[-1].data) == [0.0]
+
+
+def test_a_command_that_was_decided_before_a_freeze_is_not_sent_after_it(robot: Robot) -> None:
+    robot.drive()
+    play, sent = robot.engine.play, robot.publishers[OTHER].kept
+    before: list[int] = []
+
+    def play_and_freeze(*arguments: Any) -> Tick:
+        tick = play(*arguments)
+        if not before and tick.source is CommandSource.HUMAN:
+            before.append(len(sent))
+            robot.engine.pause_at_once()  # meanwhile
+            time.sleep(2 * UNHEARD_NS / 1e9)  # the freeze
+        return tick
+
+    robot.engine.play = play_and_freeze  # type: ignore[method-assign]
+    robot.wait_until(lambda: before and len(sent) > before[0])
+    assert [list(message.data) for message in sent[before[0] :]] == [[0.0]] * (len(sent) - before[0])
+    assert robot.engine.control.word.losses == 1
+    assert robot.end() is Phase.ENDED
+
+
+def test_a_tick_that_takes_its_time_is_sent(robot: Robot) -> None:
+    robot.drive()
+    play, sent = robot.engine.play, robot.publishers[OTHER].kept
+    before: list[int] = []
+
+    def play_slowly(*arguments: Any) -> Tick:
+        before.append(len(sent))
+        time.sleep(0.2 * UNHEARD_NS / 1e9)
+        return play(*arguments)
+
+    robot.engine.play = play_slowly  # type: ignore[method-assign]
+    robot.wait_until(lambda: before and len(sent) > before[0] + 5)
+    assert robot.engine.control.word.losses == 0
+    assert robot.end() is Phase.ENDED

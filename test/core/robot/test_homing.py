@@ -218,7 +218,7 @@ def test_a_pause_ends_the_way_home_for_good(resumed_before_a_tick: bool):
     if not resumed_before_a_tick:
         world.run(0.1)
     count = len(homing_ticks(world))
-    world.engine.control.resume(None)  # whoever might
+    world.engine.control.resume(None, world.now_ns)  # whoever might
     world.run(3)
     assert len(homing_ticks(world)) == count
     assert world.engine.playback.finished

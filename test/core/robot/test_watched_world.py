@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from remote_inference.core.robot.command import CommandSource
-from support.builders import JOINT_TRAJECTORY, make_config, make_contract, make_spec
+from support.builders import FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY, make_config, make_contract, make_spec
 from support.robot.simulated_server import SimulatedServer
 from support.robot.simulation import streaming
 from support.robot.watched_world import WatchedWorld
@@ -50,3 +50,34 @@ def test_a_freeze_that_makes_no_tick_late_ends_in_no_jump_either(frozen_s: float
     ticks = len(world.ticks)
     world.run_until(lambda: len(world.ticks) > ticks)
     freeze_while_beats_are_lost(world, 0.41 - frozen_s, frozen_s)
+
+
+@pytest.mark.parametrize("frozen_s", [0.06, 0.22, 0.4, 5.0])
+@pytest.mark.parametrize(
+    ("kind", "command", "fps"),
+    [
+        ("position", JOINT_TRAJECTORY, 20.0),
+        ("position", JOINT_TRAJECTORY, 50.0),
+        ("position", FLOAT64_MULTI_ARRAY, 20.0),
+        ("velocity", FLOAT64_MULTI_ARRAY, 20.0),
+    ],
+)
+def test_a_freeze_within_a_tick_sends_nothing_that_was_decided_before_it(
+    kind: str, command: str, fps: float, frozen_s: float
+):
+    """The world's judge looks at each command, by where the arm is when it is sent."""
+    world = WatchedWorld(
+        make_config(fallback="zero" if kind == "velocity" else "hold"),
+        [SimulatedServer("/server_a", make_spec(chunk_size=60, trained_fps=fps))],
+        contract=make_contract(kind=kind, fps=fps, command=command),
+    )
+    streaming(world).run(0.5)
+    world.freezes_in_tick_s = frozen_s
+    world.run(frozen_s + 0.3)
+    assert not world.freezes_in_tick_s
+    assert world.watchdog is not None
+    assert world.engine.paused == bool(world.watchdog.trips)
+    if world.engine.paused:
+        assert world.resume() == ""
+    world.run_until(lambda: world.ticks[-1][1].source is CommandSource.CHUNK)
+    world.run(0.5)

@@ -253,6 +253,42 @@ def test_a_late_tick_of_a_takeover_lets_only_a_person_who_speaks_go_on(speaks: b
     assert tick.in_force
 
 
+def test_a_late_tick_after_a_release_lets_no_velocity_of_the_person_go_on() -> None:
+    human = HumanCommands(0.5)
+    robot = FedPlayback(
+        make_contract("velocity"), "zero", given_up_after_ns=ns(1.0), late_after_ns=ns(0.075), human=human
+    )
+    robot.playback.control.change(taken_over=True)
+    human.deposit(np.array([0.9, 0.9]), 0)
+    assert robot.tick().source is CommandSource.HUMAN
+    robot.playback.control.change(taken_over=False, forget=True, blend_in=True)
+    robot.append([[0.1, 0.1]] * 5)
+    robot.now_ns += ns(0.1)
+    assert robot.tick().source is CommandSource.ZERO
+    assert robot.tick().source is CommandSource.CHUNK
+
+
+@pytest.mark.parametrize("fps", [1.0, 8.0, 20.0])
+def test_a_plan_of_velocities_leads_no_farther_when_ticks_wait(fps: float) -> None:
+
+    def drive(unheard_s: float) -> float:
+        robot = FedPlayback(
+            make_contract("velocity", fps=fps), "zero", given_up_after_ns=ns(9.0), late_after_ns=ns(8.0)
+        )
+        robot.append([[0.05, 0.0], [0.05, 0.0], [0.02, 0.0]])
+        way = velocity = 0.0
+        for tick in range(6):
+            heard_ns = robot.now_ns - (ns(unheard_s) if tick == 1 else 0)
+            command = robot.playback.tick(robot.now_ns, heard_ns).command
+            velocity = velocity if command is None else float(command[0])
+            way += velocity / fps
+            robot.now_ns += robot.period_ns
+        return way
+
+    assert drive(0.0) == pytest.approx(0.12 / fps)
+    assert drive(0.06) == pytest.approx(0.12 / fps)
+
+
 # -- a person ------------------------------------------------------------------------------------------------
 
 
@@ -276,6 +312,49 @@ def test_a_person_s_message_that_waited_moves_nobody_after_they_have_let_go(watc
     world.run(5.0)
     led = [at_ns for at_ns, tick in world.ticks if tick.source is CommandSource.HUMAN and at_ns > let_go_ns]
     assert all(at_ns - let_go_ns <= ns(0.5) for at_ns in led)
+
+
+@pytest.mark.parametrize("stops", [True, False])
+def test_who_let_go_before_a_stop_or_pause_moves_nobody_after_it(stops: bool) -> None:
+    document = contract_document()
+    document["takeover"] = {"topic": "teleop", "type": "sensor_msgs/msg/JointState", "silent_s": 5.0}
+    document["stops"] = {"button": {"topic": "estop", "type": "std_msgs/msg/Bool", "stop_when": True}}
+    contract = parse_document(document, Contract, "f")
+    world = World(make_config(), contract=contract)
+    world.engine.hear_stop("button", False, world.now_ns)
+    streaming(world)
+    world.engine.hear_person(np.array([0.9, -0.9]), world.now_ns)
+    world.run(0.1)
+    assert world.take_over() == ""
+    taken_over_ns = world.now_ns
+    world.run(0.1)
+
+    def led_since(at_ns: int) -> list[int]:
+        return [
+            now_ns for now_ns, tick in world.ticks if now_ns > at_ns and tick.source is CommandSource.HUMAN
+        ]
+
+    assert not led_since(taken_over_ns), "what was said before the takeover is no order of it"
+    world.engine.hear_person(np.array([0.9, -0.9]), world.now_ns)
+    world.run(0.1)
+    assert led_since(taken_over_ns)
+    if stops:
+        world.engine.hear_stop("button", True, world.now_ns)
+        world.run(0.1)
+        world.engine.hear_stop("button", False, world.now_ns)
+        assert world.clear_stop() == ""
+    else:
+        world.pause()
+        world.run(0.1)
+    resumed_ns = world.now_ns
+    assert world.resume() == ""
+    world.run(1.0)
+    assert not led_since(resumed_ns)
+    assert world.engine.misses_person(world.now_ns)
+    world.engine.hear_person(np.array([0.1, 0.1]), world.now_ns)
+    world.run(0.1)
+    assert led_since(resumed_ns)
+    assert not world.engine.misses_person(world.now_ns)
 
 
 def test_a_silent_sensor_is_named_where_only_an_old_measurement_is_left() -> None:

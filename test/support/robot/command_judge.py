@@ -14,6 +14,7 @@ from remote_inference.core.robot.engine import LATE_PERIODS
 from remote_inference.core.robot.motion.following import LAG_S
 from remote_inference.core.robot.motion.horizon import EARLY_TICK
 from remote_inference.core.robot.motion.playback import UNHEARD_NS
+from remote_inference.core.robot.safety.fault_injection import Target
 from remote_inference.core.robot.safety.guard import SENSOR_AGE
 from remote_inference.core.robot.tick import Tick
 from remote_inference.core.watchdog import Watchdog
@@ -194,8 +195,10 @@ def lag_bound(world: WatchedWorld) -> np.ndarray:
 
 
 def fresh_ns(world: WatchedWorld) -> int:
-    """Return how old a measurement is at most while the sensors deliver."""
-    return 2 * max(SENSOR_NS, world.sensor_ns) + TIMER_NS
+    """Return how old a measurement is at most while the sensors deliver, or a drill delays them."""
+    fault = world.injection.fault
+    delay_s = fault.delay_s if fault is not None and fault.target is Target.SENSORS else 0.0
+    return 2 * max(SENSOR_NS, world.sensor_ns) + TIMER_NS + ns(delay_s)
 
 
 def lag_s(world: WatchedWorld) -> float:

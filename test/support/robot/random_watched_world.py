@@ -237,6 +237,10 @@ def _freeze(world: WatchedWorld, rng: random.Random) -> None:
     world.stand_still(rng.choice(STALLS_S), "stuck", "hung", "deaf")
 
 
+def _freeze_in_a_tick(world: WatchedWorld, rng: random.Random) -> None:
+    world.freezes_in_tick_s = rng.choice(STALLS_S)
+
+
 def _overload(world: WatchedWorld, rng: random.Random) -> None:
     world.overload(rng.choice([0.5, 2.0, 5.0]))
 
@@ -384,6 +388,7 @@ EVENTS: tuple[Occurrence, ...] = (
     _hang,
     _freeze,
     _freeze,
+    _freeze_in_a_tick,
     _overload,
     _lose_beats,
     _take_over,

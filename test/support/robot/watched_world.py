@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,7 @@ class WatchedWorld(World):
         self.pressed = False  # a stop that the node has heard, and nobody has cleared
         self._waiting: deque[Callable[[], None]] = deque()  # for the executor
         self._owes_tick = False
+        self.freezes_in_tick_s = 0.0  # the next control tick, between what it decides and what it publishes
         self._moved_ns = self.now_ns
         self.resumed = False  # since the watchdog tripped
         self.waited = False  # in the last tick, which was late, for what was to be heard
@@ -280,9 +282,26 @@ class WatchedWorld(World):
         tick = self.engine.play(self.now_ns, unheard, self.heard_ns)
         self.ticks.append((self.now_ns, tick))
         judge_source(self, tick, paused=paused or self.pressed, taken_over=taken_over, dead=dead)
-        commanding = self._publish(tick)
-        judge_what_stays(self, tick)
-        self.ticked.append(self.now_ns)
+        if not self.freezes_in_tick_s:
+            self._end_tick(tick, self.now_ns)
+            return
+        self.after(ns(self.freezes_in_tick_s), partial(self._end_tick, tick, self.now_ns))
+        self.stand_still(self.freezes_in_tick_s, "stuck", "hung", "deaf")
+        self.freezes_in_tick_s = 0.0
+
+    def _end_tick(self, tick: Tick, began_ns: int) -> None:
+        """Publish what a tick decided, as the node does."""
+        self.move()
+        if self.engine.playback.is_outdated(tick, self.now_ns - began_ns):
+            if self.beats.was_given_up(self.now_ns):
+                self._pause_after_a_stop()
+            self.engine.take_back_command()
+            commanding = True
+        else:
+            commanding = self._publish(tick)
+            if began_ns == self.now_ns:  # else the next tick, which follows at once, is judged
+                judge_what_stays(self, tick)
+        self.ticked.append(began_ns)
         phase = self.beats.beat(self.now_ns, commanding=commanding)
         if phase is not None and self.watchdog is not None and not self.beats_are_lost:
             self.beaten_ns = self.now_ns

@@ -311,6 +311,13 @@ class Engine:
         """
         self.control.pause(cause, lose=True, count=True)
 
+    def take_back_command(self) -> None:
+        """Take that the last tick's command did not leave: the joints are not on their way there.
+
+        The next command begins where they are measured from now on.
+        """
+        self.control.change(lose=True)
+
     def halt_at_once(self) -> None:
         """Execute no action from the next control tick on, for good."""
         self.control.halt()
@@ -397,6 +404,15 @@ class Engine:
     def taken_over(self) -> bool:
         """True while a person commands."""
         return self._mode.taken_over
+
+    def misses_person(self, now_ns: int) -> bool:
+        """Return whether a person has taken over, and says nothing. For any thread."""
+        word = self.control.word
+        return (
+            word.taken_over
+            and self.human is not None
+            and self.human.newest(now_ns, word.person_since_ns) is None
+        )
 
     @property
     def session_id(self) -> str:

@@ -45,7 +45,14 @@ CALLS = (
     "tick",
     "close",
 )
-INPUTS = ("pause_at_once", "take_outside_stop", "halt_at_once", "hear_stop", "hear_person")  # of any thread
+INPUTS = (  # of any thread
+    "pause_at_once",
+    "take_outside_stop",
+    "take_back_command",
+    "halt_at_once",
+    "hear_stop",
+    "hear_person",
+)
 PLAY = "play"  # of the control thread
 BEGIN = "begin"  # the first entry
 

@@ -89,7 +89,7 @@ class OperatingMode:
         """Request and command again; return why not, or an empty string. pauses: as of `Engine.resume`."""
         if problem := self.refusal or self._stops.find_obstacle(now_ns):
             return problem
-        if not self._control.resume(pauses):
+        if not self._control.resume(pauses, now_ns):
             return PAUSED_MEANWHILE
         self._starts_when_safe = False
         self._supervisor.forgive()
@@ -138,9 +138,9 @@ class OperatingMode:
         return "", [Inform("released to the policy")]
 
     def drop_plan(self, now_ns: int) -> None:
-        """Empty the queue, and use no observation from before now: the next chunk begins a plan anew."""
+        """Empty the queue, and use nothing of a sensor or a person from before now: a plan begins anew."""
         self._begin_plan(now_ns)
-        self._control.change(forget=True)
+        self._control.change(forget=True, person_since_ns=now_ns)
 
     def _begin_plan(self, now_ns: int) -> None:
         self._cycle.drop_plan(now_ns)

@@ -184,11 +184,25 @@ class Actuation:
         tick = self._engine.play(now_ns, self._unheard, heard_ns)
         index, self._played = self._played, self._played + 1
         self.unfed_ticks += tick.source is not CommandSource.CHUNK
+        left_ns = time.monotonic_ns()
+        if self._engine.playback.is_outdated(tick, left_ns - now_ns):
+            self._withhold(index, now_ns, left_ns)
+            return
         stamp_ns = self._clock_of_stamps.now().nanoseconds  # simulated time where the node uses it
         commanding = self._publish(tick, stamp_ns, now_ns)
         self._heart.beat(now_ns, index, commanding=commanding)
         episode_id = tick.queued.source.episode_id if tick.queued else self._engine.episode.id
         self._executed.append(ExecutedTick(index, stamp_ns, episode_id, tick))
+
+    def _withhold(self, index: int, now_ns: int, left_ns: int) -> None:
+        """Send no command of a tick in which the process stood still: what was commanded before goes on."""
+        self._heart.look_back(left_ns)
+        self._engine.take_back_command()
+        self._heart.beat(left_ns, index, commanding=True)
+        stood_s = (left_ns - now_ns) / 1e9
+        self._logger.warning(
+            f"control tick {index} stood still for {stood_s:.2f} s: its command was not sent"
+        )
 
     def _publish(self, tick: Tick, stamp_ns: int, now_ns: int) -> bool:
         """Publish a tick's command to the controllers that take it; return whether any is in force."""

@@ -56,11 +56,7 @@ class GraphWatch:
         missing = {
             f"stops.{name}": "the robot does not resume before it is heard" for name in engine.stops.unheard
         }
-        if (
-            engine.taken_over
-            and engine.human is not None
-            and engine.human.newest(time.monotonic_ns()) is None
-        ):
+        if engine.misses_person(time.monotonic_ns()):
             missing["takeover"] = "the fallback runs"
         return missing
 

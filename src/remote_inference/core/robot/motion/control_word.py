@@ -28,7 +28,8 @@ class ControlWord:
     pauses: int = 0  # rises with each pause that any thread calls: an order from before it is out of date
     halted: bool = False  # true when DEAD or at the node's end: no action is executed any more
     wants_home: bool = False  # with halted: go home first, unless somebody pauses
-    taken_over: bool = False  # a person commands, not the queue
+    taken_over: bool = False  # a person commands, not the queue ...
+    person_since_ns: int = 0  # ... by what has come since: who let go before a stop says nothing after it
     forgets: int = 0  # rises when another may have moved the robot: the next step begins where it is measured
     losses: int = 0  # rises when another has stopped the controllers: no command says where the joints are
     blend_ins: int = 0  # rises when the next action must begin gently
@@ -92,13 +93,14 @@ class ControlPanel:
             wants_home = wants_home and not (self._word.paused or self._word.halted)
             self.change(halted=True, wants_home=wants_home)
 
-    def resume(self, pauses: int | None) -> bool:
+    def resume(self, pauses: int | None, now_ns: int) -> bool:
         """Let commands follow, gently and from where the arm is; return False if that was paused meanwhile.
 
-        pauses: what the word counted when this was called for; None: whatever it counts.
+        pauses: what the word counted when this was called for; None: whatever it counts. now_ns: monotonic; a
+        person's commands from before are forgotten.
         """
         with self._turn:
             if pauses is not None and self._word.pauses > pauses:
                 return False
-            self.change(forget=True, blend_in=True, paused=False, pause_cause="")
+            self.change(forget=True, blend_in=True, paused=False, pause_cause="", person_since_ns=now_ns)
             return True

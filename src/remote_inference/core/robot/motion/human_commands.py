@@ -22,10 +22,13 @@ class HumanCommands:
         with self._turn:
             self._newest = (action, now_ns)
 
-    def newest(self, now_ns: int) -> Float64Array | None:
-        """Return the command `[action_dim]` to execute now, None when the topic is silent."""
+    def newest(self, now_ns: int, since_ns: int = 0) -> Float64Array | None:
+        """Return the command `[action_dim]` to execute now, None when the topic is silent.
+
+        since_ns: monotonic time [ns] from which on commands count: the person had another robot before.
+        """
         with self._turn:
             newest = self._newest
-        if newest is None or now_ns - newest[1] > self._silent_ns:
+        if newest is None or newest[1] < since_ns or now_ns - newest[1] > self._silent_ns:
             return None
         return newest[0]

@@ -41,6 +41,9 @@ from remote_inference.core.robot.tick import Tick
 from remote_inference.core.robot.turn import Turn
 
 RECENT_NS = 50_000_000  # age of a measurement that says where a moving arm is: two rounds of the worker
+HURRY_NS = (
+    5_000_000  # between a tick's decision and its command: Python threads may wait so long for each other
+)
 AGED_OUT = "actions older than max_action_age_s"
 END_MARGIN_S = 1.0  # beyond the time that the last commands take if every tick comes
 
@@ -118,6 +121,9 @@ class Playback:
         self._period_ns = round(contract.period_s * 1e9)
         self._given_up_after_ns = given_up_after_ns
         self._late_after_ns = given_up_after_ns if late_after_ns is None else late_after_ns
+        # Trajectory controllers go on meanwhile: what begins behind them would lead them back.
+        goes_on_ns = max(self._period_ns // 2, HURRY_NS) if self._horizon.is_used else UNHEARD_NS
+        self._outdated_after_ns = min(UNHEARD_NS, goes_on_ns)
         self._is_late = False  # in this tick
         self._stuck_ns = 0  # time without a tick before this one, if the watchdog may have acted in it
         self._may_wait = False  # the last tick commanded, and left nothing in force that was commanded before
@@ -198,6 +204,14 @@ class Playback:
         with self._turn:
             return self._tick(now_ns, now_ns if heard_ns is None else heard_ns)
 
+    def is_outdated(self, tick: Tick, late_ns: int) -> bool:
+        """Return whether a tick must not leave any more so long [ns] after it was decided.
+
+        By then the robot may be stopped, or have gone on along its rows. Zeros are a stop at any time.
+        """
+        leads = tick.command is not None and tick.source is not CommandSource.ZERO and not tick.shadow
+        return leads and late_ns > self._outdated_after_ns
+
     def _tick(self, now_ns: int, heard_ns: int) -> Tick:
         before, self._word = self._word, self.control.word
         before_ns, self._ticked_ns = self._ticked_ns, now_ns
@@ -207,7 +221,8 @@ class Playback:
         may_be_stopped = self._horizon.is_used or self._stopping.has_others
         is_late = gap_ns > self._late_after_ns or now_ns - heard_ns > UNHEARD_NS
         # Not twice in a row: where every tick is late, what was commanded before would go on.
-        self._is_late = self._may_wait and may_be_stopped and is_late and not was_stuck
+        is_lost = self._word.losses != before.losses  # where the joints are
+        self._is_late = self._may_wait and may_be_stopped and is_late and not (was_stuck or is_lost)
         self._horizon.catch_up(self._reference, now_ns, is_known=not was_stuck)
         self._reference.lose(self._unheard)
         if self._word.forgets != before.forgets:
@@ -216,7 +231,7 @@ class Playback:
             self._following.forget()
             self._latch.forget()
             self._interpolation.end_row()
-        if was_stuck or self._word.losses != before.losses:  # the watchdog may have stopped the controllers
+        if was_stuck or is_lost:  # the watchdog may have stopped the controllers
             self._lose_joints(now_ns)
         if now_ns - self._commanded_ns > self._max_action_age_ns:  # another node may have moved the robot
             self._lose_joints(self._commanded_ns + self._period_ns)
@@ -310,7 +325,9 @@ class Playback:
         expired = self._interpolation.drop_captured_before(now_ns - self._max_action_age_ns)
         self._guard.refuse(AGE, expired)
         if self._is_late:
-            if self._interpolation.can_step:
+            if self._interpolation.can_step and not self._follows_person:
+                if not self._horizon.is_used:  # what was commanded before goes on in this row's time
+                    self._interpolation.step(now_ns)
                 return _WAIT
             self._starved = AGED_OUT if expired else self._starved or "queue empty"
             return self._stopping.stop_others((), in_force=True)
@@ -356,7 +373,8 @@ class Playback:
 
     def _follow_person(self, now_ns: int, led_on: bool) -> Tick:
         """Command what a person says, within the guard's limits; a silent person means the fallback."""
-        action = self._human.newest(now_ns) if self._human is not None else None
+        since_ns = self._word.person_since_ns
+        action = self._human.newest(now_ns, since_ns) if self._human is not None else None
         if self._is_late:  # neither the policy goes on, nor a person who is silent
             goes_on = action is not None and self._follows_person
             return _WAIT if goes_on else self._stopping.stop_others((), in_force=True)

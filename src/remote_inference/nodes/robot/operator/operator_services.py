@@ -112,8 +112,8 @@ class OperatorServices:
         self._attempt(self._engine.release, partial(_give, answer, lambda: "released to the policy"))
 
     def _describe_takeover(self) -> str:
-        human, state = self._engine.human, "taken over"
-        if human is not None and human.newest(time.monotonic_ns()) is None:
+        state = "taken over"
+        if self._engine.misses_person(time.monotonic_ns()):
             state += "; no command has arrived lately, the fallback runs until one does"
         if self._engine.paused:
             state += "; paused, resume lets it move"
