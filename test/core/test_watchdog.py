@@ -11,6 +11,7 @@ import pytest
 from remote_inference.core.contract.controller_stop import STOPS
 from remote_inference.core.watchdog import (
     DESCRIPTIONS,
+    MAX_FAILED,
     TRANSITIONS,
     Phase,
     Watchdog,
@@ -132,6 +133,16 @@ def test_another_process_that_idles_ends_no_stop_that_is_tried_again(tripped: Cl
     assert tripped.watchdog.silent
     tripped.beat(Phase.IDLE)
     assert not tripped.watchdog.silent
+
+
+def test_many_processes_that_failed_cost_no_memory(tripped: Clocked) -> None:
+    for instance in range(100, 101 + MAX_FAILED):
+        tripped.beat(Phase.ABANDONED, instance)
+    assert tripped.watchdog.silent
+    for instance in range(101, 101 + MAX_FAILED):
+        assert tripped.watchdog.silent
+        tripped.beat(Phase.IDLE, instance)
+    assert not tripped.watchdog.silent, "the first ones are forgotten"
 
 
 def test_no_stop_is_tried_again_once_another_process_commands(tripped: Clocked) -> None:

@@ -9,11 +9,14 @@ or starved of processor time: from outside these are the same.
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 
 from remote_inference.core.contract.controller_stop import STOPS
+
+MAX_FAILED = 8  # instances that are told apart: whoever publishes beats must not fill the memory
 
 
 class Phase(IntEnum):
@@ -88,7 +91,8 @@ class Watchdog:
         self._commanding: dict[int, _Life] = {}  # by instance
         self._checked_ns: int | None = None
         self._stops_left = 0
-        self._failed: set[int] = set()  # instances for which the controllers were stopped, not heard since
+        # Instances for which the controllers were stopped, not heard since; the newest ones.
+        self._failed: deque[int] = deque(maxlen=MAX_FAILED)
 
     @property
     def armed(self) -> bool:
@@ -114,7 +118,8 @@ class Watchdog:
                 "and a finite time above 0"
             )
         phase = Phase(phase_value)
-        self._failed.discard(instance)
+        if instance in self._failed:
+            self._failed.remove(instance)
         if phase is Phase.COMMANDING:
             self._failed.clear()
             self._stops_left = 0  # never against a living node
@@ -152,7 +157,8 @@ class Watchdog:
 
     def _trip(self, instance: int, cause: str) -> None:
         self._stops_left = STOPS
-        self._failed.add(instance)
+        if instance not in self._failed:
+            self._failed.append(instance)
         self.trips += 1
         self._apply(WatchdogEvent.FAILS, cause)
 

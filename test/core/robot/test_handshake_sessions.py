@@ -12,7 +12,7 @@ import pytest
 from remote_inference.core.admission import CAPACITY_REJECTION, NAME_REJECTION, FatalMismatch
 from remote_inference.core.exchange import SessionReply, StatusReply
 from remote_inference.core.robot.requests.handshake import Handshake, Phase
-from remote_inference.core.robot.requests.server_list import Invitations, Namesakes
+from remote_inference.core.robot.requests.server_list import MAX_INSTANCES, Invitations, Namesakes
 from remote_inference.core.robot.safety.effects import CloseSession, GetStatus, OpenSession, Warn
 from support.builders import CAMERA, ns
 from support.robot.handshakes import REPLY, STATUS, TIMEOUT_S, make_handshake, walk
@@ -343,6 +343,14 @@ def test_of_three_servers_of_one_name_those_that_are_alive_are_named() -> None:
     assert namesakes.hear("/a", "j", ns(10.0) - 1) == []
     (warning,) = namesakes.hear("/a", "i", ns(10.0))
     assert warning == Warn("servers of one name, /a: instances i and j; end all but one")
+
+
+def test_of_many_senders_of_one_name_the_newest_are_told_apart() -> None:
+    namesakes = Namesakes()
+    for number in range(MAX_INSTANCES + 1):
+        assert namesakes.hear("/a", f"i{number}", 0) == []
+    assert namesakes.hear("/a", "i0", 0) == [], "forgotten"
+    assert namesakes.hear("/a", "i2", 0) != []
 
 
 def test_a_camera_is_offered_where_the_policy_uses_it() -> None:

@@ -12,6 +12,7 @@ from remote_inference.core.robot.safety.effects import Effect, Warn
 
 JITTER = 0.25  # each pause is drawn from 1 - JITTER to 1 + JITTER times the backoff
 SILENCE_NS = 3_000_000_000  # three statuses: after a longer silence the server or the network was away
+MAX_INSTANCES = 8  # of a server that are told apart: whoever publishes statuses must not fill the memory
 WARNING_PERIOD_NS = 10_000_000_000  # between two warnings
 
 
@@ -30,6 +31,7 @@ class Namesakes:
             return []
         if instance_id not in heard:
             heard.append(instance_id)
+            del heard[:-MAX_INSTANCES]
             return []
         others = heard[heard.index(instance_id) :]
         heard.remove(instance_id)
