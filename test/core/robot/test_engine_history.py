@@ -55,6 +55,19 @@ def test_after_a_pause_nothing_from_before_shows():
     assert world.shown[sent][0] > resumed_ns
 
 
+@pytest.mark.parametrize("stuck_s", [0.2, 0.6])
+def test_after_missed_ticks_nothing_from_before_shows(stuck_s: float):
+    world = streaming(make_world()).run(1.0)
+    world.stuck = True
+    world.run(stuck_s)
+    world.stuck = False
+    sent, back_ns = len(world.sent), world.now_ns
+    world.run(1.0)
+    assert len(world.sent) > sent
+    since = [ticks for ticks in world.shown[sent:] if ticks[-1] > back_ns]
+    assert all(ticks[0] > back_ns for ticks in since)
+
+
 def test_a_robot_that_reconnects_begins_its_history_anew():
     world = streaming(make_world())
     world.server.restart()

@@ -5,12 +5,13 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from remote_inference.core.robot.queue.observation_history import ObservationHistory, TickSample
-from support.builders import TOPICS
+from support.builders import PERIOD_NS, TOPICS
 
 
 def sample(tick: int, **arrivals: int) -> TickSample:
@@ -18,7 +19,7 @@ def sample(tick: int, **arrivals: int) -> TickSample:
 
 
 def make_history(steps: int = 3) -> ObservationHistory:
-    history = ObservationHistory()
+    history = ObservationHistory(PERIOD_NS)
     history.use(steps, TOPICS, now_ns=0)
     return history
 
@@ -37,7 +38,7 @@ def test_the_first_tick_of_an_episode_is_repeated_until_there_are_enough():
 
 
 def test_steps_are_a_row_apart_where_control_is_faster_than_the_policy():
-    history = ObservationHistory(ticks_per_row=2)
+    history = ObservationHistory(PERIOD_NS, ticks_per_row=2)
     history.use(3, TOPICS, now_ns=0)
     found = []
     for tick in range(1, 7):
@@ -66,10 +67,20 @@ def test_a_tick_before_every_source_has_delivered_does_not_count():
 
 
 def test_a_topic_that_the_policy_does_not_use_may_be_silent():
-    history = ObservationHistory()
+    history = ObservationHistory(PERIOD_NS)
     history.use(2, TOPICS[:1], now_ns=0)
     history.add(TickSample(1, {TOPICS[0]: 10}))
     assert shown(history) == [1, 1]
+
+
+def test_after_missed_ticks_it_begins_anew():
+    """The steps before and after would seem a row apart, and the robot several times as fast."""
+    history = make_history()
+    for tick, missed in ((1, 0), (2, 0.4), (3, 0), (5, 0), (6, 0)):  # one is late, one is missing
+        history.add(replace(sample(tick), tick_ns=round((tick + missed) * PERIOD_NS)))
+        if tick == 3:
+            assert shown(history) == [1, 2, 3]
+    assert shown(history) == [5, 5, 6]
 
 
 def test_another_session_begins_anew_with_its_own_number_of_steps():

@@ -262,7 +262,7 @@ class World:
         if self.stuck:
             return
         if self.engine.cycle.observation_steps > 1:
-            self._samples.append(TickSample(self.now_ns, dict(self.arrivals)))
+            self._samples.append(TickSample(self.now_ns, dict(self.arrivals), tick_ns=self.now_ns))
         unheard = () if self.heard else tuple(sink.topic for sink in self.contract.commands)
         tick = self.engine.play(self.now_ns, unheard)
         self.ticks.append((self.now_ns, tick))

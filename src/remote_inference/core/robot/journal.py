@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, wraps
 from typing import Any, NamedTuple
 
@@ -184,7 +184,7 @@ def _journalled_input(name: str, method: Callable[..., None]) -> Callable[..., N
 def _without_content(argument: Any) -> Any:
     """Return an argument without the sensors' messages, which no decision is made of."""
     if isinstance(argument, list) and argument and isinstance(argument[0], TickSample):
-        return tuple(TickSample(None, sample.arrivals, sample.executed) for sample in argument)
+        return tuple(replace(sample, content=None) for sample in argument)
     return argument
 
 

@@ -175,7 +175,7 @@ class Actuation:
     def _tick(self, now_ns: int) -> None:
         if self._engine.cycle.observation_steps > 1:
             seen = self._sense()
-            self._samples.append(TickSample(seen, seen.arrivals))
+            self._samples.append(TickSample(seen, seen.arrivals, tick_ns=now_ns))
         # In each tick: the first command that a controller hears must be the start of the next tick's step.
         deaf = [client.name for client in self._goals if not client.gate.is_heard()]
         self._unheard = (*self._controllers.unheard(), *deaf)

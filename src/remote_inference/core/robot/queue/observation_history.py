@@ -20,19 +20,22 @@ class TickSample:
     """What the sensors held at a control tick.
 
     content: the node's, which nobody here looks into. arrivals: monotonic times of the newest content [ns] by
-    topic. executed: actions executed before the tick's own, in journals that say so.
+    topic. executed: actions executed before the tick's own, in journals that say so. tick_ns: the tick's time
+    [monotonic ns], None in older journals.
     """
 
     content: Any
     arrivals: Mapping[str, int]
     executed: int = 0
+    tick_ns: int | None = None
 
 
 class ObservationHistory:
     """A ring of the last samples of an episode. For one thread."""
 
-    def __init__(self, ticks_per_row: int = 1) -> None:
-        """ticks_per_row: between two steps of an observation."""
+    def __init__(self, period_ns: int, ticks_per_row: int = 1) -> None:
+        """period_ns: between two ticks. ticks_per_row: between two steps of an observation."""
+        self._gap_ns = period_ns * 3 // 2
         self._ticks_per_row = ticks_per_row
         self._sources: Collection[str] = ()
         self._since_ns = 0
@@ -59,8 +62,14 @@ class ObservationHistory:
         self._since_ns = now_ns
 
     def add(self, sample: TickSample) -> None:
-        """Take the next tick's sample. One that lacks a source, or holds older content, does not count."""
+        """Take the next tick's sample. One that lacks a source, or holds older content, does not count.
+
+        After ticks that were missed the history begins anew: its steps would seem a row apart.
+        """
         if all(sample.arrivals.get(topic, self._since_ns) > self._since_ns for topic in self._sources):
+            last_ns = self._samples[-1].tick_ns if self._samples else None
+            if last_ns is not None and sample.tick_ns is not None and sample.tick_ns - last_ns > self._gap_ns:
+                self._samples.clear()
             self._samples.append(sample)
 
     def steps(self) -> tuple[TickSample, ...]:

@@ -82,7 +82,7 @@ class RequestCycle:
         self._shown_arrivals: Mapping[str, int] = {}  # of what a request would show
         self._sent_arrivals: Mapping[str, int] = {}
         self._executed_at_arrival: dict[str, int] = {}  # actions executed when each source arrived last
-        self._history = ObservationHistory(contract.ticks_per_row)
+        self._history = ObservationHistory(round(contract.period_s * 1e9), contract.ticks_per_row)
         self._asked: list[_Asked] = []  # the requests of the open question, oldest first
         self._early: _Early | None = None  # the answer to it
         self._seq_id = 0
