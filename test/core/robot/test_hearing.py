@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from remote_inference.core.robot.safety.hearing import CATCH_UP_NS, UNHEARD_NS, Hearing
+from remote_inference.core.robot.safety.hearing import CATCH_UP_NS, SETTLE_NS, UNHEARD_NS, Hearing
 
 ROUND_NS = 20_000_000
 
@@ -39,3 +39,24 @@ def test_another_hang_begins_anew() -> None:
     hearing.note(2 * UNHEARD_NS + 3)
     hearing.note(UNHEARD_NS + 1 + CATCH_UP_NS)
     assert hearing.heard_ns == 0
+
+
+def test_an_executor_that_pauses_again_and_again_is_slow_and_runs_what_comes() -> None:
+    """Else no person could ever take a robot over whose node is busy."""
+    hearing = Hearing(0)
+    now_ns = 0
+    while now_ns < SETTLE_NS:
+        assert hearing.heard_ns == 0
+        now_ns += UNHEARD_NS + 1
+        hearing.note(now_ns)
+        now_ns += ROUND_NS
+        hearing.note(now_ns)
+    now_ns += UNHEARD_NS + 1
+    hearing.note(now_ns)
+    assert hearing.heard_ns == now_ns
+    for _ in range(1 + CATCH_UP_NS // ROUND_NS):
+        now_ns += ROUND_NS
+        hearing.note(now_ns)
+    heard_ns = now_ns
+    hearing.note(now_ns + UNHEARD_NS + 1)
+    assert hearing.heard_ns == heard_ns, "a hang after that is one again"

@@ -15,6 +15,7 @@ from remote_inference.core.exchange import Request
 from remote_inference.core.policy import Float32Array
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.motion.human_commands import HumanCommands
+from remote_inference.core.robot.motion.playback import WAIT_NS
 from remote_inference.core.robot.queue.action_queue import MergeMode
 from remote_inference.core.robot.safety.guard import AGE, SENSOR_AGE
 from remote_inference.core.robot.tick import Tick
@@ -228,6 +229,47 @@ def test_a_late_tick_without_an_action_lets_no_velocity_go_on(fps: float) -> Non
     assert (late.source, late.in_force) == (CommandSource.ZERO, True)
     assert robot.guard.counts[AGE] == 2
     assert robot.playback.starved == "actions older than max_action_age_s"
+
+
+@pytest.mark.parametrize("fps", [50.0, 100.0, 500.0])
+def test_a_fast_robot_waits_after_a_freeze_as_long_as_its_executor_may_need(fps: float) -> None:
+    """The watchdog may have held its arm, and its word be on the way: a period is too short for it."""
+
+    def thawed() -> FedPlayback:
+        period_ns = round(1e9 / fps)
+        robot = FedPlayback(
+            trajectory_contract(fps), given_up_after_ns=ns(0.2) + period_ns, late_after_ns=period_ns * 3 // 2
+        )
+        robot.measure([0.0, 0.0])
+        robot.append(way(round(2 * fps), 1.8 / fps))
+        assert robot.tick().source is CommandSource.CHUNK
+        robot.now_ns += ns(0.15)
+        return robot
+
+    robot = thawed()
+    thawed_ns, heard_ns = robot.now_ns, robot.now_ns - ns(0.15)
+    while robot.now_ns < thawed_ns + WAIT_NS:
+        tick = robot.playback.tick(robot.now_ns, heard_ns)
+        assert (tick.source, tick.in_force) == (CommandSource.NONE, True)
+        robot.now_ns += robot.period_ns
+    assert robot.playback.tick(robot.now_ns, heard_ns).source is CommandSource.CHUNK
+    robot = thawed()
+    assert robot.playback.tick(robot.now_ns, heard_ns).source is CommandSource.NONE
+    robot.now_ns += robot.period_ns
+    assert robot.tick().source is CommandSource.CHUNK, "all is heard"
+
+
+def test_a_freeze_while_it_waits_does_not_count_as_waiting() -> None:
+    robot = FedPlayback(trajectory_contract(50.0), given_up_after_ns=ns(0.25), late_after_ns=ns(0.03))
+    robot.measure([0.0, 0.0])
+    robot.append(way(100, 0.03))
+    assert robot.tick().source is CommandSource.CHUNK
+    heard_ns = robot.now_ns
+    for _ in range(2):
+        robot.now_ns += ns(0.1)
+        assert robot.playback.tick(robot.now_ns, heard_ns).source is CommandSource.NONE
+        robot.now_ns += robot.period_ns
+    assert robot.playback.tick(robot.now_ns, heard_ns).source is CommandSource.CHUNK
 
 
 @pytest.mark.parametrize("speaks", [True, False])

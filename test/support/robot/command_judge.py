@@ -13,7 +13,7 @@ from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.engine import LATE_PERIODS
 from remote_inference.core.robot.motion.following import LAG_S
 from remote_inference.core.robot.motion.horizon import EARLY_TICK
-from remote_inference.core.robot.motion.playback import UNHEARD_NS
+from remote_inference.core.robot.motion.playback import UNHEARD_NS, WAIT_NS
 from remote_inference.core.robot.safety.fault_injection import Target
 from remote_inference.core.robot.safety.guard import SENSOR_AGE
 from remote_inference.core.robot.tick import Tick
@@ -110,7 +110,7 @@ def judge_pose(
         return are_near(world, first, start, period_s)
 
     near = is_step_from(position)
-    if any(world.now_ns - at_ns < world.period_ns for at_ns in world.ticked):
+    if any(world.now_ns - at_ns < world.period_ns for at_ns in (*world.ticked, world.sent_ns)):
         near |= is_step_from(last)  # the limit holds for each tick, and this one followed a late one
     is_believed = is_astray and is_later(world, arm)
     if is_believed or (world.now_ns - world.handed_off_ns < HAND_OFF_NS and age_ns <= fresh_ns(world)):
@@ -157,12 +157,15 @@ def find_jumps(world: WatchedWorld, before: np.ndarray) -> list[str]:
 def judge_what_stays(world: WatchedWorld, tick: Tick) -> None:
     """A tick without a command leaves no motion in force, unless it waits for a measurement to end it.
 
-    The first tick after some that were missed, or while nothing is heard, may wait, too; not a second one.
+    The first tick after some that were missed, or while nothing is heard, may wait, too; others only within
+    WAIT_NS of it.
     """
     late = world.now_ns - world.ticked[-1] > LATE_PERIODS * world.period_ns
     late |= world.now_ns - world.heard_ns > UNHEARD_NS
-    waited, world.waited = world.waited, tick.in_force and late
-    if world.waited and not waited:
+    if not (tick.in_force and late):
+        world.waits_since_ns = None
+    elif world.waits_since_ns is None or world.now_ns - world.waits_since_ns < WAIT_NS:
+        world.waits_since_ns = world.waits_since_ns or world.now_ns
         return
     for arm in world.arms:
         silent = tick.horizon is None or not tick.reaches(arm.kind, arm.sink.destination)
@@ -174,7 +177,8 @@ def judge_what_stays(world: WatchedWorld, tick: Tick) -> None:
 def judge_silence(world: WatchedWorld, watchdog: Watchdog) -> None:
     """A control thread that fell silent while it commanded leaves nothing in force longer than promised."""
     patience_ns = ns(world.beats.deadline_s) + WATCHDOG_NS + world.period_ns
-    if world.now_ns - world.ticked[-1] <= patience_ns or world.beaten_ns < world.ticked[-1] - BEAT_NS:
+    spoke_ns = max(world.ticked[-1], world.beaten_ns)  # a tick may beat long after it began
+    if world.now_ns - spoke_ns <= patience_ns or world.beaten_ns < world.ticked[-1] - BEAT_NS:
         return
     failed = {topic for topic, stop in world.stops.items() if stop.failed}
     for arm in world.arms:
@@ -229,7 +233,7 @@ def _judge_position(
     off = np.abs(first - position)
     early = 1.0 + EARLY_TICK * arm.is_trajectory
     near = off <= early * step
-    if any(world.now_ns - at_ns < world.period_ns for at_ns in world.ticked):
+    if any(world.now_ns - at_ns < world.period_ns for at_ns in (*world.ticked, world.sent_ns)):
         near |= (
             np.abs(first - last) <= step
         )  # the limit holds for each tick, and this one followed a late one

@@ -66,9 +66,10 @@ class WatchedWorld(World):
         self.freezes_in_tick_s = 0.0  # the next control tick, between what it decides and what it publishes
         self._moved_ns = self.now_ns
         self.resumed = False  # since the watchdog tripped
-        self.waited = False  # in the last tick, which was late, for what was to be heard
+        self.waits_since_ns: int | None = None  # late ticks, for what is to be heard
         self.driven_ns = 0  # when the drives came back
         self.ticked = deque(3 * [-ns(10)], maxlen=5)  # times of the last control ticks
+        self.sent_ns = -ns(10)  # when a tick's command left last
         self.handed_off_ns = -ns(10)
         self.beaten_ns = -ns(10)  # when the watchdog heard the robot's node last
         self.measured = (self.position, -ns(10))  # what the engine knows of the joints
@@ -299,8 +300,11 @@ class WatchedWorld(World):
             commanding = True
         else:
             commanding = self._publish(tick)
+            self.sent_ns = self.now_ns
             if began_ns == self.now_ns:  # else the next tick, which follows at once, is judged
                 judge_what_stays(self, tick)
+            else:
+                self.waits_since_ns = None
         self.ticked.append(began_ns)
         phase = self.beats.beat(self.now_ns, commanding=commanding)
         if phase is not None and self.watchdog is not None and not self.beats_are_lost:

@@ -316,7 +316,7 @@ class Engine:
 
         The next command begins where they are measured from now on.
         """
-        self.control.change(lose=True)
+        self.control.change(lose=True, withhold=True)
 
     def halt_at_once(self) -> None:
         """Execute no action from the next control tick on, for good."""

@@ -32,6 +32,7 @@ class ControlWord:
     person_since_ns: int = 0  # ... by what has come since: who let go before a stop says nothing after it
     forgets: int = 0  # rises when another may have moved the robot: the next step begins where it is measured
     losses: int = 0  # rises when another has stopped the controllers: no command says where the joints are
+    withheld: int = 0  # rises when a tick's command did not leave: no controller got it
     blend_ins: int = 0  # rises when the next action must begin gently
     measured: NDArray[np.float64] | None = None  # joint positions `[action_dim]`, None when not fresh
     measured_ns: int | None = None  # when, on the monotonic clock; None: now
@@ -57,12 +58,18 @@ class ControlPanel:
             return self._word
 
     def change(
-        self, *, forget: bool = False, lose: bool = False, blend_in: bool = False, **fields: Any
+        self,
+        *,
+        forget: bool = False,
+        lose: bool = False,
+        withhold: bool = False,
+        blend_in: bool = False,
+        **fields: Any,
     ) -> None:
         """Swap the word for one with other fields.
 
         forget: let the next tick forget the last command. lose: let it trust nothing but a later measurement.
-        blend_in: let the next action begin gently.
+        withhold: the last command did not leave. blend_in: let the next action begin gently.
         """
         with self._turn:
             word = self._word
@@ -70,6 +77,7 @@ class ControlPanel:
                 word,
                 forgets=word.forgets + forget,
                 losses=word.losses + lose,
+                withheld=word.withheld + withhold,
                 blend_ins=word.blend_ins + blend_in,
                 **fields,
             )

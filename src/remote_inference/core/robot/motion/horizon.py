@@ -46,6 +46,7 @@ class Horizon:
         self.end_ns = 0  # when the controllers have executed all that they were handed
         # The same of each joint, 0 when its controller was told something else since.
         self._rows_end_ns = np.zeros(len(guard.masks.holds), np.int64)
+        self.keep()
 
     @property
     def is_used(self) -> bool:
@@ -88,6 +89,30 @@ class Horizon:
     def goes_on_ns(self, joints: Joints) -> int:
         """Return until when controllers of these joints may go on along rows that nothing replaced [ns]."""
         return int(self._rows_end_ns[joints].max(initial=0))
+
+    def keep(self) -> None:
+        """Remember what the controllers have by now, for `take_back`."""
+        self._kept = (
+            self._given,
+            self._executed,
+            self._command,
+            self._given_ns,
+            self._episode_id,
+            self.end_ns,
+            self._rows_end_ns.copy(),
+        )
+
+    def take_back(self) -> None:
+        """Take that nothing left since `keep`: the controllers have what they had then."""
+        (
+            self._given,
+            self._executed,
+            self._command,
+            self._given_ns,
+            self._episode_id,
+            self.end_ns,
+            self._rows_end_ns,
+        ) = self._kept
 
     def end(self, unheard: Joints, *, is_whole: bool, ends: Collection[str] | None = None) -> None:
         """Take that another command has replaced the rows.

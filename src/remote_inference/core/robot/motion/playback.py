@@ -41,6 +41,7 @@ from remote_inference.core.robot.tick import Tick
 from remote_inference.core.robot.turn import Turn
 
 RECENT_NS = 50_000_000  # age of a measurement that says where a moving arm is: two rounds of the worker
+WAIT_NS = 30_000_000  # of ticks faster than this, until the executor has run what waited
 HURRY_NS = (
     5_000_000  # between a tick's decision and its command: Python threads may wait so long for each other
 )
@@ -125,6 +126,7 @@ class Playback:
         goes_on_ns = max(self._period_ns // 2, HURRY_NS) if self._horizon.is_used else UNHEARD_NS
         self._outdated_after_ns = min(UNHEARD_NS, goes_on_ns)
         self._is_late = False  # in this tick
+        self._waits_until_ns = 0  # for what is still unheard
         self._stuck_ns = 0  # time without a tick before this one, if the watchdog may have acted in it
         self._may_wait = False  # the last tick commanded, and left nothing in force that was commanded before
         self._follows_person = False  # the last command is a person's
@@ -220,9 +222,18 @@ class Playback:
         self._stuck_ns = gap_ns if was_stuck else 0
         may_be_stopped = self._horizon.is_used or self._stopping.has_others
         is_late = gap_ns > self._late_after_ns or now_ns - heard_ns > UNHEARD_NS
-        # Not twice in a row: where every tick is late, what was commanded before would go on.
         is_lost = self._word.losses != before.losses  # where the joints are
-        self._is_late = self._may_wait and may_be_stopped and is_late and not (was_stuck or is_lost)
+        # Once, and not for long: where every tick is late, what was commanded before would go on.
+        if self._may_wait and is_late:
+            self._waits_until_ns = now_ns + WAIT_NS
+        elif self._is_late:  # time in which nothing ran does not count
+            self._waits_until_ns += max(0, gap_ns - self._period_ns)
+        waits_on = self._is_late and now_ns - heard_ns > UNHEARD_NS and now_ns < self._waits_until_ns
+        waits = waits_on or (self._may_wait and is_late)
+        self._is_late = waits and may_be_stopped and not (was_stuck or is_lost)
+        if self._word.withheld != before.withheld:
+            self._horizon.take_back()
+            self._stopping.take_back()
         self._horizon.catch_up(self._reference, now_ns, is_known=not was_stuck)
         self._reference.lose(self._unheard)
         if self._word.forgets != before.forgets:
@@ -241,6 +252,8 @@ class Playback:
         if self._word.blend_ins != before.blend_ins:
             self._blend_in.begin()
         led_on = self._look_for_astray_joints(now_ns)
+        self._horizon.keep()
+        self._stopping.keep()
         tick = self._decide(now_ns, led_on)
         self._may_wait = tick.command is not None and not tick.in_force
         if tick.command is not None:

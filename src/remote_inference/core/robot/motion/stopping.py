@@ -69,11 +69,22 @@ class Stopping:
         self._is_stood_in = np.array([kind in safe for kind in masks.kinds])  # others: zeros
         self._left = 0  # stops still to command once there is nothing to execute ...
         self._holds_left = dict.fromkeys(horizon.controllers, 0)  # ... and holds, by controller
+        self.keep()
 
     @property
     def left(self) -> bool:
         """Whether anything that was commanded has still to be ended."""
         return self._left > 0 or any(self._holds_left.values())
+
+    def keep(self) -> None:
+        """Remember what has still to be ended, for `take_back`."""
+        self._kept = self._left, dict(self._holds_left)
+
+    def take_back(self) -> None:
+        """Take that no stop left since `keep`."""
+        left, holds_left = self._kept
+        self._left = max(left, self._left)
+        self._holds_left = {name: max(count, self._holds_left[name]) for name, count in holds_left.items()}
 
     def owe(self) -> None:
         """Note that something was commanded which has to be ended."""
