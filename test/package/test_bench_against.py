@@ -262,7 +262,7 @@ def test_sides_swap_in_every_block_and_benchmarks_take_turns(sides: tuple[Side, 
         assert scripts == sides[1].root  # this checkout's run on both sides
         if arguments in FULL:
             calls.append((name, benchmark.script, side.name))
-        return {STEADY: 2.0 if side.name == "here" else 1.0}
+        return {STEADY: 1.05 if side.name == "here" else 1.0}
 
     results, failures = bench_against.measure_all(*sides, 3, measure)
     first = BENCHMARKS[0].script
@@ -275,8 +275,26 @@ def test_sides_swap_in_every_block_and_benchmarks_take_turns(sides: tuple[Side, 
         ("block 3", "here"),
     ]
     assert [name for name, _, _ in calls] == sorted(name for name, _, _ in calls)
-    assert results == {each.script: [({STEADY: 1.0}, {STEADY: 2.0})] * 3 for each in BENCHMARKS}
+    assert results == {each.script: [({STEADY: 1.0}, {STEADY: 1.05})] * 3 for each in BENCHMARKS}
     assert failures == {}
+
+
+@pytest.mark.parametrize(("later", "worse"), [(1.3, True), (1.0, False)])
+def test_what_is_worse_is_measured_as_often_again(
+    sides: tuple[Side, Side], later: float, worse: bool
+) -> None:
+    """A machine has moods that last for a few blocks."""
+
+    def measure(benchmark: Benchmark, arguments: str, scripts: Path, side: Side, name: str) -> Figures:
+        if side.name == "REV" or benchmark.script != "peers.py":
+            return {STEADY: 1.0}
+        return {STEADY: later if name in ("block 4", "block 5", "block 6") else 1.3}
+
+    results, failures = bench_against.measure_all(*sides, 3, measure)
+    assert failures == {}
+    blocks = {each.script: 6 if each.script == "peers.py" else 3 for each in BENCHMARKS}
+    assert {name: len(taken) for name, taken in results.items()} == blocks
+    assert bench_against.is_worse(results["peers.py"], 1.10) == worse
 
 
 def test_a_benchmark_that_fails_once_is_left_out_and_the_others_go_on(sides: tuple[Side, Side]) -> None:
