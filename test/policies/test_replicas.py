@@ -311,12 +311,13 @@ DTYPES = {"a": torch.float32, "b": torch.float64, "c": torch.float16}
 compiled = []
 
 def note(graph, inputs):
-    compiled.append((inputs[0].dtype, len(inputs[0])))
+    (add,) = (node for node in graph.graph.nodes if node.op == "call_function")
+    compiled.append((inputs[0].dtype, add.args[1]))
     return graph.forward
 
-@torch.compile(backend=note, dynamic=False)
-def compute(states):
-    return states + 1
+@torch.compile(backend=note)
+def compute(states, text):
+    return states + len(text)
 
 class Compiling(HoldPolicy):
     def __init__(self, source):
@@ -324,7 +325,9 @@ class Compiling(HoldPolicy):
         self.dtype = DTYPES[source.device]  # another one compiles anew, as another device does
 
     def predict(self, batch):
-        compute(torch.zeros(len(batch), dtype=self.dtype))
+        # A text makes torch compile anew for each size. So does `dynamic=False`, for which each call sets
+        # torch's configuration, and back: of several threads one may leave it as another has set it.
+        compute(torch.zeros(1, dtype=self.dtype), "x" * len(batch))
         return super().predict(batch)
 """
 
