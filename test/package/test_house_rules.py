@@ -381,8 +381,12 @@ def coroutines_of(path: Path) -> list[str]:
 
 
 def test_no_node_has_a_coroutine() -> None:
-    """rclpy's events executor raises TypeError for one: a service that waits is a `nodes.later_service`."""
-    assert {str(path): found for path in SOURCE.glob("nodes/**/*.py") if (found := coroutines_of(path))} == {}
+    """rclpy's events executor raises TypeError for one: a service that waits is a `nodes.later_service`.
+
+    But for what rclpy itself awaits.
+    """
+    found = {path.name: names for path in SOURCE.glob("nodes/**/*.py") if (names := coroutines_of(path))}
+    assert found == {"executors.py": ["execute_or_skip"]}
 
 
 def test_a_coroutine_is_found(tmp_path: Path) -> None:
