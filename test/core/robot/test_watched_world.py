@@ -8,6 +8,7 @@ import pytest
 
 from remote_inference.core.robot.command import CommandSource
 from support.builders import FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY, make_config, make_contract, make_spec
+from support.robot.fed_playback import FedPlayback
 from support.robot.simulated_server import SimulatedServer
 from support.robot.simulation import streaming
 from support.robot.watched_world import WatchedWorld
@@ -81,3 +82,20 @@ def test_a_freeze_within_a_tick_sends_nothing_that_was_decided_before_it(
         assert world.resume() == ""
     world.run_until(lambda: world.ticks[-1][1].source is CommandSource.CHUNK)
     world.run(0.5)
+
+
+@pytest.mark.parametrize("command", [JOINT_TRAJECTORY, FLOAT64_MULTI_ARRAY])
+@pytest.mark.parametrize("leaves", [True, False])
+def test_a_first_command_that_did_not_leave_has_not_to_be_ended(command: str, leaves: bool):
+    robot = FedPlayback(make_contract(command=command))
+    robot.measure([0.0, 0.0])
+    robot.append([[0.05 * row, 0.0] for row in range(1, 20)])
+    assert robot.tick().source is CommandSource.CHUNK
+    if not leaves:
+        robot.playback.control.change(lose=True, withhold=True)
+    robot.playback.control.halt()
+    ends = robot.tick()
+    assert ends.source is (
+        CommandSource.HOLD if leaves and command == JOINT_TRAJECTORY else CommandSource.NONE
+    )
+    assert robot.playback.finished == (ends.source is CommandSource.NONE)

@@ -69,6 +69,7 @@ class WatchedWorld(World):
         self.waits_since_ns: int | None = None  # late ticks, for what is to be heard
         self.driven_ns = 0  # when the drives came back
         self.ticked = deque(3 * [-ns(10)], maxlen=5)  # times of the last control ticks
+        self.decided_ns = -ns(10)
         self.sent_ns = -ns(10)  # when a tick's command left last
         self.handed_off_ns = -ns(10)
         self.beaten_ns = -ns(10)  # when the watchdog heard the robot's node last
@@ -292,6 +293,7 @@ class WatchedWorld(World):
 
     def _end_tick(self, tick: Tick, began_ns: int) -> None:
         """Publish what a tick decided, as the node does."""
+        self.decided_ns = began_ns
         self.move()
         if self.engine.playback.is_outdated(tick, self.now_ns - began_ns):
             if self.beats.was_given_up(self.now_ns):
@@ -335,7 +337,7 @@ class WatchedWorld(World):
                 # A position from before the drives came back may still lead a command astray.
                 self.lags[arm.joints] &= not (self.driven and self.measured[1] >= self.driven_ns)
             if arm.kind == "switch" and (self.commanded[arm.joints] != rows[0]).any():
-                self.switched_ns = self.now_ns
+                self.switched_ns = self.decided_ns
             self.commanded[arm.joints], self.commanded_ns[arm.joints] = rows[0], self.now_ns
             self.led_blind = is_exempt(self)
         return commanding

@@ -135,6 +135,8 @@ class Playback:
             fallback, guard.masks, self._reference, guard, self._horizon, stops_in_all=self._stops_in_all
         )
         self._switch_clock = SwitchClock(contract.actions, guard.masks)
+        # They note what is commanded, and take it back if it does not leave.
+        self._keepers = (self._horizon, self._stopping, self._reference, self._switch_clock)
         self._blend_in = blend_in or BlendIn(1.0, 0)
         self._latch = latch or InterventionLatch(0.0, 1)
         self._following = FollowingWatch(contract.actions, guard.masks, contract.period_s)
@@ -232,8 +234,8 @@ class Playback:
         waits = waits_on or (self._may_wait and is_late)
         self._is_late = waits and may_be_stopped and not (was_stuck or is_lost)
         if self._word.withheld != before.withheld:
-            self._horizon.take_back()
-            self._stopping.take_back()
+            for keeper in self._keepers:
+                keeper.take_back()
         self._horizon.catch_up(self._reference, now_ns, is_known=not was_stuck)
         self._reference.lose(self._unheard)
         if self._word.forgets != before.forgets:
@@ -252,8 +254,8 @@ class Playback:
         if self._word.blend_ins != before.blend_ins:
             self._blend_in.begin()
         led_on = self._look_for_astray_joints(now_ns)
-        self._horizon.keep()
-        self._stopping.keep()
+        for keeper in self._keepers:
+            keeper.keep()
         tick = self._decide(now_ns, led_on)
         self._may_wait = tick.command is not None and not tick.in_force
         if tick.command is not None:

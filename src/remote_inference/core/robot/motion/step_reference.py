@@ -27,6 +27,7 @@ class StepReference:
         self._astray = np.zeros(len(masks.holds), bool)
         self._forgotten = False
         self.last: Float64Array | None = None  # last command `[action_dim]`, None before the first
+        self._kept: Float64Array | None = None
 
     @property
     def forgotten(self) -> bool:
@@ -50,6 +51,14 @@ class StepReference:
     def lose(self, joints: Joints) -> None:
         """Take joints that do not follow their last command, and will not when they are heard again."""
         self._astray |= self._poses.whole(joints)
+
+    def keep(self) -> None:
+        """Remember the last command, for `take_back`."""
+        self._kept = self.last
+
+    def take_back(self) -> None:
+        """Take that no command left since `keep`. Where the joints are, only a measurement says."""
+        self.last = self._kept
 
     def take(self, command: Float64Array, unheard: Joints) -> None:
         """Take a command that the joints follow from now on, but for those whose controller is absent."""

@@ -81,10 +81,8 @@ class Stopping:
         self._kept = self._left, dict(self._holds_left)
 
     def take_back(self) -> None:
-        """Take that no stop left since `keep`."""
-        left, holds_left = self._kept
-        self._left = max(left, self._left)
-        self._holds_left = {name: max(count, self._holds_left[name]) for name, count in holds_left.items()}
+        """Take that nothing left since `keep`, neither a stop nor what has to be ended."""
+        self._left, self._holds_left = self._kept
 
     def owe(self) -> None:
         """Note that something was commanded which has to be ended."""

@@ -57,12 +57,20 @@ class SwitchClock:
         self._is_switch = masks.is_switch
         dwells = [actions.limit_of(name).dwell_s or 0.0 for name in actions.names]
         self._dwell_ns = np.array([round(dwell_s * 1e9) for dwell_s in dwells])
-        self._until_ns = np.zeros(len(dwells), np.int64)
+        self._until_ns = self._kept_ns = np.zeros(len(dwells), np.int64)
 
     def settling(self, now_ns: int) -> BoolArray:
         """Return the mask `[action_dim]` of the switches that must not change now."""
         found: BoolArray = self._until_ns > now_ns
         return found
+
+    def keep(self) -> None:
+        """Remember what is settling, for `take_back`."""
+        self._kept_ns = self._until_ns
+
+    def take_back(self) -> None:
+        """Take that no command left since `keep`."""
+        self._until_ns = self._kept_ns
 
     def take(self, last: Float64Array | None, command: Float64Array, now_ns: int) -> None:
         """Take a command. last: the one before, None or NaN for switches without one: these change, too."""
