@@ -265,8 +265,8 @@ def test_a_freeze_while_it_waits_does_not_count_as_waiting() -> None:
     robot.append(way(100, 0.03))
     assert robot.tick().source is CommandSource.CHUNK
     heard_ns = robot.now_ns
-    for _ in range(2):
-        robot.now_ns += ns(0.1)
+    for frozen_s in (0.1, 0.1, 0.0):
+        robot.now_ns += ns(frozen_s)
         assert robot.playback.tick(robot.now_ns, heard_ns).source is CommandSource.NONE
         robot.now_ns += robot.period_ns
     assert robot.playback.tick(robot.now_ns, heard_ns).source is CommandSource.CHUNK

@@ -162,8 +162,9 @@ def judge_what_stays(world: WatchedWorld, tick: Tick) -> None:
     """
     late = world.now_ns - world.ticked[-1] > LATE_PERIODS * world.period_ns
     late |= world.now_ns - world.heard_ns > UNHEARD_NS
-    if world.waits_since_ns is not None:  # time in which nothing ran does not count
-        world.waits_since_ns += max(0, world.now_ns - world.ticked[-1] - world.period_ns)
+    gap_ns = world.now_ns - world.ticked[-1]
+    if world.waits_since_ns is not None and gap_ns > LATE_PERIODS * world.period_ns:
+        world.waits_since_ns += gap_ns  # time in which nothing ran does not count
     if not (tick.in_force and late):
         world.waits_since_ns = None
     elif world.waits_since_ns is None or world.now_ns - world.waits_since_ns < WAIT_NS:

@@ -228,8 +228,8 @@ class Playback:
         # Once, and not for long: where every tick is late, what was commanded before would go on.
         if self._may_wait and is_late:
             self._waits_until_ns = now_ns + WAIT_NS
-        elif self._is_late:  # time in which nothing ran does not count
-            self._waits_until_ns += max(0, gap_ns - self._period_ns)
+        elif self._is_late and gap_ns > self._late_after_ns:  # time in which nothing ran does not count
+            self._waits_until_ns += gap_ns
         waits_on = self._is_late and now_ns - heard_ns > UNHEARD_NS and now_ns < self._waits_until_ns
         waits = waits_on or (self._may_wait and is_late)
         self._is_late = waits and may_be_stopped and not (was_stuck or is_lost)
