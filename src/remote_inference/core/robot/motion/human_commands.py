@@ -25,7 +25,7 @@ class HumanCommands:
     def newest(self, now_ns: int, since_ns: int = 0) -> Float64Array | None:
         """Return the command `[action_dim]` to execute now, None when the topic is silent.
 
-        since_ns: monotonic time [ns] from which on commands count: the person had another robot before.
+        since_ns: monotonic time [ns] from which on commands count; those from before were for another moment.
         """
         with self._turn:
             newest = self._newest

@@ -42,9 +42,7 @@ from remote_inference.core.robot.turn import Turn
 
 RECENT_NS = 50_000_000  # age of a measurement that says where a moving arm is: two rounds of the worker
 WAIT_NS = 30_000_000  # of ticks faster than this, until the executor has run what waited
-HURRY_NS = (
-    5_000_000  # between a tick's decision and its command: Python threads may wait so long for each other
-)
+HURRY_NS = 5_000_000  # from a tick's decision to its command: Python's threads wait so long for each other
 AGED_OUT = "actions older than max_action_age_s"
 END_MARGIN_S = 1.0  # beyond the time that the last commands take if every tick comes
 
