@@ -247,8 +247,11 @@ def test_a_run_whose_acceptance_is_lost_is_canceled(
             return Future()
 
     monkeypatch.setattr(task_client, "ActionClient", Lossy)
-    with OperatorClient("lossy") as ros, pytest.raises(OperatorError, match=r"no answer within 1 s"):
-        task_client.TaskClient(ros, "/rig").run(RunPolicy.Goal(task=CUBE), 1.0, print)
+    with OperatorClient("lossy") as ros:
+        client = task_client.TaskClient(ros, "/rig")
+        ros.wait_for(client._client.server_is_ready, "the action", DEADLINE_S)  # not within the second
+        with pytest.raises(OperatorError, match=r"no answer within 1 s"):
+            client.run(RunPolicy.Goal(task=CUBE), 1.0, print)
     assert "run_policy: CANCELED" in capsys.readouterr().err
 
 
