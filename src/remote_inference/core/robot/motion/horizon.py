@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -14,6 +16,28 @@ from remote_inference.core.robot.queue.interpolation import Interpolation
 from remote_inference.core.robot.safety.guard import Foreseen, Guard
 
 EARLY_TICK = 0.1  # fraction of a period by which a tick may come too early
+
+
+@dataclass(frozen=True)
+class _Handed:
+    """A command, the rows after it, and when they were handed over. episode_id: of the rows."""
+
+    rows: Foreseen
+    command: Float64Array
+    at_ns: int
+    episode_id: int
+
+    @cached_property
+    def points(self) -> Float64Array:
+        """The command and the rows `[1 + rows, action_dim]`."""
+        return np.concatenate([self.command[np.newaxis], self.rows.actions.reshape(-1, len(self.command))])
+
+    def point(self, periods: float) -> Float64Array:
+        """Return where controllers are some periods after the command, on their way from row to row."""
+        row = min(int(periods), len(self.points) - 1)
+        following = self.points[min(row + 1, len(self.points) - 1)]
+        point: Float64Array = self.points[row] + (periods - row) * (following - self.points[row])
+        return point
 
 
 class Horizon:
@@ -38,11 +62,8 @@ class Horizon:
         self._guard = guard
         self._period_ns = period_ns
         self._max_action_age_ns = max_action_age_ns
-        self._given: Foreseen | None = None  # in the last tick that commanded ...
+        self._handed: _Handed | None = None  # in the last tick that commanded
         self._executed = 0  # rows of it that are skipped already
-        self._command = np.empty(0)  # ... behind which command ...
-        self._given_ns = 0  # ... when ...
-        self._episode_id = 0  # ... and of which episode
         self.end_ns = 0  # when the controllers have executed all that they were handed
         # The same of each joint, 0 when its controller was told something else since.
         self._rows_end_ns = np.zeros(len(guard.masks.holds), np.int64)
@@ -77,14 +98,14 @@ class Horizon:
             if at_ns - queued.source.capture_ns > self._max_action_age_ns:
                 break
             fresh = ahead
-        self._given = Foreseen.none()
+        rows = Foreseen.none()
         if fresh:
-            self._given = self._guard.foresee(foresight.points[:fresh], command, velocity_scale=scale)
-        self._command, self._given_ns, self._episode_id = command, now_ns, episode_id
+            rows = self._guard.foresee(foresight.points[:fresh], command, velocity_scale=scale)
+        self._handed = _Handed(rows, command, now_ns, episode_id)
         self._executed = 0
-        self.end_ns = now_ns + (1 + len(self._given.actions)) * self._period_ns
-        self._rows_end_ns[self._joints & ~unheard] = self.end_ns
-        return np.concatenate([command[np.newaxis], self._given.actions.reshape(-1, len(command))])
+        self.end_ns = now_ns + len(self._handed.points) * self._period_ns
+        self._rows_end_ns = np.where(self._joints & ~unheard, self.end_ns, self._rows_end_ns)
+        return self._handed.points
 
     def goes_on_ns(self, joints: Joints) -> int:
         """Return until when controllers of these joints may go on along rows that nothing replaced [ns]."""
@@ -92,37 +113,21 @@ class Horizon:
 
     def keep(self) -> None:
         """Remember what the controllers have by now, for `take_back`."""
-        self._kept = (
-            self._given,
-            self._executed,
-            self._command,
-            self._given_ns,
-            self._episode_id,
-            self.end_ns,
-            self._rows_end_ns.copy(),
-        )
+        self._kept = self._handed, self._executed, self.end_ns, self._rows_end_ns
 
     def take_back(self) -> None:
         """Take that nothing left since `keep`: the controllers have what they had then."""
-        (
-            self._given,
-            self._executed,
-            self._command,
-            self._given_ns,
-            self._episode_id,
-            self.end_ns,
-            self._rows_end_ns,
-        ) = self._kept
+        self._handed, self._executed, self.end_ns, self._rows_end_ns = self._kept
 
     def end(self, unheard: Joints, *, is_whole: bool, ends: Collection[str] | None = None) -> None:
         """Take that another command has replaced the rows.
 
         is_whole: of all controllers that hear it. ends: destinations of those that got it; None: all.
         """
-        self._given = None
+        self._handed = None
         for destination, joints in self.controllers.items():
             if ends is None or destination in ends:
-                self._rows_end_ns[joints & ~unheard] = 0
+                self._rows_end_ns = np.where(joints & ~unheard, 0, self._rows_end_ns)
         if is_whole and not (self._joints & unheard).any():
             self.end_ns = 0
 
@@ -132,26 +137,18 @@ class Horizon:
         They go on as long as nothing else is commanded. is_known: False when another may have stopped them;
         the rows' time has passed all the same.
         """
-        given = self._given
-        if given is None:
+        handed = self._handed
+        if handed is None:
             return
-        passed = (now_ns - self._given_ns) / self._period_ns - 1.0  # periods since the command was reached
+        passed = (now_ns - handed.at_ns) / self._period_ns - 1.0  # periods since the command was reached
         # Rounded down: no row counts before the controller has reached it.
-        missed = max(0, min(int(passed + EARLY_TICK), len(given.actions)))
+        missed = max(0, min(int(passed + EARLY_TICK), len(handed.rows.actions)))
         executed, self._executed = self._executed, missed
-        ticks_ns = [self._given_ns + tick * self._period_ns for tick in range(executed + 1, missed + 1)]
-        self._interpolation.skip(ticks_ns, self._episode_id)
+        ticks_ns = [handed.at_ns + tick * self._period_ns for tick in range(executed + 1, missed + 1)]
+        self._interpolation.skip(ticks_ns, handed.episode_id)
         if not is_known:
             return
         if passed > 0.0:
-            reference.reach(self._joints, self._point(given.actions, max(passed, missed)))
-        for interventions in given.interventions[executed:missed]:
+            reference.reach(self._joints, handed.point(max(passed, missed)))
+        for interventions in handed.rows.interventions[executed:missed]:
             self._guard.count(interventions)
-
-    def _point(self, ahead: Float64Array, periods: float) -> Float64Array:
-        """Return where controllers are some periods after the command, on their way from row to row."""
-        rows = np.concatenate([self._command[np.newaxis], ahead.reshape(-1, len(self._command))])
-        row = min(int(periods), len(rows) - 1)
-        following = rows[min(row + 1, len(rows) - 1)]
-        point: Float64Array = rows[row] + (periods - row) * (following - rows[row])
-        return point
