@@ -81,6 +81,13 @@ def test_an_action_was_executed_by_an_instant_when_it_was_taken_by_then(at_ns: i
     assert queue.executed_by({"a": at_ns, "b": 30}) == {"a": executed, "b": 3}
 
 
+def test_where_nobody_has_a_clock_an_action_is_taken_at_time_zero():
+    queue = ActionQueue()
+    merge(queue, make_rows(1))
+    queue.get()
+    assert queue.executed_by({"before": -1, "then": 0}) == {"before": 0, "then": 1}
+
+
 def test_an_action_that_is_forgotten_was_executed_by_any_instant():
     queue = ActionQueue()
     merge(queue, make_rows(A_THOUSAND + 2))
@@ -127,7 +134,7 @@ def test_rows_dropped_by_delay_policy(policy: DelayPolicy, latency_steps: int, e
     assert [action.step_index for action in drain(queue)] == list(range(dropped, 6))
 
 
-@pytest.mark.parametrize(("row_period_s", "dropped"), [(None, 1), (0.05, 3)])
+@pytest.mark.parametrize(("row_period_s", "dropped"), [(None, 1), (0.2, 1), (0.1, 2), (0.05, 3)])
 def test_rows_that_were_taken_after_the_merger_looked_at_its_clock_are_past(
     row_period_s: float | None, dropped: int
 ) -> None:
@@ -150,6 +157,18 @@ def test_rows_that_were_taken_after_the_merger_looked_at_its_clock_are_past(
     assert found == dropped
     assert queue.head is not None
     assert queue.head.step_index == dropped
+
+
+def test_rows_too_old_to_be_executed_are_in_no_prefix():
+    """Neither when they wait at the head, nor in either space; one of the oldest age is executed."""
+    queue = ActionQueue()
+    merge(queue, make_rows(2), MergeMode.APPEND, capture_ns=9)
+    merge(queue, make_rows(3, first=1.0), MergeMode.APPEND, capture_ns=10)
+    assert queue.prefixes(oldest_ns=10).model == pytest.approx(make_rows(3, first=1.0))
+    assert queue.prefixes(oldest_ns=9).robot == pytest.approx(
+        np.vstack([make_rows(2), make_rows(3, 1.0)]) + 100
+    )
+    assert queue.prefixes(oldest_ns=11).model is None
 
 
 @pytest.mark.parametrize(("latency_steps", "left"), [(-3, 4), (0, 4), (4, 0), (5, 0), (1000, 0)])

@@ -454,3 +454,13 @@ def test_nothing_is_sent_after_a_stop_that_the_last_tick_had_not_heard():
     assert server.gate.look(ns(0.002), is_present=True) is None, "the stop is released, and no tick was since"
     server.decide(0.003, 0.5)
     assert server.gate.look(ns(0.003), is_present=True) is not None
+
+
+def test_a_robot_that_commands_nothing_after_a_stop_sends_nothing():
+    server = Server()
+    server.decide(0.0, 0.5)
+    assert server.gate.look(0, is_present=True, may_send=False) is None
+    server.decide(0.05, None)
+    assert server.look(0.05) is None
+    server.decide(0.1, 0.5)
+    assert server.look(0.1) is not None

@@ -60,3 +60,39 @@ def test_an_executor_that_pauses_again_and_again_is_slow_and_runs_what_comes() -
     heard_ns = now_ns
     hearing.note(now_ns + UNHEARD_NS + 1)
     assert hearing.heard_ns == heard_ns, "a hang after that is one again"
+
+
+def test_an_executor_is_slow_once_it_had_pauses_for_longer_than_the_settling_time() -> None:
+    hearing = Hearing(0)
+    first_ns = UNHEARD_NS + 1
+    for now_ns in range(first_ns, first_ns + SETTLE_NS + 1, UNHEARD_NS + 1):
+        hearing.note(now_ns)
+    assert hearing.heard_ns == 0
+    hearing.note(first_ns + SETTLE_NS)
+    assert hearing.heard_ns == 0
+    hearing.note(first_ns + SETTLE_NS + 1)
+    assert hearing.heard_ns == first_ns + SETTLE_NS + 1
+
+
+def test_a_hang_after_an_executor_had_caught_up_is_a_first_one() -> None:
+    """The settling time begins with it, not with one of long ago."""
+    hearing = Hearing(0)
+    back_ns = 0
+    for _ in range(2 + SETTLE_NS // (UNHEARD_NS + CATCH_UP_NS)):
+        back_ns += UNHEARD_NS + 1
+        hearing.note(back_ns)
+        assert hearing.heard_ns < back_ns
+        for now_ns in range(back_ns + ROUND_NS, back_ns + CATCH_UP_NS + 1, ROUND_NS):
+            hearing.note(now_ns)
+        back_ns += CATCH_UP_NS
+        assert hearing.heard_ns == back_ns
+
+
+def test_the_time_begins_when_the_executor_does() -> None:
+    """A node is made some while before its executor goes round."""
+    hearing = Hearing(10**12)
+    assert hearing.heard_ns == 10**12
+    hearing.note(10**12 + UNHEARD_NS)
+    assert hearing.heard_ns == 10**12 + UNHEARD_NS
+    hearing.note(10**12 + 2 * UNHEARD_NS + 1)
+    assert hearing.heard_ns == 10**12 + UNHEARD_NS

@@ -32,3 +32,10 @@ def test_a_look_at_the_command_waits_while_another_thread_has_the_turn() -> None
             looked = pool.submit(commands.newest, 0)
             assert not wait([looked], timeout=0.1).done
         assert looked.result() is None
+
+
+def test_a_command_of_before_an_instant_was_for_another_moment() -> None:
+    commands = HumanCommands(silent_s=0.3)
+    commands.deposit(np.array([0.1]), 10)
+    assert commands.newest(11, since_ns=10) is not None
+    assert commands.newest(11, since_ns=11) is None

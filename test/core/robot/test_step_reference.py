@@ -52,3 +52,14 @@ def test_joints_that_nothing_moves_rest_where_they_were_seen_lately():
     assert reference.rest(ALL, None, MEASURED, NOBODY) is None
     assert reference.rest(ALL, None, None, away) is None
     assert reference.rest(~away, None, None, away) == pytest.approx([0.0, 0.0]), "of others nothing is said"
+
+
+def test_a_command_that_did_not_leave_is_no_reference():
+    reference = make_reference("position")
+    reference.take_back()
+    assert reference.last is None
+    reference.take(np.zeros(2), unheard=NOBODY)
+    reference.keep()
+    reference.take(np.ones(2), unheard=NOBODY)
+    reference.take_back()
+    assert reference.start(MEASURED) == pytest.approx([0.0, 0.0])

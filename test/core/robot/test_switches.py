@@ -13,12 +13,14 @@ from remote_inference.core.contract.commands.interfaces import ANY_KIND, COMMAND
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.contract.controller_stop import stop_controller
 from remote_inference.core.documents.document import DocumentError, parse_document
+from remote_inference.core.robot.action_masks import ActionMasks
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.motion.human_commands import HumanCommands
 from remote_inference.core.robot.motion.playback import Playback
 from remote_inference.core.robot.motion.shadow import ShadowComparison
 from remote_inference.core.robot.queue.action_queue import ActionQueue, MergeMode
 from remote_inference.core.robot.safety.guard import DWELL, NON_FINITE, SENSOR_AGE, Guard
+from remote_inference.core.robot.safety.switches import SwitchClock
 from remote_inference.core.robot.tick import Tick
 from support.builders import (
     FLOAT64_MULTI_ARRAY,
@@ -522,3 +524,27 @@ def test_a_range_of_percent_is_known_of_a_switch_and_degrees_are_not():
     parse_document(document, Contract, "switch.contract.yaml")
     document["actions"]["scale"] = [{"unit": "degrees", "names": [GRIPPER]}]
     assert "found degrees with switch" in problem_of(document)
+
+
+# -- the rule and the clock by themselves --------------------------------------------------------------------
+
+
+def test_the_middle_is_half_way_between_the_thresholds():
+    robot = Robot(contract_of(min=-2.0, max=2.0, opens_below=0.2, closes_above=0.6))
+    assert [robot.grips(number) for number in (0.41, 0.25)] == [[2.0], [2.0]]
+    robot = Robot(contract_of(min=-2.0, max=2.0, opens_below=0.2, closes_above=0.6))
+    assert [robot.grips(number) for number in (0.39, 0.55)] == [[-2.0], [-2.0]]
+
+
+def test_a_change_that_did_not_leave_is_not_waited_for():
+    contract = contract_of(dwell_s=1.0)
+    clock = SwitchClock(contract.actions, ActionMasks.of(contract.actions))
+    clock.take_back()
+    assert not clock.settling(0).any()
+    opened, closed = np.array([0.0, OPEN]), np.array([0.0, CLOSED])
+    clock.take(None, opened, now_ns=0)
+    clock.keep()
+    clock.take(opened, closed, now_ns=PERIOD_NS)
+    clock.take_back()
+    assert clock.settling(1_000_000_000 - 1).tolist() == [False, True]
+    assert not clock.settling(1_000_000_000).any(), "the first change was a second ago"

@@ -82,7 +82,7 @@ class Horizon:
         episode_id: int,
         *,
         unheard: Joints,
-        alone: bool = False,
+        alone: bool,
     ) -> Float64Array:
         """Return a tick's command and the guarded rows after it `[rows, action_dim]`.
 

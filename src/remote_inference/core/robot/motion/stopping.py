@@ -74,7 +74,7 @@ class Stopping:
     @property
     def left(self) -> bool:
         """Whether anything that was commanded has still to be ended."""
-        return self._left > 0 or any(self._holds_left.values())
+        return any((self._left, *self._holds_left.values()))
 
     def keep(self) -> None:
         """Remember what has still to be ended, for `take_back`."""
