@@ -15,7 +15,7 @@ from remote_inference.core.exchange import Request
 from remote_inference.core.policy import Float32Array
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.motion.human_commands import HumanCommands
-from remote_inference.core.robot.motion.playback import WAIT_NS
+from remote_inference.core.robot.motion.lateness import WAIT_NS
 from remote_inference.core.robot.queue.action_queue import MergeMode
 from remote_inference.core.robot.safety.guard import AGE, SENSOR_AGE
 from remote_inference.core.robot.tick import Tick

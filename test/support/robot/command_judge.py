@@ -13,7 +13,7 @@ from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.engine import LATE_PERIODS
 from remote_inference.core.robot.motion.following import LAG_S
 from remote_inference.core.robot.motion.horizon import EARLY_TICK
-from remote_inference.core.robot.motion.playback import UNHEARD_NS, WAIT_NS
+from remote_inference.core.robot.motion.lateness import UNHEARD_NS, WAIT_NS
 from remote_inference.core.robot.safety.fault_injection import Target
 from remote_inference.core.robot.safety.guard import SENSOR_AGE
 from remote_inference.core.robot.tick import Tick

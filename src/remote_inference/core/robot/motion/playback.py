@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -18,13 +17,13 @@ from remote_inference.core.robot.command import CommandSource, Float64Array
 from remote_inference.core.robot.motion.blend_in import BlendIn
 from remote_inference.core.robot.motion.control_word import ControlPanel, ControlWord
 from remote_inference.core.robot.motion.following import FollowingWatch
-from remote_inference.core.robot.motion.goal_gate import last_goal_s
-from remote_inference.core.robot.motion.homing import Homing
 from remote_inference.core.robot.motion.horizon import Horizon
 from remote_inference.core.robot.motion.human_commands import HumanCommands
+from remote_inference.core.robot.motion.lateness import Lateness
 from remote_inference.core.robot.motion.shadow import ShadowComparison
 from remote_inference.core.robot.motion.step_reference import StepReference
 from remote_inference.core.robot.motion.stopping import Moment, Stopping
+from remote_inference.core.robot.motion.way_home import WayHome
 from remote_inference.core.robot.queue.action_queue import ActionQueue
 from remote_inference.core.robot.queue.interpolation import Interpolation
 from remote_inference.core.robot.safety.guard import (
@@ -41,7 +40,6 @@ from remote_inference.core.robot.tick import Tick
 from remote_inference.core.robot.turn import Turn
 
 RECENT_NS = 50_000_000  # age of a measurement that says where a moving arm is: two rounds of the worker
-WAIT_NS = 30_000_000  # of ticks faster than this, until the executor has run what waited
 HURRY_NS = 5_000_000  # from a tick's decision to its command: Python's threads wait so long for each other
 AGED_OUT = "actions older than max_action_age_s"
 END_MARGIN_S = 1.0  # beyond the time that the last commands take if every tick comes
@@ -85,14 +83,6 @@ class Playback:
         self._human = human
         self._shadow = shadow
         self._guard = guard
-        self._home = contract.home
-        way_home_s = Homing.longest_s(contract.home, contract.actions) if contract.home else 0.0
-        self.longest_stopping_s = longest_stopping_s(contract.period_s) + END_MARGIN_S
-        at_home_s = last_goal_s(contract) if contract.home else 0.0
-        self.longest_end_s = way_home_s + at_home_s + self.longest_stopping_s
-        self._stops_in_all = count_stops(contract.period_s)
-        # Its last step is commanded as often as a stop is, and until action servers have it.
-        self._ticks_at_home = max(self._stops_in_all, math.ceil(at_home_s / contract.period_s))
         self._contract = contract
         self._interpolation = Interpolation(
             queue,
@@ -118,20 +108,21 @@ class Playback:
         self._max_action_age_ns = max_action_age_ns
         self._max_sensor_age_ns = max_sensor_age_ns
         self._period_ns = round(contract.period_s * 1e9)
-        self._given_up_after_ns = given_up_after_ns
-        self._late_after_ns = given_up_after_ns if late_after_ns is None else late_after_ns
+        self._lateness = Lateness(
+            given_up_after_ns, given_up_after_ns if late_after_ns is None else late_after_ns
+        )
         # Trajectory controllers go on meanwhile: what begins behind them would lead them back.
         goes_on_ns = max(self._period_ns // 2, HURRY_NS) if self._horizon.is_used else UNHEARD_NS
         self._outdated_after_ns = min(UNHEARD_NS, goes_on_ns)
-        self._is_late = False  # in this tick
-        self._waits_until_ns = 0  # for what is still unheard
-        self._stuck_ns = 0  # time without a tick before this one, if the watchdog may have acted in it
-        self._may_wait = False  # the last tick commanded, and left nothing in force that was commanded before
         self._follows_person = False  # the last command is a person's
         self._reference = StepReference(guard.masks)
+        stops_in_all = count_stops(contract.period_s)
         self._stopping = Stopping(
-            fallback, guard.masks, self._reference, guard, self._horizon, stops_in_all=self._stops_in_all
+            fallback, guard.masks, self._reference, guard, self._horizon, stops_in_all=stops_in_all
         )
+        self._way_home = WayHome(contract, guard, self._reference, self._stopping, stops_in_all=stops_in_all)
+        self.longest_stopping_s = longest_stopping_s(contract.period_s) + END_MARGIN_S
+        self.longest_end_s = self._way_home.longest_s + self.longest_stopping_s
         self._switch_clock = SwitchClock(contract.actions, guard.masks)
         # They note what is commanded, and take it back if it does not leave.
         self._keepers = (self._horizon, self._stopping, self._reference, self._switch_clock)
@@ -139,13 +130,8 @@ class Playback:
         self._latch = latch or InterventionLatch(0.0, 1)
         self._following = FollowingWatch(contract.actions, guard.masks, contract.period_s)
         self._commanded_ns = 0  # time of the last command
-        self._ticked_ns: int | None = None  # time of the last tick
         self._moved_ns = 0  # until then a joint whose command is forgotten may be on its way ...
         self._last_heard_ns = 0  # ... and until then one whose controller has gone
-        self._homing: Homing | None = None
-        self._home_ticks = 0  # ticks that commanded home
-        self._homing_ended = False  # home is reached, or the robot must not be moved there
-        self._stranded = ""
         self._word = ControlWord()  # of the tick in progress, or of the last one
         self.control = ControlPanel(self._word, self._turn)
         self._found_since_ns = 0  # what was measured earlier says nothing of where a joint is in this tick
@@ -179,14 +165,15 @@ class Playback:
     @property
     def _goes_home(self) -> bool:
         word = self.control.word
-        return word.wants_home and not word.paused and not self._homing_ended
+        return word.wants_home and not word.paused and not self._way_home.ended
 
     @property
     def stranded(self) -> str:
         """Why a robot that gave up did not get home, in words; empty when it did, or has no home."""
         with self._turn:
-            if self._stranded or self._home is None or not self._goes_home:
-                return self._stranded
+            stranded = self._way_home.stranded
+            if stranded or not self._way_home.exists or not self._goes_home:
+                return stranded
             return f"it was on its way for {self.longest_end_s:.0f} s"
 
     def listen(self, unheard: Iterable[CommandSink]) -> None:
@@ -216,21 +203,10 @@ class Playback:
 
     def _tick(self, now_ns: int, heard_ns: int) -> Tick:
         before, self._word = self._word, self.control.word
-        before_ns, self._ticked_ns = self._ticked_ns, now_ns
-        gap_ns = 0 if before_ns is None else now_ns - before_ns
-        was_stuck = gap_ns > self._given_up_after_ns
-        self._stuck_ns = gap_ns if was_stuck else 0
-        may_be_stopped = self._horizon.is_used or self._stopping.has_others
-        is_late = gap_ns > self._late_after_ns or now_ns - heard_ns > UNHEARD_NS
         is_lost = self._word.losses != before.losses  # where the joints are
-        # Once, and not for long: where every tick is late, what was commanded before would go on.
-        if self._may_wait and is_late:
-            self._waits_until_ns = now_ns + WAIT_NS
-        elif self._is_late and gap_ns > self._late_after_ns:  # time in which nothing ran does not count
-            self._waits_until_ns += gap_ns
-        waits_on = self._is_late and now_ns - heard_ns > UNHEARD_NS and now_ns < self._waits_until_ns
-        waits = waits_on or (self._may_wait and is_late)
-        self._is_late = waits and may_be_stopped and not (was_stuck or is_lost)
+        may_be_stopped = self._horizon.is_used or self._stopping.has_others
+        self._lateness.look(now_ns, heard_ns, may_wait=may_be_stopped and not is_lost)
+        was_stuck = self._lateness.stuck_ns > 0
         if self._word.withheld != before.withheld:
             for keeper in self._keepers:
                 keeper.take_back()
@@ -255,7 +231,7 @@ class Playback:
         for keeper in self._keepers:
             keeper.keep()
         tick = self._decide(now_ns, led_on)
-        self._may_wait = tick.command is not None and not tick.in_force
+        self._lateness.take(tick)
         if tick.command is not None:
             self._follows_person = tick.source is CommandSource.HUMAN
         spares_positions = tick.source is CommandSource.ZERO and self._guard.needs_position
@@ -329,15 +305,18 @@ class Playback:
         stopped = self._stops.look(now_ns)  # not by the word: a stop waits for nobody who swaps it
         if word.halted or word.paused or stopped:
             self._starved = ""
-            goes_home = word.wants_home and not (word.paused or stopped or self._homing_ended)
+            goes_home = self._goes_home and not stopped
             if not goes_home:
                 return self._stopping.stop(self._moment(now_ns))
-            return self._stopping.stop_others((), in_force=True) if self._is_late else self._go_home(now_ns)
+            if self._lateness.waits:
+                return self._stopping.stop_others((), in_force=True)
+            moment, stuck_ns = self._moment(now_ns), self._lateness.stuck_ns
+            return self._way_home.go(moment, astray=self._astray, stuck_ns=stuck_ns)
         if word.taken_over:
             return self._follow_person(now_ns, led_on)
         expired = self._interpolation.drop_captured_before(now_ns - self._max_action_age_ns)
         self._guard.refuse(AGE, expired)
-        if self._is_late:
+        if self._lateness.waits:
             if self._interpolation.can_step and not self._follows_person:
                 if not self._horizon.is_used:  # what was commanded before goes on in this row's time
                     self._interpolation.step(now_ns)
@@ -388,7 +367,7 @@ class Playback:
         """Command what a person says, within the guard's limits; a silent person means the fallback."""
         since_ns = self._word.person_since_ns
         action = self._human.newest(now_ns, since_ns) if self._human is not None else None
-        if self._is_late:  # neither the policy goes on, nor a person who is silent
+        if self._lateness.waits:  # neither the policy goes on, nor a person who is silent
             goes_on = action is not None and self._follows_person
             return _WAIT if goes_on else self._stopping.stop_others((), in_force=True)
         if action is None:
@@ -430,7 +409,7 @@ class Playback:
         return Moment(
             now_ns,
             halted,
-            self._is_late,
+            self._lateness.waits,
             self._measured,
             self._find(now_ns, max(self._found_since_ns, oldest_ns)),
             self._find(now_ns, oldest_ns),
@@ -462,49 +441,6 @@ class Playback:
             assert of_one_sign is not None, "a measured pose has an orientation"
             shadow.add(tick.command, of_one_sign, tick.queued.source.episode_id)
         return replace(tick, shadow=True)
-
-    # -- the way home --------------------------------------------------------------------------------------
-
-    def _go_home(self, now_ns: int) -> Tick:
-        """Command the next point of the way home, or end the way for good.
-
-        It ends when there is no home or no controller listens, and for an arm that is nobody knows where, or
-        does not follow: nobody is there to look at it.
-        """
-        if self._home is None:
-            return self._end_way_home(now_ns, "")
-        if self._reference.last is None:
-            return self._end_way_home(now_ns, "this node never commanded it")
-        if (self._unheard & self._holds).any():
-            return self._end_way_home(now_ns, "no controller hears its commands")
-        start = self._reference.start(self._measured)
-        if self._measured is None or start is None:
-            self._guard.refuse(SENSOR_AGE)
-            stuck = f"since its control thread stood still for {self._stuck_ns / 1e9:.2f} s"
-            since = stuck if self._stuck_ns else "lately"
-            return self._end_way_home(now_ns, f"it has not been measured {since}", (SENSOR_AGE,))
-        if self._astray:
-            self._guard.refuse(FOLLOWING_ERROR)
-            stray = f"{', '.join(self._astray)}: it does not follow its commands"
-            return self._end_way_home(now_ns, stray, (FOLLOWING_ERROR,))
-        if self._homing is None:
-            self._homing = Homing(start, self._home, now_ns, self._masks)
-        guarded = self._guard.check(self._homing.target(now_ns), np.where(self._holds, start, 0.0))
-        if guarded.action is None:  # only when the reference is not finite
-            return self._end_way_home(now_ns, "its last command is no number", guarded.interventions)
-        self._reference.take(guarded.action, self._unheard)
-        self._home_ticks += self._homing.reached(guarded.action)
-        self._homing_ended = self._home_ticks >= self._ticks_at_home
-        if self._homing_ended:  # home was commanded at least as often as a stop is
-            self._stopping.owe_nothing()
-        else:  # whoever ends the way: a trajectory controller is told to stay where its joints are
-            self._stopping.owe()
-        return Tick.alone(guarded.action, CommandSource.HOMING, guarded.interventions)
-
-    def _end_way_home(self, now_ns: int, stranded: str, interventions: tuple[str, ...] = ()) -> Tick:
-        self._homing_ended = True
-        self._stranded = stranded
-        return self._stopping.stop(self._moment(now_ns), interventions)
 
 
 def _taken_by(contract: Contract, sinks: Iterable[CommandSink]) -> np.ndarray:
