@@ -14,8 +14,8 @@ import soak
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.fallbacks.zero import Zero
 from remote_inference.core.robot.motion.following import FollowingWatch
-from remote_inference.core.robot.motion.playback import Playback
 from remote_inference.core.robot.motion.stopping import Stopping
+from remote_inference.core.robot.motion.whereabouts import Whereabouts
 from remote_inference.core.robot.safety import poses
 from remote_inference.core.robot.safety.guard import Guard, Guarded
 from remote_inference.core.robot.safety.poses import PoseRule
@@ -68,7 +68,7 @@ def test_a_guard_that_lets_a_jump_pass_is_found(monkeypatch: pytest.MonkeyPatch)
 
 
 BROKEN = {
-    "a stall costs no reference": (Playback, "_lose_joints", lambda self, _: None),
+    "a stall costs no reference": (Whereabouts, "_lose", lambda self, _: None),
     "an arm that does not follow is led on": (FollowingWatch, "look", follow_always),
     "a trajectory is not ended": (Stopping, "_hold", lambda self, *_: Tick(None, CommandSource.NONE)),
     "a velocity is not stopped": (Zero, "stop", lambda self, last: last),

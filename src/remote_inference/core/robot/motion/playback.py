@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from remote_inference.core.contract.commands.sink import CommandSink
 from remote_inference.core.contract.contract import Contract
@@ -16,7 +15,6 @@ from remote_inference.core.contract.controller_stop import count_stops, longest_
 from remote_inference.core.robot.command import CommandSource, Float64Array
 from remote_inference.core.robot.motion.blend_in import BlendIn
 from remote_inference.core.robot.motion.control_word import ControlPanel, ControlWord
-from remote_inference.core.robot.motion.following import FollowingWatch
 from remote_inference.core.robot.motion.horizon import Horizon
 from remote_inference.core.robot.motion.human_commands import HumanCommands
 from remote_inference.core.robot.motion.lateness import Lateness
@@ -24,6 +22,7 @@ from remote_inference.core.robot.motion.shadow import ShadowComparison
 from remote_inference.core.robot.motion.step_reference import StepReference
 from remote_inference.core.robot.motion.stopping import Moment, Stopping
 from remote_inference.core.robot.motion.way_home import WayHome
+from remote_inference.core.robot.motion.whereabouts import Whereabouts
 from remote_inference.core.robot.queue.action_queue import ActionQueue
 from remote_inference.core.robot.queue.interpolation import Interpolation
 from remote_inference.core.robot.safety.guard import (
@@ -39,7 +38,6 @@ from remote_inference.core.robot.safety.switches import SwitchClock
 from remote_inference.core.robot.tick import Tick
 from remote_inference.core.robot.turn import Turn
 
-RECENT_NS = 50_000_000  # age of a measurement that says where a moving arm is: two rounds of the worker
 HURRY_NS = 5_000_000  # from a tick's decision to its command: Python's threads wait so long for each other
 AGED_OUT = "actions older than max_action_age_s"
 END_MARGIN_S = 1.0  # beyond the time that the last commands take if every tick comes
@@ -91,6 +89,7 @@ class Playback:
             is_linear=contract.interpolation == "linear",
             masks=guard.masks,
         )
+        period_ns = round(contract.period_s * 1e9)
         self._horizon = Horizon(
             {
                 sink.destination: _taken_by(contract, [sink])
@@ -99,23 +98,29 @@ class Playback:
             },
             self._interpolation,
             guard,
-            period_ns=round(contract.period_s * 1e9),
+            period_ns=period_ns,
             max_action_age_ns=max_action_age_ns,
         )
         self._unheard = _taken_by(contract, ())  # actions that no controller listens to
         self._masks = guard.masks
-        self._holds = guard.masks.holds
         self._max_action_age_ns = max_action_age_ns
-        self._max_sensor_age_ns = max_sensor_age_ns
-        self._period_ns = round(contract.period_s * 1e9)
         self._lateness = Lateness(
             given_up_after_ns, given_up_after_ns if late_after_ns is None else late_after_ns
         )
         # Trajectory controllers go on meanwhile: what begins behind them would lead them back.
-        goes_on_ns = max(self._period_ns // 2, HURRY_NS) if self._horizon.is_used else UNHEARD_NS
+        goes_on_ns = max(period_ns // 2, HURRY_NS) if self._horizon.is_used else UNHEARD_NS
         self._outdated_after_ns = min(UNHEARD_NS, goes_on_ns)
         self._follows_person = False  # the last command is a person's
         self._reference = StepReference(guard.masks)
+        self._joints = Whereabouts(
+            contract.actions,
+            guard,
+            self._reference,
+            self._horizon,
+            period_ns=period_ns,
+            max_action_age_ns=max_action_age_ns,
+            max_sensor_age_ns=max_sensor_age_ns,
+        )
         stops_in_all = count_stops(contract.period_s)
         self._stopping = Stopping(
             fallback, guard.masks, self._reference, guard, self._horizon, stops_in_all=stops_in_all
@@ -128,22 +133,15 @@ class Playback:
         self._keepers = (self._horizon, self._stopping, self._reference, self._switch_clock)
         self._blend_in = blend_in or BlendIn(1.0, 0)
         self._latch = latch or InterventionLatch(0.0, 1)
-        self._following = FollowingWatch(contract.actions, guard.masks, contract.period_s)
-        self._commanded_ns = 0  # time of the last command
-        self._moved_ns = 0  # until then a joint whose command is forgotten may be on its way ...
-        self._last_heard_ns = 0  # ... and until then one whose controller has gone
         self._word = ControlWord()  # of the tick in progress, or of the last one
         self.control = ControlPanel(self._word, self._turn)
-        self._found_since_ns = 0  # what was measured earlier says nothing of where a joint is in this tick
-        self._measured: Float64Array | None = None  # where they are in this tick, as far as it is known
-        self._astray: tuple[str, ...] = ()
         self._starved = ""
 
     @property
     def astray(self) -> tuple[str, ...]:
         """Joints and poses that do not follow their commands."""
         with self._turn:
-            return self._astray
+            return self._joints.astray
 
     @property
     def starved(self) -> str:
@@ -183,10 +181,8 @@ class Playback:
         are measured until a controller has heard one, so that a controller that starts late or comes back
         does not jump. Measured after the last command before: its controller may have heard that one.
         """
-        now_unheard = _taken_by(self._contract, unheard)
-        if self._reference.last is not None and (now_unheard & ~self._unheard).any():
-            self._last_heard_ns = self._commanded_ns + self._period_ns
-        self._unheard = now_unheard
+        self._unheard = _taken_by(self._contract, unheard)
+        self._joints.listen(self._unheard)
 
     def tick(self, now_ns: int, heard_ns: int | None = None) -> Tick:
         """Return what one control period commands. heard_ns: until then all was heard; None: until now."""
@@ -211,94 +207,26 @@ class Playback:
             for keeper in self._keepers:
                 keeper.take_back()
         self._horizon.catch_up(self._reference, now_ns, is_known=not was_stuck)
-        self._reference.lose(self._unheard)
         if self._word.forgets != before.forgets:
-            self._reference.forget()
-            self._moved_ns = max(self._moved_ns, self._commanded_ns + self._period_ns)
-            self._following.forget()
+            self._joints.forget()
             self._latch.forget()
             self._interpolation.end_row()
-        if was_stuck or is_lost:  # the watchdog may have stopped the controllers
-            self._lose_joints(now_ns)
-        if now_ns - self._commanded_ns > self._max_action_age_ns:  # another node may have moved the robot
-            self._lose_joints(self._commanded_ns + self._period_ns)
-        if self._reference.forgotten:  # as long as a horizon goes on, it moves the joints
-            recent_ns = now_ns - max(self._period_ns, RECENT_NS)
-            self._moved_ns = max(self._moved_ns, min(recent_ns, self._horizon.end_ns))
         if self._word.blend_ins != before.blend_ins:
             self._blend_in.begin()
-        led_on = self._look_for_astray_joints(now_ns)
+        led_on = self._joints.look(
+            now_ns,
+            self._word,
+            is_lost=was_stuck or is_lost,  # the watchdog may have stopped the controllers
+            is_led=not self._word.paused and self._shadow is None,  # in shadow mode the arm follows another
+        )
         for keeper in self._keepers:
             keeper.keep()
         tick = self._decide(now_ns, led_on)
         self._lateness.take(tick)
         if tick.command is not None:
             self._follows_person = tick.source is CommandSource.HUMAN
-        spares_positions = tick.source is CommandSource.ZERO and self._guard.needs_position
-        if tick.command is not None and not spares_positions:
-            self._commanded_ns = now_ns
-            if tick.source is not CommandSource.CHUNK:  # until now its controllers went on along the rows
-                self._moved_ns = max(self._moved_ns, min(now_ns, self._horizon.end_ns))
-                ends = tick.ends if tick.source is CommandSource.HOLD else None
-                self._horizon.end(self._unheard, is_whole=not tick.in_force, ends=ends)
+        self._joints.take(tick, now_ns)
         return tick if self._shadow is None else self._compare(tick, self._shadow)
-
-    def _lose_joints(self, moved_ns: int) -> None:
-        """Take no joint for where it was commanded: until an instant [ns] another may have moved it."""
-        self._reference.forget()
-        self._reference.lose(np.ones_like(self._unheard))
-        self._moved_ns = max(self._moved_ns, moved_ns)
-
-    def _look_for_astray_joints(self, now_ns: int) -> bool:
-        """Return whether every joint follows its commands, or is tried again, and may be led on."""
-        last = self._reference.last
-        lost = blocked = np.zeros_like(self._unheard)
-        age_ns = self._word.measured_age_ns(now_ns)
-        recent_ns = now_ns - max(self._period_ns, RECENT_NS)
-        self._measured = self._of_one_sign(self._word.measured) if age_ns <= self._max_sensor_age_ns else None
-        if self._word.paused or self._shadow is not None:  # in shadow mode the arm follows another
-            self._following.forget()
-        elif last is not None and self._measured is not None and self._guard.needs_position:
-            led = self._reference.led
-            lost, blocked = self._following.look(last, self._measured, led, age_s=age_ns / 1e9, now_ns=now_ns)
-            self._reference.lose(lost)
-        self._astray = self._following.astray
-        # A command that is forgotten, or lost, may have moved the joints since they were measured.
-        moved_ns = self._moved_ns if self._reference.forgotten else 0
-        if self._reference.has_lost.any():
-            moved_ns = max(moved_ns, self._last_heard_ns)
-            # A trajectory controller that is back has gone on along its rows all the while.
-            goes_on_ns = self._horizon.goes_on_ns(self._reference.has_lost & ~self._unheard)
-            moved_ns = max(moved_ns, min(recent_ns, goes_on_ns))
-        if lost.any():  # nor does an old position say where those are that did not follow: they may by now
-            moved_ns = max(moved_ns, min(recent_ns, self._commanded_ns + self._period_ns))
-        if now_ns - age_ns < moved_ns:
-            self._measured = None
-        self._found_since_ns = moved_ns
-        if self._measured is None:  # whether a joint that did not follow has moved, nobody knows
-            return not self._astray
-        return not blocked.any()
-
-    def _find(self, now_ns: int, oldest_ns: int) -> Float64Array | None:
-        """Return where each joint was measured since an instant, NaN for the others; None: nobody knows."""
-        word = self._word
-        positions = self._of_one_sign(word.measured if word.positions is None else word.positions)
-        return None if positions is None else np.where(self._times_ns(now_ns) >= oldest_ns, positions, np.nan)
-
-    def _times_ns(self, now_ns: int) -> NDArray[np.int64]:
-        """Return when each joint was measured last `[action_dim]`."""
-        if self._word.positions_ns is not None:
-            return self._word.positions_ns
-        return np.full(len(self._holds), now_ns - self._word.measured_age_ns(now_ns))
-
-    def _of_one_sign(self, measured: Float64Array | None) -> Float64Array | None:
-        """Return what is measured, a pose's quaternion with the sign of the last command's.
-
-        A pose without an orientation says nothing of where the robot is.
-        """
-        if measured is None or not self._masks.poses.exist:
-            return measured
-        return self._masks.poses.unify(measured, self._reference.last)
 
     def _decide(self, now_ns: int, led_on: bool) -> Tick:
         word = self._word
@@ -311,7 +239,7 @@ class Playback:
             if self._lateness.waits:
                 return self._stopping.stop_others((), in_force=True)
             moment, stuck_ns = self._moment(now_ns), self._lateness.stuck_ns
-            return self._way_home.go(moment, astray=self._astray, stuck_ns=stuck_ns)
+            return self._way_home.go(moment, astray=self._joints.astray, stuck_ns=stuck_ns)
         if word.taken_over:
             return self._follow_person(now_ns, led_on)
         expired = self._interpolation.drop_captured_before(now_ns - self._max_action_age_ns)
@@ -325,7 +253,7 @@ class Playback:
             return self._stopping.stop_others((), in_force=True)
         if not led_on:
             return self._refuse_astray(now_ns)
-        start = self._reference.start(self._measured)
+        start = self._reference.start(self._joints.measured)
         if start is None and self._guard.needs_position and self._interpolation.can_step:
             return self._refuse_unmeasured(now_ns)
         step = self._interpolation.step(now_ns)
@@ -348,7 +276,7 @@ class Playback:
         source = step.row.source
         command = self._without_others(guarded.action)
         # What does not follow is tried by single steps: its drives may come back at any moment.
-        alone = bool(self._astray)
+        alone = bool(self._joints.astray)
         horizon = self._horizon.hand_over(
             command, now_ns, scale, source.episode_id, unheard=self._unheard, alone=alone
         )
@@ -375,10 +303,15 @@ class Playback:
             return self._fall_back(now_ns, ())
         if not led_on:
             return self._refuse_astray(now_ns)
-        if self._guard.needs_position and self._measured is None:  # no age bound ends a person's commands
+        if (
+            self._guard.needs_position and self._joints.measured is None
+        ):  # no age bound ends a person's commands
             return self._refuse_unmeasured(now_ns)
         self._starved = ""
-        start, settling = self._reference.start(self._measured), self._switch_clock.settling(now_ns)
+        start, settling = (
+            self._reference.start(self._joints.measured),
+            self._switch_clock.settling(now_ns),
+        )
         guarded = self._guard.check(action, start, settling=settling)
         if guarded.action is None:
             return self._fall_back(now_ns, guarded.interventions)
@@ -392,7 +325,7 @@ class Playback:
 
         Velocities and efforts get zero, and switches stay.
         """
-        if not self._astray and not (self._unheard & self._holds).any():
+        if not self._joints.astray and not (self._unheard & self._masks.holds).any():
             return action
         last = self._reference.last
         action = action if last is None else np.where(self._masks.is_switch, last, action)
@@ -404,18 +337,7 @@ class Playback:
         self._reference.take(command, self._unheard)
 
     def _moment(self, now_ns: int) -> Moment:
-        halted = self._word.halted
-        oldest_ns = now_ns - self._max_sensor_age_ns
-        return Moment(
-            now_ns,
-            halted,
-            self._lateness.waits,
-            self._measured,
-            self._find(now_ns, max(self._found_since_ns, oldest_ns)),
-            self._find(now_ns, oldest_ns),
-            self._unheard,
-            ages_ns=now_ns - self._times_ns(now_ns),
-        )
+        return self._joints.moment(now_ns, halted=self._word.halted, is_late=self._lateness.waits)
 
     def _fall_back(self, now_ns: int, interventions: tuple[str, ...]) -> Tick:
         return self._stopping.fall_back(self._moment(now_ns), interventions)
@@ -423,7 +345,7 @@ class Playback:
     def _refuse_astray(self, now_ns: int) -> Tick:
         """Lead no arm on that does not follow."""
         self._guard.refuse(FOLLOWING_ERROR)
-        self._starved = f"{', '.join(self._astray)}: the arm does not follow"
+        self._starved = f"{', '.join(self._joints.astray)}: the arm does not follow"
         return self._fall_back(now_ns, (FOLLOWING_ERROR,))
 
     def _refuse_unmeasured(self, now_ns: int) -> Tick:
@@ -434,9 +356,9 @@ class Playback:
 
     def _compare(self, tick: Tick, shadow: ShadowComparison) -> Tick:
         """Mark a tick as one of shadow mode, and compare its position with the arm's."""
-        measured = self._measured if self._guard.needs_position else None
+        measured = self._joints.measured if self._guard.needs_position else None
         if tick.command is not None and tick.queued is not None and measured is not None:
-            arm = np.where(self._holds, measured, tick.command)
+            arm = np.where(self._masks.holds, measured, tick.command)
             of_one_sign = self._masks.poses.unify(arm, tick.command)
             assert of_one_sign is not None, "a measured pose has an orientation"
             shadow.add(tick.command, of_one_sign, tick.queued.source.episode_id)

@@ -1,0 +1,175 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Where the joints are in a tick, as far as their last command, or what is measured, says it.
+
+What was measured before a joint was on its way says nothing of where it is by now: each command, each
+controller that goes or is back and each stall moves the instant from which on a measurement counts.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from remote_inference.core.contract.actions import Actions
+from remote_inference.core.robot.command import CommandSource, Float64Array
+from remote_inference.core.robot.motion.control_word import ControlWord
+from remote_inference.core.robot.motion.following import FollowingWatch
+from remote_inference.core.robot.motion.horizon import Horizon
+from remote_inference.core.robot.motion.step_reference import Joints, StepReference
+from remote_inference.core.robot.motion.stopping import Moment
+from remote_inference.core.robot.safety.guard import Guard
+from remote_inference.core.robot.tick import Tick
+
+RECENT_NS = 50_000_000  # age of a measurement that says where a moving arm is: two rounds of the worker
+
+
+class Whereabouts:
+    """Knows which joints are where they were commanded, and when the others were measured. For one thread."""
+
+    def __init__(
+        self,
+        actions: Actions,
+        guard: Guard,
+        reference: StepReference,
+        horizon: Horizon,
+        *,
+        period_ns: int,
+        max_action_age_ns: int,
+        max_sensor_age_ns: int,
+    ) -> None:
+        """Build it for times [ns].
+
+        max_action_age_ns: after so long without a command another node may have moved the robot.
+        max_sensor_age_ns: an older measurement says nothing of where the joints are.
+        """
+        self._guard = guard
+        self._masks = guard.masks
+        self._reference = reference
+        self._horizon = horizon
+        self._period_ns = period_ns
+        self._max_action_age_ns = max_action_age_ns
+        self._max_sensor_age_ns = max_sensor_age_ns
+        self._following = FollowingWatch(actions, guard.masks, period_ns / 1e9)
+        self._word = ControlWord()  # of the tick in progress, or of the last one
+        self._unheard: Joints = np.zeros(len(guard.masks.holds), bool)
+        self._commanded_ns = 0  # time of the last command
+        self._moved_ns = 0  # until then a joint whose command is forgotten may be on its way ...
+        self._last_heard_ns = 0  # ... and until then one whose controller has gone
+        self._found_since_ns = 0  # what was measured earlier says nothing of where a joint is in this tick
+        self.measured: Float64Array | None = None
+        """Where the joints are in this tick `[action_dim]`, None when one of them may be anywhere."""
+        self.astray: tuple[str, ...] = ()
+        """Joints and poses that do not follow their commands."""
+
+    def listen(self, unheard: Joints) -> None:
+        """Take the joints whose controllers hear nothing; that of a joint may have heard the last command."""
+        if self._reference.last is not None and (unheard & ~self._unheard).any():
+            self._last_heard_ns = self._commanded_ns + self._period_ns
+        self._unheard = unheard
+
+    def forget(self) -> None:
+        """Take no command of before for where the robot is: another may have moved it."""
+        self._reference.forget()
+        self._moved_ns = max(self._moved_ns, self._commanded_ns + self._period_ns)
+        self._following.forget()
+
+    def look(self, now_ns: int, word: ControlWord, *, is_lost: bool, is_led: bool) -> bool:
+        """Look where the joints are; return whether each follows, or is tried again, and may be led on.
+
+        is_lost: another may have stopped the controllers, or moved the joints, until now. is_led: False while
+        nothing that is commanded moves the arm.
+        """
+        self._word = word
+        self._reference.lose(self._unheard)
+        if is_lost:
+            self._lose(now_ns)
+        if now_ns - self._commanded_ns > self._max_action_age_ns:  # another node may have moved the robot
+            self._lose(self._commanded_ns + self._period_ns)
+        if self._reference.forgotten:  # as long as a horizon goes on, it moves the joints
+            self._moved_ns = max(self._moved_ns, min(self._recent_ns(now_ns), self._horizon.end_ns))
+        return self._look_for_astray_joints(now_ns, is_led=is_led)
+
+    def moment(self, now_ns: int, *, halted: bool, is_late: bool) -> Moment:
+        """Return what a tick knows before it decides. halted: the robot has given up. is_late: it waits."""
+        oldest_ns = now_ns - self._max_sensor_age_ns
+        return Moment(
+            now_ns,
+            halted,
+            is_late,
+            self.measured,
+            self._find(now_ns, max(self._found_since_ns, oldest_ns)),
+            self._find(now_ns, oldest_ns),
+            self._unheard,
+            ages_ns=now_ns - self._times_ns(now_ns),
+        )
+
+    def take(self, tick: Tick, now_ns: int) -> None:
+        """Take what a tick commands: from then on the joints move."""
+        spares_positions = tick.source is CommandSource.ZERO and self._guard.needs_position
+        if tick.command is None or spares_positions:
+            return
+        self._commanded_ns = now_ns
+        if tick.source is not CommandSource.CHUNK:  # until now its controllers went on along the rows
+            self._moved_ns = max(self._moved_ns, min(now_ns, self._horizon.end_ns))
+            ends = tick.ends if tick.source is CommandSource.HOLD else None
+            self._horizon.end(self._unheard, is_whole=not tick.in_force, ends=ends)
+
+    def _lose(self, moved_ns: int) -> None:
+        """Take no joint for where it was commanded: until an instant [ns] another may have moved it."""
+        self._reference.forget()
+        self._reference.lose(np.ones_like(self._unheard))
+        self._moved_ns = max(self._moved_ns, moved_ns)
+
+    def _recent_ns(self, now_ns: int) -> int:
+        return now_ns - max(self._period_ns, RECENT_NS)
+
+    def _look_for_astray_joints(self, now_ns: int, *, is_led: bool) -> bool:
+        last = self._reference.last
+        lost = blocked = np.zeros_like(self._unheard)
+        age_ns = self._word.measured_age_ns(now_ns)
+        recent_ns = self._recent_ns(now_ns)
+        self.measured = self._of_one_sign(self._word.measured) if age_ns <= self._max_sensor_age_ns else None
+        if not is_led:
+            self._following.forget()
+        elif last is not None and self.measured is not None and self._guard.needs_position:
+            led = self._reference.led
+            lost, blocked = self._following.look(last, self.measured, led, age_s=age_ns / 1e9, now_ns=now_ns)
+            self._reference.lose(lost)
+        self.astray = self._following.astray
+        # A command that is forgotten, or lost, may have moved the joints since they were measured.
+        moved_ns = self._moved_ns if self._reference.forgotten else 0
+        if self._reference.has_lost.any():
+            moved_ns = max(moved_ns, self._last_heard_ns)
+            # A trajectory controller that is back has gone on along its rows all the while.
+            goes_on_ns = self._horizon.goes_on_ns(self._reference.has_lost & ~self._unheard)
+            moved_ns = max(moved_ns, min(recent_ns, goes_on_ns))
+        if lost.any():  # nor does an old position say where those are that did not follow: they may by now
+            moved_ns = max(moved_ns, min(recent_ns, self._commanded_ns + self._period_ns))
+        if now_ns - age_ns < moved_ns:
+            self.measured = None
+        self._found_since_ns = moved_ns
+        if self.measured is None:  # whether a joint that did not follow has moved, nobody knows
+            return not self.astray
+        return not blocked.any()
+
+    def _find(self, now_ns: int, oldest_ns: int) -> Float64Array | None:
+        """Return where each joint was measured since an instant, NaN for the others; None: nobody knows."""
+        word = self._word
+        positions = self._of_one_sign(word.measured if word.positions is None else word.positions)
+        return None if positions is None else np.where(self._times_ns(now_ns) >= oldest_ns, positions, np.nan)
+
+    def _times_ns(self, now_ns: int) -> NDArray[np.int64]:
+        """Return when each joint was measured last `[action_dim]`."""
+        if self._word.positions_ns is not None:
+            return self._word.positions_ns
+        return np.full(len(self._unheard), now_ns - self._word.measured_age_ns(now_ns))
+
+    def _of_one_sign(self, measured: Float64Array | None) -> Float64Array | None:
+        """Return what is measured, a pose's quaternion with the sign of the last command's.
+
+        A pose without an orientation says nothing of where the robot is.
+        """
+        if measured is None or not self._masks.poses.exist:
+            return measured
+        return self._masks.poses.unify(measured, self._reference.last)
