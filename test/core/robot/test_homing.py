@@ -34,6 +34,7 @@ from support.builders import (
     make_spec,
     ns,
 )
+from support.robot.fed_playback import FedPlayback
 from support.robot.simulation import World, stopped, streaming
 
 HOME = (0.5, -0.25)
@@ -320,6 +321,31 @@ def test_a_robot_that_was_frozen_on_the_way_home_stays_where_it_is():
     assert world.engine.playback.finished
     reason = world.engine.playback.stranded
     assert reason == "it has not been measured since its control thread stood still for 4.00 s"
+
+
+@pytest.mark.parametrize("command", [FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY])
+def test_a_tick_whose_command_did_not_leave_interrupts_the_way_home_until_the_arm_is_measured(command: str):
+    """It has stood still for a moment, and the arm is where it was, or on its way to the command before."""
+    robot = FedPlayback(contract_with_home(duration_s=0.5, command=command))
+    robot.measure([0.0, 0.0])
+    robot.append([[0.0, 0.0]])
+    at = robot.tick().command
+    robot.playback.control.halt(wants_home=True)
+    sources = []
+    while not robot.playback.finished:
+        was_withheld = len(sources) == 4
+        if was_withheld:
+            robot.playback.control.change(lose=True, withhold=True)
+        else:
+            robot.measure(at)
+        tick = robot.tick()
+        sources.append(tick.source)
+        if tick.source is CommandSource.HOMING and len(sources) != 4:
+            assert np.abs(tick.command - at).max() <= MAX_STEP + 1e-9
+            at = tick.command
+    assert sources[:6] == [CommandSource.HOMING] * 4 + [CommandSource.NONE, CommandSource.HOMING]
+    assert at == pytest.approx(HOME)
+    assert robot.playback.stranded == ""
 
 
 def test_trajectory_controllers_of_an_arm_that_does_not_follow_are_told_to_stay_where_it_is():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from remote_inference.core.robot.command import CommandSource
+from remote_inference.core.robot.motion.whereabouts import CATCH_UP_SCALE
 from remote_inference.core.robot.queue.action_queue import ActionQueue
 from remote_inference.core.robot.safety.guard import JOINT_LIMIT, VELOCITY_LIMIT
 from remote_inference.core.robot.tick import Tick
@@ -133,9 +134,10 @@ def test_after_a_stall_in_which_the_watchdog_may_act_nothing_is_commanded_before
     assert playback.tick(thaw_ns + PERIOD_NS).command is None, "it may have moved on since"
     playback.control.change(measured=np.full(2, 0.2), measured_ns=thaw_ns + PERIOD_NS)
     tick = playback.tick(thaw_ns + 2 * PERIOD_NS)
-    step = 0.0 if paused else MAX_STEP
+    step = 0.0 if paused else CATCH_UP_SCALE * MAX_STEP
     assert tick.source is (CommandSource.HOLD if paused else CommandSource.CHUNK)
     assert horizon_of(tick)[0] == pytest.approx([0.2 + step, 0.2 - step])
+    assert tick.late_ns == PERIOD_NS, "it may have gone on since it was measured"
 
 
 @pytest.mark.parametrize("paused", [False, True])
@@ -272,7 +274,7 @@ def test_a_controller_goes_on_while_nothing_can_be_commanded_and_the_next_step_b
     playback.control.change(measured=np.array([0.15, -0.15]), measured_ns=4 * PERIOD_NS)
     command = playback.tick(5 * PERIOD_NS).command
     assert command is not None
-    assert command[0] == pytest.approx(5 * 0.5 * MAX_STEP), "the row whose time it is"
+    assert command[0] == pytest.approx(0.15 + CATCH_UP_SCALE * MAX_STEP), "on to the row whose time it is"
     assert queue.executed == 6
 
 

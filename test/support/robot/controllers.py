@@ -20,7 +20,9 @@ class Forward:
     kind: str  # of the actions
     target: np.ndarray | None = None  # None: it was never commanded
 
-    def command(self, rows: Rows, period_ns: int, now_ns: int, position: np.ndarray) -> None:
+    def command(
+        self, rows: Rows, period_ns: int, now_ns: int, position: np.ndarray, late_ns: int = 0
+    ) -> None:
         self.target = rows[0].copy()
 
     def forget(self) -> None:
@@ -42,14 +44,20 @@ class Forward:
 
 @dataclass
 class Trajectory:
-    """A trajectory controller: straight from where its joints are through the points, one a period."""
+    """A trajectory controller: straight from where its joints are through the points, one a period.
+
+    late_ns: time [ns] that it has for the first one beyond a period.
+    """
 
     _times: np.ndarray = field(default_factory=lambda: np.empty(0))  # [ns]
     _points: Rows = field(default_factory=lambda: np.empty((0, 0)))
 
-    def command(self, rows: Rows, period_ns: int, now_ns: int, position: np.ndarray) -> None:
+    def command(
+        self, rows: Rows, period_ns: int, now_ns: int, position: np.ndarray, late_ns: int = 0
+    ) -> None:
         begin = self.lead(position, now_ns, now_ns)
         self._times = now_ns + period_ns * np.arange(len(rows) + 1.0)
+        self._times[1:] += late_ns
         self._points = np.vstack([begin, rows])
 
     def forget(self) -> None:

@@ -331,7 +331,8 @@ class WatchedWorld(World):
             judge_command(self, tick, arm, rows, self.astray)
             self.astray[arm.joints] = False
             if arm.is_heard:
-                arm.controller.command(rows, self.period_ns, self.now_ns, self.position[arm.joints])
+                at = self.position[arm.joints]
+                arm.controller.command(rows, self.period_ns, self.now_ns, at, tick.late_ns)
                 arm.has_missed_a_stop = False
                 self.move()
                 # A position from before the drives came back may still lead a command astray.

@@ -20,7 +20,7 @@ EARLY_TICK = 0.1  # fraction of a period by which a tick may come too early
 
 @dataclass(frozen=True)
 class _Handed:
-    """A command, the rows after it, and when they were handed over. episode_id: of the rows."""
+    """A command, the rows after it, and a period before the command is due. episode_id: of the rows."""
 
     rows: Foreseen
     command: Float64Array
@@ -83,27 +83,28 @@ class Horizon:
         *,
         unheard: Joints,
         alone: bool,
+        lag_ns: int = 0,
     ) -> Float64Array:
         """Return a tick's command and the guarded rows after it `[rows, action_dim]`.
 
         scale: of the velocity limits. unheard: mask `[action_dim]` of actions whose controllers get nothing.
-        alone: without the rows.
+        alone: without the rows. lag_ns: time beyond a period until the command is due.
         """
         if not self.is_used:
             return command[np.newaxis]
         foresight = self._interpolation.foresee()
         fresh = 0
         for ahead, queued in enumerate(() if alone else foresight.rows, start=1):
-            at_ns = now_ns + ahead * self._period_ns
+            at_ns = now_ns + lag_ns + ahead * self._period_ns
             if at_ns - queued.source.capture_ns > self._max_action_age_ns:
                 break
             fresh = ahead
         rows = Foreseen.none()
         if fresh:
             rows = self._guard.foresee(foresight.points[:fresh], command, velocity_scale=scale)
-        self._handed = _Handed(rows, command, now_ns, episode_id)
+        self._handed = _Handed(rows, command, now_ns + lag_ns, episode_id)
         self._executed = 0
-        self.end_ns = now_ns + len(self._handed.points) * self._period_ns
+        self.end_ns = now_ns + lag_ns + len(self._handed.points) * self._period_ns
         self._rows_end_ns = np.where(self._joints & ~unheard, self.end_ns, self._rows_end_ns)
         return self._handed.points
 

@@ -225,7 +225,7 @@ class Playback:
         self._lateness.take(tick)
         if tick.command is not None:
             self._follows_person = tick.source is CommandSource.HUMAN
-        self._joints.take(tick, now_ns)
+        tick = self._joints.take(tick, now_ns)
         return tick if self._shadow is None else self._compare(tick, self._shadow)
 
     def _decide(self, now_ns: int, led_on: bool) -> Tick:
@@ -239,7 +239,12 @@ class Playback:
             if self._lateness.waits:
                 return self._stopping.stop_others((), in_force=True)
             moment, stuck_ns = self._moment(now_ns), self._lateness.stuck_ns
-            return self._way_home.go(moment, astray=self._joints.astray, stuck_ns=stuck_ns)
+            return self._way_home.go(
+                moment,
+                astray=self._joints.astray,
+                stuck_ns=stuck_ns,
+                velocity_scale=self._joints.velocity_scale,
+            )
         if word.taken_over:
             return self._follow_person(now_ns, led_on)
         expired = self._interpolation.drop_captured_before(now_ns - self._max_action_age_ns)
@@ -265,10 +270,11 @@ class Playback:
             self._starved = AGED_OUT if expired else self._starved or "queue empty"
             return self._fall_back(now_ns, (AGE,) if expired else ())
         self._starved = ""
-        scale = self._blend_in.scale(now_ns)
+        blend_in, lag_ns = self._blend_in.scale(now_ns), self._joints.lag_ns
+        scale = min(blend_in, self._joints.velocity_scale)
         settling = self._switch_clock.settling(now_ns)
         guarded = self._guard.check(step.point, start, velocity_scale=scale, settling=settling)
-        if scale == 1.0 and (reason := self._latch.take(guarded.interventions)):
+        if blend_in == 1.0 and (reason := self._latch.take(guarded.interventions)):
             self._stops.latch(reason)  # from the next tick on
         if guarded.action is None:
             return self._fall_back(now_ns, guarded.interventions)
@@ -278,7 +284,7 @@ class Playback:
         # What does not follow is tried by single steps: its drives may come back at any moment.
         alone = bool(self._joints.astray)
         horizon = self._horizon.hand_over(
-            command, now_ns, scale, source.episode_id, unheard=self._unheard, alone=alone
+            command, now_ns, scale, source.episode_id, unheard=self._unheard, alone=alone, lag_ns=lag_ns
         )
         self._take(command, now_ns)
         return Tick(
@@ -312,7 +318,8 @@ class Playback:
             self._reference.start(self._joints.measured),
             self._switch_clock.settling(now_ns),
         )
-        guarded = self._guard.check(action, start, settling=settling)
+        scale = self._joints.velocity_scale
+        guarded = self._guard.check(action, start, velocity_scale=scale, settling=settling)
         if guarded.action is None:
             return self._fall_back(now_ns, guarded.interventions)
         self._stopping.owe()

@@ -22,8 +22,8 @@ from remote_inference.core.robot.tick import Tick
 class WayHome:
     """The one way home of a robot, tick by tick. For the control thread.
 
-    It ends when there is no home or no controller listens, and for an arm that is nobody knows where, or does
-    not follow: nobody is there to look at it.
+    It ends when there is no home or no controller listens, and for an arm that is not measured any more, or
+    does not follow: nobody is there to look at it.
     """
 
     def __init__(
@@ -59,11 +59,14 @@ class WayHome:
         """Whether the contract has a home."""
         return self._home is not None
 
-    def go(self, moment: Moment, *, astray: Sequence[str], stuck_ns: int) -> Tick:
+    def go(
+        self, moment: Moment, *, astray: Sequence[str], stuck_ns: int, velocity_scale: float = 1.0
+    ) -> Tick:
         """Command the next point of the way, or end the way for good.
 
         astray: joints and poses that do not follow. stuck_ns: time without a tick before this one in which
-        another may have stopped the controllers, else 0.
+        another may have stopped the controllers, else 0. velocity_scale: fraction of the limits that is
+        allowed.
         """
         if self._home is None:
             return self._end(moment, "")
@@ -74,6 +77,8 @@ class WayHome:
         start = self._reference.start(moment.measured)
         if moment.measured is None or start is None:
             self._guard.refuse(SENSOR_AGE)
+            if not stuck_ns and self._is_measured_lately(moment):  # it may have moved since
+                return self._stopping.stop(moment, (SENSOR_AGE,))
             stuck = f"since its control thread stood still for {stuck_ns / 1e9:.2f} s"
             since = stuck if stuck_ns else "lately"
             return self._end(moment, f"it has not been measured {since}", (SENSOR_AGE,))
@@ -85,7 +90,8 @@ class WayHome:
         if self._path is None:
             self._path = Homing(start, self._home, moment.now_ns, self._masks)
         target = self._path.target(moment.now_ns)
-        guarded = self._guard.check(target, np.where(self._masks.holds, start, 0.0))
+        begin = np.where(self._masks.holds, start, 0.0)
+        guarded = self._guard.check(target, begin, velocity_scale=velocity_scale)
         if guarded.action is None:  # only when the reference is not finite
             return self._end(moment, "its last command is no number", guarded.interventions)
         self._reference.take(guarded.action, moment.unheard)
@@ -96,6 +102,9 @@ class WayHome:
         else:  # whoever ends the way: a trajectory controller is told to stay where its joints are
             self._stopping.owe()
         return Tick.alone(guarded.action, CommandSource.HOMING, guarded.interventions)
+
+    def _is_measured_lately(self, moment: Moment) -> bool:
+        return moment.seen is not None and bool(np.isfinite(moment.seen[self._masks.holds]).all())
 
     def _end(self, moment: Moment, stranded: str, interventions: tuple[str, ...] = ()) -> Tick:
         self.ended = True

@@ -8,6 +8,8 @@ controller that goes or is back and each stall moves the instant from which on a
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,6 +24,7 @@ from remote_inference.core.robot.safety.guard import Guard
 from remote_inference.core.robot.tick import Tick
 
 RECENT_NS = 50_000_000  # age of a measurement that says where a moving arm is: two rounds of the worker
+CATCH_UP_SCALE = 0.5  # of the velocity limits, while controllers have farther to go than a step
 
 
 class Whereabouts:
@@ -53,7 +56,8 @@ class Whereabouts:
         self._following = FollowingWatch(actions, guard.masks, period_ns / 1e9)
         self._word = ControlWord()  # of the tick in progress, or of the last one
         self._unheard: Joints = np.zeros(len(guard.masks.holds), bool)
-        self._commanded_ns = 0  # time of the last command
+        self._commanded_ns = 0  # time of the last command ...
+        self._commanded_lag_ns = 0  # ... and the time beyond a period in which it is due
         self._moved_ns = 0  # until then a joint whose command is forgotten may be on its way ...
         self._last_heard_ns = 0  # ... and until then one whose controller has gone
         self._found_since_ns = 0  # what was measured earlier says nothing of where a joint is in this tick
@@ -61,6 +65,21 @@ class Whereabouts:
         """Where the joints are in this tick `[action_dim]`, None when one of them may be anywhere."""
         self.astray: tuple[str, ...] = ()
         """Joints and poses that do not follow their commands."""
+        self.lag_ns = 0
+        """Time [ns] that trajectory controllers need beyond a period for this tick's step.
+
+        It begins where a moving arm was measured so long ago, or at a last command that needs more, too.
+        """
+
+    @property
+    def velocity_scale(self) -> float:
+        """Fraction of the velocity limits that this tick's step may use.
+
+        No controller is faster than a limit v, and the lag of each tick is shorter by a part f of a period: a
+        command with the lag L leaves at most v L to go when the next tick comes, which adds (1 - f) v period
+        to it and gives L - f period for it, beyond a period.
+        """
+        return CATCH_UP_SCALE if self.lag_ns or self._commanded_lag_ns else 1.0
 
     def listen(self, unheard: Joints) -> None:
         """Take the joints whose controllers hear nothing; that of a joint may have heard the last command."""
@@ -104,16 +123,18 @@ class Whereabouts:
             ages_ns=now_ns - self._times_ns(now_ns),
         )
 
-    def take(self, tick: Tick, now_ns: int) -> None:
-        """Take what a tick commands: from then on the joints move."""
+    def take(self, tick: Tick, now_ns: int) -> Tick:
+        """Take what a tick commands: from then on the joints move. Return it with the time that they need."""
         spares_positions = tick.source is CommandSource.ZERO and self._guard.needs_position
         if tick.command is None or spares_positions:
-            return
-        self._commanded_ns = now_ns
+            return tick
+        late_ns = max(tick.late_ns, self.lag_ns)
+        self._commanded_ns, self._commanded_lag_ns = now_ns, late_ns
         if tick.source is not CommandSource.CHUNK:  # until now its controllers went on along the rows
             self._moved_ns = max(self._moved_ns, min(now_ns, self._horizon.end_ns))
             ends = tick.ends if tick.source is CommandSource.HOLD else None
             self._horizon.end(self._unheard, is_whole=not tick.in_force, ends=ends)
+        return replace(tick, late_ns=late_ns)
 
     def _lose(self, moved_ns: int) -> None:
         """Take no joint for where it was commanded: until an instant [ns] another may have moved it."""
@@ -149,9 +170,21 @@ class Whereabouts:
         if now_ns - age_ns < moved_ns:
             self.measured = None
         self._found_since_ns = moved_ns
+        self.lag_ns = self._find_lag_ns(now_ns, age_ns)
         if self.measured is None:  # whether a joint that did not follow has moved, nobody knows
             return not self.astray
         return not blocked.any()
+
+    def _find_lag_ns(self, now_ns: int, age_ns: int) -> int:
+        if not self._horizon.is_used:  # other controllers are where they were told to be
+            return 0
+        lag_ns = self._commanded_lag_ns - round((1.0 - CATCH_UP_SCALE) * (now_ns - self._commanded_ns))
+        begin_where_measured = (self._reference.has_lost | self._reference.forgotten) & ~self._unheard
+        if self.measured is not None and begin_where_measured.any():
+            due_ns = self._commanded_ns + self._period_ns + self._commanded_lag_ns
+            if now_ns - age_ns < max(due_ns, self._horizon.goes_on_ns(begin_where_measured)):
+                lag_ns = max(lag_ns, age_ns)
+        return max(0, lag_ns)
 
     def _find(self, now_ns: int, oldest_ns: int) -> Float64Array | None:
         """Return where each joint was measured since an instant, NaN for the others; None: nobody knows."""
