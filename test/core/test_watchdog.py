@@ -163,6 +163,19 @@ def test_a_stop_stays_latched_until_the_node_is_back_paused_and_resumed(tripped:
     assert tripped.watchdog.trips == 1
 
 
+def test_a_node_that_thaws_unpaused_keeps_its_stop_latched_although_another_process_has_idled(
+    tripped: Clocked,
+) -> None:
+    """It sends its own stops before it idles; a node that starts then must hear that nobody has resumed."""
+    tripped.run(0.1, Phase.IDLE, B)
+    tripped.run(0.1, Phase.COMMANDING, A)
+    assert tripped.state is WatchdogState.TRIPPED
+    tripped.run(0.1, Phase.IDLE, A)
+    assert tripped.state is WatchdogState.RETURNED
+    tripped.run(0.1, Phase.COMMANDING, A)
+    assert tripped.state is WatchdogState.ARMED
+
+
 def test_an_end_of_the_node_does_not_unlatch_a_stop(tripped: Clocked) -> None:
     tripped.beat(Phase.ENDED)
     assert tripped.state is WatchdogState.TRIPPED

@@ -20,7 +20,7 @@ from remote_inference.core.watchdog import Phase
 from remote_inference.nodes.robot.actuation import Actuation
 from remote_inference.nodes.schedule import Schedule
 from remote_inference.wire.qos import HEARTBEAT_TOPIC
-from support.builders import FLOAT64_MULTI_ARRAY, JOINTS, contract_document, make_config
+from support.builders import FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY, JOINTS, contract_document, make_config
 
 DEADLINE_S = 30.0
 FAILING, OTHER = "a", "b"
@@ -29,10 +29,12 @@ FAILING, OTHER = "a", "b"
 class Publisher:
     """Stands for one of a node, with a subscriber; keeps what it publishes."""
 
-    def __init__(self, topic: str) -> None:
+    def __init__(self, topic: str, order: list[str]) -> None:
+        """order: of all that is published, by topic."""
         self.topic_name = topic
         self.fails = False
         self.kept: list[Any] = []
+        self._order = order
 
     def get_subscription_count(self) -> int:
         return 1
@@ -41,22 +43,25 @@ class Publisher:
         if self.fails:
             raise RuntimeError(f"cannot publish {self.topic_name}")
         self.kept.append(message)
+        self._order.append(self.topic_name)
 
 
 class Robot:
-    """Two velocity controllers, which a person drives; the node publishes to nobody."""
+    """Two controllers, which a person drives; the node publishes to nobody."""
 
-    def __init__(self, node: Any) -> None:
-        document = contract_document("velocity", fps=50.0) | {
+    def __init__(self, node: Any, kind: str = "velocity", message_type: str = FLOAT64_MULTI_ARRAY) -> None:
+        document = contract_document(kind, fps=50.0) | {
             "commands": [
-                {"topic": topic, "type": FLOAT64_MULTI_ARRAY, "names": [name]}
+                {"topic": topic, "type": message_type, "names": [name]}
                 for topic, name in zip((FAILING, OTHER), JOINTS, strict=True)
             ],
             "takeover": {"topic": "teleop", "type": FLOAT64_MULTI_ARRAY, "silent_s": 5.0},
         }
         contract = parse_document(document, Contract, "f")
-        config = make_config(fallback="zero")
+        config = make_config(fallback="zero" if kind == "velocity" else "hold")
         self.publishers: dict[str, Publisher] = {}
+        self.order: list[str] = []
+        self.paused = ""
         node.create_publisher = self._create
         self.engine = JournalledEngine(Begin(contract, config, "/r/n", "/r", seed=1, version="0"))
         self.actuation = Actuation(
@@ -65,36 +70,71 @@ class Robot:
             config,
             self.engine,
             Schedule(),
-            sense=lambda: None,
-            pause=lambda _: None,  # type: ignore[arg-type, return-value]
+            sense=lambda: None,  # type: ignore[arg-type, return-value]
+            pause=self._pause,
         )
 
     def _create(self, _kind: Any, topic: str, _qos: Any) -> Publisher:
-        return self.publishers.setdefault(topic, Publisher(topic))
+        return self.publishers.setdefault(topic, Publisher(topic, self.order))
+
+    def _pause(self, cause: str) -> None:
+        self.paused = cause
+        self.engine.take_outside_stop(cause)
 
     def drive(self) -> None:
         assert self.engine.take_over(time.monotonic_ns())[0] == ""
         self.actuation.start()
-        self.wait_until(lambda: any(message.data[0] for message in self.publishers[OTHER].kept))
+        self.wait_until(lambda: len(self.sent) > 2)
+
+    @property
+    def sent(self) -> list[float]:
+        """What the second controller got: velocities, or the first points of trajectories."""
+        kept = list(self.publishers[OTHER].kept)
+        return [
+            message.points[0].positions[0] if hasattr(message, "points") else message.data[0]
+            for message in kept
+        ]
+
+    @property
+    def phases(self) -> list[Phase]:
+        return [Phase(beat.phase) for beat in list(self.publishers[HEARTBEAT_TOPIC].kept)]
+
+    def stand_still(self, time_s: float) -> None:
+        """Let each tick stand still from now on, between its decision and its message."""
+        play = self.engine.play
+
+        def play_and_stand(*arguments: Any) -> Tick:
+            tick = play(*arguments)
+            time.sleep(time_s)
+            return tick
+
+        self.engine.play = play_and_stand  # type: ignore[method-assign]
 
     def wait_until(self, condition: Any) -> None:
         end_s = time.monotonic() + DEADLINE_S
         while not condition():
             assert time.monotonic() < end_s
             self.engine.hear_person(np.array([0.5, 0.5]), time.monotonic_ns())
+            self.engine.control.change(measured=np.zeros(2), measured_ns=time.monotonic_ns())
             self.actuation._note_hearing()
             time.sleep(0.01)
 
     def end(self) -> Phase:
         """Do what the node's end does; return the last beat."""
         self.engine.halt_at_once()
-        self.actuation.halt()
+        self.actuation.halt(time.sleep)
         return Phase(self.publishers[HEARTBEAT_TOPIC].kept[-1].phase)
 
 
 @pytest.fixture
 def robot(node: Any) -> Robot:
     return Robot(node)
+
+
+@pytest.fixture
+def arm(node: Any) -> Robot:
+    """Return one of trajectory controllers."""
+    return Robot(node, "position", JOINT_TRAJECTORY)
 
 
 def test_a_controller_that_cannot_be_told_keeps_no_other_from_its_stop(robot: Robot) -> None:
@@ -146,3 +186,70 @@ def test_a_tick_that_takes_its_time_is_sent(robot: Robot) -> None:
     robot.wait_until(lambda: before and len(sent) > before[0] + 5)
     assert robot.engine.control.word.losses == 0
     assert robot.end() is Phase.ENDED
+
+
+def test_a_tick_s_own_work_is_no_standing_still(robot: Robot) -> None:
+    """A long chunk may take a slow computer more than a period."""
+    robot.drive()
+    play, before = robot.engine.play, len(robot.sent)
+
+    def work_and_play(*arguments: Any) -> Tick:
+        end_ns = time.thread_time_ns() + 2 * UNHEARD_NS
+        while time.thread_time_ns() < end_ns:
+            pass
+        return play(*arguments)
+
+    robot.engine.play = work_and_play  # type: ignore[method-assign]
+    robot.wait_until(lambda: len(robot.sent) > before + 3)
+    assert robot.engine.control.word.losses == 0
+    assert robot.end() is Phase.ENDED
+
+
+def test_a_freeze_while_messages_are_written_holds_the_command_back(robot: Robot) -> None:
+    robot.drive()
+    (_, _, writer), _ = robot.actuation._commands
+    write, sent = writer.message, robot.publishers[OTHER].kept
+    before: list[int] = []
+
+    def write_and_freeze(*arguments: Any) -> Any:
+        message = write(*arguments)
+        if not before:
+            before.append(len(sent))
+            robot.engine.pause_at_once()
+            time.sleep(2 * UNHEARD_NS / 1e9)
+        return message
+
+    writer.message = write_and_freeze  # type: ignore[method-assign]
+    robot.wait_until(lambda: before and len(sent) > before[0])
+    assert [list(message.data) for message in sent[before[0] :]] == [[0.0]] * (len(sent) - before[0])
+    assert robot.end() is Phase.ENDED
+
+
+def test_the_watchdog_hears_of_a_command_before_a_controller_does(robot: Robot) -> None:
+    """Else nobody would stop the controllers if the process died between the two."""
+    robot.drive()
+    first = robot.order.index(OTHER)
+    assert HEARTBEAT_TOPIC in robot.order[:first]
+    assert robot.phases[robot.order[:first].count(HEARTBEAT_TOPIC) - 1] is Phase.COMMANDING
+    assert robot.end() is Phase.ENDED
+
+
+def test_a_robot_whose_ticks_all_stand_still_falls_silent_pauses_and_stops(robot: Robot) -> None:
+    robot.drive()
+    robot.stand_still(1.2 * UNHEARD_NS / 1e9)
+    robot.wait_until(lambda: robot.paused)
+    beats = len(robot.phases)
+    robot.wait_until(lambda: robot.sent[-1] == 0.0 and robot.phases[-1] is Phase.IDLE)
+    assert robot.phases[beats:].count(Phase.COMMANDING) > 0, "stops leave however late"
+    assert robot.end() is Phase.ENDED
+
+
+def test_a_trajectory_is_ended_although_each_tick_stands_still(arm: Robot) -> None:
+    arm.drive()
+    arm.stand_still(0.6 / 50.0)  # more than half a period
+    before = len(arm.sent)
+    arm.engine.pause_at_once()
+    arm.wait_until(lambda: arm.phases[-1] is Phase.IDLE)
+    assert len(arm.sent) > before
+    assert not arm.paused
+    assert arm.end() is Phase.ENDED

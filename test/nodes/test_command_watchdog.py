@@ -166,6 +166,30 @@ def test_told_to_end_it_still_stops_a_node_that_falls_silent(end: End, watchdog:
     assert lasted_s == pytest.approx(DEADLINE_S + STOPS * CHECK_PERIOD_S, abs=3 * CHECK_PERIOD_S)
 
 
+def test_told_to_end_it_tries_on_a_stop_that_no_controller_heard(end: End, watchdog: KeptWatchdog) -> None:
+    """Whoever starts both ends the watchdog as soon as the node has died."""
+    told, back_s = watchdog.kept[COMMANDS], 1.5
+    told.subscribers = 0
+
+    def beat_at(since_s: float) -> None:
+        if since_s >= back_s and not told.subscribers:
+            told.subscribers = 1
+            told.clear()
+
+    lasted_s = end.lasts_s(beat_at)
+    assert len(told) == STOPS
+    assert lasted_s == pytest.approx(back_s + STOPS * CHECK_PERIOD_S, abs=3 * CHECK_PERIOD_S)
+
+
+def test_told_to_end_it_says_what_it_could_not_stop(
+    end: End, watchdog: KeptWatchdog, capfd: pytest.CaptureFixture[str]
+) -> None:
+    watchdog.kept[COMMANDS].subscribers = 0
+    longest_s = 3.0 + longest_stopping_s(1 / CONTRACT["fps"])
+    assert longest_s <= end.lasts_s(lambda _: None) < longest_s + 2 * CHECK_PERIOD_S
+    assert f"ends although not everything is stopped: {COMMANDS}: sent zero" in capfd.readouterr().err
+
+
 def test_each_stop_asks_the_controller_manager_once_after_the_controllers(
     watchdog: KeptWatchdog, clock: Clock
 ) -> None:

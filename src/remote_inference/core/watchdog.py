@@ -43,6 +43,7 @@ class WatchdogEvent(Enum):
     COMMANDS = "a robot node commands"
     IDLES = "the robot node is alive and commands nothing"
     ENDS = "the robot node ended in order"
+    COMES_BACK = "a robot node for which the controllers were stopped commands on, and has not paused"
     FAILS = "a robot node that commanded fell silent, or ended without stopping its controllers"
 
 
@@ -65,6 +66,8 @@ TRANSITIONS: Mapping[tuple[WatchdogState, WatchdogEvent], WatchdogState] = {
     (WatchdogState.TRIPPED, WatchdogEvent.IDLES): WatchdogState.RETURNED,
     (WatchdogState.TRIPPED, WatchdogEvent.FAILS): WatchdogState.TRIPPED,
     (WatchdogState.RETURNED, WatchdogEvent.COMMANDS): WatchdogState.ARMED,
+    # Another process had idled meanwhile.
+    (WatchdogState.RETURNED, WatchdogEvent.COMES_BACK): WatchdogState.TRIPPED,
     (WatchdogState.RETURNED, WatchdogEvent.FAILS): WatchdogState.TRIPPED,
 }
 
@@ -118,13 +121,15 @@ class Watchdog:
                 "and a finite time above 0"
             )
         phase = Phase(phase_value)
-        if instance in self._failed:
+        comes_back = instance in self._failed
+        if comes_back:
             self._failed.remove(instance)
         if phase is Phase.COMMANDING:
             self._failed.clear()
             self._stops_left = 0  # never against a living node
             self._commanding[instance] = _Life(now_ns, round(deadline_s * 1e9))
-            self._apply(WatchdogEvent.COMMANDS, WatchdogEvent.COMMANDS.value)
+            event = WatchdogEvent.COMES_BACK if comes_back else WatchdogEvent.COMMANDS
+            self._apply(event, event.value)
             return
         self._commanding.pop(instance, None)
         if phase is Phase.ABANDONED:

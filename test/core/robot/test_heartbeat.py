@@ -69,6 +69,32 @@ def test_a_thread_that_was_stuck_in_a_pause_was_not_given_up(watched: Heartbeat)
     assert not watched.was_given_up(10_000 * MS)
 
 
+@pytest.mark.parametrize("is_watched", [False, True])
+def test_a_robot_whose_commands_do_not_leave_beats_once_and_is_given_up(is_watched: bool) -> None:
+    """The last one that left is in force meanwhile."""
+    beats = Heartbeat(PERIOD_S, TIMEOUT_S)
+    if is_watched:
+        beats.hear_watchdog(A, WatchdogState.DISARMED, 0)
+    assert beats.beat(0, commanding=True) is Phase.COMMANDING
+    assert beats.withhold(33 * MS) is Phase.COMMANDING
+    for now_ms in range(66, 260, 33):
+        assert beats.withhold(now_ms * MS) is None
+        assert not beats.was_given_up(now_ms * MS)
+    assert beats.was_given_up(267 * MS)
+    beats.beat(267 * MS, commanding=True)
+    assert not beats.was_given_up(300 * MS)
+    assert beats.withhold(300 * MS) is Phase.COMMANDING, "the first after one that left"
+
+
+def test_a_beat_says_whether_anything_is_commanded() -> None:
+    beats = Heartbeat(PERIOD_S, TIMEOUT_S)
+    assert beats.idle
+    beats.beat(0, commanding=True)
+    assert not beats.idle
+    beats.beat(MS, commanding=False)
+    assert beats.idle
+
+
 def test_without_a_watchdog_nobody_gave_the_thread_up() -> None:
     beats = Heartbeat(PERIOD_S, TIMEOUT_S)
     beats.beat(0, commanding=True)

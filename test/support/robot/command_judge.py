@@ -235,7 +235,9 @@ def _judge_position(
     position, last = world.position[arm.joints], world.commanded[arm.joints]
     off = np.abs(first - position)
     early = 1.0 + EARLY_TICK * arm.is_trajectory
-    near = off <= early * step
+    late = tick.late_ns / world.period_ns if arm.is_trajectory else 0.0  # it is no faster than its limit
+    assert tick.late_ns <= ns(world.config.max_sensor_age_s), "it is due later than it can have been measured"
+    near = off <= (early + late) * step
     if any(world.now_ns - at_ns < world.period_ns for at_ns in (*world.ticked, world.sent_ns)):
         near |= (
             np.abs(first - last) <= step
@@ -252,7 +254,7 @@ def _judge_position(
     led = np.abs(last - position) <= lag_bound(world)[arm.joints]
     if is_exempt(world):
         led |= tick.source is CommandSource.CHUNK  # until its age bound a policy may move the arm blind
-    steps = np.abs(first - last) <= early * step
+    steps = np.abs(first - last) <= (early + late) * step
     if age_ns <= ns(world.config.max_sensor_age_s):
         steps |= from_measured
     if world.resumed and world.beats_are_lost:  # the watchdog's stops come in between

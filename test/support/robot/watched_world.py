@@ -17,6 +17,7 @@ import numpy as np
 
 from remote_inference.core.contract.controller_stop import ControllerStop, stop_controller
 from remote_inference.core.exchange import Chunk
+from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.safety.fault_injection import FaultInjection, Target
 from remote_inference.core.robot.safety.heartbeat import Heartbeat
 from remote_inference.core.robot.tick import Tick
@@ -278,18 +279,22 @@ class WatchedWorld(World):
             self._pause_after_a_stop()
         if self.now_ns - self.ticked[-1] > ns(self.config.watchdog_timeout_s) + self.period_ns:
             self.handed_off_ns = self.now_ns
-        paused, taken_over, dead = self.engine.paused, self.engine.taken_over, self.engine.dead
-        self.astray |= np.isin(self.contract.actions.names, self._columns_of(self.engine.playback.astray))
-        unheard = tuple(arm.sink.topic for arm in self.arms if not arm.is_heard)
-        tick = self.engine.play(self.now_ns, unheard, self.heard_ns)
-        self.ticks.append((self.now_ns, tick))
-        judge_source(self, tick, paused=paused or self.pressed, taken_over=taken_over, dead=dead)
+        tick = self._decide()
         if not self.freezes_in_tick_s:
             self._end_tick(tick, self.now_ns)
             return
         self.after(ns(self.freezes_in_tick_s), partial(self._end_tick, tick, self.now_ns))
         self.stand_still(self.freezes_in_tick_s, "stuck", "hung", "deaf")
         self.freezes_in_tick_s = 0.0
+
+    def _decide(self) -> Tick:
+        paused, taken_over, dead = self.engine.paused, self.engine.taken_over, self.engine.dead
+        self.astray |= np.isin(self.contract.actions.names, self._columns_of(self.engine.playback.astray))
+        unheard = tuple(arm.sink.topic for arm in self.arms if not arm.is_heard)
+        tick = self.engine.play(self.now_ns, unheard, self.heard_ns)
+        self.ticks.append((self.now_ns, tick))
+        judge_source(self, tick, paused=paused or self.pressed, taken_over=taken_over, dead=dead)
+        return tick
 
     def _end_tick(self, tick: Tick, began_ns: int) -> None:
         """Publish what a tick decided, as the node does."""
@@ -298,8 +303,13 @@ class WatchedWorld(World):
         if self.engine.playback.is_outdated(tick, self.now_ns - began_ns):
             if self.beats.was_given_up(self.now_ns):
                 self._pause_after_a_stop()
-            self.engine.take_back_command()
-            commanding = True
+            is_hold = tick.source is CommandSource.HOLD
+            self.engine.take_back_command(not is_hold)
+            if is_hold:
+                self.ticked.append(began_ns)
+                self._end_tick(self._decide(), self.now_ns)
+                return
+            phase = self.beats.withhold(self.now_ns)
         else:
             commanding = self._publish(tick)
             self.sent_ns = self.now_ns
@@ -307,8 +317,8 @@ class WatchedWorld(World):
                 judge_what_stays(self, tick)
             else:
                 self.waits_since_ns = None
+            phase = self.beats.beat(self.now_ns, commanding=commanding)
         self.ticked.append(began_ns)
-        phase = self.beats.beat(self.now_ns, commanding=commanding)
         if phase is not None and self.watchdog is not None and not self.beats_are_lost:
             self.beaten_ns = self.now_ns
             self.watchdog.hear(INSTANCE, int(phase), self.beats.deadline_s, self.now_ns)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -16,14 +17,17 @@ from remote_inference.core.contract.contract import Contract
 STOPS = 10  # messages to each controller: a single one may be lost
 MIN_STOPS = 3
 STOPPING_S = 1.0
+LEAST_STOPPING_S = 0.2  # twice the time until a controller that has gone is noticed beside a recorder
 
 
 def count_stops(period_s: float) -> int:
     """Return how many stops in a row a robot sends, one per control period [s].
 
     At low rates they are fewer, so that they take STOPPING_S: whoever ends the node does not wait for ever.
+    At high rates they are more, so that they take LEAST_STOPPING_S.
     """
-    return max(MIN_STOPS, min(STOPS, int(STOPPING_S / period_s)))
+    fewest = max(MIN_STOPS, math.ceil(LEAST_STOPPING_S / period_s - 1e-9))
+    return max(fewest, min(STOPS, int(STOPPING_S / period_s)))
 
 
 def longest_stopping_s(period_s: float) -> float:

@@ -311,12 +311,12 @@ class Engine:
         """
         self.control.pause(cause, lose=True, count=True)
 
-    def take_back_command(self) -> None:
+    def take_back_command(self, loses: bool = True) -> None:
         """Take that the last tick's command did not leave: the joints are not on their way there.
 
-        The next command begins where they are measured from now on.
+        loses: the next command begins where they are measured from now on. False: where they would have been.
         """
-        self.control.change(lose=True, withhold=True)
+        self.control.change(lose=loses, withhold=True)
 
     def halt_at_once(self) -> None:
         """Execute no action from the next control tick on, for good."""

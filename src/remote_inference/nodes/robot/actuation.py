@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 from rclpy.node import Node
 from rclpy.publisher import Publisher
@@ -43,6 +44,8 @@ from remote_inference.wire import CommandWriter, WireError, make_command_writers
 from remote_inference.wire.qos import COMMAND_QOS, EXECUTED_QOS, EXECUTED_TOPIC
 
 EXECUTED_BUFFER = 1_000  # ticks that may wait to be published
+WARNING_PERIOD_S = 1.0  # between two warnings of ticks that stand still
+TRIES = 3  # to decide and send a hold before it leaves late
 HEARING_PERIOD_S = 0.02  # between two notes that the executor runs: well below playback's UNHEARD_NS
 
 
@@ -134,8 +137,11 @@ class Actuation:
         """Start the control thread."""
         self.loop.start()
 
-    def halt(self) -> None:
-        """Wait until a halted robot has got its stops, end the control thread and tell the watchdog."""
+    def halt(self, wait: Callable[[float], None]) -> None:
+        """Wait until a halted robot has got its stops, end the control thread and tell the watchdog.
+
+        wait: lets a time [s] pass, and sensors deliver: a stop may have to be where the joints are measured.
+        """
         self._executor_runs = False
         self._failed_outlets = 0
         playback = self._engine.playback
@@ -144,7 +150,7 @@ class Actuation:
             if self.loop.error is not None:  # the thread that would report the error has ended
                 with suppress(Exception):
                     self._tick(time.monotonic_ns())
-            time.sleep(self._contract.period_s)  # for stop commands: silence may not stop the robot
+            wait(self._contract.period_s)  # for stop commands: silence may not stop the robot
         has_ended = self.loop.stop()
         self._heart.end(stopped=has_ended and playback.finished and not self._failed_outlets)
 
@@ -180,47 +186,76 @@ class Actuation:
         deaf = [client.name for client in self._goals if not client.gate.is_heard()]
         self._unheard = (*self._controllers.unheard(), *deaf)
         self._heart.look_back(now_ns)
+        for left in reversed(range(TRIES)):
+            if self._play(now_ns, is_last_try=not left):
+                return
+            now_ns = time.monotonic_ns()
+
+    def _play(self, now_ns: int, *, is_last_try: bool) -> bool:
+        """Decide and send what a tick commands; return False when a hold is to be decided anew."""
+        worked_ns = time.thread_time_ns()
         heard_ns = self._hearing.heard_ns if self._executor_runs else None
         tick = self._engine.play(now_ns, self._unheard, heard_ns)
         index, self._played = self._played, self._played + 1
         self.unfed_ticks += tick.source is not CommandSource.CHUNK
-        left_ns = time.monotonic_ns()
-        if self._engine.playback.is_outdated(tick, left_ns - now_ns):
-            self._withhold(index, now_ns, left_ns)
-            return
         stamp_ns = self._clock_of_stamps.now().nanoseconds  # simulated time where the node uses it
-        commanding = self._publish(tick, stamp_ns, now_ns)
-        self._heart.beat(now_ns, index, commanding=commanding)
-        episode_id = tick.queued.source.episode_id if tick.queued else self._engine.episode.id
-        self._executed.append(ExecutedTick(index, stamp_ns, episode_id, tick))
-
-    def _withhold(self, index: int, now_ns: int, left_ns: int) -> None:
-        """Send no command of a tick in which the process stood still: what was commanded before goes on."""
-        self._heart.look_back(left_ns)
-        self._engine.take_back_command()
-        self._heart.beat(left_ns, index, commanding=True)
-        stood_s = (left_ns - now_ns) / 1e9
-        self._logger.warning(
-            f"control tick {index} stood still for {stood_s:.2f} s: its command was not sent"
-        )
-
-    def _publish(self, tick: Tick, stamp_ns: int, now_ns: int) -> bool:
-        """Publish a tick's command to the controllers that take it; return whether any is in force."""
+        outbox, failure = self._write(tick, stamp_ns)
+        # The last thing before they leave: how long the tick stood still. Its own work is not meant.
+        stood_ns = time.monotonic_ns() - now_ns - (time.thread_time_ns() - worked_ns)
+        if self._engine.playback.is_outdated(tick, stood_ns, is_last_try=is_last_try):
+            return self._withhold(index, tick, stood_ns)
+        commands = bool(outbox) or (tick.goal is not None and bool(self._goals))
+        if commands:
+            self._heart.announce(now_ns, index)
         for client in self._goals:
             client.gate.command(tick.goal, now_ns)
-        if tick.horizon is None or tick.shadow:
-            return tick.in_force and not tick.shadow
-        commanding = tick.goal is not None and bool(self._goals)
-        stamp = time_message(stamp_ns)
-        failure: Exception | None = None
-        for sink, publisher, writer in self._commands:
-            if tick.reaches(self._contract.kind_of(sink), sink.destination):
-                try:
-                    publisher.publish(writer.message(tick.horizon, stamp, tick.late_ns))
-                except Exception as error:  # the other controllers get theirs, a stop for example
-                    failure = failure or error
-                commanding = True
+        for (
+            publisher,
+            message,
+        ) in outbox:  # that one fails keeps no other from its command, a stop for example
+            failure = _send(publisher, message) or failure
         self._failed_outlets += failure is not None
         if failure is not None:
             raise failure
-        return commanding
+        self._heart.beat(now_ns, index, commanding=commands or (tick.in_force and not tick.shadow))
+        episode_id = tick.queued.source.episode_id if tick.queued else self._engine.episode.id
+        self._executed.append(ExecutedTick(index, stamp_ns, episode_id, tick))
+        return True
+
+    def _write(self, tick: Tick, stamp_ns: int) -> tuple[list[tuple[Publisher, Any]], Exception | None]:
+        """Return a tick's messages to the controllers that take it, and why one could not be written."""
+        outbox: list[tuple[Publisher, Any]] = []
+        failure: Exception | None = None
+        if tick.horizon is None or tick.shadow:
+            return outbox, failure
+        stamp = time_message(stamp_ns)
+        for sink, publisher, writer in self._commands:
+            if tick.reaches(self._contract.kind_of(sink), sink.destination):
+                try:
+                    outbox.append((publisher, writer.message(tick.horizon, stamp, tick.late_ns)))
+                except Exception as error:  # the other controllers get theirs
+                    failure = failure or error
+        return outbox, failure
+
+    def _withhold(self, index: int, tick: Tick, stood_ns: int) -> bool:
+        """Send no command of a tick in which the process stood still: what was commanded before goes on."""
+        now_ns = time.monotonic_ns()
+        self._heart.look_back(now_ns)
+        is_hold = tick.source is CommandSource.HOLD
+        self._engine.take_back_command(not is_hold)
+        self._logger.warning(
+            f"control tick {index} stood still for {stood_ns / 1e9:.2f} s: its command was not sent",
+            throttle_duration_sec=WARNING_PERIOD_S,
+        )
+        if not is_hold:
+            self._heart.withhold(now_ns, index)
+        return not is_hold
+
+
+def _send(publisher: Publisher, message: Any) -> Exception | None:
+    """Publish a message; return why that failed."""
+    try:
+        publisher.publish(message)
+    except Exception as error:
+        return error
+    return None

@@ -34,6 +34,18 @@ class Heart:
         if self._beats.was_given_up(now_ns):
             self._pause("the control thread was stuck, and the command watchdog has stopped the controllers")
 
+    def announce(self, now_ns: int, tick: int) -> None:
+        """Tell that a command is about to leave, unless that is known: the process may die in between."""
+        if self._beats.idle:
+            self.beat(now_ns, tick, commanding=True)
+
+    def withhold(self, now_ns: int, tick: int) -> None:
+        """Tell that a tick is done whose command did not leave."""
+        self._tick = tick
+        phase = self._beats.withhold(now_ns)
+        if phase is not None:
+            self._publish(phase)
+
     def beat(self, now_ns: int, tick: int, *, commanding: bool) -> None:
         """Tell that a tick is done. commanding: whether a command is in force, of this tick or one before."""
         self._tick = tick

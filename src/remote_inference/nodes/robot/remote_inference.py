@@ -163,9 +163,9 @@ class RemoteInference(RobotNode):
 
     def close(self) -> None:
         """Stop commanding, end the session and wait a moment for the server to receive the call."""
-        self._closing = True
         self._engine.halt_at_once()
-        self._actuation.halt()
+        self._actuation.halt(partial(spin_once, self))
+        self._closing = True
         self._stop.set()
         self._wake.set()
         self._worker.join(CLOSE_TIMEOUT_S)

@@ -120,14 +120,25 @@ class CommandWatchdog(RobotNode):
         self._say_what_it_can_do()
 
     def close(self) -> None:
-        """Watch on while the robot node still commands, for a moment: both were told to end."""
+        """Watch on while the robot node still commands, for a moment: both were told to end.
+
+        So it does while a stop of a node that has died could not be given yet.
+        """
         deadline_s = time.monotonic() + LINGER_S + longest_stopping_s(self._contract.period_s)
-        while self._watchdog.armed and time.monotonic() < deadline_s:
+        while (self._watchdog.armed or self._owes_stops) and time.monotonic() < deadline_s:
             spin(self, CHECK_PERIOD_S)
+        if self._owes_stops:
+            self.get_logger().error(f"ends although not everything is stopped: {'; '.join(self._outcomes())}")
         if self._watchdog.armed:
             self.get_logger().error("ends while the robot node commands: nobody watches it from here on")
         if self._switch is not None:
             rest(self)
+
+    @property
+    def _owes_stops(self) -> bool:
+        if not self._watchdog.silent:
+            return False
+        return any(stop.failed for stop in self._stops.values()) or any(self._left.values())
 
     def _say_what_it_can_do(self) -> None:
         if not self._priority:

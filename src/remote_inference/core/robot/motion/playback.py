@@ -104,6 +104,7 @@ class Playback:
         self._unheard = _taken_by(contract, ())  # actions that no controller listens to
         self._masks = guard.masks
         self._max_action_age_ns = max_action_age_ns
+        self._given_up_after_ns = given_up_after_ns
         self._lateness = Lateness(
             given_up_after_ns, given_up_after_ns if late_after_ns is None else late_after_ns
         )
@@ -189,13 +190,15 @@ class Playback:
         with self._turn:
             return self._tick(now_ns, now_ns if heard_ns is None else heard_ns)
 
-    def is_outdated(self, tick: Tick, late_ns: int) -> bool:
+    def is_outdated(self, tick: Tick, late_ns: int, *, is_last_try: bool = False) -> bool:
         """Return whether a tick must not leave any more so long [ns] after it was decided.
 
-        By then the robot may be stopped, or have gone on along its rows. Zeros are a stop at any time.
+        By then the robot may be stopped, or have gone on along its rows. Zeros are a stop at any time, and a
+        hold is decided anew: is_last_try: it leaves late rather than not at all.
         """
         leads = tick.command is not None and tick.source is not CommandSource.ZERO and not tick.shadow
-        return leads and late_ns > self._outdated_after_ns
+        ends = tick.source is CommandSource.HOLD and is_last_try
+        return leads and late_ns > (self._given_up_after_ns if ends else self._outdated_after_ns)
 
     def _tick(self, now_ns: int, heard_ns: int) -> Tick:
         before, self._word = self._word, self.control.word

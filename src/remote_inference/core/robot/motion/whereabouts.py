@@ -58,6 +58,8 @@ class Whereabouts:
         self._unheard: Joints = np.zeros(len(guard.masks.holds), bool)
         self._commanded_ns = 0  # time of the last command ...
         self._commanded_lag_ns = 0  # ... and the time beyond a period in which it is due
+        self._led_to: Float64Array | None = None  # the last command that moved a joint ...
+        self._arrives_ns = 0  # ... and when it is due
         self._moved_ns = 0  # until then a joint whose command is forgotten may be on its way ...
         self._last_heard_ns = 0  # ... and until then one whose controller has gone
         self._found_since_ns = 0  # what was measured earlier says nothing of where a joint is in this tick
@@ -128,8 +130,11 @@ class Whereabouts:
         spares_positions = tick.source is CommandSource.ZERO and self._guard.needs_position
         if tick.command is None or spares_positions:
             return tick
-        late_ns = max(tick.late_ns, self.lag_ns)
+        is_hold = tick.source is CommandSource.HOLD  # which knows itself how old each measurement is
+        late_ns = max(tick.late_ns, self._lag_left_ns(now_ns) if is_hold else self.lag_ns)
         self._commanded_ns, self._commanded_lag_ns = now_ns, late_ns
+        if self._led_to is None or not np.array_equal(tick.command, self._led_to):
+            self._led_to, self._arrives_ns = tick.command, now_ns + self._period_ns + late_ns
         if tick.source is not CommandSource.CHUNK:  # until now its controllers went on along the rows
             self._moved_ns = max(self._moved_ns, min(now_ns, self._horizon.end_ns))
             ends = tick.ends if tick.source is CommandSource.HOLD else None
@@ -178,13 +183,16 @@ class Whereabouts:
     def _find_lag_ns(self, now_ns: int, age_ns: int) -> int:
         if not self._horizon.is_used:  # other controllers are where they were told to be
             return 0
-        lag_ns = self._commanded_lag_ns - round((1.0 - CATCH_UP_SCALE) * (now_ns - self._commanded_ns))
+        lag_ns = self._lag_left_ns(now_ns)
         begin_where_measured = (self._reference.has_lost | self._reference.forgotten) & ~self._unheard
-        if self.measured is not None and begin_where_measured.any():
-            due_ns = self._commanded_ns + self._period_ns + self._commanded_lag_ns
-            if now_ns - age_ns < max(due_ns, self._horizon.goes_on_ns(begin_where_measured)):
-                lag_ns = max(lag_ns, age_ns)
-        return max(0, lag_ns)
+        if self.measured is None or not begin_where_measured.any():
+            return lag_ns
+        moved_ns = max(self._arrives_ns, self._horizon.goes_on_ns(begin_where_measured))
+        return max(lag_ns, age_ns) if now_ns - age_ns < moved_ns else lag_ns
+
+    def _lag_left_ns(self, now_ns: int) -> int:
+        caught_up_ns = round((1.0 - CATCH_UP_SCALE) * (now_ns - self._commanded_ns))
+        return max(0, self._commanded_lag_ns - caught_up_ns)
 
     def _find(self, now_ns: int, oldest_ns: int) -> Float64Array | None:
         """Return where each joint was measured since an instant, NaN for the others; None: nobody knows."""

@@ -21,27 +21,47 @@ class Heartbeat:
         """period_s: of the control ticks. timeout_s: by how much a beat may be late."""
         self.deadline_s = timeout_s + max(period_s, MIN_BEAT_PERIOD_S)
         self._beat_ns: int | None = None
+        self._withheld_ns: int | None = None  # since then no command has left
         self._phase = Phase.IDLE
         self._watched = False
         self._known_trips: dict[int, int] = {}  # by instance of a watchdog; that heard last is the last
 
+    @property
+    def idle(self) -> bool:
+        """Whether the last beat said that nothing is commanded."""
+        return self._phase is Phase.IDLE
+
     def was_given_up(self, now_ns: int) -> bool:
-        """Return whether a watchdog has stopped the arm since the last beat. Ask before each command."""
-        return (
-            self._watched
-            and self._phase is Phase.COMMANDING
-            and self._beat_ns is not None
-            and now_ns - self._beat_ns > self.deadline_s * 1e9
+        """Return whether a watchdog has stopped the arm since the last beat. Ask before each command.
+
+        Nor does a robot go on, watched or not, whose commands have not left for so long.
+        """
+        since_ns = self._beat_ns if self._watched and self._phase is Phase.COMMANDING else None
+        return any(
+            silent_ns is not None and now_ns - silent_ns > self.deadline_s * 1e9
+            for silent_ns in (since_ns, self._withheld_ns)
         )
 
     def beat(self, now_ns: int, *, commanding: bool) -> Phase | None:
         """Return the beat that is due after a tick, None while the last one still stands."""
+        self._withheld_ns = None
         phase = Phase.COMMANDING if commanding else Phase.IDLE
         due_ns = 0 if self._beat_ns is None else self._beat_ns + MIN_BEAT_PERIOD_S * 1e9
         if phase is self._phase and now_ns < due_ns:
             return None
         self._beat_ns, self._phase = now_ns, phase
         return phase
+
+    def withhold(self, now_ns: int) -> Phase | None:
+        """Return the beat that is due after a tick whose command did not leave: none after several in a row.
+
+        What was commanded before is in force meanwhile, and nobody ends it: the watchdog must.
+        """
+        if self._withheld_ns is not None:
+            return None
+        beat = self.beat(now_ns, commanding=True)
+        self._withheld_ns = now_ns
+        return beat
 
     def hear_watchdog(self, instance: int, state_value: int, trips: int) -> bool:
         """Take a watchdog's state; return whether the robot must pause: once for each trip.
