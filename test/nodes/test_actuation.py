@@ -14,13 +14,21 @@ from remote_inference.core.contract.contract import Contract
 from remote_inference.core.documents.document import parse_document
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.journal import Begin, JournalledEngine
+from remote_inference.core.robot.queue.action_queue import MergeMode
 from remote_inference.core.robot.safety.hearing import UNHEARD_NS
 from remote_inference.core.robot.tick import Tick
 from remote_inference.core.watchdog import Phase
 from remote_inference.nodes.robot.actuation import Actuation
 from remote_inference.nodes.schedule import Schedule
 from remote_inference.wire.qos import HEARTBEAT_TOPIC
-from support.builders import FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY, JOINTS, contract_document, make_config
+from support.builders import (
+    FLOAT64_MULTI_ARRAY,
+    JOINT_TRAJECTORY,
+    JOINTS,
+    contract_document,
+    make_config,
+    make_source,
+)
 
 DEADLINE_S = 30.0
 FAILING, OTHER = "a", "b"
@@ -253,3 +261,23 @@ def test_a_trajectory_is_ended_although_each_tick_stands_still(arm: Robot) -> No
     assert len(arm.sent) > before
     assert not arm.paused
     assert arm.end() is Phase.ENDED
+
+
+def test_a_robot_that_ends_hears_where_its_joints_are_to_be_held(arm: Robot) -> None:
+    """A command that did not leave says nothing of where they are: they are measured while the node ends."""
+    rows = np.full((100, 2), 0.01, np.float32)
+    source = make_source(capture_ns=time.monotonic_ns())
+    arm.engine.queue.merge(source, rows, rows, MergeMode.APPEND, latency_steps=0, executed_before=0)
+    arm.engine.control.change(paused=False)
+    arm.actuation.start()
+    arm.wait_until(lambda: len(arm.sent) > 2)
+    arm.engine.control.change(lose=True, withhold=True)
+    arm.engine.halt_at_once()
+
+    def measure(time_s: float) -> None:
+        time.sleep(time_s)
+        arm.engine.control.change(measured=np.array([0.2, -0.3]), measured_ns=time.monotonic_ns())
+
+    arm.actuation.halt(measure)
+    assert arm.sent[-1] == -0.3
+    assert arm.phases[-1] is Phase.ENDED
