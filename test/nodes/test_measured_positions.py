@@ -73,6 +73,15 @@ def test_what_is_not_finite_is_no_position(listener: Listener, positions: Measur
     assert positions.fresh() == {}
 
 
+def test_a_message_with_fewer_positions_than_names_says_of_no_joint_where_it_is(
+    listener: Listener, positions: MeasuredPositions
+) -> None:
+    listener.callbacks["joint_states"](joints(shoulder=0.25, elbow=-0.5))
+    short = JointState(name=["another", "shoulder", "elbow"], position=[0.1, 0.2])
+    listener.callbacks["joint_states"](serialize_message(short))
+    assert positions.fresh() == {"shoulder": 0.25, "elbow": -0.5}
+
+
 def test_old_positions_do_not_count(
     listener: Listener, positions: MeasuredPositions, monkeypatch: pytest.MonkeyPatch
 ) -> None:

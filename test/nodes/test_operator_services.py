@@ -15,7 +15,7 @@ from std_srvs.srv import Trigger
 from remote_inference.core.contract.contract import load_contract
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.engine import Engine
-from remote_inference.core.robot.safety.effects import Effect
+from remote_inference.core.robot.safety.effects import Effect, Inform
 from remote_inference.core.robot.safety.state_machine import Event
 from remote_inference.nodes.robot.operator.operator_services import OperatorServices
 from remote_inference.nodes.schedule import Schedule
@@ -122,6 +122,33 @@ def test_a_pause_that_waits_too_long_is_answered_and_carried_out_all_the_same(
     assert busy.work.pop()() == []
     assert engine.paused
     assert len(given) == 1
+
+
+def test_a_takeover_that_waits_has_stopped_the_policy_and_is_carried_out_however_late(
+    busy: Services, engine: Engine
+) -> None:
+    """A policy that misbehaves must not go on because the node is busy."""
+    engine.resume(0)
+    forgets = engine.control.word.forgets
+    given = busy.ask("takeover")
+    assert engine.taken_over
+    assert engine.control.word.forgets == forgets + 1
+    assert engine.control.word.person_since_ns > 0
+    busy.now_s = 1.5
+    busy.schedule.run_due()
+    assert [(answer.success, answer.message) for answer in given] == [(False, "not done within 1 s")]
+    assert [type(effect) for effect in busy.work.pop()()] == [Inform]
+    assert engine.taken_over
+    assert len(given) == 1
+
+
+def test_a_takeover_that_is_refused_leaves_the_policy_alone(busy: Services, engine: Engine) -> None:
+    engine.take_rival(True, 0)
+    given = busy.ask("takeover")
+    assert not engine.taken_over
+    busy.work.pop()()
+    assert "another node is called" in given[0].message
+    assert not engine.taken_over
 
 
 def test_a_resume_is_refused_when_a_pause_was_called_while_it_waited(busy: Services, engine: Engine) -> None:

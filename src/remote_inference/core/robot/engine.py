@@ -289,20 +289,33 @@ class Engine:
 
     def take_over(self, now_ns: int) -> tuple[str, list[Effect]]:
         """Let a person command instead of the policy, which is asked nothing. Return why not, or ''."""
-        if problem := self.refusal or self.handshake.rival:
+        if problem := self.takeover_refusal:
             return problem, []
-        return self._mode.take_over(now_ns)
+        return "", self._mode.take_over(now_ns)
 
     def release(self, now_ns: int) -> tuple[str, list[Effect]]:
         """Let the policy go on from where the arm is, in the same episode. Return why not, or ''."""
         problem, effects = self._mode.release(now_ns)
         return problem, effects if problem else [*effects, *self.tick(now_ns)]
 
+    @property
+    def takeover_refusal(self) -> str:
+        """Why nobody can take over now, in words; empty when somebody can. Any thread may read it."""
+        return self.refusal or self.handshake.rival or self._mode.takeover_problem
+
     # -- any thread: at once, without waiting for the engine's -----------------------------------------------
 
     def pause_at_once(self, cause: str = CALLED) -> None:
         """Command nothing from the next control tick on; `pause` does the rest."""
         self.control.pause(cause, count=True)
+
+    def take_over_at_once(self, now_ns: int) -> None:
+        """Execute no action of the policy from the next control tick on; `take_over` does the rest.
+
+        Nothing happens where `takeover_refusal` says why not.
+        """
+        if not self.takeover_refusal:
+            self.control.change(taken_over=True, forget=True, person_since_ns=now_ns)
 
     def take_outside_stop(self, cause: str = STOPPED_OUTSIDE) -> None:
         """Take that another process has stopped the controllers, and why: as `pause_at_once`.

@@ -47,6 +47,7 @@ CALLS = (
 )
 INPUTS = (  # of any thread
     "pause_at_once",
+    "take_over_at_once",
     "take_outside_stop",
     "take_back_command",
     "halt_at_once",

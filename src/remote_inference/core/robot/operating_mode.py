@@ -43,7 +43,8 @@ class OperatingMode:
         self._stops = stops
         self._cycle = cycle
         self._supervisor = supervisor
-        self._takeover_problem = takeover_problem
+        self.takeover_problem = takeover_problem
+        """Why a person can never take over; empty when they can."""
         self._starts_when_safe = autostart and waits_for_stops
         self._stopped_by = ""  # the latched stop that has been carried out
         if not autostart or waits_for_stops:
@@ -121,13 +122,11 @@ class OperatingMode:
         cleared, self._stopped_by = self._stopped_by, ""
         return "", [*effects, Inform(f"stop cleared: {cleared}")]
 
-    def take_over(self, now_ns: int) -> tuple[str, list[Effect]]:
-        """Let a person command instead of the policy, which is asked nothing. Return why not, or ''."""
-        if self._takeover_problem:
-            return self._takeover_problem, []
+    def take_over(self, now_ns: int) -> list[Effect]:
+        """Let a person command instead of the policy, which is asked nothing."""
         self._control.change(taken_over=True)
         self.drop_plan(now_ns)
-        return "", [Inform("taken over by a person")]
+        return [Inform("taken over by a person")]
 
     def release(self, now_ns: int) -> tuple[str, list[Effect]]:
         """Let the policy go on from where the arm is, in the same episode. Return why not, or ''."""

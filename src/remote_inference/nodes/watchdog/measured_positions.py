@@ -67,7 +67,9 @@ class MeasuredPositions:
         positions: dict[str, float] = {}
 
         def take(message: JointState) -> None:
-            for joint, position in zip(message.name, message.position, strict=False):
+            if len(message.name) != len(message.position):  # whose positions they are, nobody knows
+                return
+            for joint, position in zip(message.name, message.position, strict=True):
                 if joint in wanted and math.isfinite(position):
                     positions[wanted.pop(joint)] = position
 

@@ -106,7 +106,10 @@ class OperatorServices:
         )
 
     def _take_over(self, _: Trigger.Request, answer: Answer) -> None:
-        self._attempt(self._engine.take_over, partial(_give, answer, self._describe_takeover))
+        self._engine.take_over_at_once(time.monotonic_ns())  # the worker does the rest
+        self._attempt(
+            self._engine.take_over, partial(_give, answer, self._describe_takeover), however_late=True
+        )
 
     def _release(self, _: Trigger.Request, answer: Answer) -> None:
         self._attempt(self._engine.release, partial(_give, answer, lambda: "released to the policy"))
@@ -145,13 +148,17 @@ class OperatorServices:
             self._operate(reset, refuse)
 
     def _attempt(
-        self, command: Callable[[int], tuple[str, list[Effect]]], answer: Callable[[str], None]
+        self,
+        command: Callable[[int], tuple[str, list[Effect]]],
+        answer: Callable[[str], None],
+        *,
+        however_late: bool = False,
     ) -> None:
-        """Let the worker carry out a command that may be refused. answer: as of `_operate`."""
+        """Let the worker carry out a command that may be refused. answer, however_late: as of `_operate`."""
         if refusal := self._engine.refusal:
             answer(refusal)
         else:
-            self._operate(lambda: command(time.monotonic_ns()), answer)
+            self._operate(lambda: command(time.monotonic_ns()), answer, however_late=however_late)
 
     def _operate(
         self,
