@@ -133,13 +133,13 @@ class Whereabouts:
         is_hold = tick.source is CommandSource.HOLD  # which knows itself how old each measurement is
         late_ns = max(tick.late_ns, self._lag_left_ns(now_ns) if is_hold else self.lag_ns)
         self._commanded_ns, self._commanded_lag_ns = now_ns, late_ns
-        if self._led_to is None or not np.array_equal(tick.command, self._led_to):
+        if self._horizon.is_used and (self._led_to is None or not np.array_equal(tick.command, self._led_to)):
             self._led_to, self._arrives_ns = tick.command, now_ns + self._period_ns + late_ns
         if tick.source is not CommandSource.CHUNK:  # until now its controllers went on along the rows
             self._moved_ns = max(self._moved_ns, min(now_ns, self._horizon.end_ns))
             ends = tick.ends if tick.source is CommandSource.HOLD else None
             self._horizon.end(self._unheard, is_whole=not tick.in_force, ends=ends)
-        return replace(tick, late_ns=late_ns)
+        return tick if late_ns == tick.late_ns else replace(tick, late_ns=late_ns)
 
     def _lose(self, moved_ns: int) -> None:
         """Take no joint for where it was commanded: until an instant [ns] another may have moved it."""
