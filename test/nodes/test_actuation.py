@@ -18,7 +18,8 @@ from remote_inference.core.robot.queue.action_queue import MergeMode
 from remote_inference.core.robot.safety.hearing import UNHEARD_NS
 from remote_inference.core.robot.tick import Tick
 from remote_inference.core.watchdog import Phase
-from remote_inference.nodes.robot.actuation import Actuation
+from remote_inference.nodes.robot import actuation
+from remote_inference.nodes.robot.actuation import TRIES, Actuation
 from remote_inference.nodes.schedule import Schedule
 from remote_inference.wire.qos import HEARTBEAT_TOPIC
 from support.builders import (
@@ -52,6 +53,20 @@ class Publisher:
             raise RuntimeError(f"cannot publish {self.topic_name}")
         self.kept.append(message)
         self._order.append(self.topic_name)
+
+
+class Clock:
+    """Stands for `time`; what works takes time as what stands still does."""
+
+    def __init__(self) -> None:
+        self.now_ns = time.monotonic_ns()
+        self.worked_ns = 0
+
+    def monotonic_ns(self) -> int:
+        return self.now_ns
+
+    def thread_time_ns(self) -> int:
+        return self.worked_ns
 
 
 class Robot:
@@ -127,6 +142,35 @@ class Robot:
             self.actuation._note_hearing()
             time.sleep(0.01)
 
+    def feed(self, now_ns: int) -> None:
+        """Let the policy's rows join the queue, and resume."""
+        rows = np.full((100, 2), 0.01, np.float32)
+        source = make_source(capture_ns=now_ns)
+        self.engine.queue.merge(source, rows, rows, MergeMode.APPEND, latency_steps=0, executed_before=0)
+        self.engine.control.change(paused=False)
+
+    def take(self, clock: Clock, *, worked_ns: int = 0, stood_ns: int = 0) -> None:
+        """Let each tick from now on work, or stand still, for a time."""
+        play = self.engine.play
+
+        def play_for_a_time(*arguments: Any) -> Tick:
+            tick = play(*arguments)
+            clock.now_ns += worked_ns + stood_ns
+            clock.worked_ns += worked_ns
+            return tick
+
+        self.engine.play = play_for_a_time  # type: ignore[method-assign]
+
+    def tick_by_hand(self, clock: Clock) -> None:
+        """Do what the control thread does in its next tick, where the arm is measured and led by a person."""
+        if not len(self.engine.queue) and not self.engine.taken_over:
+            assert self.engine.take_over(clock.now_ns)[0] == ""
+        clock.now_ns += 20_000_000
+        self.engine.hear_person(np.array([0.5, 0.5]), clock.now_ns)
+        self.engine.control.change(measured=np.zeros(2), measured_ns=clock.now_ns)
+        self.actuation._hearing.note(clock.now_ns)
+        self.actuation._tick(clock.now_ns)
+
     def end(self) -> Phase:
         """Do what the node's end does; return the last beat."""
         self.engine.halt_at_once()
@@ -137,6 +181,13 @@ class Robot:
 @pytest.fixture
 def robot(node: Any) -> Robot:
     return Robot(node)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(actuation, "time", made)
+    return made
 
 
 @pytest.fixture
@@ -196,21 +247,16 @@ def test_a_tick_that_takes_its_time_is_sent(robot: Robot) -> None:
     assert robot.end() is Phase.ENDED
 
 
-def test_a_tick_s_own_work_is_no_standing_still(robot: Robot) -> None:
+@pytest.mark.parametrize(("worked_ns", "stood_ns"), [(10**9, 0), (10**9, UNHEARD_NS), (0, UNHEARD_NS + 1)])
+def test_a_tick_s_own_work_is_no_standing_still(
+    robot: Robot, clock: Clock, worked_ns: int, stood_ns: int
+) -> None:
     """A long chunk may take a slow computer more than a period."""
-    robot.drive()
-    play, before = robot.engine.play, len(robot.sent)
-
-    def work_and_play(*arguments: Any) -> Tick:
-        end_ns = time.thread_time_ns() + 2 * UNHEARD_NS
-        while time.thread_time_ns() < end_ns:
-            pass
-        return play(*arguments)
-
-    robot.engine.play = work_and_play  # type: ignore[method-assign]
-    robot.wait_until(lambda: len(robot.sent) > before + 3)
-    assert robot.engine.control.word.losses == 0
-    assert robot.end() is Phase.ENDED
+    robot.tick_by_hand(clock)
+    robot.take(clock, worked_ns=worked_ns, stood_ns=stood_ns)
+    robot.tick_by_hand(clock)
+    assert (robot.engine.control.word.losses == 0) is (stood_ns <= UNHEARD_NS)
+    assert len(robot.sent) == 1 + (stood_ns <= UNHEARD_NS)
 
 
 def test_a_freeze_while_messages_are_written_holds_the_command_back(robot: Robot) -> None:
@@ -252,23 +298,32 @@ def test_a_robot_whose_ticks_all_stand_still_falls_silent_pauses_and_stops(robot
     assert robot.end() is Phase.ENDED
 
 
-def test_a_trajectory_is_ended_although_each_tick_stands_still(arm: Robot) -> None:
-    arm.drive()
-    arm.stand_still(0.6 / 50.0)  # more than half a period
-    before = len(arm.sent)
+def test_a_trajectory_is_ended_although_each_tick_stands_still(arm: Robot, clock: Clock) -> None:
+    """A hold is decided anew, and leaves late rather than never."""
+    arm.feed(clock.now_ns)
+    arm.tick_by_hand(clock)
     arm.engine.pause_at_once()
-    arm.wait_until(lambda: arm.phases[-1] is Phase.IDLE)
-    assert len(arm.sent) > before
+    arm.take(clock, stood_ns=12_000_000)  # more than half a period
+    played = arm.actuation._played
+    arm.tick_by_hand(clock)
+    assert arm.actuation._played == played + TRIES
+    assert [len(trajectory.points) for trajectory in arm.publishers[OTHER].kept[1:]] == [1]
     assert not arm.paused
-    assert arm.end() is Phase.ENDED
+    assert arm.phases[-1] is Phase.COMMANDING, "until all its stops have left"
+
+
+def test_a_hold_that_a_long_freeze_has_outdated_never_leaves(arm: Robot, clock: Clock) -> None:
+    arm.feed(clock.now_ns)
+    arm.tick_by_hand(clock)
+    arm.engine.pause_at_once()
+    arm.take(clock, stood_ns=10**9)
+    arm.tick_by_hand(clock)
+    assert len(arm.sent) == 1
 
 
 def test_a_robot_that_ends_hears_where_its_joints_are_to_be_held(arm: Robot) -> None:
     """A command that did not leave says nothing of where they are: they are measured while the node ends."""
-    rows = np.full((100, 2), 0.01, np.float32)
-    source = make_source(capture_ns=time.monotonic_ns())
-    arm.engine.queue.merge(source, rows, rows, MergeMode.APPEND, latency_steps=0, executed_before=0)
-    arm.engine.control.change(paused=False)
+    arm.feed(time.monotonic_ns())
     arm.actuation.start()
     arm.wait_until(lambda: len(arm.sent) > 2)
     arm.engine.control.change(lose=True, withhold=True)
