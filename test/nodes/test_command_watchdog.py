@@ -312,6 +312,22 @@ def test_a_controller_that_is_out_of_reach_is_stopped_when_it_is_back(
     assert capfd.readouterr().err.count("stopped later") == 1
 
 
+@pytest.mark.parametrize(("noticed_s", "stops"), [(0.5, 2 * STOPS), (1.5, STOPS)])
+def test_a_controller_whose_link_had_gone_when_it_was_stopped_is_stopped_when_it_is_back(
+    watchdog: KeptWatchdog, clock: Clock, noticed_s: float, stops: int
+) -> None:
+    """Beside a recorder that is noticed late. Later on, a controller that goes has heard its stop before."""
+    told = watchdog.kept[COMMANDS]
+    trip(watchdog, clock, round(noticed_s / CHECK_PERIOD_S))
+    assert len(told) == STOPS
+    told.subscribers = 0
+    look(watchdog, clock, 1)
+    heard = len(told)
+    told.subscribers = 1
+    look(watchdog, clock, 5 * STOPS)
+    assert len(told) - (heard - STOPS) == stops
+
+
 def test_a_stop_that_failed_is_never_tried_against_a_node_that_is_back(
     watchdog: KeptWatchdog, clock: Clock
 ) -> None:

@@ -57,6 +57,7 @@ from remote_inference.wire.qos import (
 CHECK_PERIOD_S = 0.01
 STATE_PERIOD_S = 0.5
 HEARING_PERIOD_S = 0.5  # until an observer of the commands is told from a controller
+UNSURE_S = 2 * HEARING_PERIOD_S  # after a trip, a controller that does not hear may not have heard its stop
 LINGER_S = 3.0  # after a signal, beyond the time of the robot node's stops: it gets the signal as well
 REALTIME_PRIORITY = 40  # below ros2_control's own 50: the watchdog must never delay a controller
 
@@ -94,6 +95,7 @@ class CommandWatchdog(RobotNode):
         self._instance = random.getrandbits(64)
         self._stops: dict[str, ControllerStop] = {}  # of the last trip, by topic
         self._left: dict[str, int] = {}  # stops that are still to be sent to a controller that got them late
+        self._tripped_s = 0.0  # when it tripped last
         self._positions = MeasuredPositions(self, self._contract)
         # No publisher where nothing is ever sent: some controllers take nothing from a topic that has two.
         self._controllers: list[Outlet] = []
@@ -172,6 +174,7 @@ class CommandWatchdog(RobotNode):
         if self._watchdog.trips != self._told[1]:
             self._stops.clear()
             self._left.clear()
+            self._tripped_s = time.monotonic()
         if must_stop or self._watchdog.silent:
             self._stop_controllers(must_stop=must_stop)
         self._tell()
@@ -183,9 +186,12 @@ class CommandWatchdog(RobotNode):
         when this is all.
         """
         late = []
+        is_unsure = time.monotonic() - self._tripped_s <= UNSURE_S
         for outlet in self._controllers:
             topic = outlet[0].topic
             stop = before = self._stops.get(topic)
+            if is_unsure and stop is not None and not stop.failed:
+                stop = before = self._stops[topic] = self._doubt(stop, topic)
             if stop is None or stop.failed:
                 stop = self._stops[topic] = self._find_stop(outlet[0])
                 if before is not None and not stop.failed:
@@ -200,10 +206,13 @@ class CommandWatchdog(RobotNode):
             self.get_logger().error(f"stopped later: {'; '.join(late)}")
 
     def _find_stop(self, sink: CommandSink) -> ControllerStop:
-        stop = stop_controller(self._contract, sink, self._positions.fresh())
-        if stop.action is None or sink.topic not in self._hearing.unheard():
+        # Sent though nobody hears it: the graph may know less than the controller hears.
+        return self._doubt(stop_controller(self._contract, sink, self._positions.fresh()), sink.topic)
+
+    def _doubt(self, stop: ControllerStop, topic: str) -> ControllerStop:
+        """Return a stop, as failed if no controller hears it."""
+        if stop.action is None or topic not in self._hearing.unheard():
             return stop
-        # Sent all the same: the graph may know less than the controller hears.
         return replace(stop, outcome=f"{stop.outcome}, which no controller hears", failed=True)
 
     def _send(self, stop: ControllerStop, outlet: Outlet) -> None:
