@@ -292,6 +292,7 @@ def test_a_robot_whose_ticks_all_stand_still_falls_silent_pauses_and_stops(robot
     robot.drive()
     robot.stand_still(1.2 * UNHEARD_NS / 1e9)
     robot.wait_until(lambda: robot.paused)
+    assert robot.paused == "control ticks stand still: no command could be sent in time"
     beats = len(robot.phases)
     robot.wait_until(lambda: robot.sent[-1] == 0.0 and robot.phases[-1] is Phase.IDLE)
     assert robot.phases[beats:].count(Phase.COMMANDING) > 0, "stops leave however late"

@@ -76,12 +76,15 @@ def test_a_robot_whose_commands_do_not_leave_beats_once_and_is_given_up(is_watch
     if is_watched:
         beats.hear_watchdog(A, WatchdogState.DISARMED, 0)
     assert beats.beat(0, commanding=True) is Phase.COMMANDING
+    assert not beats.withholds
     assert beats.withhold(33 * MS) is Phase.COMMANDING
+    assert beats.withholds
     for now_ms in range(66, 260, 33):
         assert beats.withhold(now_ms * MS) is None
         assert not beats.was_given_up(now_ms * MS)
     assert beats.was_given_up(267 * MS)
     beats.beat(267 * MS, commanding=True)
+    assert not beats.withholds
     assert not beats.was_given_up(300 * MS)
     assert beats.withhold(300 * MS) is Phase.COMMANDING, "the first after one that left"
 

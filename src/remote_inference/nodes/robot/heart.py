@@ -30,8 +30,15 @@ class Heart:
         node.create_subscription(WatchdogMessage, WATCHDOG_TOPIC, self._on_watchdog, LATCHED_QOS)
 
     def look_back(self, now_ns: int) -> None:
-        """Pause if this tick is so late that the watchdog has stopped the arm. Call it before commanding."""
-        if self._beats.was_given_up(now_ns):
+        """Pause if this tick is so late that the watchdog has stopped the arm. Call it before commanding.
+
+        So it does if no command has left for as long.
+        """
+        if not self._beats.was_given_up(now_ns):
+            return
+        if self._beats.withholds:
+            self._pause("control ticks stand still: no command could be sent in time")
+        else:
             self._pause("the control thread was stuck, and the command watchdog has stopped the controllers")
 
     def announce(self, now_ns: int, tick: int) -> None:

@@ -31,6 +31,11 @@ class Heartbeat:
         """Whether the last beat said that nothing is commanded."""
         return self._phase is Phase.IDLE
 
+    @property
+    def withholds(self) -> bool:
+        """Whether the last tick's command did not leave."""
+        return self._withheld_ns is not None
+
     def was_given_up(self, now_ns: int) -> bool:
         """Return whether a watchdog has stopped the arm since the last beat. Ask before each command.
 
