@@ -257,8 +257,9 @@ def _judge_position(
     steps = np.abs(first - last) <= (early + late) * step
     if age_ns <= ns(world.config.max_sensor_age_s):
         steps |= from_measured
-    # The watchdog's stops come in between, or the controller is still on its way to the last command.
-    if tick.late_ns or (world.resumed and world.beats_are_lost):
+    # The watchdog's stops come in between, or the controller is still on its way to the last tick's command.
+    follows = world.now_ns - world.commanded_ns[arm.joints].max() <= LATE_PERIODS * world.period_ns
+    if follows or (world.resumed and world.beats_are_lost):
         steps |= np.abs(first - commanded) <= step
     near |= world.lags[arm.joints] & led & steps
     # The drives were back before the node could see that they had been off: the controller leads the arm to
