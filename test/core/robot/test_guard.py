@@ -271,6 +271,14 @@ def test_clamps_are_foreseen_as_they_will_be_counted(actions: list, reference: l
     assert_passes_as_foreseen(make_guard(), np.array(actions), np.array(reference))
 
 
+def test_rows_beyond_a_limit_are_foreseen_with_their_clamps_whatever_comes_between():
+    rows = np.array([[LIMIT + 0.02, 0.0], [LIMIT - 0.01, 0.0], [LIMIT, 0.0], [LIMIT + 0.5, 0.05]])
+    guard = make_guard()
+    assert_passes_as_foreseen(guard, rows, np.array([LIMIT, 0.0]))
+    foreseen = guard.foresee(rows, np.array([LIMIT, 0.0]))
+    assert foreseen.interventions == ((JOINT_LIMIT,), (), (), (JOINT_LIMIT,))
+
+
 def test_a_clamp_to_the_mirrored_position_is_foreseen():
     guard = make_guard_of_elbow(min=-0.3, max=-0.2)
     assert_passes_as_foreseen(guard, np.array([[0.0, 0.2]]), np.array([0.0, -0.2]))

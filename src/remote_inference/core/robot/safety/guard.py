@@ -180,9 +180,10 @@ class Guard:
         steps = np.abs(np.diff(safe, axis=0, prepend=reference[np.newaxis]))
         if self._is_velocity.any():
             steps = np.where(self._is_velocity, np.abs(safe) * self._period_s, steps)
-        if (steps <= velocity_scale * self._max_step).all() and (np.abs(safe - actions) <= ROUNDING).all():
-            return Foreseen(safe, ((),) * len(safe))
-        return self._foresee_in_turn(actions, reference, velocity_scale)
+        if not (steps <= velocity_scale * self._max_step).all():  # each row begins where the one before ends
+            return self._foresee_in_turn(actions, reference, velocity_scale)
+        is_beyond = (np.abs(safe - actions) > ROUNDING).any(axis=1)
+        return Foreseen(safe, tuple((JOINT_LIMIT,) if beyond else () for beyond in is_beyond.tolist()))
 
     def _foresee_in_turn(
         self, actions: Float64Array, reference: Float64Array, velocity_scale: float
