@@ -28,6 +28,9 @@ HORIZON, ACTIONS = 50, 7
 SEND_BUFFER_BYTES = (
     16384  # of the dialling socket: the bytes wait in Zenoh's queues, as on a link of long standing
 )
+# A session gives its router 1 ms to take a message, and on a busy computer that may be too short: the link is
+# meant to lose messages here, not the way to the router.
+UNHURRIED = {"transport/link/tx/queue/congestion_control/drop/wait_before_drop": "1000000"}  # us
 
 
 def observation(image_bytes: int, seq_id: int) -> bytes:
@@ -115,8 +118,8 @@ def request_path(
         dialled = endpoints(link.port).replace('"]', f'#so_sndbuf={SEND_BUFFER_BYTES}"]')
         with (
             router(robot_port, **{**settings, "connect/endpoints": dialled}),
-            peer(robot_port) as robot,
-            peer(server_port, **{"scouting/gossip/autoconnect": "{}"}) as server,
+            peer(robot_port, **UNHURRIED) as robot,
+            peer(server_port, **UNHURRIED, **{"scouting/gossip/autoconnect": "{}"}) as server,
         ):
             path = RequestPath(link, robot, server)
             yield path

@@ -182,8 +182,8 @@ class Guard:
             steps = np.where(self._is_velocity, np.abs(safe) * self._period_s, steps)
         if not (steps <= velocity_scale * self._max_step).all():  # each row begins where the one before ends
             return self._foresee_in_turn(actions, reference, velocity_scale)
-        is_beyond = (np.abs(safe - actions) > ROUNDING).any(axis=1)
-        return Foreseen(safe, tuple((JOINT_LIMIT,) if beyond else () for beyond in is_beyond.tolist()))
+        farthest = np.abs(safe - actions).max(axis=1)
+        return Foreseen(safe, tuple((JOINT_LIMIT,) if off > ROUNDING else () for off in farthest.tolist()))
 
     def _foresee_in_turn(
         self, actions: Float64Array, reference: Float64Array, velocity_scale: float
