@@ -99,6 +99,22 @@ def test_a_takeover_without_a_person_stops_the_policy_at_once():
     assert {tick.source for tick in since(world, taken_ns)} == {CommandSource.ZERO}
 
 
+def test_a_takeover_stops_the_policy_before_the_worker_has_carried_it_out():
+    """The worker may be busy, and a person sees a policy that misbehaves."""
+    world, person = shared()
+    streaming(world)
+    person.target = np.zeros(2)
+    world.engine.take_over_at_once(world.now_ns)
+    called_ns = world.now_ns
+    world.run(0.5)
+    assert CommandSource.CHUNK not in {tick.source for tick in since(world, called_ns)}
+    assert since(world, called_ns)[-1].source is CommandSource.HUMAN
+    assert world.take_over() == ""
+    assert world.release() == ""
+    world.run(1)
+    assert world.ticks[-1][1].source is CommandSource.CHUNK
+
+
 def test_a_trajectory_controller_s_horizon_ends_with_the_takeover():
     world, person = shared(command=JOINT_TRAJECTORY)
     streaming(world)

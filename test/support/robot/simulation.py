@@ -518,7 +518,8 @@ class World:
 
     def take_over(self) -> str:
         self._open_request = None
-        self.engine.take_over_at_once(self.now_ns)
+        if not self.engine.takeover_refusal:
+            self.engine.take_over_at_once(self.now_ns)
         problem, effects = self.engine.take_over(self.now_ns)
         self.carry_out(effects)
         return problem

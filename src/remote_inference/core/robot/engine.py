@@ -312,10 +312,10 @@ class Engine:
     def take_over_at_once(self, now_ns: int) -> None:
         """Execute no action of the policy from the next control tick on; `take_over` does the rest.
 
-        Nothing happens where `takeover_refusal` says why not.
+        Only where `takeover_refusal` is empty: that depends on the engine's thread, and so does not belong to
+        an input, which a replay repeats.
         """
-        if not self.takeover_refusal:
-            self.control.change(taken_over=True, forget=True, person_since_ns=now_ns)
+        self.control.change(taken_over=True, forget=True, person_since_ns=now_ns)
 
     def take_outside_stop(self, cause: str = STOPPED_OUTSIDE) -> None:
         """Take that another process has stopped the controllers, and why: as `pause_at_once`.

@@ -209,10 +209,7 @@ class Actuation:
             self._heart.announce(now_ns, index)
         for client in self._goals:
             client.gate.command(tick.goal, now_ns)
-        for (
-            publisher,
-            message,
-        ) in outbox:  # that one fails keeps no other from its command, a stop for example
+        for publisher, message in outbox:
             failure = _send(publisher, message) or failure
         self._failed_outlets += failure is not None
         if failure is not None:
@@ -253,7 +250,7 @@ class Actuation:
 
 
 def _send(publisher: Publisher, message: Any) -> Exception | None:
-    """Publish a message; return why that failed."""
+    """Publish a message; return why that failed: the other controllers get theirs, a stop for example."""
     try:
         publisher.publish(message)
     except Exception as error:

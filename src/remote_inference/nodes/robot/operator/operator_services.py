@@ -106,7 +106,8 @@ class OperatorServices:
         )
 
     def _take_over(self, _: Trigger.Request, answer: Answer) -> None:
-        self._engine.take_over_at_once(time.monotonic_ns())  # the worker does the rest
+        if not self._engine.takeover_refusal:
+            self._engine.take_over_at_once(time.monotonic_ns())  # the worker does the rest
         self._attempt(
             self._engine.take_over, partial(_give, answer, self._describe_takeover), however_late=True
         )
