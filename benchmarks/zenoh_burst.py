@@ -14,7 +14,8 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1] / "test"))
 
-from support.transport.chunk_burst import CHUNK_BYTES, WAIT, burst, publications
+from support.transport.chunk_burst import CHUNK_BYTES, burst, publications
+from support.transport.engine import WAIT
 
 ROBOTS = 15
 PERIOD_S = 0.01  # between two answers to all robots

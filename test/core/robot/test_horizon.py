@@ -41,7 +41,7 @@ class Arms:
         )
 
     def hand_over(self, now_ns: int = 0, *, unheard: np.ndarray = NOBODY, alone: bool = False) -> np.ndarray:
-        return self.horizon.hand_over(np.zeros(2), now_ns, 1.0, 0, unheard=unheard, alone=alone)
+        return self.horizon.hand_over(np.zeros(2), now_ns, 1.0, 0, unheard=unheard, alone=alone, lag_ns=0)
 
     @property
     def ends_ns(self) -> tuple[int, int]:

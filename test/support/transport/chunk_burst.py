@@ -36,7 +36,6 @@ from support.transport.engine import (
 )
 from support.waiting import read_line, wait_until
 
-WAIT = "transport/link/tx/queue/congestion_control/drop/wait_before_drop"  # us
 CHUNK_BYTES = 3_000  # 50 rows of 7 actions in both spaces
 QUIET_S = 10.0  # after so long without another chunk, those that have not come are lost
 

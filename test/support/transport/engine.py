@@ -26,6 +26,7 @@ from support.waiting import read_line, wait_until
 CONFIG = Path(__file__).parents[3] / "config" / "zenoh"
 SESSION, ROUTER = CONFIG / "session.json5", CONFIG / "router.json5"
 DEADLINE_S = 30.0
+WAIT = "transport/link/tx/queue/congestion_control/drop/wait_before_drop"  # setting of a session [us]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": python_path()}  # for programs of this folder
 
 

@@ -18,7 +18,7 @@ from zenoh import CongestionControl
 
 from remote_inference.msg import ActionChunk, Observation
 from support.free_ports import free_port
-from support.transport.engine import DEADLINE_S, endpoints, peer, put_until, router
+from support.transport.engine import DEADLINE_S, WAIT, endpoints, peer, put_until, router
 from support.transport.impaired_link import ImpairedLink
 
 OBSERVATION_KEY = "0/robot_1/remote_inference/observation/remote_inference::msg::dds_::Observation_/RIHS01_0"
@@ -30,7 +30,7 @@ SEND_BUFFER_BYTES = (
 )
 # A session gives its router 1 ms to take a message, and on a busy computer that may be too short: the link is
 # meant to lose messages here, not the way to the router.
-UNHURRIED = {"transport/link/tx/queue/congestion_control/drop/wait_before_drop": "1000000"}  # us
+UNHURRIED = {WAIT: "1000000"}  # us
 
 
 def observation(image_bytes: int, seq_id: int) -> bytes:

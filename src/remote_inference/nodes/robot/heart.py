@@ -48,21 +48,20 @@ class Heart:
 
     def withhold(self, now_ns: int, tick: int) -> None:
         """Tell that a tick is done whose command did not leave."""
-        self._tick = tick
-        phase = self._beats.withhold(now_ns)
-        if phase is not None:
-            self._publish(phase)
+        self._tell(tick, self._beats.withhold(now_ns))
 
     def beat(self, now_ns: int, tick: int, *, commanding: bool) -> None:
         """Tell that a tick is done. commanding: whether a command is in force, of this tick or one before."""
-        self._tick = tick
-        phase = self._beats.beat(now_ns, commanding=commanding)
-        if phase is not None:
-            self._publish(phase)
+        self._tell(tick, self._beats.beat(now_ns, commanding=commanding))
 
     def end(self, *, stopped: bool) -> None:
         """Publish the last beat, after the control thread. stopped: the controllers got their stops."""
         self._publish(Phase.ENDED if stopped else Phase.ABANDONED)
+
+    def _tell(self, tick: int, phase: Phase | None) -> None:
+        self._tick = tick
+        if phase is not None:
+            self._publish(phase)
 
     def _publish(self, phase: Phase) -> None:
         self.publisher.publish(

@@ -83,7 +83,7 @@ class Horizon:
         *,
         unheard: Joints,
         alone: bool,
-        lag_ns: int = 0,
+        lag_ns: int,
     ) -> Float64Array:
         """Return a tick's command and the guarded rows after it `[rows, action_dim]`.
 

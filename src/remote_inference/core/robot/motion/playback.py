@@ -101,7 +101,6 @@ class Playback:
             period_ns=period_ns,
             max_action_age_ns=max_action_age_ns,
         )
-        self._unheard = _taken_by(contract, ())  # actions that no controller listens to
         self._masks = guard.masks
         self._max_action_age_ns = max_action_age_ns
         self._given_up_after_ns = given_up_after_ns
@@ -182,8 +181,7 @@ class Playback:
         are measured until a controller has heard one, so that a controller that starts late or comes back
         does not jump. Measured after the last command before: its controller may have heard that one.
         """
-        self._unheard = _taken_by(self._contract, unheard)
-        self._joints.listen(self._unheard)
+        self._joints.listen(_taken_by(self._contract, unheard))
 
     def tick(self, now_ns: int, heard_ns: int | None = None) -> Tick:
         """Return what one control period commands. heard_ns: until then all was heard; None: until now."""
@@ -236,16 +234,14 @@ class Playback:
         stopped = self._stops.look(now_ns)  # not by the word: a stop waits for nobody who swaps it
         if word.halted or word.paused or stopped:
             self._starved = ""
-            goes_home = self._goes_home and not stopped
-            if not goes_home:
+            if stopped or not self._goes_home:
                 return self._stopping.stop(self._moment(now_ns))
             if self._lateness.waits:
                 return self._stopping.stop_others((), in_force=True)
-            moment, stuck_ns = self._moment(now_ns), self._lateness.stuck_ns
             return self._way_home.go(
-                moment,
+                self._moment(now_ns),
                 astray=self._joints.astray,
-                stuck_ns=stuck_ns,
+                stuck_ns=self._lateness.stuck_ns,
                 velocity_scale=self._joints.velocity_scale,
             )
         if word.taken_over:
@@ -273,7 +269,7 @@ class Playback:
             self._starved = AGED_OUT if expired else self._starved or "queue empty"
             return self._fall_back(now_ns, (AGE,) if expired else ())
         self._starved = ""
-        blend_in, lag_ns = self._blend_in.scale(now_ns), self._joints.lag_ns
+        blend_in = self._blend_in.scale(now_ns)
         scale = min(blend_in, self._joints.velocity_scale)
         settling = self._switch_clock.settling(now_ns)
         guarded = self._guard.check(step.point, start, velocity_scale=scale, settling=settling)
@@ -284,10 +280,15 @@ class Playback:
         self._stopping.owe()
         source = step.row.source
         command = self._without_others(guarded.action)
-        # What does not follow is tried by single steps: its drives may come back at any moment.
-        alone = bool(self._joints.astray)
         horizon = self._horizon.hand_over(
-            command, now_ns, scale, source.episode_id, unheard=self._unheard, alone=alone, lag_ns=lag_ns
+            command,
+            now_ns,
+            scale,
+            source.episode_id,
+            unheard=self._joints.unheard,
+            # What does not follow is tried by single steps: its drives may come back at any moment.
+            alone=bool(self._joints.astray),
+            lag_ns=self._joints.lag_ns,
         )
         self._take(command, now_ns)
         return Tick(
@@ -312,15 +313,11 @@ class Playback:
             return self._fall_back(now_ns, ())
         if not led_on:
             return self._refuse_astray(now_ns)
-        if (
-            self._guard.needs_position and self._joints.measured is None
-        ):  # no age bound ends a person's commands
+        measured = self._joints.measured
+        if self._guard.needs_position and measured is None:  # no age bound ends a person's commands
             return self._refuse_unmeasured(now_ns)
         self._starved = ""
-        start, settling = (
-            self._reference.start(self._joints.measured),
-            self._switch_clock.settling(now_ns),
-        )
+        start, settling = self._reference.start(measured), self._switch_clock.settling(now_ns)
         scale = self._joints.velocity_scale
         guarded = self._guard.check(action, start, velocity_scale=scale, settling=settling)
         if guarded.action is None:
@@ -335,7 +332,7 @@ class Playback:
 
         Velocities and efforts get zero, and switches stay.
         """
-        if not self._joints.astray and not (self._unheard & self._masks.holds).any():
+        if not self._joints.astray and not (self._joints.unheard & self._masks.holds).any():
             return action
         last = self._reference.last
         action = action if last is None else np.where(self._masks.is_switch, last, action)
@@ -344,7 +341,7 @@ class Playback:
     def _take(self, command: Float64Array, now_ns: int) -> None:
         """Take a command of the policy or of a person; nothing else changes a switch."""
         self._switch_clock.take(self._reference.last, command, now_ns)
-        self._reference.take(command, self._unheard)
+        self._reference.take(command, self._joints.unheard)
 
     def _moment(self, now_ns: int) -> Moment:
         return self._joints.moment(now_ns, halted=self._word.halted, is_late=self._lateness.waits)

@@ -59,9 +59,7 @@ class WayHome:
         """Whether the contract has a home."""
         return self._home is not None
 
-    def go(
-        self, moment: Moment, *, astray: Sequence[str], stuck_ns: int, velocity_scale: float = 1.0
-    ) -> Tick:
+    def go(self, moment: Moment, *, astray: Sequence[str], stuck_ns: int, velocity_scale: float) -> Tick:
         """Command the next point of the way, or end the way for good.
 
         astray: joints and poses that do not follow. stuck_ns: time without a tick before this one in which

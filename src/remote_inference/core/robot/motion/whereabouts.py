@@ -55,7 +55,6 @@ class Whereabouts:
         self._max_sensor_age_ns = max_sensor_age_ns
         self._following = FollowingWatch(actions, guard.masks, period_ns / 1e9)
         self._word = ControlWord()  # of the tick in progress, or of the last one
-        self._unheard: Joints = np.zeros(len(guard.masks.holds), bool)
         self._commanded_ns = 0  # time of the last command ...
         self._commanded_lag_ns = 0  # ... and the time beyond a period in which it is due
         self._led_to: Float64Array | None = None  # the last command that moved a joint ...
@@ -63,6 +62,8 @@ class Whereabouts:
         self._moved_ns = 0  # until then a joint whose command is forgotten may be on its way ...
         self._last_heard_ns = 0  # ... and until then one whose controller has gone
         self._found_since_ns = 0  # what was measured earlier says nothing of where a joint is in this tick
+        self.unheard: Joints = np.zeros(len(guard.masks.holds), bool)
+        """Mask `[action_dim]` of the actions that no controller listens to."""
         self.measured: Float64Array | None = None
         """Where the joints are in this tick `[action_dim]`, None when one of them may be anywhere."""
         self.astray: tuple[str, ...] = ()
@@ -85,9 +86,9 @@ class Whereabouts:
 
     def listen(self, unheard: Joints) -> None:
         """Take the joints whose controllers hear nothing; that of a joint may have heard the last command."""
-        if self._reference.last is not None and (unheard & ~self._unheard).any():
+        if self._reference.last is not None and (unheard & ~self.unheard).any():
             self._last_heard_ns = self._commanded_ns + self._period_ns
-        self._unheard = unheard
+        self.unheard = unheard
 
     def forget(self) -> None:
         """Take no command of before for where the robot is: another may have moved it."""
@@ -102,7 +103,7 @@ class Whereabouts:
         nothing that is commanded moves the arm.
         """
         self._word = word
-        self._reference.lose(self._unheard)
+        self._reference.lose(self.unheard)
         if is_lost:
             self._lose(now_ns)
         if now_ns - self._commanded_ns > self._max_action_age_ns:  # another node may have moved the robot
@@ -121,7 +122,7 @@ class Whereabouts:
             self.measured,
             self._find(now_ns, max(self._found_since_ns, oldest_ns)),
             self._find(now_ns, oldest_ns),
-            self._unheard,
+            self.unheard,
             ages_ns=now_ns - self._times_ns(now_ns),
         )
 
@@ -138,13 +139,13 @@ class Whereabouts:
         if tick.source is not CommandSource.CHUNK:  # until now its controllers went on along the rows
             self._moved_ns = max(self._moved_ns, min(now_ns, self._horizon.end_ns))
             ends = tick.ends if tick.source is CommandSource.HOLD else None
-            self._horizon.end(self._unheard, is_whole=not tick.in_force, ends=ends)
+            self._horizon.end(self.unheard, is_whole=not tick.in_force, ends=ends)
         return tick if late_ns == tick.late_ns else replace(tick, late_ns=late_ns)
 
     def _lose(self, moved_ns: int) -> None:
         """Take no joint for where it was commanded: until an instant [ns] another may have moved it."""
         self._reference.forget()
-        self._reference.lose(np.ones_like(self._unheard))
+        self._reference.lose(np.ones_like(self.unheard))
         self._moved_ns = max(self._moved_ns, moved_ns)
 
     def _recent_ns(self, now_ns: int) -> int:
@@ -152,7 +153,7 @@ class Whereabouts:
 
     def _look_for_astray_joints(self, now_ns: int, *, is_led: bool) -> bool:
         last = self._reference.last
-        lost = blocked = np.zeros_like(self._unheard)
+        lost = blocked = np.zeros_like(self.unheard)
         age_ns = self._word.measured_age_ns(now_ns)
         recent_ns = self._recent_ns(now_ns)
         self.measured = self._of_one_sign(self._word.measured) if age_ns <= self._max_sensor_age_ns else None
@@ -168,7 +169,7 @@ class Whereabouts:
         if self._reference.has_lost.any():
             moved_ns = max(moved_ns, self._last_heard_ns)
             # A trajectory controller that is back has gone on along its rows all the while.
-            goes_on_ns = self._horizon.goes_on_ns(self._reference.has_lost & ~self._unheard)
+            goes_on_ns = self._horizon.goes_on_ns(self._reference.has_lost & ~self.unheard)
             moved_ns = max(moved_ns, min(recent_ns, goes_on_ns))
         if lost.any():  # nor does an old position say where those are that did not follow: they may by now
             moved_ns = max(moved_ns, min(recent_ns, self._commanded_ns + self._period_ns))
@@ -184,7 +185,7 @@ class Whereabouts:
         if not self._horizon.is_used:  # other controllers are where they were told to be
             return 0
         lag_ns = self._lag_left_ns(now_ns)
-        begin_where_measured = (self._reference.has_lost | self._reference.forgotten) & ~self._unheard
+        begin_where_measured = (self._reference.has_lost | self._reference.forgotten) & ~self.unheard
         if self.measured is None or not begin_where_measured.any():
             return lag_ns
         moved_ns = max(self._arrives_ns, self._horizon.goes_on_ns(begin_where_measured))
@@ -204,7 +205,7 @@ class Whereabouts:
         """Return when each joint was measured last `[action_dim]`."""
         if self._word.positions_ns is not None:
             return self._word.positions_ns
-        return np.full(len(self._unheard), now_ns - self._word.measured_age_ns(now_ns))
+        return np.full(len(self.unheard), now_ns - self._word.measured_age_ns(now_ns))
 
     def _of_one_sign(self, measured: Float64Array | None) -> Float64Array | None:
         """Return what is measured, a pose's quaternion with the sign of the last command's.
