@@ -67,6 +67,24 @@ def by_turns(first: Callable[[Observation], list[Reply]], second: Behaviour) -> 
     return behaviour
 
 
+def send_when_executed(
+    arm: Arm, scripted: ScriptedServer, observation: Observation, chunk: ActionChunk, sent: list[ActionChunk]
+) -> None:
+    """Send a chunk as soon as the arm executes an answer to an observation, or to a newer one; note it then.
+
+    Before, the question may be open, which the robot asks again when the answer is overdue.
+    """
+    capture = observation.state[NAMES.index("capture")]
+
+    def is_executed() -> bool:
+        if arm.record.commands[-1].capture < capture:
+            return False
+        sent.append(chunk)
+        return True
+
+    scripted.send_when(is_executed, chunk)
+
+
 @pytest.mark.fault("answers that come after the request's timeout")
 def test_a_late_answer_is_dropped(streaming: Arm, scripted: ScriptedServer, fault: Fault) -> None:
     """The late answer arrives while the robot waits for the next one."""
@@ -132,10 +150,8 @@ def test_a_second_copy_of_an_answer_is_dropped(
 
     def behaviour(observation: Observation) -> list[Reply]:
         chunk = right_answer(observation)
-        copies.append(poisoned(chunk))
-        capture = observation.state[NAMES.index("capture")]
-        scripted.send_when(lambda: streaming.record.commands[-1].capture >= capture, copies[-1])
-        return [*((0.0, copy) for copy in copies[-2:-1]), (0.05, chunk)]
+        send_when_executed(streaming, scripted, observation, poisoned(chunk), copies)
+        return [*((0.0, copy) for copy in copies[-1:]), (0.05, chunk)]
 
     misbehave(streaming, scripted, behaviour, "chunks_dropped", fault)
     assert fault.longest_measured_gap_s < GAP_S
@@ -145,14 +161,19 @@ def test_a_second_copy_of_an_answer_is_dropped(
 def test_the_answer_to_an_older_request_is_dropped(
     streaming: Arm, scripted: ScriptedServer, fault: Fault
 ) -> None:
-    """The older answer arrives after the newer one, and again while the robot waits for the next."""
+    """The older answer arrives when the newer one is being executed, and again while the robot waits."""
     kept: list[ActionChunk] = []
+    overtaken: list[ActionChunk] = []
 
     def keep(observation: Observation) -> list[Reply]:
         kept.append(poisoned(right_answer(observation)))
-        return [(0.0, chunk) for chunk in kept[-2:-1]]
+        return [(0.0, chunk) for chunk in overtaken[-1:]]
 
-    behaviour = by_turns(keep, lambda observation: [(0.0, right_answer(observation)), (0.05, kept[-1])])
+    def overtake(observation: Observation) -> list[Reply]:
+        send_when_executed(streaming, scripted, observation, kept[-1], overtaken)
+        return [(0.0, right_answer(observation))]
+
+    behaviour = by_turns(keep, overtake)
     misbehave(streaming, scripted, behaviour, "chunks_dropped", fault)
 
 
