@@ -77,10 +77,19 @@ def test_time_in_which_nothing_ran_does_not_count_as_waiting():
     assert not ticks.after(1, unheard_ns=UNHEARD_NS + 1)
 
 
-def test_a_gap_that_is_not_late_counts_as_waiting():
+@pytest.mark.parametrize("gap_ns", [WAIT_NS, LATE_AFTER_NS])
+def test_a_gap_that_is_not_late_counts_as_waiting(gap_ns: int):
     ticks = Ticks()
     assert ticks.after(1, unheard_ns=UNHEARD_NS + 1)
-    assert not ticks.after(WAIT_NS, unheard_ns=UNHEARD_NS + 1)
+    assert not ticks.after(gap_ns, unheard_ns=UNHEARD_NS + 1)
+
+
+def test_a_wait_that_has_ended_does_not_go_on():
+    """What the robot was told before is over: it is led by nothing."""
+    ticks = Ticks()
+    assert ticks.after(1, unheard_ns=UNHEARD_NS + 1)
+    assert not ticks.after(1, then=SILENCE)
+    assert not ticks.after(1, unheard_ns=UNHEARD_NS + 1)
 
 
 def test_nothing_waits_where_nothing_would_be_led_on_or_a_stop_is_known():

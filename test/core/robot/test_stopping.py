@@ -4,34 +4,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
-from remote_inference.core.contract.contract import Contract
-from remote_inference.core.documents.document import parse_document
 from remote_inference.core.robot.command import FALLBACKS_FROM, CommandSource
 from remote_inference.core.robot.fallbacks import FALLBACKS
-from remote_inference.core.robot.motion.horizon import Horizon
-from remote_inference.core.robot.motion.step_reference import StepReference
-from remote_inference.core.robot.motion.stopping import Moment, Stopping
-from remote_inference.core.robot.queue.action_queue import ActionQueue
-from remote_inference.core.robot.queue.interpolation import Interpolation
-from remote_inference.core.robot.safety.guard import NON_FINITE, SENSOR_AGE, VELOCITY_LIMIT, Guard
-from remote_inference.core.robot.tick import Tick
+from remote_inference.core.robot.safety.guard import NON_FINITE, SENSOR_AGE, VELOCITY_LIMIT
 from support.builders import (
     FLOAT64_MULTI_ARRAY,
     JOINT_TRAJECTORY,
     JOINTS,
     MAX_STEP,
     PERIOD_NS,
-    contract_document,
 )
+from support.robot.stopped_robot import NOBODY, STOPS, StoppedRobot
 
-STOPS = 3
-FIRST, SECOND, NOBODY = np.array([True, False]), np.array([False, True]), np.zeros(2, bool)
+FIRST, SECOND = np.array([True, False]), np.array([False, True])
 OWN = CommandSource(FALLBACKS_FROM)
 
 
@@ -57,72 +47,13 @@ class LeanAll(Lean):
         return last + np.array([0.0, 50.0])
 
 
-class Robot:
-    """What stops two joints, each with a controller of its own, and the moments in which it is asked."""
-
-    def __init__(self, kinds: Sequence[str], fallback: str, types: Sequence[str] = ()) -> None:
-        """types: of the controllers' messages, trajectories unless given."""
-        document = contract_document(kinds[0])
-        document["actions"]["limits"][JOINTS[1]]["kind"] = kinds[1]
-        document["commands"] = [
-            {"topic": name, "type": kind, "names": [name]}
-            for name, kind in zip(JOINTS, types or [FLOAT64_MULTI_ARRAY] * 2, strict=True)
-        ]
-        contract = parse_document(document, Contract, "test.contract.yaml")
-        guard = Guard(contract.actions, contract.period_s)
-        self.reference = StepReference(guard.masks)
-        self.reference.take(np.zeros(2), unheard=NOBODY)
-        self.horizon = Horizon(
-            {
-                sink.destination: np.array([name in sink.names for name in JOINTS])
-                for sink in contract.commands
-                if sink.interface.takes_horizon
-            },
-            Interpolation(ActionQueue(), contract.action_units, 1, is_linear=False),
-            guard,
-            period_ns=PERIOD_NS,
-            max_action_age_ns=0,
-        )
-        self.stopping = Stopping(
-            fallback, guard.masks, self.reference, guard, self.horizon, stops_in_all=STOPS
-        )
-
-    def stop(self, **moment: Any) -> Tick:
-        return self.stopping.stop(self.moment(**moment))
-
-    def fall_back(self, **moment: Any) -> Tick:
-        return self.stopping.fall_back(self.moment(**moment), ())
-
-    def moment(self, measured: np.ndarray | None = None, **changes: Any) -> Moment:
-        """Return one of a robot that is measured, and heard by all its controllers."""
-        known = {
-            "now_ns": 0,
-            "halted": False,
-            "is_late": False,
-            "measured": measured,
-            "found": measured,
-            "seen": measured,
-            "unheard": NOBODY,
-            "ages_ns": np.zeros(2, np.int64),
-        }
-        return Moment(**known | changes)
-
-    def count(self, most: int = 4 * STOPS, **moment: Any) -> int:
-        """Return in how many ticks a stop is commanded, looking no further than `most`."""
-        for tick in range(most):
-            if self.stop(**moment).command is None:
-                assert not self.stopping.left
-                return tick
-        return most
-
-
 @pytest.fixture(autouse=True)
 def own_fallbacks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FALLBACKS, "_entries", {**FALLBACKS._entries, "lean": Lean, "lean_all": LeanAll})
 
 
-def trajectories(fallback: str = "hold") -> Robot:
-    return Robot(("position", "position"), fallback, (JOINT_TRAJECTORY, JOINT_TRAJECTORY))
+def trajectories(fallback: str = "hold") -> StoppedRobot:
+    return StoppedRobot(("position", "position"), fallback, (JOINT_TRAJECTORY, JOINT_TRAJECTORY))
 
 
 # -- how many stops ------------------------------------------------------------------------------------------
@@ -130,7 +61,7 @@ def trajectories(fallback: str = "hold") -> Robot:
 
 @pytest.mark.parametrize("kinds", [("velocity", "velocity"), ("position", "effort")])
 def test_a_robot_that_was_never_commanded_gets_no_stop(kinds: tuple[str, str]):
-    robot = Robot(kinds, "hold" if "position" in kinds else "zero")
+    robot = StoppedRobot(kinds, "hold" if "position" in kinds else "zero")
     robot.stopping.take_back()
     assert robot.stop().command is None
 
@@ -147,7 +78,7 @@ def test_a_robot_that_was_never_commanded_gets_no_stop(kinds: tuple[str, str]):
     ],
 )
 def test_what_was_commanded_gets_its_stops_and_then_silence(kinds: Any, fallback: str, types: Any):
-    robot = Robot(kinds, fallback, types)
+    robot = StoppedRobot(kinds, fallback, types)
     for _ in range(2):
         robot.stopping.owe()
         assert robot.stopping.left
@@ -155,7 +86,7 @@ def test_what_was_commanded_gets_its_stops_and_then_silence(kinds: Any, fallback
 
 
 def test_positions_that_a_controller_keeps_by_itself_get_no_stop():
-    robot = Robot(("position", "position"), "hold")
+    robot = StoppedRobot(("position", "position"), "hold")
     robot.stopping.owe()
     assert robot.stop().command is None
     assert not robot.stopping.left
@@ -197,7 +128,7 @@ def test_only_a_robot_that_has_given_up_counts_stops_that_nobody_hears(halted: b
 
 @pytest.mark.parametrize("kinds", [("velocity", "velocity"), ("position", "velocity")])
 def test_zeros_leave_nothing_in_force_and_are_counted_in_a_late_tick_too(kinds: tuple[str, str]):
-    robot = Robot(kinds, "hold" if "position" in kinds else "zero")
+    robot = StoppedRobot(kinds, "hold" if "position" in kinds else "zero")
     robot.stopping.owe()
     for _ in range(STOPS):
         tick = robot.stop(is_late=True)
@@ -206,7 +137,7 @@ def test_zeros_leave_nothing_in_force_and_are_counted_in_a_late_tick_too(kinds: 
 
 
 def test_a_late_tick_ends_no_trajectory_and_says_that_it_goes_on():
-    robot = Robot(("position", "velocity"), "hold", (JOINT_TRAJECTORY, FLOAT64_MULTI_ARRAY))
+    robot = StoppedRobot(("position", "velocity"), "hold", (JOINT_TRAJECTORY, FLOAT64_MULTI_ARRAY))
     robot.stopping.owe()
     tick = robot.stop(is_late=True)
     assert (tick.source, tick.in_force) == (CommandSource.ZERO, True)
@@ -218,7 +149,7 @@ def test_a_late_tick_ends_no_trajectory_and_says_that_it_goes_on():
 
 def test_an_effort_is_zero_at_once_however_far_that_is():
     """The guard bounds how fast an effort changes; a stop is not bounded."""
-    robot = Robot(("effort", "effort"), "zero")
+    robot = StoppedRobot(("effort", "effort"), "zero")
     robot.reference.take(np.array([0.9, -0.9]), unheard=NOBODY)
     robot.stopping.owe()
     for tick in (robot.fall_back(), robot.stop()):
@@ -227,7 +158,7 @@ def test_an_effort_is_zero_at_once_however_far_that_is():
 
 
 def test_positions_of_an_own_fallback_are_limited_and_the_effort_beside_is_zero_at_once():
-    robot = Robot(("position", "effort"), "lean")
+    robot = StoppedRobot(("position", "effort"), "lean")
     robot.reference.take(np.array([0.0, 0.9]), unheard=NOBODY)
     tick = robot.fall_back()
     assert tick.command == pytest.approx([MAX_STEP, 0.0])
@@ -235,14 +166,14 @@ def test_positions_of_an_own_fallback_are_limited_and_the_effort_beside_is_zero_
 
 
 def test_velocities_of_an_own_fallback_are_limited_where_the_positions_beside_stay():
-    robot = Robot(("position", "velocity"), "lean_all")
+    robot = StoppedRobot(("position", "velocity"), "lean_all")
     tick = robot.fall_back()
     assert tick.command[1] < 50.0
     assert tick.interventions != ()
 
 
 def test_an_own_fallback_leads_no_joint_that_may_be_anywhere():
-    robot = Robot(("position", "effort"), "lean")
+    robot = StoppedRobot(("position", "effort"), "lean")
     robot.reference.lose(FIRST)
     tick = robot.fall_back(measured=None)
     assert (tick.source, tick.interventions, tick.in_force) == (CommandSource.ZERO, (SENSOR_AGE,), False)
@@ -250,7 +181,7 @@ def test_an_own_fallback_leads_no_joint_that_may_be_anywhere():
 
 def test_a_position_outside_its_limits_is_repeated_as_it_is():
     """A limit never leads a joint that is to stay."""
-    robot = Robot(("position", "position"), "repeat_last")
+    robot = StoppedRobot(("position", "position"), "repeat_last")
     robot.reference.take(np.array([1.5, 0.0]), unheard=NOBODY)
     tick = robot.fall_back()
     assert tick.command == pytest.approx([1.5, 0.0])
@@ -258,7 +189,7 @@ def test_a_position_outside_its_limits_is_repeated_as_it_is():
 
 
 def test_a_joint_measured_at_no_number_is_not_commanded_there():
-    robot = Robot(("position", "position"), "repeat_last")
+    robot = StoppedRobot(("position", "position"), "repeat_last")
     robot.reference.lose(FIRST)
     tick = robot.fall_back(measured=np.array([np.inf, 0.0]))
     assert (tick.command, tick.interventions) == (None, (NON_FINITE,))

@@ -57,7 +57,7 @@ class Whereabouts:
         self._word = ControlWord()  # of the tick in progress, or of the last one
         self._commanded_ns = 0  # time of the last command ...
         self._commanded_lag_ns = 0  # ... and the time beyond a period in which it is due
-        self._led_to: Float64Array | None = None  # the last command that moved a joint ...
+        self._led_to = np.full(len(guard.masks.holds), np.nan)  # the last command that moved a joint ...
         self._arrives_ns = 0  # ... and when it is due
         self._moved_ns = 0  # until then a joint whose command is forgotten may be on its way ...
         self._last_heard_ns = 0  # ... and until then one whose controller has gone
@@ -134,7 +134,7 @@ class Whereabouts:
         is_hold = tick.source is CommandSource.HOLD  # which knows itself how old each measurement is
         late_ns = max(tick.late_ns, self._lag_left_ns(now_ns) if is_hold else self.lag_ns)
         self._commanded_ns, self._commanded_lag_ns = now_ns, late_ns
-        if self._horizon.is_used and (self._led_to is None or not np.array_equal(tick.command, self._led_to)):
+        if self._horizon.is_used and not np.array_equal(tick.command, self._led_to):
             self._led_to, self._arrives_ns = tick.command, now_ns + self._period_ns + late_ns
         if tick.source is not CommandSource.CHUNK:  # until now its controllers went on along the rows
             self._moved_ns = max(self._moved_ns, min(now_ns, self._horizon.end_ns))

@@ -1,0 +1,214 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""From when on a measurement says where a joint is, and how much later a step from there is due."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from remote_inference.core.robot.command import CommandSource
+from remote_inference.core.robot.motion.control_word import ControlWord
+from remote_inference.core.robot.motion.horizon import Horizon
+from remote_inference.core.robot.motion.step_reference import StepReference
+from remote_inference.core.robot.motion.whereabouts import CATCH_UP_SCALE, RECENT_NS, Whereabouts
+from remote_inference.core.robot.queue.action_queue import ActionQueue
+from remote_inference.core.robot.queue.interpolation import Interpolation
+from remote_inference.core.robot.safety.guard import Guard
+from remote_inference.core.robot.tick import Tick
+from support.builders import MAX_STEP, PERIOD_NS, make_contract, make_rows, ns
+from support.robot.played_trajectory import feed
+
+FIRST, SECOND, NOBODY = np.array([True, False]), np.array([False, True]), np.zeros(2, bool)
+BOTH = FIRST | SECOND
+BEGIN_NS = ns(7.0)
+MAX_ACTION_AGE_NS, MAX_SENSOR_AGE_NS = ns(3.0), ns(0.5)
+ROWS = 4
+FAR = 100 * MAX_STEP  # farther than an arm may be from its command
+
+
+class Arms:
+    """Two joints, each with a controller of its own, and the ticks that command them."""
+
+    def __init__(self, trajectories: Sequence[str] = ("first", "second")) -> None:
+        """trajectories: controllers that take some."""
+        contract = make_contract()
+        queue = ActionQueue()
+        feed(queue, make_rows(ROWS, first=0.0))
+        guard = Guard(contract.actions, contract.period_s)
+        self.reference = StepReference(guard.masks)
+        self.horizon = Horizon(
+            dict(zip(trajectories, (FIRST, SECOND), strict=False)),
+            Interpolation(queue, contract.action_units, 1, is_linear=False),
+            guard,
+            period_ns=PERIOD_NS,
+            max_action_age_ns=10 * BEGIN_NS,
+        )
+        self.joints = Whereabouts(
+            contract.actions,
+            guard,
+            self.reference,
+            self.horizon,
+            period_ns=PERIOD_NS,
+            max_action_age_ns=MAX_ACTION_AGE_NS,
+            max_sensor_age_ns=MAX_SENSOR_AGE_NS,
+        )
+        self.now_ns = BEGIN_NS
+        self.at: Sequence[float] = (0.0, 0.0)
+
+    def look(self, age_ns: int = 0, *, is_lost: bool = False, is_led: bool = True) -> bool:
+        """Look where the joints are, which were measured so long ago; return whether they may be led on."""
+        word = ControlWord(measured=np.array(self.at), measured_ns=self.now_ns - age_ns)
+        return self.joints.look(self.now_ns, word, is_lost=is_lost, is_led=is_led)
+
+    def command(self, *position: float, source: CommandSource = CommandSource.CHUNK) -> Tick:
+        """Command a position now, to all joints; return the tick."""
+        command = np.array(position)
+        if source is CommandSource.CHUNK:
+            self.horizon.hand_over(
+                command, self.now_ns, 1.0, 0, unheard=NOBODY, alone=False, lag_ns=self.joints.lag_ns
+            )
+        self.reference.take(command, NOBODY)
+        return self.joints.take(Tick.alone(command, source, ()), self.now_ns)
+
+    def hold(self, *ends: str, late_ns: int = 0) -> Tick:
+        """End the rows of some controllers; return the tick."""
+        assert self.reference.last is not None
+        hold = Tick(
+            self.reference.last, CommandSource.HOLD, ends=ends, late_ns=late_ns, in_force=len(ends) < 2
+        )
+        return self.joints.take(hold, self.now_ns)
+
+    def goes_on(self) -> tuple[bool, bool]:
+        """Return of each joint whether its controller may go on along rows."""
+        return self.horizon.goes_on_ns(FIRST) > 0, self.horizon.goes_on_ns(SECOND) > 0
+
+
+def test_zeros_beside_an_arm_are_no_command_to_it():
+    """It may have been moved by another since its own last one."""
+    arms = Arms()
+    arms.command(0.0, 0.0)
+    for _ in range(4):
+        arms.now_ns += ns(1.0)
+        arms.joints.take(Tick.alone(np.zeros(2), CommandSource.ZERO, ()), arms.now_ns)
+        arms.look()
+    assert arms.reference.forgotten
+
+
+@pytest.mark.parametrize(("moved", "follows"), [(0.75, False), (1.25, True)])
+def test_a_joint_that_has_moved_by_a_step_follows_again(moved: float, follows: bool):
+    arms = Arms(trajectories=())
+    arms.command(FAR, 0.0)
+    arms.look()
+    assert arms.joints.astray
+    arms.at = (moved * MAX_STEP, 0.0)
+    arms.look()
+    assert (arms.joints.astray == ()) is follows
+
+
+@pytest.mark.parametrize(
+    ("ends", "goes_on"), [(("first",), (False, True)), (("second",), (True, False)), ((), (True, True))]
+)
+def test_a_hold_ends_the_rows_of_the_controllers_that_it_is_for(
+    ends: tuple[str, ...], goes_on: tuple[bool, bool]
+):
+    arms = Arms()
+    arms.command(0.0, 0.0)
+    arms.hold(*ends)
+    assert arms.goes_on() == goes_on
+
+
+def test_any_other_command_ends_the_rows_of_all():
+    arms = Arms()
+    arms.command(0.0, 0.0)
+    arms.command(0.0, 0.0, source=CommandSource.HUMAN)
+    assert arms.goes_on() == (False, False)
+
+
+@pytest.mark.parametrize(("ends", "is_known"), [("first", False), ("second", True)])
+def test_a_joint_that_is_lost_may_be_on_its_way_along_its_own_rows_alone(ends: str, is_known: bool):
+    """What was measured a while ago says nothing of it then."""
+    arms = Arms()
+    arms.command(0.0, 0.0)
+    arms.hold(ends)
+    arms.reference.lose(SECOND)
+    arms.look(age_ns=2 * max(RECENT_NS, PERIOD_NS))
+    assert (arms.joints.measured is not None) is is_known
+
+
+# -- how much later a command is due -------------------------------------------------------------------------
+
+
+def lose(arms: Arms) -> None:
+    """Let a tick find that another may have moved the joints."""
+    arms.now_ns += PERIOD_NS
+    arms.look(is_lost=True)
+
+
+AGE_NS = PERIOD_NS // 2
+
+
+def test_a_step_from_where_a_moving_arm_was_measured_is_due_later_by_the_age():
+    arms = Arms()
+    arms.command(0.0, 0.0)
+    lose(arms)
+    arms.now_ns += PERIOD_NS
+    arms.look(age_ns=AGE_NS)
+    assert arms.joints.lag_ns == AGE_NS
+    assert arms.joints.velocity_scale == CATCH_UP_SCALE
+    assert arms.command(0.01, 0.0).late_ns == AGE_NS
+
+
+def test_a_step_from_where_a_resting_arm_was_measured_is_due_in_a_period():
+    """It was told several times to be where it is: what was told last has moved it no more."""
+    arms = Arms()
+    for _ in range(5):
+        arms.command(0.0, 0.0, source=CommandSource.HUMAN)
+        arms.now_ns += PERIOD_NS
+    arms.look(is_lost=True)
+    arms.now_ns += AGE_NS
+    arms.look(age_ns=AGE_NS)
+    assert arms.joints.measured is not None
+    assert arms.joints.lag_ns == 0
+    assert arms.joints.velocity_scale == 1.0
+
+
+def test_a_controller_catches_up_while_steps_are_smaller():
+    arms = Arms()
+    arms.command(0.0, 0.0)
+    lose(arms)
+    arms.now_ns += PERIOD_NS
+    arms.look(age_ns=AGE_NS)
+    lags_ns = []
+    for tick in range(5):
+        arms.command(0.01 * tick, 0.0)
+        lags_ns.append(arms.joints.lag_ns)
+        arms.now_ns += PERIOD_NS // 2
+        arms.at = (0.01 * tick, 0.0)
+        arms.look()
+    part_ns = round((1.0 - CATCH_UP_SCALE) * (PERIOD_NS // 2))
+    assert lags_ns == [max(0, AGE_NS - tick * part_ns) for tick in range(5)]
+
+
+def test_a_hold_is_due_when_it_says_itself():
+    """It knows how old the measurement of each joint is."""
+    arms = Arms()
+    arms.command(0.0, 0.0)
+    lose(arms)
+    arms.now_ns += PERIOD_NS
+    arms.look(age_ns=AGE_NS)
+    assert arms.joints.lag_ns == AGE_NS
+    assert arms.hold("first", "second").late_ns == 0
+    assert arms.hold("first", "second", late_ns=7).late_ns == 7
+
+
+def test_without_trajectory_controllers_no_command_is_late():
+    arms = Arms(trajectories=())
+    arms.command(0.0, 0.0)
+    lose(arms)
+    arms.now_ns += PERIOD_NS
+    arms.look(age_ns=AGE_NS)
+    assert arms.joints.lag_ns == 0
+    assert arms.command(0.01, 0.0).late_ns == 0
