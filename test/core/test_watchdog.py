@@ -145,6 +145,13 @@ def test_many_processes_that_failed_cost_no_memory(tripped: Clocked) -> None:
     assert not tripped.watchdog.silent, "the first ones are forgotten"
 
 
+def test_no_stop_is_tried_again_while_another_process_has_commanded_all_along(clocked: Clocked) -> None:
+    clocked.beat(Phase.COMMANDING, B)
+    clocked.run(0.5, Phase.COMMANDING)
+    assert clocked.watchdog.trips == 1
+    assert not clocked.watchdog.silent
+
+
 def test_no_stop_is_tried_again_once_another_process_commands(tripped: Clocked) -> None:
     tripped.run(0.1, Phase.IDLE, instance=B)
     tripped.beat(Phase.COMMANDING, instance=B)

@@ -162,8 +162,7 @@ class Watchdog:
 
     def _trip(self, instance: int, cause: str) -> None:
         self._stops_left = STOPS
-        if instance not in self._failed:
-            self._failed.append(instance)
+        self._failed.append(instance)
         self.trips += 1
         self._apply(WatchdogEvent.FAILS, cause)
 

@@ -19,6 +19,7 @@ from support.robot.played_trajectory import feed
 
 FIRST, SECOND, NOBODY = np.array([True, False]), np.array([False, True]), np.zeros(2, bool)
 ROWS = 4
+MAX_ACTION_AGE_NS = ns(3.0)
 END_NS = (1 + ROWS) * PERIOD_NS
 
 
@@ -37,11 +38,15 @@ class Arms:
             Interpolation(self.queue, contract.action_units, 1, is_linear=False),
             self.guard,
             period_ns=PERIOD_NS,
-            max_action_age_ns=ns(3.0),
+            max_action_age_ns=MAX_ACTION_AGE_NS,
         )
 
-    def hand_over(self, now_ns: int = 0, *, unheard: np.ndarray = NOBODY, alone: bool = False) -> np.ndarray:
-        return self.horizon.hand_over(np.zeros(2), now_ns, 1.0, 0, unheard=unheard, alone=alone, lag_ns=0)
+    def hand_over(
+        self, now_ns: int = 0, *, unheard: np.ndarray = NOBODY, alone: bool = False, lag_ns: int = 0
+    ) -> np.ndarray:
+        return self.horizon.hand_over(
+            np.zeros(2), now_ns, 1.0, 0, unheard=unheard, alone=alone, lag_ns=lag_ns
+        )
 
     @property
     def ends_ns(self) -> tuple[int, int]:
@@ -69,6 +74,19 @@ def test_what_was_handed_over_lasts_for_its_rows():
     assert arms.hand_over() == pytest.approx(np.vstack([np.zeros((1, 2)), make_rows(ROWS, first=0.01)]))
     assert arms.ends_ns == (END_NS, END_NS)
     assert arms.horizon.end_ns == END_NS
+
+
+def test_what_is_due_later_lasts_longer_by_as_much():
+    arms = Arms()
+    arms.hand_over(lag_ns=7)
+    assert arms.ends_ns == (END_NS + 7, END_NS + 7)
+    assert arms.horizon.end_ns == END_NS + 7
+
+
+@pytest.mark.parametrize(("lag_ns", "rows"), [(0, 2), (1, 1)])
+def test_no_row_is_handed_over_that_is_too_old_when_it_is_due(lag_ns: int, rows: int):
+    arms = Arms()
+    assert len(arms.hand_over(MAX_ACTION_AGE_NS - 2 * PERIOD_NS, lag_ns=lag_ns)) == 1 + rows
 
 
 def test_a_command_alone_lasts_for_a_period():

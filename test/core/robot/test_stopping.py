@@ -117,10 +117,22 @@ def test_only_a_robot_that_has_given_up_counts_stops_that_nobody_hears(halted: b
     robot.horizon._rows_end_ns = np.full(2, 10 * PERIOD_NS)
     ticks = [robot.stop(unheard=SECOND, halted=halted) for _ in range(STOPS + 1)]
     assert [tick.ends for tick in ticks[:STOPS]] == [JOINTS if halted else JOINTS[:1]] * STOPS
+    assert {tick.late_ns for tick in ticks} == {0}
     assert robot.stopping.left is not halted
     assert ticks[-1].in_force is not halted
     assert robot.stop(now_ns=10 * PERIOD_NS, unheard=SECOND).command is None
     assert not robot.stopping.left, "its rows have ended by themselves"
+
+
+def test_zeros_end_while_a_trajectory_beside_them_goes_on():
+    robot = StoppedRobot(("position", "velocity"), "hold", (JOINT_TRAJECTORY, FLOAT64_MULTI_ARRAY))
+    robot.stopping.owe()
+    robot.reference.lose(FIRST)
+    robot.horizon._rows_end_ns = np.full(2, 10 * PERIOD_NS)
+    for _ in range(STOPS + 1):
+        assert robot.stop(measured=None).in_force
+    robot.stop(measured=None, now_ns=10 * PERIOD_NS)
+    assert not robot.stopping.left
 
 
 # -- what a stop says of what it leaves ----------------------------------------------------------------------
@@ -165,8 +177,9 @@ def test_positions_of_an_own_fallback_are_limited_and_the_effort_beside_is_zero_
     assert (tick.source, tick.interventions) == (OWN, (VELOCITY_LIMIT,))
 
 
-def test_velocities_of_an_own_fallback_are_limited_where_the_positions_beside_stay():
-    robot = StoppedRobot(("position", "velocity"), "lean_all")
+@pytest.mark.parametrize("kinds", [("position", "velocity"), ("velocity", "velocity")])
+def test_velocities_of_an_own_fallback_are_limited(kinds: tuple[str, str]):
+    robot = StoppedRobot(kinds, "lean_all")
     tick = robot.fall_back()
     assert tick.command[1] < 50.0
     assert tick.interventions != ()

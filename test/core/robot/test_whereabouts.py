@@ -204,6 +204,46 @@ def test_a_hold_is_due_when_it_says_itself():
     assert arms.hold("first", "second", late_ns=7).late_ns == 7
 
 
+@pytest.mark.parametrize("how", ["lost", "forgotten"])
+def test_a_command_is_late_while_the_rows_of_a_joint_that_begins_where_it_was_measured_go_on(how: str):
+    """One joint is enough; once its rows have been executed, it rests there."""
+    arms = Arms()
+    arms.command(0.0, 0.0)
+    arms.now_ns += 3 * PERIOD_NS
+    if how == "lost":
+        arms.reference.lose(FIRST)
+    else:
+        arms.joints.forget()
+    arms.look(age_ns=AGE_NS)
+    assert arms.joints.lag_ns == AGE_NS
+    arms.now_ns = arms.horizon.end_ns + AGE_NS
+    arms.look(age_ns=AGE_NS)
+    assert arms.joints.lag_ns == 0
+
+
+def test_each_joint_is_found_where_it_was_measured_lately_by_itself():
+    arms = Arms()
+    arms.command(0.0, 0.0)
+    arms.now_ns += PERIOD_NS
+    ages_ns = np.array([1, MAX_SENSOR_AGE_NS + 1])
+    word = ControlWord(positions=np.array([0.1, 0.2]), positions_ns=arms.now_ns - ages_ns)
+    arms.joints.look(arms.now_ns, word, is_lost=False, is_led=True)
+    moment = arms.joints.moment(arms.now_ns, halted=False, is_late=False)
+    for found in (moment.found, moment.seen):
+        assert found == pytest.approx([0.1, np.nan], nan_ok=True)
+    assert moment.ages_ns.tolist() == ages_ns.tolist()
+
+
+def test_what_is_not_measured_makes_no_command_late():
+    """No step begins there."""
+    arms = Arms()
+    arms.command(0.0, 0.0)
+    lose(arms)
+    arms.look(age_ns=MAX_SENSOR_AGE_NS + 1)
+    assert arms.joints.measured is None
+    assert arms.joints.lag_ns == 0
+
+
 def test_without_trajectory_controllers_no_command_is_late():
     arms = Arms(trajectories=())
     arms.command(0.0, 0.0)

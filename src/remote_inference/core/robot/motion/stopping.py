@@ -177,23 +177,20 @@ class Stopping:
         start: Float64Array | None,
         interventions: tuple[str, ...],
     ) -> Tick:
-        """Command what the fallback returned: positions within the guard; other kinds' zeros are a stop.
+        """Command what the fallback returned, within the guard; kinds that it is not for get zeros, a stop.
 
         Switches stay at their last command.
         """
         last = self._reference.last
         assert last is not None, "a fallback stands in after a command"
-        if self._guard.needs_position:
-            command = np.where(self._is_switch, last, np.where(self._is_stood_in, command, 0.0))
-            # From where zeros are no step: a stop is never limited.
-            start = None if start is None else np.where(self._is_stood_in, start, 0.0)
-            guarded = self._check(command, start)
-            interventions = (*interventions, *guarded.interventions)
-            if guarded.action is None:
-                return self.stop_others(interventions)
-            command = guarded.action
-        else:
-            command = np.where(self._is_switch, last, command)
+        command = np.where(self._is_switch, last, np.where(self._is_stood_in, command, 0.0))
+        # From where zeros are no step: a stop is never limited.
+        start = None if start is None else np.where(self._is_stood_in, start, 0.0)
+        guarded = self._check(command, start)
+        interventions = (*interventions, *guarded.interventions)
+        if guarded.action is None:
+            return self.stop_others(interventions)
+        command = guarded.action
         self._reference.take(command, moment.unheard)
         return Tick.alone(command, self._fallback.source, interventions)
 
