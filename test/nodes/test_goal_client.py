@@ -126,7 +126,7 @@ class Robot:
             contract,
             contract.action_commands[0],
             writer,
-            may_command=lambda: self.may_command,
+            commands_since_ns=lambda: 0 if self.may_command else None,
         )
         self.command: float | None = None
 

@@ -19,13 +19,62 @@ def test_the_ramp_rises_from_the_first_action_on():
     blend_in = BlendIn(0.2, ns(1))
     assert blend_in.scale(ns(5)) == 1.0
     blend_in.begin()
-    scales = [blend_in.scale(ns(at_s)) for at_s in (10, 10.25, 10.5, 11, 12)]
-    assert scales == pytest.approx([0.2, 0.4, 0.6, 1.0, 1.0])
+    scales = [blend_in.scale(ns(at_s)) for at_s in (7, 10)]
+    blend_in.take(ns(10))
+    scales += [blend_in.scale(ns(at_s)) for at_s in (10.25, 10.5, 11, 12)]
+    assert scales == pytest.approx([0.2, 0.2, 0.4, 0.6, 1.0, 1.0])
+
+
+def begun() -> BlendIn:
+    """Return a ramp of a second whose first action has left at 10 s."""
+    blend_in = BlendIn(0.2, ns(1))
+    blend_in.begin()
+    blend_in.keep()
+    blend_in.take(ns(10))
+    return blend_in
+
+
+def test_an_action_that_did_not_leave_begins_no_ramp():
+    blend_in = begun()
+    blend_in.take_back()
+    assert blend_in.scale(ns(20)) == pytest.approx(0.2)
+
+
+def test_while_an_arm_does_not_follow_each_step_is_as_small_as_the_first():
+    blend_in = begun()
+    for at_s in (10.5, 12):
+        blend_in.look(is_astray=True, is_unheard=False)
+        assert blend_in.scale(ns(at_s)) == pytest.approx(0.2)
+        blend_in.take(ns(at_s))
+    blend_in.look(is_astray=False, is_unheard=False)
+    assert blend_in.scale(ns(12.5)) == pytest.approx(0.6)
+
+
+def test_for_a_controller_that_did_not_hear_it_the_ramp_begins_anew():
+    blend_in = begun()
+    blend_in.look(is_astray=False, is_unheard=True)
+    assert blend_in.scale(ns(12)) == 1.0, "others go on"
+    blend_in.look(is_astray=False, is_unheard=False)
+    assert blend_in.scale(ns(13)) == pytest.approx(0.2)
+    blend_in.take(ns(13))
+    blend_in.look(is_astray=False, is_unheard=False)
+    assert blend_in.scale(ns(13.5)) == pytest.approx(0.6)
+
+
+@pytest.mark.parametrize("lacks", ["is_astray", "is_unheard"])
+def test_what_follows_or_hears_again_begins_gently_also_long_after_a_resume(lacks: str):
+    blend_in = begun()
+    assert blend_in.scale(ns(20)) == 1.0
+    for lacking in (True, False):
+        blend_in.look(**{"is_astray": False, "is_unheard": False, lacks: lacking})
+    assert blend_in.scale(ns(30)) == pytest.approx(0.2)
 
 
 def test_without_a_time_there_is_no_ramp():
     blend_in = BlendIn(0.2, 0)
     blend_in.begin()
+    blend_in.look(is_astray=True, is_unheard=True)
+    blend_in.look(is_astray=False, is_unheard=False)
     assert blend_in.scale(ns(10)) == 1.0
 
 
@@ -50,6 +99,26 @@ def test_after_resume_the_first_steps_are_small_and_grow():
     found = steps(world.run(3), begin_ns)
     assert max(found[:3]) <= 0.5 * MAX_STEP
     assert max(found[20:]) == pytest.approx(MAX_STEP)
+
+
+@pytest.mark.parametrize("lacks", ["driven", "heard"])
+def test_after_resume_the_first_steps_are_small_also_of_an_arm_that_moves_later(lacks: str):
+    world = gentle_world()
+    world.pause()
+    world.run(3)
+    setattr(world, lacks, False)
+    world.resume()
+    world.run(3.5)
+    world.drive()
+    world.heard = True
+    before, found = world.position, []
+    for _ in range(100):
+        world.run(0.04)
+        found.append(float(np.abs(world.position - before).max()))
+        before = world.position
+    moved = [step for step in found if step > 1e-9]
+    assert max(moved[:3]) <= 0.5 * MAX_STEP
+    assert max(moved[20:]) == pytest.approx(MAX_STEP)
 
 
 def test_after_a_reconnect_the_first_steps_are_small():

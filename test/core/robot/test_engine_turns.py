@@ -178,22 +178,28 @@ def test_a_robot_may_be_commanded_unless_something_has_stopped_it_or_it_is_on_it
     world = with_sections(make_config(autostart=False), stops={"button": button})
     engine = world.engine
     engine.hear_stop("button", False, world.now_ns)
-    assert not engine.may_command(), "paused"
+    assert engine.commands_since_ns() is None, "paused"
     assert engine.resume(world.now_ns)[0] == ""
-    assert engine.may_command()
+    assert engine.commands_since_ns() is not None
     engine.hear_stop("button", True, world.now_ns)
-    assert not engine.may_command(), "stopped, and not paused yet"
+    assert engine.commands_since_ns() is None, "stopped, and not paused yet"
     engine.pause_at_once()
     engine.hear_stop("button", False, world.now_ns)
-    assert not engine.may_command()
+    assert engine.commands_since_ns() is None
+
+
+def test_a_person_who_takes_over_commands_from_that_moment_on() -> None:
+    world = shared()
+    assert world.take_over() == ""
+    assert world.engine.commands_since_ns() == world.now_ns
 
 
 @pytest.mark.parametrize("homing", [True, False])
 def test_a_robot_that_has_given_up_may_be_commanded_on_its_way_home_alone(homing: bool) -> None:
     world = World()
-    assert world.engine.may_command()
+    assert world.engine.commands_since_ns() is not None
     world.engine.control.halt(wants_home=homing)
-    assert world.engine.may_command() == homing
+    assert (world.engine.commands_since_ns() is not None) == homing
 
 
 def test_an_observation_is_awaited_by_a_robot_with_a_session_that_is_not_idle() -> None:

@@ -344,10 +344,27 @@ def test_a_goal_of_a_server_that_went_is_not_waited_for():
     server.is_present = True
     server.look(0.2)
     server.gate.take_end(1, GoalEvent.ABORTED)
+    server.decide(0.25, 0.5)  # in which it still counts as away
     server.play(0.3, 0.5)
     assert not server.gate.take_answer(1, ns(0.3), accepted=False)
     assert server.goals == [(0.0, 0.5), (0.3, 0.5)]
     assert not server.events
+
+
+def test_a_server_that_was_away_between_two_ticks_counts_as_away_in_one():
+    """Else its first goal would be a step from the last command, and it may be anywhere."""
+    server = Server()
+    server.play(0.0, 0.5)
+    server.is_present = False
+    server.look(0.1)
+    server.is_present = True
+    server.look(0.2)
+    assert not server.is_heard()
+    server.gate.command(np.array([0.5, 0.9]), ns(0.3))
+    assert server.look(0.3) is None
+    assert server.is_heard()
+    server.gate.command(np.array([0.5, 0.7]), ns(0.4))
+    assert server.look(0.4) is not None
 
 
 @pytest.mark.parametrize("accepted", [False, None])
@@ -382,6 +399,7 @@ def test_a_server_that_comes_back_is_heard_whatever_it_refused_before():
     server.look(0.1)
     server.is_present = True
     server.look(0.2)
+    assert not server.is_heard(), "it was away between two ticks"
     assert server.is_heard()
 
 
@@ -450,16 +468,26 @@ def test_a_goal_of_a_tiny_rate_keeps_no_robot_that_gave_up_alive_for_ever():
 def test_nothing_is_sent_after_a_stop_that_the_last_tick_had_not_heard():
     server = Server()
     server.decide(0.0, 0.5)
-    assert server.gate.look(ns(0.001), is_present=True, may_send=False) is None
+    assert server.gate.look(ns(0.001), is_present=True, since_ns=None) is None
     assert server.gate.look(ns(0.002), is_present=True) is None, "the stop is released, and no tick was since"
     server.decide(0.003, 0.5)
     assert server.gate.look(ns(0.003), is_present=True) is not None
 
 
+def test_what_a_policy_said_before_a_person_took_over_is_sent_no_more():
+    server = Server()
+    server.decide(0.0, 0.5)
+    assert server.gate.look(ns(0.002), is_present=True, since_ns=ns(0.001)) is None
+    server.decide(0.001, 0.6)
+    goal = server.gate.look(ns(0.003), is_present=True, since_ns=ns(0.001))
+    assert goal is not None
+    assert goal.action[1] == 0.6
+
+
 def test_a_robot_that_commands_nothing_after_a_stop_sends_nothing():
     server = Server()
     server.decide(0.0, 0.5)
-    assert server.gate.look(0, is_present=True, may_send=False) is None
+    assert server.gate.look(0, is_present=True, since_ns=None) is None
     server.decide(0.05, None)
     assert server.look(0.05) is None
     server.decide(0.1, 0.5)

@@ -166,6 +166,16 @@ def test_a_paused_robot_is_not_moved():
     assert world.engine.playback.finished
 
 
+def test_a_robot_that_is_paused_goes_nowhere_whatever_it_wanted():
+    robot = FedPlayback(contract_with_home())
+    robot.measure([0.0, 0.0])
+    robot.append([[0.0, 0.0]])
+    robot.tick()
+    robot.playback.control.change(halted=True, wants_home=True, paused=True)
+    assert robot.tick().command is None
+    assert robot.playback.finished
+
+
 def test_pause_ends_the_way_home():
     world = die(home_world(duration_s=10.0))
     world.run(1)

@@ -30,7 +30,7 @@ class WaveServer(SimulatedServer):
     world: World
 
     def rows(self, request: Request) -> Float32Array:
-        capture_s = (self.world._captured_ns[request.seq_id] - self.world.start_ns) / 1e9
+        capture_s = (self.world._begins_ns[request.seq_id] - self.world.start_ns) / 1e9
         wave = SLOW * np.sin(SLOW * (capture_s + np.arange(self.spec.chunk_size) / FPS))
         return np.stack([wave, -wave], axis=1).astype(np.float32)
 

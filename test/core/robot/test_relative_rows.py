@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from typing import Any
 
@@ -275,6 +276,24 @@ def test_a_robot_that_moved_meanwhile_still_goes_where_the_policy_meant(world: W
         assert newest.robot == pytest.approx(seen + np.array([step, -step]), abs=1e-5)
         moved.append(float(np.abs(world.seen - seen).max()))
     assert min(moved) > 0.05
+
+
+def test_what_is_executed_after_an_older_image_is_in_the_measurement_from_which_rows_count(
+    world: World,
+) -> None:
+    """Else it would count twice, and the robot would jump ahead with each chunk."""
+    streaming(world)
+    camera, sense = world.contract.images["front"].topic, world._receive_sensors
+    looks = itertools.count()
+
+    def receive_few_images() -> None:
+        world.sensors[camera] = next(looks) % 7 == 0
+        sense()
+
+    world._receive_sensors = receive_few_images  # type: ignore[method-assign]
+    world.run(3)
+    commands = np.stack([tick.command for tick in world.commands_since(0)])
+    assert np.abs(np.diff(commands, axis=0)).max() <= 1.5 * StepServer.steps[1]
 
 
 def test_such_a_robot_asks_for_no_rtc_and_sends_no_rows_to_continue(world: World) -> None:

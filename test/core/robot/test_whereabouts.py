@@ -13,7 +13,7 @@ from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.motion.control_word import ControlWord
 from remote_inference.core.robot.motion.horizon import Horizon
 from remote_inference.core.robot.motion.step_reference import StepReference
-from remote_inference.core.robot.motion.whereabouts import CATCH_UP_SCALE, RECENT_NS, Whereabouts
+from remote_inference.core.robot.motion.whereabouts import BY_HAND_NS, CATCH_UP_SCALE, RECENT_NS, Whereabouts
 from remote_inference.core.robot.queue.action_queue import ActionQueue
 from remote_inference.core.robot.queue.interpolation import Interpolation
 from remote_inference.core.robot.safety.guard import Guard
@@ -84,6 +84,18 @@ class Arms:
     def goes_on(self) -> tuple[bool, bool]:
         """Return of each joint whether its controller may go on along rows."""
         return self.horizon.goes_on_ns(FIRST) > 0, self.horizon.goes_on_ns(SECOND) > 0
+
+
+@pytest.mark.parametrize(("age_ns", "is_known"), [(BY_HAND_NS, True), (BY_HAND_NS + 1, False)])
+def test_an_arm_that_a_hand_may_have_moved_until_now_is_where_it_was_measured_lately(
+    age_ns: int, is_known: bool
+):
+    arms = Arms()
+    arms.command(0.0, 0.0)
+    arms.now_ns += ns(1.0)
+    arms.joints.forget(arms.now_ns)
+    arms.look(age_ns=age_ns)
+    assert (arms.joints.measured is not None) is is_known
 
 
 def test_zeros_beside_an_arm_are_no_command_to_it():
@@ -213,7 +225,7 @@ def test_a_command_is_late_while_the_rows_of_a_joint_that_begins_where_it_was_me
     if how == "lost":
         arms.reference.lose(FIRST)
     else:
-        arms.joints.forget()
+        arms.joints.forget(arms.now_ns)
     arms.look(age_ns=AGE_NS)
     assert arms.joints.lag_ns == AGE_NS
     arms.now_ns = arms.horizon.end_ns + AGE_NS

@@ -28,6 +28,7 @@ from remote_inference.core.robot.queue.action_queue import MergeMode, QueuedActi
 from remote_inference.core.robot.queue.content_time import ContentClock
 from remote_inference.core.robot.queue.latency import SHORTEST_WAIT_S
 from remote_inference.core.robot.queue.observation_history import TickSample
+from remote_inference.core.robot.queue.relative_rows import RelativeRows
 from remote_inference.core.robot.safety.effects import (
     CloseSession,
     Effect,
@@ -123,7 +124,7 @@ class World:
         self._sent_arrivals: dict[str, int] = {}
         self._open_request: tuple[Request, int] | None = None
         self._requests: dict[int, Request] = {}  # by seq_id
-        self._captured_ns: dict[int, int] = {}  # of their oldest source
+        self._begins_ns: dict[int, int] = {}  # arrival of the source with which the rows of each begin
         self._kept: tuple[Chunk, Request] | None = None  # waits for its moment, and the newest request then
         self._counted = 0, 0  # chunks that were merged, and those that ended a question
         self._ended_seq_id = 0  # the newest request when a question was answered last
@@ -403,7 +404,7 @@ class World:
                 wait_ns = (
                     self._requests[chunk.seq_id].inference_delay_steps * self.contract.row_period_s * 1e9
                 )
-                assert self.now_ns >= self._captured_ns[chunk.seq_id] + round(wait_ns), "begun early"
+                assert self.now_ns >= self._begins_ns[chunk.seq_id] + round(wait_ns), "begun early"
         if ended != self._counted[1] and chunk is not None and latest is not None:
             assert (chunk.session_id, chunk.session_epoch) == (latest.session_id, latest.session_epoch)
             assert chunk.episode_id == self.engine.episode.id
@@ -426,7 +427,7 @@ class World:
         session = self.engine.handshake.session
         if session is None or self.config.merges(rtc=session.rtc) == MergeMode.APPEND:
             return
-        since_ns = self._captured_ns.get(chunk.seq_id, self.now_ns)
+        since_ns = self._begins_ns.get(chunk.seq_id, self.now_ns)
         past = [tick for at_ns, tick in takewhile(lambda told: told[0] > since_ns, reversed(self.ticks))]
         begun = sum(tick.queued is not None and tick.row_fraction == 0.0 for tick in past)
         passed = int((self.now_ns - since_ns) / 1e9 / self.contract.row_period_s)
@@ -465,7 +466,9 @@ class World:
         self._check_prefix(request)
         self.sent.append(request)
         self._requests[request.seq_id] = request
-        self._captured_ns[request.seq_id] = min(arrivals.values())
+        is_relative = RelativeRows(self.contract).exist
+        begin = self.contract.measured_topics if is_relative else self._sources
+        self._begins_ns[request.seq_id] = min(arrivals[topic] for topic in begin)
         self._sent_arrivals = shown
         self._open_request = (request, self.now_ns)
         self.queue_at_request.append(len(self.engine.queue))

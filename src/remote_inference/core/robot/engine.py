@@ -408,10 +408,15 @@ class Engine:
         """How many pauses were called since start-up: one that is called later undoes what waits now."""
         return self.control.word.pauses
 
-    def may_command(self) -> bool:
-        """Return whether nothing has stopped the robot, or it is on its way home. For any thread."""
+    def commands_since_ns(self) -> int | None:
+        """Return since when those decide who command now, None while the robot is stopped. For any thread.
+
+        A robot on its way home is not stopped. A person who has taken over decides since then.
+        """
         word = self.control.word
-        return not (word.paused or self.stops.latched) and (not word.halted or word.wants_home)
+        if word.paused or self.stops.latched or (word.halted and not word.wants_home):
+            return None
+        return word.person_since_ns
 
     @property
     def taken_over(self) -> bool:

@@ -92,7 +92,9 @@ class Actuation:
                 publisher = node.create_publisher(writer.message_type, sink.topic, COMMAND_QOS)
                 self._commands.append((sink, publisher, writer))
             else:
-                client = GoalClient(node, schedule, contract, sink, writer, may_command=engine.may_command)
+                client = GoalClient(
+                    node, schedule, contract, sink, writer, commands_since_ns=engine.commands_since_ns
+                )
                 self._goals.append(client)
         outlets = [(sink, publisher) for sink, publisher, _ in self._commands]
         self._controllers = ControllerWatch(node, outlets)

@@ -50,11 +50,11 @@ class GoalClient:
         sink: CommandSink,
         writer: CommandWriter,
         *,
-        may_command: Callable[[], bool],
+        commands_since_ns: Callable[[], int | None],
     ) -> None:
-        """writer: of the goals of the sink's type. may_command: whether nothing has stopped the robot."""
+        """writer: of the goals of the sink's type. commands_since_ns: as `Engine.commands_since_ns`."""
         self._node = node
-        self._may_command = may_command
+        self._commands_since_ns = commands_since_ns
         self.name = sink.destination
         self.gate = GoalGate(sink, contract)
         self._logger = node.get_logger()
@@ -80,8 +80,8 @@ class GoalClient:
             return
         if (now_s := monotonic()) - self._looked_s >= PRESENCE_PERIOD_S:
             self._looked_s, self._is_present = now_s, self._client.server_is_ready()
-        may_send = self._may_command()  # what the last control tick commanded may be older than a stop
-        goal = self.gate.look(monotonic_ns(), is_present=self._is_present, may_send=may_send)
+        since_ns = self._commands_since_ns()  # what the last control tick commanded may be older
+        goal = self.gate.look(monotonic_ns(), is_present=self._is_present, since_ns=since_ns)
         if self._answer is not None and (goal is not None or not self.gate.awaits_answer):
             self._answer.cancel()  # one that was given up: nobody waits for it any more
             self._answer = None

@@ -113,9 +113,12 @@ class GoalGate:
         """Return whether the server takes goals. To be called before what `command` takes is decided.
 
         One that rejects or does not answer a goal counts as away: its joint stays where it is, and so the
-        first goal that it takes again is a step from where the joint is measured.
+        first goal that it takes again is a step from where the joint is measured. So does one that was away
+        between two ticks, for one of them.
         """
-        self._told = self._presence
+        presence = self._presence
+        was_away = presence % 2 == 1 and presence - self._told > 1
+        self._told = presence - was_away
         return self._told % 2 == 1
 
     def command(self, action: Float64Array | None, now_ns: int) -> None:
@@ -129,11 +132,11 @@ class GoalGate:
         """Whether the last goal has been neither answered nor given up."""
         return self._asked_ns is not None
 
-    def look(self, now_ns: int, *, is_present: bool, may_send: bool = True) -> Goal | None:
+    def look(self, now_ns: int, *, is_present: bool, since_ns: int | None = 0) -> Goal | None:
         """Return the goal that is to be sent now, if any. is_present: whether the server is there.
 
-        may_send: False while the robot is stopped or paused, whatever its last tick commanded: that is not
-        sent later either.
+        since_ns: what was commanded before is not sent, nor later: a person has taken over since then. None:
+        the robot is stopped or paused, whatever its last tick commanded.
         """
         if is_present != self._is_there:
             self._is_there, self._refuses = is_present, False
@@ -143,7 +146,7 @@ class GoalGate:
             self._fail(GoalEvent.UNANSWERED)
         self._count_presence()
         wanted = self._wanted
-        if not may_send:
+        if since_ns is None or (wanted is not None and wanted.now_ns < since_ns):
             self._dropped = wanted
         if wanted is self._dropped or wanted is None or now_ns - wanted.now_ns > self._fresh_ns:
             return None

@@ -130,8 +130,8 @@ class Playback:
         self.longest_end_s = self._way_home.longest_s + self.longest_stopping_s
         self._switch_clock = SwitchClock(contract.actions, guard.masks)
         # They note what is commanded, and take it back if it does not leave.
-        self._keepers = (self._horizon, self._stopping, self._reference, self._switch_clock)
         self._blend_in = blend_in or BlendIn(1.0, 0)
+        self._keepers = (self._horizon, self._stopping, self._reference, self._switch_clock, self._blend_in)
         self._latch = latch or InterventionLatch(0.0, 1)
         self._word = ControlWord()  # of the tick in progress, or of the last one
         self.control = ControlPanel(self._word, self._turn)
@@ -169,9 +169,8 @@ class Playback:
     def stranded(self) -> str:
         """Why a robot that gave up did not get home, in words; empty when it did, or has no home."""
         with self._turn:
-            stranded = self._way_home.stranded
-            if stranded or not self._way_home.exists or not self._goes_home:
-                return stranded
+            if not self._way_home.exists or not self._goes_home:
+                return self._way_home.stranded
             return f"it was on its way for {self.longest_end_s:.0f} s"
 
     def listen(self, unheard: Iterable[CommandSink]) -> None:
@@ -209,7 +208,7 @@ class Playback:
                 keeper.take_back()
         self._horizon.catch_up(self._reference, now_ns, is_known=not was_stuck)
         if self._word.forgets != before.forgets:
-            self._joints.forget()
+            self._joints.forget(now_ns)
             self._latch.forget()
             self._interpolation.end_row()
         if self._word.blend_ins != before.blend_ins:
@@ -220,6 +219,8 @@ class Playback:
             is_lost=was_stuck or is_lost,  # the watchdog may have stopped the controllers
             is_led=not self._word.paused and self._shadow is None,  # in shadow mode the arm follows another
         )
+        unheard = bool(self._joints.unheard.any())
+        self._blend_in.look(is_astray=bool(self._joints.astray), is_unheard=unheard)
         for keeper in self._keepers:
             keeper.keep()
         tick = self._decide(now_ns, led_on)
@@ -278,6 +279,7 @@ class Playback:
         if guarded.action is None:
             return self._fall_back(now_ns, guarded.interventions)
         self._stopping.owe()
+        self._blend_in.take(now_ns)
         source = step.row.source
         command = self._without_others(guarded.action)
         horizon = self._horizon.hand_over(

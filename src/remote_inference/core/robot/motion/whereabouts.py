@@ -24,6 +24,7 @@ from remote_inference.core.robot.safety.guard import Guard
 from remote_inference.core.robot.tick import Tick
 
 RECENT_NS = 50_000_000  # age of a measurement that says where a moving arm is: two rounds of the worker
+BY_HAND_NS = 100_000_000  # age of one that says where an arm is that a hand may have moved until now
 CATCH_UP_SCALE = 0.5  # of the velocity limits, while controllers have farther to go than a step
 
 
@@ -90,10 +91,10 @@ class Whereabouts:
             self._last_heard_ns = self._commanded_ns + self._period_ns
         self.unheard = unheard
 
-    def forget(self) -> None:
-        """Take no command of before for where the robot is: another may have moved it."""
+    def forget(self, now_ns: int) -> None:
+        """Take no command of before for where the robot is: another may have moved it, by hand until now."""
         self._reference.forget()
-        self._moved_ns = max(self._moved_ns, self._commanded_ns + self._period_ns)
+        self._moved_ns = max(self._moved_ns, self._commanded_ns + self._period_ns, now_ns - BY_HAND_NS)
         self._following.forget()
 
     def look(self, now_ns: int, word: ControlWord, *, is_lost: bool, is_led: bool) -> bool:

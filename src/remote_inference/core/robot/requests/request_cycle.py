@@ -31,13 +31,15 @@ from remote_inference.core.robot.safety.guard import AGE, SENSOR_AGE, Guard
 
 @dataclass(frozen=True)
 class _Capture:
-    """When the observation's oldest source arrived, and how many actions had been executed by then.
+    """When the observation's oldest source arrived, and how many actions had been executed by row 0.
 
     Row k of a chunk is for the k-th period of rows after capture, so the delays and the prefix begin here and
-    not with the request, which may follow a tick later.
+    not with the request, which may follow a tick later. Relative rows count from where the robot was
+    measured, and begin then: what it has executed since an older image is in that measurement.
     """
 
     time_ns: int
+    begin_ns: int  # of row 0
     executed: int
 
 
@@ -208,7 +210,11 @@ class RequestCycle:
         measured: the robot's position with the observation `[action_dim]`, None when it is not known.
         """
         oldest = min(self.sources, key=self._shown_arrivals.__getitem__)
-        capture = _Capture(self._shown_arrivals[oldest], self._executed_at_arrival[oldest])
+        begins_with = self._contract.measured_topics if self._relative.exist else self.sources
+        first = min(begins_with, key=self._shown_arrivals.__getitem__)
+        capture = _Capture(
+            self._shown_arrivals[oldest], self._shown_arrivals[first], self._executed_at_arrival[first]
+        )
         prefixes = Prefixes(None, None)
         if not self._relative.exist:
             prefixes = self._queue.prefixes(
@@ -277,7 +283,7 @@ class RequestCycle:
             return False
         request = asked.request
         prefix_steps = 0 if request.prefix_robot is None else len(request.prefix_robot)
-        due_ns = asked.capture.time_ns + request.inference_delay_steps * self._period_ns
+        due_ns = asked.capture.begin_ns + request.inference_delay_steps * self._period_ns
         waits = now_ns < due_ns <= asked.capture.time_ns + self._max_action_age_ns
         if prefix_steps >= request.inference_delay_steps or not waits:
             return False
@@ -348,7 +354,7 @@ class RequestCycle:
         latency_s = (arrival_ns - turn.request.client_mono_ns) / 1e9
         self._late_s = latency_s if latency_s > (self.latency.quantile_s(0.95) or 0.0) else 0.0
         self.latency.add(latency_s)
-        self._delay.add((arrival_ns - turn.capture.time_ns) / 1e9)
+        self._delay.add((arrival_ns - turn.capture.begin_ns) / 1e9)
 
     def _merge(
         self, chunk: Chunk, absolute: Float32Array, asked: _Asked, session: SessionReply, now_ns: int
@@ -368,7 +374,7 @@ class RequestCycle:
             chunk.model,
             absolute,
             MergeMode(self._config.merges(rtc=session.rtc)),
-            latency_steps=steps((now_ns - capture.time_ns) / 1e9, self._contract.row_period_s),
+            latency_steps=steps((now_ns - capture.begin_ns) / 1e9, self._contract.row_period_s),
             executed_before=capture.executed,
             horizon=self._config.execution_horizon or None,
             row_period_s=self._contract.row_period_s,
