@@ -10,8 +10,7 @@ from typing import TypeVar
 
 import pytest
 
-from remote_inference.wire.sensors.stamps import stamp_ns
-from support.faults.arm import Arm
+from support.faults.arm import Arm, control_ticks
 from support.faults.fault import Fault
 from support.faults.fault_table import PROPERTY, Row, write_table
 from support.faults.judge import find_violations
@@ -101,7 +100,7 @@ def arm(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Arm]:
     assert ended == made.expected_exit, "exit code of the robot's process by itself"
     assert made.robot.returncode == (made.expected_exit or 0), "exit code of the robot's process, stopped"
     assert made.record.commands, "the arm was never commanded"
-    made.record.ticks_ns = [stamp_ns(tick) for tick in made.executed]
+    made.record.ticks = control_ticks(made.executed)
     violations = find_violations(made.record)
     assert not violations, "\n".join([f"{len(violations)} unsafe commands:", *violations[:20]])
     tape.check(tmp_path, of_first_node=made.has_namesake)

@@ -17,6 +17,7 @@ from support.faults.judge import (
     PERIOD_S,
     Capture,
     Command,
+    ControlTick,
     OperatorCall,
     Outage,
     Record,
@@ -257,13 +258,21 @@ def test_a_silence_as_long_as_the_age_bound_lets_it_start_at_the_measured_positi
     assert find_violations(moved_by_hand("pause", first=30)) == []
 
 
-@pytest.mark.parametrize(("stuck", "expected"), [(True, set()), (False, {"steps"})], ids=["stuck", "ticking"])
+@pytest.mark.parametrize(
+    ("withheld", "renumbered", "expected"),
+    [(range(60, 78), True, set()), (range(77, 78), False, set()), (range(0), False, {"steps"})],
+    ids=["stuck", "a command was withheld", "ticking"],
+)
 def test_after_a_node_was_stuck_its_first_command_may_start_at_the_measured_position(
-    stuck: bool, expected: set[str]
+    withheld: range, renumbered: bool, expected: set[str]
 ) -> None:
     """A watchdog may have stopped the controllers meanwhile, and the last command may come as late as it."""
     record = moved_by_hand("pause")
-    record.ticks_ns = [at(record, 0) + n * PERIOD_NS for n in range(COUNT) if not (stuck and 60 <= n < 78)]
+    begin_ns = at(record, 0)
+    ticks = [ControlTick(begin_ns + n * PERIOD_NS, n) for n in range(COUNT) if n not in withheld]
+    if renumbered:
+        ticks = [replace(tick, number=number) for number, tick in enumerate(ticks)]
+    record.ticks = ticks
     change(record, 59, time_ns=at(record, 60) - 100_000)
     assert rules(record) >= expected
     assert bool(rules(record)) == bool(expected)

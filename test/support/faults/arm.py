@@ -14,21 +14,26 @@ from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from sensor_msgs.msg import Image, JointState
 from std_msgs.msg import Float64MultiArray
 
+from remote_inference.msg import ExecutedAction
+from remote_inference.wire.sensors.stamps import stamp_ns
 from support.faults.judge import (
     FPS,
     GAP_S,
     LIMITS,
     MAX_ACTION_AGE_S,
     MAX_VELOCITY,
+    PERIOD_S,
     Capture,
     Command,
+    ControlTick,
     OperatorCall,
     Outage,
     Record,
@@ -38,6 +43,7 @@ from support.nodes.rig import CONTRACT, DEADLINE_S, Rig, write_contract, write_m
 
 MARKERS = ("capture", "episode")
 NAMES = (*LIMITS, *MARKERS)
+JUMP_NS = 60 * 10**9  # between two ticks: the clock was set
 COUNT_MAX = 2.0**24  # a float32 counts exactly up to here
 OVERSHOOT = 1.03  # less than one step beyond a limit, so that the first command can lie within it
 JUMP_CAPTURES = {"shoulder": 45, "elbow": 25}  # captures between two jumps of the measured position
@@ -206,6 +212,22 @@ class Arm(Rig):
         joints.header.stamp = stamp
         self.record.captures.append(capture)
         self._joints.publish(joints)
+
+
+def control_ticks(executed: Sequence[ExecutedAction]) -> list[ControlTick]:
+    """Return a node's ticks on the arm's clock, from which that of their stamps may jump away."""
+    ticks: list[ControlTick] = []
+    before_ns = 0
+    for message in executed:
+        tick = ControlTick(stamp_ns(message), message.tick)
+        if ticks:
+            passed_ns = tick.time_ns - before_ns
+            if not 0 <= passed_ns < JUMP_NS:
+                passed_ns = round((tick.number - ticks[-1].number) * PERIOD_S * 1e9)
+            tick = replace(tick, time_ns=ticks[-1].time_ns + passed_ns)
+        before_ns = stamp_ns(message)
+        ticks.append(tick)
+    return ticks
 
 
 def now_ns() -> int:

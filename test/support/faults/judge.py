@@ -71,6 +71,14 @@ class Outage:
     ended_ns: int | None = None  # None: not yet
 
 
+@dataclass(frozen=True)
+class ControlTick:
+    """One control tick of the node, as it says itself. A number that lacks is of one that sent nothing."""
+
+    time_ns: int
+    number: int
+
+
 @dataclass
 class Record:
     """Everything that happened to one arm, in order."""
@@ -79,7 +87,7 @@ class Record:
     commands: list[Command] = field(default_factory=list)
     calls: list[OperatorCall] = field(default_factory=list)
     outages: list[Outage] = field(default_factory=list)
-    ticks_ns: list[int] = field(default_factory=list)  # times of the node's control ticks, rising
+    ticks: list[ControlTick] = field(default_factory=list)  # of the node, rising
     # A joint farther from its command [rad] does not follow it. The default lets one jump between its limits.
     max_following_error: float = 10.0
 
@@ -290,12 +298,12 @@ class _Forgetting:
     """The times of calls and stalls that may have made the measured position the node's reference."""
 
     def __init__(self, record: Record) -> None:
-        """A node that was stuck steps from where it is measured, too."""
+        """A node that was stuck, or had to withhold a command, steps from where it is measured, too."""
         calls = [(call.called_ns, call.returned_ns) for call in record.calls if call.name in FORGETTING]
         stuck = [
-            (tick_ns, tick_ns)
-            for before_ns, tick_ns in pairwise(record.ticks_ns)
-            if tick_ns - before_ns > STUCK_S * 1e9
+            (tick.time_ns, tick.time_ns)
+            for before, tick in pairwise(record.ticks)
+            if tick.time_ns - before.time_ns > STUCK_S * 1e9 or tick.number > before.number + 1
         ]
         times = sorted([*calls, *stuck])
         self._begins_ns = [begin_ns for begin_ns, _ in times]

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from remote_inference.msg import ExecutedAction
-from remote_inference.wire.sensors.stamps import stamp_ns
-from support.faults.arm import Arm
+from support.faults.arm import Arm, control_ticks
 from support.faults.judge import PERIOD_S, UNDER_WAY_S, find_violations
 from support.faults.moving_arm import MovingArm
 from support.faults.panel import STOPS, Panel
@@ -194,7 +193,7 @@ class PositionRobot(SoakedRobot):
         self.arm.robot.send_signal(signal.SIGCONT)
 
     def find_violations(self) -> list[str]:
-        self.arm.record.ticks_ns = [stamp_ns(tick) for tick in self.arm.executed]
+        self.arm.record.ticks = control_ticks(self.arm.executed)
         return find_violations(self.arm.record)
 
     def _moves_since(self, time_ns: int) -> Sequence[Any]:
