@@ -21,6 +21,7 @@ from remote_inference.core.contract.controller_stop import (
 )
 from remote_inference.core.documents.document import DocumentError, parse_document
 from support.builders import FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY, JOINTS, contract_document
+from support.robot.pose_robot import pose_contract
 
 MEASURED = {"shoulder": 0.4, "elbow": -0.2}
 
@@ -101,7 +102,16 @@ def test_a_switch_that_makes_no_sense_is_refused_by_name(switch: dict[str, Any],
 def test_stops_take_a_second_at_most_and_are_several_at_any_rate(fps: float, stops: int) -> None:
     """They take so long that a controller which has gone is noticed while they are sent."""
     assert count_stops(1.0 / fps) == stops
+    assert longest_stopping_s(1.0 / fps) == pytest.approx((stops + 1) / fps)
     assert longest_stopping_s(1.0 / fps) <= max(STOPPING_S, 3 / fps) + 1.01 / fps
+
+
+def test_a_controller_of_poses_keeps_its_last_pose() -> None:
+    contract = pose_contract()
+    stop = stop_controller(contract, contract.commands[0], {})
+    assert (stop.action, stop.failed) == (None, False)
+    assert stop.outcome == "nothing sent, it keeps its last pose"
+    assert not is_ever_sent_a_stop(contract, contract.commands[0])
 
 
 @pytest.mark.parametrize(

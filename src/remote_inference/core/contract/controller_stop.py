@@ -47,8 +47,7 @@ class ControllerStop:
 
 def is_ever_sent_a_stop(contract: Contract, sink: CommandSink) -> bool:
     """Return whether a stop of a controller may be a message; others keep their last target by themselves."""
-    kind = contract.kind_of(sink)
-    return kind in ("velocity", "effort") or (kind == "position" and sink.interface.takes_horizon)
+    return contract.kind_of(sink) in ("velocity", "effort") or sink.interface.takes_horizon
 
 
 def stop_controller(contract: Contract, sink: CommandSink, measured: Mapping[str, float]) -> ControllerStop:
