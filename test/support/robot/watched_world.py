@@ -347,6 +347,8 @@ class WatchedWorld(World):
                 self.move()
                 # A position from before the drives came back may still lead a command astray.
                 self.lags[arm.joints] &= not (self.driven and self.measured[1] >= self.driven_ns)
+            elif self.engine.dead:  # a robot that has given up waits for nobody who is out of reach
+                arm.has_missed_a_stop = True
             if arm.kind == "switch" and (self.commanded[arm.joints] != rows[0]).any():
                 self.switched_ns = self.decided_ns
             self.commanded[arm.joints], self.commanded_ns[arm.joints] = rows[0], self.now_ns
