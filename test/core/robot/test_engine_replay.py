@@ -28,12 +28,8 @@ from support.robot.simulation import World, streaming
 from support.waiting import wait_until
 
 TICKS_PER_STEP = 100  # of the control thread, in each of the worker's
-UNJOURNALLED = {
-    "awaits_observation",
-    "has_ended",
-    "commands_since_ns",
-    "misses_person",
-}  # reads, and properties
+# Reads, and properties.
+UNJOURNALLED = {"awaits_observation", "commands_since_ns", "has_ended", "misses_person"}
 
 
 def entries_of(world: World) -> list[Entry]:

@@ -9,53 +9,14 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from remote_inference.core.robot.motion.horizon import Horizon
-from remote_inference.core.robot.motion.step_reference import StepReference
-from remote_inference.core.robot.queue.action_queue import ActionQueue
-from remote_inference.core.robot.queue.interpolation import Interpolation
-from remote_inference.core.robot.safety.guard import Guard
-from support.builders import PERIOD_NS, make_contract, make_rows, ns
-from support.robot.played_trajectory import feed
+from support.builders import PERIOD_NS, make_rows, ns
+from support.robot.two_arms import FIRST, MAX_ACTION_AGE_NS, NOBODY, ROWS, SECOND, TwoArms
 
-FIRST, SECOND, NOBODY = np.array([True, False]), np.array([False, True]), np.zeros(2, bool)
-ROWS = 4
-MAX_ACTION_AGE_NS = ns(3.0)
 END_NS = (1 + ROWS) * PERIOD_NS
 
 
-class Arms:
-    """Two joints, each with a trajectory controller of its own, that may be handed four rows at time 0."""
-
-    def __init__(self, controllers: Sequence[str] = ("first", "second")) -> None:
-        contract = make_contract()
-        self.queue = ActionQueue()
-        feed(self.queue, make_rows(ROWS, first=0.01))
-        self.guard = Guard(contract.actions, contract.period_s)
-        self.reference = StepReference(self.guard.masks)
-        self.reference.take(np.zeros(2), NOBODY)
-        self.horizon = Horizon(
-            dict(zip(controllers, (FIRST, SECOND), strict=False)),
-            Interpolation(self.queue, contract.action_units, 1, is_linear=False),
-            self.guard,
-            period_ns=PERIOD_NS,
-            max_action_age_ns=MAX_ACTION_AGE_NS,
-        )
-
-    def hand_over(
-        self, now_ns: int = 0, *, unheard: np.ndarray = NOBODY, alone: bool = False, lag_ns: int = 0
-    ) -> np.ndarray:
-        return self.horizon.hand_over(
-            np.zeros(2), now_ns, 1.0, 0, unheard=unheard, alone=alone, lag_ns=lag_ns
-        )
-
-    @property
-    def ends_ns(self) -> tuple[int, int]:
-        """Until when each joint's controller goes on."""
-        return self.horizon.goes_on_ns(FIRST), self.horizon.goes_on_ns(SECOND)
-
-
 def test_nothing_goes_on_before_anything_was_handed_over():
-    arms = Arms()
+    arms = TwoArms()
     arms.horizon.take_back()
     assert arms.ends_ns == (0, 0)
     assert arms.horizon.goes_on_ns(NOBODY) == 0
@@ -63,21 +24,21 @@ def test_nothing_goes_on_before_anything_was_handed_over():
 
 
 def test_without_trajectory_controllers_a_tick_hands_over_its_command():
-    arms = Arms(())
+    arms = TwoArms(())
     assert not arms.horizon.is_used
     assert arms.hand_over() == pytest.approx(np.zeros((1, 2)))
     assert arms.horizon.end_ns == 0
 
 
 def test_what_was_handed_over_lasts_for_its_rows():
-    arms = Arms()
+    arms = TwoArms()
     assert arms.hand_over() == pytest.approx(np.vstack([np.zeros((1, 2)), make_rows(ROWS, first=0.01)]))
     assert arms.ends_ns == (END_NS, END_NS)
     assert arms.horizon.end_ns == END_NS
 
 
 def test_what_is_due_later_lasts_longer_by_as_much():
-    arms = Arms()
+    arms = TwoArms()
     arms.hand_over(lag_ns=7)
     assert arms.ends_ns == (END_NS + 7, END_NS + 7)
     assert arms.horizon.end_ns == END_NS + 7
@@ -85,25 +46,25 @@ def test_what_is_due_later_lasts_longer_by_as_much():
 
 @pytest.mark.parametrize(("lag_ns", "rows"), [(0, 2), (1, 1)])
 def test_no_row_is_handed_over_that_is_too_old_when_it_is_due(lag_ns: int, rows: int):
-    arms = Arms()
+    arms = TwoArms()
     assert len(arms.hand_over(MAX_ACTION_AGE_NS - 2 * PERIOD_NS, lag_ns=lag_ns)) == 1 + rows
 
 
 def test_a_command_alone_lasts_for_a_period():
-    arms = Arms()
+    arms = TwoArms()
     assert arms.hand_over(alone=True) == pytest.approx(np.zeros((1, 2)))
     assert arms.ends_ns == (PERIOD_NS, PERIOD_NS)
 
 
 def test_a_controller_that_hears_nothing_goes_on_with_what_it_has():
-    arms = Arms()
+    arms = TwoArms()
     arms.hand_over()
     arms.hand_over(PERIOD_NS, unheard=SECOND)
     assert arms.ends_ns == (END_NS + PERIOD_NS, END_NS)
 
 
 def test_what_did_not_leave_replaced_nothing():
-    arms = Arms()
+    arms = TwoArms()
     arms.hand_over()
     arms.horizon.keep()
     for change in (
@@ -137,7 +98,7 @@ def test_another_command_ends_the_rows_of_those_that_get_it(
     ends_ns: tuple[int, int],
     end_ns: int,
 ):
-    arms = Arms()
+    arms = TwoArms()
     arms.hand_over()
     arms.horizon.end(unheard, is_whole=is_whole, ends=ends)
     assert arms.ends_ns == ends_ns
@@ -149,7 +110,7 @@ def test_another_command_ends_the_rows_of_those_that_get_it(
 
 @pytest.mark.parametrize("is_known", [False, True])
 def test_rows_are_skipped_as_their_time_passes_and_reached_where_that_is_known(is_known: bool):
-    arms = Arms()
+    arms = TwoArms()
     arms.hand_over()
     for passed, left, position in [(1.0, 4, 0.0), (1.5, 4, 0.005), (2.0, 3, 0.01), (9.0, 0, 0.04)]:
         arms.horizon.catch_up(arms.reference, round(passed * PERIOD_NS), is_known=is_known)

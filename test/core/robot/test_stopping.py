@@ -19,9 +19,9 @@ from support.builders import (
     MAX_STEP,
     PERIOD_NS,
 )
-from support.robot.stopped_robot import NOBODY, STOPS, StoppedRobot
+from support.robot.stopped_robot import STOPS, StoppedRobot
+from support.robot.two_arms import FIRST, NOBODY, SECOND
 
-FIRST, SECOND = np.array([True, False]), np.array([False, True])
 OWN = CommandSource(FALLBACKS_FROM)
 
 

@@ -5,50 +5,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.motion.control_word import ControlWord
-from remote_inference.core.robot.motion.horizon import Horizon
-from remote_inference.core.robot.motion.step_reference import StepReference
 from remote_inference.core.robot.motion.whereabouts import BY_HAND_NS, CATCH_UP_SCALE, RECENT_NS, Whereabouts
-from remote_inference.core.robot.queue.action_queue import ActionQueue
-from remote_inference.core.robot.queue.interpolation import Interpolation
-from remote_inference.core.robot.safety.guard import Guard
 from remote_inference.core.robot.tick import Tick
-from support.builders import MAX_STEP, PERIOD_NS, make_contract, make_rows, ns
-from support.robot.played_trajectory import feed
+from support.builders import MAX_STEP, PERIOD_NS, ns
+from support.robot.two_arms import FIRST, NOBODY, SECOND, TwoArms
 
-FIRST, SECOND, NOBODY = np.array([True, False]), np.array([False, True]), np.zeros(2, bool)
-BOTH = FIRST | SECOND
 BEGIN_NS = ns(7.0)
 MAX_ACTION_AGE_NS, MAX_SENSOR_AGE_NS = ns(3.0), ns(0.5)
-ROWS = 4
 FAR = 100 * MAX_STEP  # farther than an arm may be from its command
 
 
-class Arms:
-    """Two joints, each with a controller of its own, and the ticks that command them."""
+class Arms(TwoArms):
+    """They are commanded, and looked at, tick by tick."""
 
-    def __init__(self, trajectories: Sequence[str] = ("first", "second")) -> None:
-        """trajectories: controllers that take some."""
-        contract = make_contract()
-        queue = ActionQueue()
-        feed(queue, make_rows(ROWS, first=0.0))
-        guard = Guard(contract.actions, contract.period_s)
-        self.reference = StepReference(guard.masks)
-        self.horizon = Horizon(
-            dict(zip(trajectories, (FIRST, SECOND), strict=False)),
-            Interpolation(queue, contract.action_units, 1, is_linear=False),
-            guard,
-            period_ns=PERIOD_NS,
-            max_action_age_ns=10 * BEGIN_NS,
-        )
+    def __init__(self, controllers: Sequence[str] = ("first", "second")) -> None:
+        super().__init__(controllers, max_action_age_ns=10 * BEGIN_NS)
         self.joints = Whereabouts(
-            contract.actions,
-            guard,
+            self.contract.actions,
+            self.guard,
             self.reference,
             self.horizon,
             period_ns=PERIOD_NS,
@@ -111,7 +92,7 @@ def test_zeros_beside_an_arm_are_no_command_to_it():
 
 @pytest.mark.parametrize(("moved", "follows"), [(0.75, False), (1.25, True)])
 def test_a_joint_that_has_moved_by_a_step_follows_again(moved: float, follows: bool):
-    arms = Arms(trajectories=())
+    arms = Arms(controllers=())
     arms.command(FAR, 0.0)
     arms.look()
     assert arms.joints.astray
@@ -153,21 +134,28 @@ def test_a_joint_that_is_lost_may_be_on_its_way_along_its_own_rows_alone(ends: s
 # -- how much later a command is due -------------------------------------------------------------------------
 
 
-def lose(arms: Arms) -> None:
-    """Let a tick find that another may have moved the joints."""
-    arms.now_ns += PERIOD_NS
-    arms.look(is_lost=True)
-
-
 AGE_NS = PERIOD_NS // 2
 
 
-def test_a_step_from_where_a_moving_arm_was_measured_is_due_later_by_the_age():
-    arms = Arms()
+def lost(**options: Any) -> Arms:
+    """Return arms whose tick has just found that another may have moved them while they went on."""
+    arms = Arms(**options)
     arms.command(0.0, 0.0)
-    lose(arms)
+    arms.now_ns += PERIOD_NS
+    arms.look(is_lost=True)
+    return arms
+
+
+def found(**options: Any) -> Arms:
+    """Return the same a tick later, measured since."""
+    arms = lost(**options)
     arms.now_ns += PERIOD_NS
     arms.look(age_ns=AGE_NS)
+    return arms
+
+
+def test_a_step_from_where_a_moving_arm_was_measured_is_due_later_by_the_age():
+    arms = found()
     assert arms.joints.lag_ns == AGE_NS
     assert arms.joints.velocity_scale == CATCH_UP_SCALE
     assert arms.command(0.01, 0.0).late_ns == AGE_NS
@@ -188,11 +176,7 @@ def test_a_step_from_where_a_resting_arm_was_measured_is_due_in_a_period():
 
 
 def test_a_controller_catches_up_while_steps_are_smaller():
-    arms = Arms()
-    arms.command(0.0, 0.0)
-    lose(arms)
-    arms.now_ns += PERIOD_NS
-    arms.look(age_ns=AGE_NS)
+    arms = found()
     lags_ns = []
     for tick in range(5):
         arms.command(0.01 * tick, 0.0)
@@ -206,11 +190,7 @@ def test_a_controller_catches_up_while_steps_are_smaller():
 
 def test_a_hold_is_due_when_it_says_itself():
     """It knows how old the measurement of each joint is."""
-    arms = Arms()
-    arms.command(0.0, 0.0)
-    lose(arms)
-    arms.now_ns += PERIOD_NS
-    arms.look(age_ns=AGE_NS)
+    arms = found()
     assert arms.joints.lag_ns == AGE_NS
     assert arms.hold("first", "second").late_ns == 0
     assert arms.hold("first", "second", late_ns=7).late_ns == 7
@@ -241,26 +221,20 @@ def test_each_joint_is_found_where_it_was_measured_lately_by_itself():
     word = ControlWord(positions=np.array([0.1, 0.2]), positions_ns=arms.now_ns - ages_ns)
     arms.joints.look(arms.now_ns, word, is_lost=False, is_led=True)
     moment = arms.joints.moment(arms.now_ns, halted=False, is_late=False)
-    for found in (moment.found, moment.seen):
-        assert found == pytest.approx([0.1, np.nan], nan_ok=True)
+    for places in (moment.found, moment.seen):
+        assert places == pytest.approx([0.1, np.nan], nan_ok=True)
     assert moment.ages_ns.tolist() == ages_ns.tolist()
 
 
 def test_what_is_not_measured_makes_no_command_late():
     """No step begins there."""
-    arms = Arms()
-    arms.command(0.0, 0.0)
-    lose(arms)
+    arms = lost()
     arms.look(age_ns=MAX_SENSOR_AGE_NS + 1)
     assert arms.joints.measured is None
     assert arms.joints.lag_ns == 0
 
 
 def test_without_trajectory_controllers_no_command_is_late():
-    arms = Arms(trajectories=())
-    arms.command(0.0, 0.0)
-    lose(arms)
-    arms.now_ns += PERIOD_NS
-    arms.look(age_ns=AGE_NS)
+    arms = found(controllers=())
     assert arms.joints.lag_ns == 0
     assert arms.command(0.01, 0.0).late_ns == 0

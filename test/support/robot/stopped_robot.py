@@ -19,9 +19,9 @@ from remote_inference.core.robot.queue.interpolation import Interpolation
 from remote_inference.core.robot.safety.guard import Guard
 from remote_inference.core.robot.tick import Tick
 from support.builders import FLOAT64_MULTI_ARRAY, JOINTS, PERIOD_NS, contract_document
+from support.robot.two_arms import NOBODY
 
 STOPS = 3
-NOBODY = np.zeros(2, bool)
 
 
 class StoppedRobot:
