@@ -15,7 +15,7 @@ from __future__ import annotations
 import time
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -216,17 +216,12 @@ class Arm(Rig):
 
 def control_ticks(executed: Sequence[ExecutedAction]) -> list[ControlTick]:
     """Return a node's ticks on the arm's clock, from which that of their stamps may jump away."""
-    ticks: list[ControlTick] = []
-    before_ns = 0
-    for message in executed:
-        tick = ControlTick(stamp_ns(message), message.tick)
-        if ticks:
-            passed_ns = tick.time_ns - before_ns
-            if not 0 <= passed_ns < JUMP_NS:
-                passed_ns = round((tick.number - ticks[-1].number) * PERIOD_S * 1e9)
-            tick = replace(tick, time_ns=ticks[-1].time_ns + passed_ns)
-        before_ns = stamp_ns(message)
-        ticks.append(tick)
+    ticks = [ControlTick(stamp_ns(message), message.tick) for message in executed[:1]]
+    for before, message in pairwise(executed):
+        passed_ns = stamp_ns(message) - stamp_ns(before)
+        if not 0 <= passed_ns < JUMP_NS:
+            passed_ns = round((message.tick - before.tick) * PERIOD_S * 1e9)
+        ticks.append(ControlTick(ticks[-1].time_ns + passed_ns, message.tick))
     return ticks
 
 

@@ -209,12 +209,11 @@ class RequestCycle:
         executed are none.
         measured: the robot's position with the observation `[action_dim]`, None when it is not known.
         """
-        oldest = min(self.sources, key=self._shown_arrivals.__getitem__)
+        shown = self._shown_arrivals
         begins_with = self._contract.measured_topics if self._relative.exist else self.sources
-        first = min(begins_with, key=self._shown_arrivals.__getitem__)
-        capture = _Capture(
-            self._shown_arrivals[oldest], self._shown_arrivals[first], self._executed_at_arrival[first]
-        )
+        first = min(begins_with, key=shown.__getitem__)
+        oldest_ns = min(shown[topic] for topic in self.sources)
+        capture = _Capture(oldest_ns, shown[first], self._executed_at_arrival[first])
         prefixes = Prefixes(None, None)
         if not self._relative.exist:
             prefixes = self._queue.prefixes(
