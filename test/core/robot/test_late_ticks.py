@@ -11,6 +11,7 @@ import pytest
 
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.motion.human_commands import HumanCommands
+from remote_inference.core.robot.motion.lateness import WAIT_NS
 from remote_inference.core.robot.motion.playback import AGED_OUT
 from remote_inference.core.robot.motion.whereabouts import CATCH_UP_SCALE
 from remote_inference.core.robot.safety.hearing import UNHEARD_NS
@@ -118,6 +119,23 @@ def test_why_there_was_nothing_to_execute_is_told_of_a_late_tick_too():
         base.now_ns += ns(0.01)
         assert tick.in_force
         assert base.playback.starved == AGED_OUT, "also in the second tick of the wait"
+
+
+def test_a_hold_that_did_not_leave_is_decided_anew_without_another_wait():
+    arm = robot(command=JOINT_TRAJECTORY)
+    arm.append([ROW] * 40)
+    arm.tick()
+
+    def tick() -> Tick:
+        return arm.playback.tick(arm.now_ns, arm.now_ns - UNHEARD_NS - 1)
+
+    assert tick().in_force
+    arm.now_ns += WAIT_NS
+    arm.playback.control.change(paused=True)
+    for _ in range(2):
+        assert tick().source is CommandSource.HOLD
+        arm.playback.control.change(withhold=True)
+        arm.now_ns += arm.period_ns
 
 
 # -- how fast it goes on -------------------------------------------------------------------------------------

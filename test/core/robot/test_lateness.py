@@ -34,6 +34,7 @@ class Ticks:
         self.now_ns += gap_ns
         self.lateness.look(self.now_ns, self.now_ns - unheard_ns, may_wait=may_wait)
         waits = self.lateness.waits
+        self.lateness.keep()
         self.lateness.take(then or (WAIT if waits else COMMAND))
         return waits
 
@@ -61,6 +62,33 @@ def test_fast_ticks_wait_for_a_while_for_what_is_unheard():
     period_ns = WAIT_NS // 5
     waited = [ticks.after(period_ns, unheard_ns=UNHEARD_NS + 1) for _ in range(8)]
     assert waited == [True] * 5 + [False] + [True] * 2, "having commanded, it may wait again"
+
+
+def test_fast_ticks_wait_no_longer_because_the_command_after_a_wait_did_not_leave():
+    """It is decided anew, and what was commanded before the wait goes on until then."""
+    ticks = Ticks()
+    assert ticks.after(1, unheard_ns=UNHEARD_NS + 1)
+    for _ in range(2):
+        assert not ticks.after(WAIT_NS, unheard_ns=UNHEARD_NS + 1)
+        ticks.lateness.take_back()
+    assert not ticks.after(1, unheard_ns=UNHEARD_NS + 1)
+    assert ticks.after(1, unheard_ns=UNHEARD_NS + 1), "having commanded, it may wait again"
+
+
+def test_what_was_commanded_before_one_that_did_not_leave_is_waited_with():
+    ticks = Ticks()
+    assert not ticks.after(1)
+    ticks.lateness.take_back()
+    assert ticks.after(1, unheard_ns=UNHEARD_NS + 1)
+
+
+def test_a_tick_waits_after_a_gap_also_if_the_command_before_it_did_not_leave():
+    """The watchdog may have stopped the robot in the gap, and what is measured is older than it."""
+    ticks = Ticks()
+    assert ticks.after(1, unheard_ns=UNHEARD_NS + 1)
+    assert not ticks.after(WAIT_NS, unheard_ns=UNHEARD_NS + 1)
+    ticks.lateness.take_back()
+    assert ticks.after(LATE_AFTER_NS + 1)
 
 
 def test_a_wait_ends_when_all_is_heard():

@@ -158,13 +158,15 @@ def judge_what_stays(world: WatchedWorld, tick: Tick) -> None:
     """A tick without a command leaves no motion in force, unless it waits for a measurement to end it.
 
     The first tick after some that were missed, or while nothing is heard, may wait, too; others only within
-    WAIT_NS of it.
+    WAIT_NS of it. A command that did not leave ends no wait; after time in which nothing ran one begins anew.
     """
     late = world.now_ns - world.ticked[-1] > LATE_PERIODS * world.period_ns
     late |= world.now_ns - world.heard_ns > UNHEARD_NS
     gap_ns = world.now_ns - world.ticked[-1]
     if world.waits_since_ns is not None and gap_ns > LATE_PERIODS * world.period_ns:
-        world.waits_since_ns += gap_ns  # time in which nothing ran does not count
+        # Time in which nothing ran does not count.
+        world.waits_since_ns = None if world.has_withheld else world.waits_since_ns + gap_ns
+    world.has_withheld = False
     if not (tick.in_force and late):
         world.waits_since_ns = None
     elif world.waits_since_ns is None or world.now_ns - world.waits_since_ns < WAIT_NS:

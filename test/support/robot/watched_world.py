@@ -68,6 +68,7 @@ class WatchedWorld(World):
         self._moved_ns = self.now_ns
         self.resumed = False  # since the watchdog tripped
         self.waits_since_ns: int | None = None  # late ticks, for what is to be heard
+        self.has_withheld = False  # the last tick's command, which was to end the wait
         self.driven_ns = 0  # when the drives came back
         self.ticked = deque(3 * [-ns(10)], maxlen=5)  # times of the last control ticks
         self.decided_ns = -ns(10)
@@ -305,6 +306,7 @@ class WatchedWorld(World):
                 self._pause_after_a_stop()
             is_hold = tick.source is CommandSource.HOLD
             self.engine.take_back_command(not is_hold)
+            self.has_withheld = True
             if is_hold:
                 self.ticked.append(began_ns)
                 self._end_tick(self._decide(), self.now_ns)

@@ -26,12 +26,14 @@ class Lateness:
         self._given_up_after_ns = given_up_after_ns
         self._late_after_ns = late_after_ns
         self._ticked_ns: int | None = None  # time of the last tick
-        self._may_wait = False  # the last tick commanded, and left nothing in force that was commanded before
+        self._commanded = False  # the last tick did, and left nothing in force that was commanded before ...
+        self._may_wait = False  # ... and its command left
         self._until_ns = 0  # the wait for what is still unheard
         self.waits = False
         """Whether the tick waits: its robot goes on as it was told, for a period or WAIT_NS."""
         self.stuck_ns = 0
         """Time without a tick before this one [ns] if the watchdog may have acted in it, else 0."""
+        self.keep()
 
     def look(self, now_ns: int, heard_ns: int, *, may_wait: bool) -> None:
         """Look at the time of a tick. heard_ns: until when all that came was run.
@@ -42,15 +44,24 @@ class Lateness:
         gap_ns = 0 if before_ns is None else now_ns - before_ns
         self.stuck_ns = gap_ns if gap_ns > self._given_up_after_ns else 0
         is_unheard = now_ns - heard_ns > UNHEARD_NS
+        is_late = gap_ns > self._late_after_ns
         # Once, and not for long: where every tick is late, what was commanded before would go on.
-        begins = self._may_wait and (gap_ns > self._late_after_ns or is_unheard)
+        begins = (self._commanded and is_late) or (self._may_wait and is_unheard)
         if begins:
             self._until_ns = now_ns + WAIT_NS
-        elif self.waits and gap_ns > self._late_after_ns:  # time in which nothing ran does not count
+        elif self.waits and is_late:  # time in which nothing ran does not count
             self._until_ns += gap_ns
         goes_on = self.waits and is_unheard and now_ns < self._until_ns
         self.waits = (begins or goes_on) and may_wait and not self.stuck_ns
 
     def take(self, tick: Tick) -> None:
         """Take what the tick was decided to do."""
-        self._may_wait = tick.command is not None and not tick.in_force
+        self._commanded = self._may_wait = tick.command is not None and not tick.in_force
+
+    def keep(self) -> None:
+        """Remember whether anything has waited, for `take_back`."""
+        self._kept = self._may_wait
+
+    def take_back(self) -> None:
+        """Take that no command left since `keep`: what was commanded before has waited, or not, as then."""
+        self._may_wait = self._kept

@@ -131,7 +131,14 @@ class Playback:
         self._switch_clock = SwitchClock(contract.actions, guard.masks)
         # They note what is commanded, and take it back if it does not leave.
         self._blend_in = blend_in or BlendIn(1.0, 0)
-        self._keepers = (self._horizon, self._stopping, self._reference, self._switch_clock, self._blend_in)
+        self._keepers = (
+            self._lateness,
+            self._horizon,
+            self._stopping,
+            self._reference,
+            self._switch_clock,
+            self._blend_in,
+        )
         self._latch = latch or InterventionLatch(0.0, 1)
         self._word = ControlWord()  # of the tick in progress, or of the last one
         self.control = ControlPanel(self._word, self._turn)
@@ -200,12 +207,12 @@ class Playback:
     def _tick(self, now_ns: int, heard_ns: int) -> Tick:
         before, self._word = self._word, self.control.word
         is_lost = self._word.losses != before.losses  # where the joints are
-        may_be_stopped = self._horizon.is_used or self._stopping.has_others
-        self._lateness.look(now_ns, heard_ns, may_wait=may_be_stopped and not is_lost)
-        was_stuck = self._lateness.stuck_ns > 0
         if self._word.withheld != before.withheld:
             for keeper in self._keepers:
                 keeper.take_back()
+        may_be_stopped = self._horizon.is_used or self._stopping.has_others
+        self._lateness.look(now_ns, heard_ns, may_wait=may_be_stopped and not is_lost)
+        was_stuck = self._lateness.stuck_ns > 0
         self._horizon.catch_up(self._reference, now_ns, is_known=not was_stuck)
         if self._word.forgets != before.forgets:
             self._joints.forget(now_ns)
