@@ -103,7 +103,8 @@ class EmulatedRobot:
             config.check_fallback(view.environment.actions.kind)
         except ValueError as error:
             raise EmulationError(f"robot.{error}") from None
-        appends = config.merges(rtc=policy.supports_rtc) == "append"
+        relative = self._contract.actions.is_relative
+        appends = config.merges(rtc=policy.supports_rtc, relative=relative) == "append"
         longest_s = path.latency_s + path.jitter_s
         timing = Timing(config, self._contract.fps, policy.chunk_size, appends, longest_s)
         if problem := find_timing_problem(timing):

@@ -304,6 +304,18 @@ def test_such_a_robot_asks_for_no_rtc_and_sends_no_rows_to_continue(world: World
     assert {request.prefix_robot is None for request in world.sent} == {True}
 
 
+@pytest.mark.parametrize(("merge_mode", "goes_back"), [("auto", False), ("append", True)])
+def test_such_a_robot_does_not_go_back_at_each_seam_unless_its_chunks_are_appended(
+    merge_mode: str, goes_back: bool
+) -> None:
+    contract = joints_contract(names=(SHOULDER, ELBOW))
+    world = World(make_config(merge_mode=merge_mode), (StepServer("/server_a"),), contract=contract)
+    world.inference_ns = ns(0.4)
+    streaming(world).run(3)
+    shoulder = np.array([tick.command[0] for tick in world.commands_since(0)])
+    assert bool((np.diff(shoulder) < 0.0).any()) is goes_back
+
+
 def test_a_chunk_is_refused_when_nobody_knows_where_the_robot_was(world: World) -> None:
     world.position = np.full(2, np.nan)
     world.run(2)

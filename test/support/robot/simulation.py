@@ -425,7 +425,10 @@ class World:
         if head is None or head.source.seq_id != chunk.seq_id or self.config.delay_policy != "consumed":
             return
         session = self.engine.handshake.session
-        if session is None or self.config.merges(rtc=session.rtc) == MergeMode.APPEND:
+        if session is None:
+            return
+        relative = self.contract.actions.is_relative
+        if self.config.merges(rtc=session.rtc, relative=relative) == MergeMode.APPEND:
             return
         since_ns = self._begins_ns.get(chunk.seq_id, self.now_ns)
         past = [tick for at_ns, tick in takewhile(lambda told: told[0] > since_ns, reversed(self.ticks))]

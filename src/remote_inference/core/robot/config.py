@@ -40,7 +40,10 @@ class RobotConfig(Document):
     ] = "overlap"
     merge_mode: Annotated[
         Literal["auto", "replace", "append"],
-        Field(description="how a chunk joins the queue; auto: replace when the policy continues prefixes"),
+        Field(
+            description="how a chunk joins the queue; auto: replace when the policy continues prefixes, or "
+            "actions are relative"
+        ),
     ] = "auto"
     delay_policy: Annotated[
         Literal["consumed", "latency", "none"],
@@ -139,10 +142,14 @@ class RobotConfig(Document):
             raise ValueError(f"found buffer_time_s {self.buffer_time_s}, expected 0 to 60 or 'auto'")
         return self
 
-    def merges(self, *, rtc: bool) -> Literal["replace", "append"]:
-        """Return how a chunk joins the queue. rtc: the session's policy continues prefixes."""
+    def merges(self, *, rtc: bool, relative: bool) -> Literal["replace", "append"]:
+        """Return how a chunk joins the queue. rtc: the session's policy continues prefixes.
+
+        relative: its rows count from where the robot was at the observation, so that the first ones of a
+        chunk that is appended lead it back there.
+        """
         if self.merge_mode == "auto":
-            return "replace" if rtc else "append"
+            return "replace" if rtc or relative else "append"
         return self.merge_mode
 
     def check_fallback(self, *kinds: str) -> None:

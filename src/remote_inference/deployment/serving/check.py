@@ -203,7 +203,7 @@ def _judge(robot: FileReport, server: FileReport, given: RobotConfig | None = No
         parameters,
         contract.row_fps,
         spec.chunk_size,
-        appends=parameters.merges(rtc=spec.supports_rtc) == "append",
+        appends=parameters.merges(rtc=spec.supports_rtc, relative=contract.actions.is_relative) == "append",
         latency_s=server.trial.speed.request_s if server.trial else None,
     )
     rejection, reason = verdict.rejection, verdict.reason

@@ -317,7 +317,8 @@ class Handshake:
         return new
 
     def _timing(self, reply: SessionReply, latency_s: float | None = None) -> Timing:
-        appends = self._config.merges(rtc=reply.rtc) == "append"
+        relative = self._contract.actions.is_relative
+        appends = self._config.merges(rtc=reply.rtc, relative=relative) == "append"
         return Timing(self._config, self._contract.row_fps, reply.chunk_size, appends, latency_s)
 
     def _unused_images(self) -> list[str]:
