@@ -318,7 +318,7 @@ class WatchedWorld(World):
             if began_ns == self.now_ns:  # else the next tick, which follows at once, is judged
                 judge_what_stays(self, tick)
             else:
-                self.waits_since_ns = None
+                self.waits_since_ns, self.has_withheld = None, False
             phase = self.beats.beat(self.now_ns, commanding=commanding)
         self.ticked.append(began_ns)
         if phase is not None and self.watchdog is not None and not self.beats_are_lost:
