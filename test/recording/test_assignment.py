@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import pytest
 
-from remote_inference.recording.decisions.assignment import NEXT, RESTART, Assignment, Event, Recorded, Stage
+from remote_inference.recording.decisions.assignment import NEXT, Assignment, Event, Recorded, Stage
+from remote_inference.recording.timeline.tick_times import RESTART, RESTART_S
 
 
-def tick(number: int) -> Recorded:
-    return Recorded("take_tick", (0.0, number, None))
+def tick(number: int, time_s: float = 0.0) -> Recorded:
+    return Recorded("take_tick", (time_s, number, None))
 
 
 COMMAND = Recorded("take_command", (0.0, "/joint_commands", None))
@@ -43,6 +44,22 @@ def test_numbers_that_begin_anew_within_a_run_are_of_the_next_one(within: Assign
 
 def test_a_number_that_falls_back_by_a_little_is_of_the_same_run(within: Assignment) -> None:
     assert within.take(tick(100 - RESTART))
+
+
+@pytest.mark.parametrize("number", [100 - RESTART, 100])
+def test_after_a_pause_a_number_that_does_not_rise_is_of_the_next_run(
+    number: int, within: Assignment
+) -> None:
+    """Of a node that was seen only when it had come so far."""
+    assert within.take(tick(number, RESTART_S))
+    early = [tick(number, 2.1 * RESTART_S), tick(101, 2.1 * RESTART_S)]
+    assert not any(map(within.take, early))
+    within.note(Event.END)
+    assert within.note(Event.BEGIN) == tuple(early)
+
+
+def test_after_a_pause_a_number_that_rises_is_of_the_same_run(within: Assignment) -> None:
+    assert within.take(tick(101, 2.0 * RESTART_S))
 
 
 def test_numbers_that_begin_anew_while_the_journal_goes_on_are_of_the_same_run(within: Assignment) -> None:

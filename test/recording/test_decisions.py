@@ -69,6 +69,32 @@ def test_a_node_that_begins_anew_after_a_second_is_no_difference(tmp_path: Path)
     assert not report.unreplayed["ticks"]
 
 
+@pytest.mark.parametrize("seen", [0, 5, 9])
+def test_a_node_that_is_seen_late_is_not_compared_with_the_one_before_that_was_killed(
+    seen: int, tmp_path: Path
+):
+    """The end of the first one's journal died with it, and the second is seen where the first one's ended."""
+    first = streaming(World(make_config(command_mode="shadow"))).run(2)
+    second = streaming(World(make_config())).run(3)
+    later_ns = first.now_ns - first.start_ns + 10**9
+    before = SimulatedRecorder(first, instance=7).take()
+    lost = [message for message in before if message[1] == f"{OWN}/decisions"][-1]
+    last = max(message.tick for _, topic, message in before if topic == f"{OWN}/executed")
+    after = [(at_ns + later_ns, *rest) for at_ns, *rest in SimulatedRecorder(second, instance=8).take()]
+    seen_ns = next(
+        at_ns for at_ns, topic, said in after if topic == f"{OWN}/executed" and said.tick == last - seen
+    )
+    journal_ns = next(at_ns for at_ns, topic, _ in after if topic == f"{OWN}/decisions")
+    after = [
+        (seen_ns + 1 + at_ns - journal_ns if topic == f"{OWN}/decisions" else at_ns, topic, message)
+        for at_ns, topic, message in after
+        if at_ns >= seen_ns or topic == f"{OWN}/decisions"
+    ]
+    found = [*(message for message in before if message is not lost), *sorted(after, key=lambda m: m[0])]
+    report = replay_decisions(write(tmp_path / "bag", found), NS, {})
+    assert (report.first, report.problems, report.runs) == (None, [], 2)
+
+
 def test_a_request_of_a_node_that_begins_anew_is_not_compared_with_the_one_before(tmp_path: Path):
     """Of the first node its first request was missed; of the second it comes before ticks and journal."""
     first = streaming(World(make_config(command_mode="shadow"))).run(2)

@@ -419,6 +419,14 @@ def test_a_node_that_begins_anew_ends_what_came_before():
     assert lay(messages, {1: 499}) == {1: [(0, 500.0), (1, 501.0)]}
 
 
+def test_a_node_that_is_seen_late_after_another_of_few_ticks_executed_nothing_of_its_chunks():
+    """What the second one executed at the numbers that the first one did not reach is of other chunks."""
+    messages = [tick_message(n, 1, n - 10) for n in (10, 11)] + [tick_message(n, 7, n) for n in range(8, 15)]
+    for later_s, message in enumerate(messages[2:], 20):
+        message.header.stamp.sec = later_s
+    assert lay(messages, {1: 9}) == {1: [(0, 10.0), (1, 11.0)]}
+
+
 def test_the_sources_are_those_of_the_message():
     assert {CommandSource.CHUNK, CommandSource.HUMAN} == {ExecutedAction.CHUNK, ExecutedAction.HUMAN}
     assert CHUNK_SIZE > TICKS_APART + DELAY

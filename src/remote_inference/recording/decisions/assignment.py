@@ -13,8 +13,8 @@ from enum import Enum, auto
 from typing import Any
 
 from remote_inference.recording.decisions.comparison import RequestRecord, request_key
+from remote_inference.recording.timeline.tick_times import TickNumbers
 
-RESTART = 10  # ticks by which a number falls back only when the node has begun anew
 EARLY = 20_000  # messages that may come before the journal's begin
 
 
@@ -65,7 +65,7 @@ class Assignment:
     def __init__(self) -> None:
         self._stage = Stage.BETWEEN
         self._waiting: deque[Recorded] = deque(maxlen=EARLY)
-        self._last_tick = 0
+        self._ticks = TickNumbers()
         self._last_request: RequestRecord | None = None
 
     @property
@@ -80,7 +80,7 @@ class Assignment:
             return ()
         waited = () if before is Stage.GIVEN_UP else tuple(self._waiting)
         self._waiting.clear()
-        self._last_tick, self._last_request = 0, None
+        self._ticks, self._last_request = TickNumbers(), None
         return waited
 
     def take(self, recorded: Recorded) -> bool:
@@ -100,9 +100,8 @@ class Assignment:
     def _begins_anew(self, recorded: Recorded) -> bool:
         """Return whether a message's number says that another run of the node has sent it."""
         if recorded.method == "take_tick":
-            _, number, _ = recorded.arguments
-            before, self._last_tick = self._last_tick, max(self._last_tick, number)
-            return bool(number + RESTART < before)
+            time_s, number, _ = recorded.arguments
+            return self._ticks.begin_anew(number, time_s)
         if recorded.method == "take_request":
             _, request = recorded.arguments
             last, self._last_request = self._last_request, request

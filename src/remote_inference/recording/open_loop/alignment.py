@@ -20,10 +20,11 @@ from typing import Any
 import numpy as np
 
 from remote_inference.core.robot.command import CommandSource
+from remote_inference.recording.timeline.answers import stamp_of
 from remote_inference.recording.timeline.joint_records import FloatArray
+from remote_inference.recording.timeline.tick_times import TickNumbers
 
 KEPT = 20_000  # control ticks that are remembered
-RESTART = 100  # ticks by which a number falls back only when the node has begun anew
 MOST_WAITING = 1_000  # requests of which no row was executed yet
 EXECUTED = frozenset({CommandSource.CHUNK, CommandSource.HUMAN})  # where the action is one to be learned
 
@@ -67,6 +68,7 @@ class Alignment:
         self._ticks: OrderedDict[int, _Tick] = OrderedDict()
         self._waiting: OrderedDict[tuple[str, int], _Waiting] = OrderedDict()
         self._newest = -1
+        self._numbers = TickNumbers()
 
     def expect(self, session_id: str, seq_id: int, stamp_ns: int, rows: int, payload: Any) -> None:
         """Take a request. stamp_ns: of its message. rows: of the chunk. payload: what comes back with it."""
@@ -75,11 +77,11 @@ class Alignment:
 
     def take(self, message: Any) -> Iterator[Laid]:
         """Take an ExecutedAction; yield the chunks that can be laid now."""
+        if self._numbers.begin_anew(int(message.tick), stamp_of(message) * 1e-9):
+            yield from self.finish()
         number = int(message.tick) // self._ticks_per_row
         if self._is_within_a_row(number, message):
             return
-        if number + RESTART < self._newest:
-            yield from self.finish()
         self._newest = max(self._newest, number)
         self._ticks[number] = _tick_of(message)
         if len(self._ticks) > KEPT:
@@ -100,6 +102,7 @@ class Alignment:
             yield self._lay(waiting)
         self._ticks.clear()
         self._newest = -1
+        self._numbers = TickNumbers()
 
     def _is_within_a_row(self, number: int, message: Any) -> bool:
         """Return whether a tick only leads on from the one that stands for its row's time."""
@@ -152,11 +155,10 @@ class Alignment:
 
 
 def _tick_of(message: Any) -> _Tick:
-    stamp = message.header.stamp
     is_shadow = getattr(message, "shadow", False)  # bags of older releases lack it
     is_action = message.source in EXECUTED and len(message.action) and not is_shadow
     return _Tick(
-        stamp.sec * 1_000_000_000 + stamp.nanosec,
+        stamp_of(message),
         int(message.episode_id),
         np.array(message.action, np.float64) if is_action else None,
     )

@@ -10,6 +10,8 @@ from typing import Any
 from remote_inference.recording.bags.bag_clock import JUMP_NS
 from remote_inference.recording.timeline.answers import CLOCKS_AGREE_NS, stamp_of
 
+RESTART = 10  # ticks by which a number falls back only when the node has begun anew ...
+RESTART_S = 0.5  # ... or by any, after a time in which no node ends and begins
 MOST_MIXED = 3  # ticks; fewer may be those of a node that began anew, with messages lost
 
 
@@ -63,6 +65,23 @@ def find_offset(ticks: Iterable[tuple[int, Any]]) -> int:
             break
         least_ns = times.least_lag_ns
     return least_ns if least_ns is not None and not 0 <= least_ns <= JUMP_NS else 0
+
+
+class TickNumbers:
+    """Notices in the numbers of control ticks that the node has begun anew.
+
+    They rise until then. Those of another sender of the same name may lie between. The first ticks of a node
+    may be missed, and so may all that were below the last one of the node before it.
+    """
+
+    def __init__(self) -> None:
+        self._newest, self._time_s = -1, 0.0
+
+    def begin_anew(self, number: int, time_s: float) -> bool:
+        """Take the next number, and its time; return whether it is of a node that has begun anew."""
+        newest, before_s = self._newest, self._time_s
+        self._newest, self._time_s = max(newest, number), time_s
+        return number + RESTART < newest or (number <= newest and time_s - before_s > RESTART_S)
 
 
 class TickOrder:
