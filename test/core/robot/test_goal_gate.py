@@ -49,7 +49,7 @@ class Server:
         contract = gripper_contract(ARM, {**GRIPPER, **changes})
         self.gate = GoalGate(contract.action_commands[0], contract)
         self.is_present = True
-        self.gate.look(0, is_present=True)
+        self.gate.look(0, is_present=True, since_ns=0)
         self.goals: list[tuple[float, float]] = []  # time [s], value
 
     def decide(self, time_s: float, value: float | None) -> None:
@@ -59,7 +59,7 @@ class Server:
         self.gate.command(action, ns(time_s))
 
     def look(self, time_s: float) -> Goal | None:
-        goal = self.gate.look(ns(time_s), is_present=self.is_present)
+        goal = self.gate.look(ns(time_s), is_present=self.is_present, since_ns=0)
         if goal is not None:
             self.goals.append((time_s, float(goal.action[1])))
         return goal
@@ -160,10 +160,10 @@ def test_a_change_of_one_of_its_joints_is_a_goal():
         (2.0, (0.5, 0.0), True),
         (3.0, (0.5, -0.5), True),
     ):
-        gate.look(ns(time_s), is_present=True)
+        gate.look(ns(time_s), is_present=True, since_ns=0)
         gate.is_heard()
         gate.command(np.array(values), ns(time_s))
-        goal = gate.look(ns(time_s), is_present=True)
+        goal = gate.look(ns(time_s), is_present=True, since_ns=0)
         assert (goal is not None) is is_goal
         assert goal is None or gate.take_answer(goal.number, ns(time_s), accepted=True)
 
@@ -298,7 +298,7 @@ def test_a_server_that_never_was_there_is_told_too_and_not_heard():
     for time_s, times_told in ((0.0, 0), (1.99, 0), (2.0, 1), (4.0, 1)):
         assert not gate.is_heard()
         gate.command(np.array([0.5, 0.5]), ns(time_s))
-        assert gate.look(ns(time_s), is_present=False) is None
+        assert gate.look(ns(time_s), is_present=False, since_ns=0) is None
         assert gate.counts[GoalEvent.NO_SERVER] == times_told
 
 
@@ -427,7 +427,7 @@ def test_the_last_point_of_the_way_home_is_a_goal_at_any_rate_of_control(fps: fl
         if awaited is not None and now_ns >= awaited[1]:
             assert gate.take_answer(awaited[0], now_ns, accepted=True)
             awaited = None
-        if goal := gate.look(now_ns, is_present=True):
+        if goal := gate.look(now_ns, is_present=True, since_ns=0):
             goals.append(float(goal.action[1]))
             awaited = goal.number, now_ns + ns(answer_s)
         if tick.command is not None:
@@ -469,9 +469,11 @@ def test_nothing_is_sent_after_a_stop_that_the_last_tick_had_not_heard():
     server = Server()
     server.decide(0.0, 0.5)
     assert server.gate.look(ns(0.001), is_present=True, since_ns=None) is None
-    assert server.gate.look(ns(0.002), is_present=True) is None, "the stop is released, and no tick was since"
+    assert server.gate.look(ns(0.002), is_present=True, since_ns=0) is None, (
+        "the stop is released, and no tick was since"
+    )
     server.decide(0.003, 0.5)
-    assert server.gate.look(ns(0.003), is_present=True) is not None
+    assert server.gate.look(ns(0.003), is_present=True, since_ns=0) is not None
 
 
 def test_what_a_policy_said_before_a_person_took_over_is_sent_no_more():

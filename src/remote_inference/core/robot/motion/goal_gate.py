@@ -132,7 +132,7 @@ class GoalGate:
         """Whether the last goal has been neither answered nor given up."""
         return self._asked_ns is not None
 
-    def look(self, now_ns: int, *, is_present: bool, since_ns: int | None = 0) -> Goal | None:
+    def look(self, now_ns: int, *, is_present: bool, since_ns: int | None) -> Goal | None:
         """Return the goal that is to be sent now, if any. is_present: whether the server is there.
 
         since_ns: what was commanded before is not sent, nor later: a person has taken over since then. None:
