@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from remote_inference.core.contract.contract import Contract
+from remote_inference.core.documents.document import parse_document
 from remote_inference.core.robot.motion.blend_in import BlendIn
 from remote_inference.core.robot.safety.state_machine import State
-from support.builders import MAX_STEP, make_config, ns
+from support.builders import FLOAT64_MULTI_ARRAY, JOINTS, MAX_STEP, contract_document, make_config, ns
+from support.robot.fed_playback import FedPlayback
 from support.robot.simulation import World, streaming
 
 
@@ -119,6 +122,24 @@ def test_after_resume_the_first_steps_are_small_also_of_an_arm_that_moves_later(
     moved = [step for step in found if step > 1e-9]
     assert max(moved[:3]) <= 0.5 * MAX_STEP
     assert max(moved[20:]) == pytest.approx(MAX_STEP)
+
+
+def test_one_controller_of_two_that_is_back_begins_gently():
+    document = contract_document()
+    document["commands"] = [{"topic": name, "type": FLOAT64_MULTI_ARRAY, "names": [name]} for name in JOINTS]
+    contract = parse_document(document, Contract, "two_controllers.contract.yaml")
+    robot = FedPlayback(contract, blend_in=BlendIn(0.2, ns(1)))
+    robot.append([[1.0, 1.0]] * 9)
+
+    def step() -> float:
+        robot.measure([0.0, 0.0])
+        return float(np.abs(robot.tick().command[1]))
+
+    assert step() == pytest.approx(MAX_STEP)
+    robot.playback.listen([contract.commands[1]])
+    assert step() == pytest.approx(MAX_STEP)
+    robot.playback.listen(())
+    assert step() == pytest.approx(0.2 * MAX_STEP)
 
 
 def test_after_a_reconnect_the_first_steps_are_small():
