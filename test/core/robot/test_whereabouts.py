@@ -12,7 +12,7 @@ import pytest
 
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.motion.control_word import ControlWord
-from remote_inference.core.robot.motion.whereabouts import BY_HAND_NS, CATCH_UP_SCALE, RECENT_NS, Whereabouts
+from remote_inference.core.robot.motion.whereabouts import CATCH_UP_SCALE, RECENT_NS, Whereabouts
 from remote_inference.core.robot.tick import Tick
 from support.builders import MAX_STEP, PERIOD_NS, ns
 from support.robot.two_arms import FIRST, NOBODY, SECOND, TwoArms
@@ -67,7 +67,7 @@ class Arms(TwoArms):
         return self.horizon.goes_on_ns(FIRST) > 0, self.horizon.goes_on_ns(SECOND) > 0
 
 
-@pytest.mark.parametrize(("age_ns", "is_known"), [(BY_HAND_NS, True), (BY_HAND_NS + 1, False)])
+@pytest.mark.parametrize(("age_ns", "is_known"), [(ns(0.1), True), (ns(0.1) + 1, False)])
 def test_an_arm_that_a_hand_may_have_moved_until_now_is_where_it_was_measured_lately(
     age_ns: int, is_known: bool
 ):
@@ -165,8 +165,9 @@ def test_a_step_from_where_a_resting_arm_was_measured_is_due_in_a_period():
     """It was told several times to be where it is: what was told last has moved it no more."""
     arms = Arms()
     for _ in range(5):
-        arms.command(0.0, 0.0, source=CommandSource.HUMAN)
         arms.now_ns += PERIOD_NS
+        arms.command(0.0, 0.0, source=CommandSource.HUMAN)
+    arms.now_ns += PERIOD_NS // 4
     arms.look(is_lost=True)
     arms.now_ns += AGE_NS
     arms.look(age_ns=AGE_NS)
