@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import spec_from_file_location
 from pathlib import Path
@@ -39,13 +40,14 @@ class Reach:
     def of(self, module: str, mutant: Mutant) -> tuple[list[str], list[str]]:
         """Return the tests that reach a mutant: the module's own and others, quick ones first.
 
-        Outside of functions those that reach the module, and all of its own: they may read a constant alone.
+        Outside of functions those that reach the module, and all of its own and of files that import it: they may read
+        a constant alone.
         """
         places = [f"{module}:{mutant.statement}"]
         found: set[str] = set()
         if not mutant.statement:
             places = [place for place in self.statements if place.startswith(f"{module}:")]
-            found = {test for test in self.tests if is_own(test, module)}
+            found = {t for t in self.tests if is_own(t, module) or imports(file_of(t), module)}
         found.update(*(self.statements.get(place, []) for place in places))
         tests = sorted(found, key=self.tests.__getitem__)
         own = [test for test in tests if is_own(test, module)]
@@ -55,6 +57,12 @@ class Reach:
 def is_own(test: str, module: str) -> bool:
     """Return whether a test stands in the file that has the module's name."""
     return Path(file_of(test)).stem.startswith(f"test_{module.rpartition('.')[2]}")
+
+
+@cache
+def imports(file: str, module: str) -> bool:
+    """Return whether a test's file names a module that it imports from."""
+    return f"from {module} import" in Path(file).read_text()
 
 
 def file_of(test: str) -> str:

@@ -152,6 +152,14 @@ def test_no_stop_is_tried_again_while_another_process_has_commanded_all_along(cl
     assert not clocked.watchdog.silent
 
 
+def test_no_stop_is_tried_again_while_another_process_that_commands_may_live(clocked: Clocked) -> None:
+    clocked.beat(Phase.COMMANDING, B)
+    clocked.run(0.8 * DEADLINE_S, Phase.COMMANDING)
+    clocked.run(0.4 * DEADLINE_S)
+    assert clocked.watchdog.trips == 1
+    assert not clocked.watchdog.silent
+
+
 def test_no_stop_is_tried_again_once_another_process_commands(tripped: Clocked) -> None:
     tripped.run(0.1, Phase.IDLE, instance=B)
     tripped.beat(Phase.COMMANDING, instance=B)

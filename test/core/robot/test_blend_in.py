@@ -24,7 +24,7 @@ def test_the_ramp_rises_from_the_first_action_on():
     blend_in.begin()
     scales = [blend_in.scale(ns(at_s)) for at_s in (7, 10)]
     blend_in.take(ns(10))
-    scales += [blend_in.scale(ns(at_s)) for at_s in (10.25, 10.5, 11, 12)]
+    scales += [blend_in.scale(ns(at_s)) for at_s in (10.25, 10.5, 11, 11.5)]
     assert scales == pytest.approx([0.2, 0.2, 0.4, 0.6, 1.0, 1.0])
 
 
@@ -55,8 +55,9 @@ def test_while_an_arm_does_not_follow_each_step_is_as_small_as_the_first():
 
 def test_for_a_controller_that_did_not_hear_it_the_ramp_begins_anew():
     blend_in = begun()
-    blend_in.look(is_astray=False, is_unheard=True)
-    assert blend_in.scale(ns(12)) == 1.0, "others go on"
+    for at_s in (12, 13):
+        blend_in.look(is_astray=False, is_unheard=True)
+        assert blend_in.scale(ns(at_s)) == 1.0, "others go on"
     blend_in.look(is_astray=False, is_unheard=False)
     assert blend_in.scale(ns(13)) == pytest.approx(0.2)
     blend_in.take(ns(13))
@@ -71,6 +72,12 @@ def test_what_follows_or_hears_again_begins_gently_also_long_after_a_resume(lack
     for lacking in (True, False):
         blend_in.look(**{"is_astray": False, "is_unheard": False, lacks: lacking})
     assert blend_in.scale(ns(30)) == pytest.approx(0.2)
+
+
+def test_what_was_heard_and_followed_from_the_first_begins_no_ramp():
+    blend_in = BlendIn(0.2, ns(1))
+    blend_in.look(is_astray=False, is_unheard=False)
+    assert blend_in.scale(ns(10)) == 1.0
 
 
 def test_without_a_time_there_is_no_ramp():

@@ -302,6 +302,28 @@ def test_a_server_that_never_was_there_is_told_too_and_not_heard():
         assert gate.counts[GoalEvent.NO_SERVER] == times_told
 
 
+def test_a_server_that_comes_and_goes_between_two_ticks_is_away():
+    server = Server()
+    for is_present in (False, True, False):
+        server.is_present = is_present
+        server.look(0.0)
+    assert not server.is_heard()
+    for is_present in (True, False):
+        server.is_present = is_present
+        server.look(0.0)
+    assert not server.is_heard()
+
+
+def test_each_absence_between_two_ticks_counts_for_one_of_them():
+    server = Server()
+    for _ in range(3):
+        assert server.is_heard()
+        for is_present in (False, True):
+            server.is_present = is_present
+            server.look(0.0)
+        assert not server.is_heard()
+
+
 def test_of_many_events_that_nobody_reads_the_newest_are_kept():
     server = Server()
     for number in range(105):

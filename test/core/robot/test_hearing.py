@@ -4,8 +4,9 @@
 
 from __future__ import annotations
 
-from remote_inference.core.robot.safety.hearing import CATCH_UP_NS, SETTLE_NS, UNHEARD_NS, Hearing
+from remote_inference.core.robot.safety.hearing import Hearing
 
+UNHEARD_NS, CATCH_UP_NS, SETTLE_NS = 50_000_000, 100_000_000, 1_000_000_000
 ROUND_NS = 20_000_000
 
 

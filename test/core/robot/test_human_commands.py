@@ -15,13 +15,13 @@ from support.builders import ns
 
 def test_the_newest_command_is_executed_for_its_time_and_no_longer() -> None:
     commands = HumanCommands(silent_s=0.3)
-    assert commands.newest(0) is None
+    assert commands.newest(0, since_ns=0) is None
     commands.deposit(np.array([0.1]), 5)
     commands.deposit(np.array([0.2]), 10)
-    newest = commands.newest(10 + ns(0.3))
+    newest = commands.newest(10 + ns(0.3), since_ns=0)
     assert newest is not None
     assert newest.tolist() == [0.2]
-    assert commands.newest(10 + ns(0.3) + 1) is None
+    assert commands.newest(10 + ns(0.3) + 1, since_ns=0) is None
 
 
 def test_a_look_at_the_command_waits_while_another_thread_has_the_turn() -> None:
@@ -29,7 +29,7 @@ def test_a_look_at_the_command_waits_while_another_thread_has_the_turn() -> None
     commands = HumanCommands(0.3, turn)
     with ThreadPoolExecutor(1) as pool:
         with turn:
-            looked = pool.submit(commands.newest, 0)
+            looked = pool.submit(commands.newest, 0, 0)
             assert not wait([looked], timeout=0.1).done
         assert looked.result() is None
 

@@ -76,7 +76,7 @@ def test_a_topic_that_the_policy_does_not_use_may_be_silent():
 def test_after_missed_ticks_it_begins_anew():
     """The steps before and after would seem a row apart, and the robot several times as fast."""
     history = make_history()
-    for tick, missed in ((1, 0), (2, 0.4), (3, 0), (5, 0), (6, 0)):  # one is late, one is missing
+    for tick, missed in ((1, 0), (2, 0.5), (3, 0), (5, 0), (6, 0)):  # one is late, one is missing
         history.add(replace(sample(tick), tick_ns=round((tick + missed) * PERIOD_NS)))
         if tick == 3:
             assert shown(history) == [1, 2, 3]

@@ -22,7 +22,7 @@ class HumanCommands:
         with self._turn:
             self._newest = (action, now_ns)
 
-    def newest(self, now_ns: int, since_ns: int = 0) -> Float64Array | None:
+    def newest(self, now_ns: int, since_ns: int) -> Float64Array | None:
         """Return the command `[action_dim]` to execute now, None when the topic is silent.
 
         since_ns: monotonic time [ns] from which on commands count; those from before were for another moment.

@@ -39,12 +39,9 @@ class ObservationHistory:
         self._ticks_per_row = ticks_per_row
         self._sources: Collection[str] = ()
         self._since_ns = 0
-        self._samples: deque[TickSample] = deque(maxlen=1)
-
-    @property
-    def observation_steps(self) -> int:
+        self._samples: deque[TickSample] = deque()
+        self.observation_steps = 1
         """Steps that an observation shows; with 1 there is no history, and the ring is not used."""
-        return 1 + ((self._samples.maxlen or 1) - 1) // self._ticks_per_row
 
     @property
     def empty(self) -> bool:
@@ -52,6 +49,7 @@ class ObservationHistory:
 
     def use(self, observation_steps: int, sources: Collection[str], now_ns: int) -> None:
         """Begin anew for another session. sources: topics of an observation."""
+        self.observation_steps = observation_steps
         self._samples = deque(maxlen=1 + (observation_steps - 1) * self._ticks_per_row)
         self._sources = sources
         self.begin(now_ns)
