@@ -40,8 +40,8 @@ class Reach:
     def of(self, module: str, mutant: Mutant) -> tuple[list[str], list[str]]:
         """Return the tests that reach a mutant: the module's own and others, quick ones first.
 
-        Outside of functions those that reach the module, and all of its own and of files that import it: they may read
-        a constant alone.
+        Outside of functions those that reach the module, and all of its own and of files that import it: they
+        may read a constant alone.
         """
         places = [f"{module}:{mutant.statement}"]
         found: set[str] = set()
