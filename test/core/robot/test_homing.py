@@ -100,10 +100,13 @@ def test_a_command_is_home_within_a_millionth_of_each_joint_s_unit(off: float, r
         assert homing.reached(command) is reached
 
 
-@pytest.mark.parametrize(("duration_s", "longest_s"), [(0.1, 1.1), (7.0, 8.0)])
-def test_the_way_home_may_lead_from_one_limit_to_the_other(duration_s: float, longest_s: float):
+@pytest.mark.parametrize(
+    ("duration_s", "fps", "longest_s"), [(0.1, 20.0, 1.1), (7.0, 20.0, 8.0), (7.0, 40.0, 7.5)]
+)
+def test_the_way_home_may_lead_from_one_limit_to_the_other(duration_s: float, fps: float, longest_s: float):
+    """fps: with it the velocity limits grow."""
     home = Home(positions=HOME, duration_s=duration_s)
-    assert Homing.longest_s(home, make_contract().actions) == pytest.approx(longest_s)
+    assert Homing.longest_s(home, make_contract(fps=fps).actions) == pytest.approx(longest_s)
 
 
 def test_a_robot_that_was_driven_goes_home_when_it_gives_up_and_is_finished_there():
