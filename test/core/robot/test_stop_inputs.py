@@ -38,6 +38,16 @@ def test_a_stop_is_latched_and_named_when_the_input_is_good_again():
     assert stops.latched == PRESSED
 
 
+def test_each_stop_counts_also_while_another_is_latched():
+    stops = heard(button=BUTTON, beat=BEAT)
+    assert stops.heard == 0
+    stops.hear("button", stops=True, now_ns=ns(0.1))
+    stops.hear("beat", stops=False, now_ns=ns(1))  # after a silence
+    assert stops.heard == 2
+    stops.latch("too many interventions")
+    assert stops.heard == 2, "one of the node's own is carried out with that which is latched"
+
+
 def test_a_stop_between_two_looks_is_not_missed():
     stops = heard(button=BUTTON)
     stops.look(ns(1))
