@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -141,6 +142,26 @@ def test_a_message_that_is_seen_again_is_as_old_as_before():
     assert len(request.prefix_model) == 10
 
 
+@pytest.mark.parametrize(("taking", "shown"), [({}, 10), ({"by_arrival": False}, 9)])
+@pytest.mark.parametrize("observation_steps", [1, 2])
+def test_actions_count_as_executed_since_a_source_arrived_or_in_older_journals_since_it_was_taken(
+    observation_steps: int, taking: dict[str, Any], shown: int
+):
+    robot = Robot()
+    robot.cycle.use([CAMERA], observation_steps, robot.now_ns)
+    robot.queue_rows(10)
+    arrival_ns = robot.now_ns + 1
+    robot.queue.get(arrival_ns + 1)
+    robot.now_ns += ns(0.1)
+    if observation_steps == 1:
+        robot.cycle.see(dict.fromkeys(TOPICS, arrival_ns), **taking)
+    else:
+        robot.cycle.take_sample(replace(tick_sample(arrival_ns), executed=1), **taking)
+    request = robot.ask()
+    assert request.prefix_model is not None
+    assert len(request.prefix_model) == shown
+
+
 def test_rows_of_another_policy_are_not_sent_for_the_session_s_to_continue():
     """In model space they mean something else to it: each policy has its own scales."""
     robot = Robot()
@@ -197,6 +218,15 @@ def test_an_observation_of_two_steps_shows_control_ticks():
     head = robot.queue.head
     assert head is not None
     assert head.source.capture_ns == robot.now_ns - 1
+
+
+def test_a_history_begins_anew_after_a_control_tick_that_was_missed():
+    robot = Robot()
+    robot.cycle.use([CAMERA], 2, robot.now_ns)
+    for missed in (0, 0, 1):
+        robot.now_ns += (1 + missed) * PERIOD_NS
+        robot.cycle.take_sample(replace(tick_sample(robot.now_ns), tick_ns=robot.now_ns))
+    assert len({step.tick_ns for step in robot.cycle.steps()}) == 1
 
 
 @pytest.mark.parametrize("begin", [RequestCycle.begin_history, RequestCycle.drop_plan])

@@ -158,6 +158,23 @@ def ask_until(robot: Robot, answered_s: float, *, arrive: bool = True) -> int:
     return asked
 
 
+def test_the_first_request_of_a_question_has_replaced_none_whatever_the_server_says():
+    waits_ns = []
+    for superseded in (0, 5):
+        robot = Robot()
+        robot.cycles(ns(0.1), 2)
+        first = robot.ask()
+        while not robot.may_ask():
+            robot.wait(ns(0.01))
+        robot.ask()
+        robot.wait(ns(0.05))
+        assert robot.finish(first, superseded_seqs=superseded) is None
+        robot.queue.clear()
+        robot.wait(1)
+        waits_ns.append(wait_of(robot))
+    assert waits_ns[0] == waits_ns[1] > ns(0.15)
+
+
 def test_a_server_that_became_slow_is_soon_asked_once_for_each_answer():
     """Each request took the turn of the one before it: its own wait is not what an answer takes."""
     robot = Robot()
