@@ -206,6 +206,7 @@ def finish(world: WatchedWorld, rng: random.Random) -> None:
 
 def cure(world: WatchedWorld) -> None:
     """End every fault and resume the robot."""
+    world.freezes_in_tick_s = 0.0  # one that waits for the end of another would begin only now
     world.run(max(STALLS_S))  # longer than any thread stands still
     world.presence, world.beats_are_lost, world.target = True, False, None
     world.sensors = dict.fromkeys(world.sensors, True)
