@@ -61,7 +61,7 @@ def is_own(test: str, module: str) -> bool:
 
 @cache
 def imports(file: str, module: str) -> bool:
-    """Return whether a test's file names a module that it imports from."""
+    """Return whether a test's file imports names from a module."""
     return f"from {module} import" in Path(file).read_text()
 
 

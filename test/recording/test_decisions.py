@@ -55,14 +55,21 @@ def judge(path: Path, change: Change | None = None) -> Report:
     return replay_decisions(bag, None, {})
 
 
+def in_turn(first: World, second: World) -> tuple[list[Message], list[Message]]:
+    """Return what two nodes of one name sent, the second of which began a second after the first ended."""
+    later_ns = first.now_ns - first.start_ns + 10**9
+    messages = SimulatedRecorder(second, instance=8).take()
+    return SimulatedRecorder(first, instance=7).take(), [
+        (at_ns + later_ns, *rest) for at_ns, *rest in messages
+    ]
+
+
 def test_a_node_that_begins_anew_after_a_second_is_no_difference(tmp_path: Path):
     """The first node's first ticks were missed; the second's come before its journal."""
     first = streaming(World(make_config(command_mode="shadow"))).run(0.5)
     second = streaming(World(make_config())).run(1)
-    later_ns = first.now_ns - first.start_ns + 10**9
-    before = SimulatedRecorder(first, instance=7).take()
+    before, after = in_turn(first, second)
     missed = [message for message in before if message[1] == f"{OWN}/executed"][:8]
-    after = [(at_ns + later_ns, *rest) for at_ns, *rest in SimulatedRecorder(second, instance=8).take()]
     report = replay_decisions(write(tmp_path / "bag", [m for m in before if m not in missed] + after), NS, {})
     assert (report.first, report.problems, report.runs) == (None, [], 2)
     assert report.unrecorded["ticks"] == len(missed)
@@ -76,11 +83,9 @@ def test_a_node_that_is_seen_late_is_not_compared_with_the_one_before_that_was_k
     """The end of the first one's journal died with it, and the second is seen where the first one's ended."""
     first = streaming(World(make_config(command_mode="shadow"))).run(2)
     second = streaming(World(make_config())).run(3)
-    later_ns = first.now_ns - first.start_ns + 10**9
-    before = SimulatedRecorder(first, instance=7).take()
+    before, after = in_turn(first, second)
     lost = [message for message in before if message[1] == f"{OWN}/decisions"][-1]
     last = max(message.tick for _, topic, message in before if topic == f"{OWN}/executed")
-    after = [(at_ns + later_ns, *rest) for at_ns, *rest in SimulatedRecorder(second, instance=8).take()]
     seen_ns = next(
         at_ns for at_ns, topic, said in after if topic == f"{OWN}/executed" and said.tick == last - seen
     )
@@ -101,11 +106,9 @@ def test_a_request_of_a_node_that_begins_anew_is_not_compared_with_the_one_befor
     second = World(make_config(command_mode="shadow"))
     second.server.restart()  # its sessions have other ids
     streaming(second).run(1)
-    later_ns = first.now_ns - first.start_ns + 10**9
-    before = SimulatedRecorder(first, instance=7).take()
+    before, after = in_turn(first, second)
     observations = [message for message in before if message[1] == f"{OWN}/observation"]
     assert len(observations) > 1
-    after = [(at_ns + later_ns, *rest) for at_ns, *rest in SimulatedRecorder(second, instance=8).take()]
     asked_ns = next(at_ns for at_ns, topic, _ in after if topic == f"{OWN}/observation")
     known = [m for m in after if not (m[1] == f"{OWN}/executed" and m[0] <= asked_ns)]
     report = replay_decisions(
@@ -431,12 +434,11 @@ def test_the_verb_says_so_and_exits_by_the_outcome(tmp_path: Path, capsys: pytes
 def test_a_run_behind_one_whose_journal_is_incomplete_is_replayed(tmp_path: Path, early_s: float):
     """As when a recording begins after the node, which then starts again."""
     first, second = (streaming(World(make_config())).run(duration_s) for duration_s in (2, 3))
-    later_ns = first.now_ns - first.start_ns + 10**9
-    before = SimulatedRecorder(first, instance=7).take()
+    before, after = in_turn(first, second)
     begin = next(message for message in before if message[1] == f"{OWN}/decisions")
     after = [
-        (at_ns + later_ns - (ns(early_s) if topic == f"{OWN}/decisions" else 0), topic, message)
-        for at_ns, topic, message in SimulatedRecorder(second, instance=8).take()
+        (at_ns - (ns(early_s) if topic == f"{OWN}/decisions" else 0), topic, message)
+        for at_ns, topic, message in after
     ]
     messages = [message for message in before if message is not begin] + sorted(after, key=lambda m: m[0])
     report = replay_decisions(write(tmp_path / "bag", messages), NS, {})

@@ -103,10 +103,10 @@ class EmulatedRobot:
             config.check_fallback(view.environment.actions.kind)
         except ValueError as error:
             raise EmulationError(f"robot.{error}") from None
-        relative = self._contract.actions.is_relative
-        appends = config.merges(rtc=policy.supports_rtc, relative=relative) == "append"
         longest_s = path.latency_s + path.jitter_s
-        timing = Timing(config, self._contract.fps, policy.chunk_size, appends, longest_s)
+        timing = Timing.of(
+            config, self._contract, policy.chunk_size, rtc=policy.supports_rtc, latency_s=longest_s
+        )
         if problem := find_timing_problem(timing):
             raise EmulationError(f"robot: {problem}")
         config = config.model_copy(update={"autostart": True, "servers": (SERVER,)})

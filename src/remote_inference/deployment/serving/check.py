@@ -199,11 +199,11 @@ def _judge(robot: FileReport, server: FileReport, given: RobotConfig | None = No
         accepts_weight_updates=parameters.accept_weight_updates,
     )
     verdict = judge(offer, spec, _terms(manifest))
-    timing = Timing(
+    timing = Timing.of(
         parameters,
-        contract.row_fps,
+        contract,
         spec.chunk_size,
-        appends=parameters.merges(rtc=spec.supports_rtc, relative=contract.actions.is_relative) == "append",
+        rtc=spec.supports_rtc,
         latency_s=server.trial.speed.request_s if server.trial else None,
     )
     rejection, reason = verdict.rejection, verdict.reason

@@ -317,9 +317,7 @@ class Handshake:
         return new
 
     def _timing(self, reply: SessionReply, latency_s: float | None = None) -> Timing:
-        relative = self._contract.actions.is_relative
-        appends = self._config.merges(rtc=reply.rtc, relative=relative) == "append"
-        return Timing(self._config, self._contract.row_fps, reply.chunk_size, appends, latency_s)
+        return Timing.of(self._config, self._contract, reply.chunk_size, rtc=reply.rtc, latency_s=latency_s)
 
     def _unused_images(self) -> list[str]:
         """Return the robot's cameras that the offer leaves out."""

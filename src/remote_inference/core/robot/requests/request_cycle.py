@@ -372,7 +372,7 @@ class RequestCycle:
             source,
             chunk.model,
             absolute,
-            MergeMode(self._config.merges(rtc=session.rtc, relative=self._contract.actions.is_relative)),
+            MergeMode(self._config.merges(rtc=session.rtc, relative=self._relative.exist)),
             latency_steps=steps((now_ns - capture.begin_ns) / 1e9, self._contract.row_period_s),
             executed_before=capture.executed,
             horizon=self._config.execution_horizon or None,

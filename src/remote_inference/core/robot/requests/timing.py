@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from remote_inference.core.contract.contract import Contract
 from remote_inference.core.robot.config import RobotConfig
 
 
@@ -22,6 +23,20 @@ class Timing:
     chunk_size: int  # rows
     appends: bool  # chunks are appended to the queue, not put in place of it
     latency_s: float | None = None  # from request to chunk
+
+    @classmethod
+    def of(
+        cls,
+        config: RobotConfig,
+        contract: Contract,
+        chunk_size: int,
+        *,
+        rtc: bool,
+        latency_s: float | None = None,
+    ) -> Timing:
+        """Return the timing of a robot's session. rtc: its policy continues prefixes."""
+        appends = config.merges(rtc=rtc, relative=contract.actions.is_relative) == "append"
+        return cls(config, contract.row_fps, chunk_size, appends, latency_s)
 
     @property
     def period_s(self) -> float:
