@@ -265,8 +265,10 @@ def _judge_position(
         steps |= np.abs(first - commanded) <= step
     near |= world.lags[arm.joints] & led & steps
     # The drives were back before the node could see that they had been off: the controller leads the arm to
-    # its target meanwhile, and each hold is of where the arm was measured on its way.
+    # its target meanwhile, each hold is of where the arm was measured on its way, and the policy goes on from
+    # the command that began there.
     if arm.is_trajectory and world.driven_ns >= world.ticked[-3]:
         returning = world.lags[arm.joints] | (tick.source is CommandSource.HOLD)
+        returning |= np.abs(first - commanded) <= step
         near |= returning & (off <= lag_bound(world)[arm.joints] + step)
     return np.where(near, 0.0, off)
