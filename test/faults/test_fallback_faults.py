@@ -13,7 +13,7 @@ from remote_inference.msg import ExecutedAction
 from remote_inference.wire.sensors.stamps import stamp_ns
 from support.faults.judge import TRANSPORT_S
 from support.faults.moving_arm import MovingArm
-from support.faults.panel import STOPS, Panel
+from support.faults.panel import BUTTON, Panel
 from support.faults.watched_arm import WatchedArm, article
 
 MAX_ACTION_AGE_S = 1.0
@@ -83,7 +83,7 @@ def test_without_actions_a_position_controller_is_left_with_the_last_one(
 
 @each_fallback("a stop input says stop", ("velocity", "zero"), ("effort", "zero"), ("trajectory", "hold"))
 def test_a_stop_leaves_the_controller_with_a_stop(watched: WatchedArm, fallback: str, note: Note) -> None:
-    watched.sections, watched.fallback = {"stops": STOPS}, fallback
+    watched.sections, watched.fallback = {"stops": BUTTON}, fallback
     panel = Panel(watched)
     panel.press(False)
     watched.start()

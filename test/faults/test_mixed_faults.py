@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from support.faults.mixed_robot import MixedRobot
-from support.faults.panel import STOPS, Panel
+from support.faults.panel import BUTTON, Panel
 from support.faults.watched_arm import go_on_after_resume
 
 ALL = ", with an arm, a base, a gripper and a tool"
@@ -42,7 +42,7 @@ def test_one_silent_sensor_stops_all_of_them_until_it_is_heard_again(robot: Mixe
 
 @pytest.mark.fault(f"a stop input says stop{ALL}")
 def test_a_stop_ends_what_moves_and_keeps_what_holds(robot: MixedRobot, note: Note) -> None:
-    robot.sections = {"stops": STOPS}
+    robot.sections = {"stops": BUTTON}
     panel = Panel(robot)
     panel.press(False)
     robot.start()

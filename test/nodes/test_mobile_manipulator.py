@@ -135,13 +135,16 @@ def test_the_arm_gets_rows_ahead_and_the_base_a_stamped_twist(robot: MobileArm) 
 def test_a_pause_stops_the_base_in_the_tick_in_which_the_trajectory_ends(robot: MobileArm) -> None:
     executed = len(robot.executed)
     assert robot.trigger("pause").success
-    robot.wait_for(lambda: robot.executed[executed:] and not robot.executed[-1].action, "silence")
-    moves = [tick.tick for tick in robot.executed if tick.source == ExecutedAction.CHUNK]
-    after = [tick for tick in robot.executed[executed:] if tick.tick > moves[-1]]
-    stops = [tick for tick in after if tick.source == ExecutedAction.HOLD]
-    assert stops
-    assert {round(tick.action[1], 6) for tick in stops} == {0.0}
-    assert stops[0].tick == moves[-1] + 1, "nothing lies between the last move and the first stop"
+
+    def stops() -> list[ExecutedAction]:
+        return [tick for tick in robot.executed[executed:] if tick.source == ExecutedAction.HOLD]
+
+    robot.wait_for(lambda: stops() and not robot.executed[-1].action, "stops, then silence")
+    last_move = max(tick.tick for tick in robot.executed if tick.source == ExecutedAction.CHUNK)
+    first_stop = stops()[0].tick
+    between = [tick for tick in robot.executed if last_move < tick.tick < first_stop]
+    assert not any(tick.action for tick in between), "a tick that is late waits, and commands neither of them"
+    assert {round(tick.action[1], 6) for tick in stops()} == {0.0}
     assert robot.speeds()[-1] == 0.0
     assert len(robot.trajectories[-1].points) == 1
 

@@ -14,8 +14,9 @@ from support.nodes.rig import Rig
 
 REMEMBERED = 600  # beats: a minute
 SILENT_S = 0.5
+BUTTON = {"button": {"topic": "estop", "type": "std_msgs/msg/Bool", "stop_when": True}}
 STOPS = {
-    "button": {"topic": "estop", "type": "std_msgs/msg/Bool", "stop_when": True},
+    **BUTTON,
     "beat": {"topic": "beat", "type": "std_msgs/msg/Empty", "stop_when": "silent", "silent_s": SILENT_S},
 }
 
