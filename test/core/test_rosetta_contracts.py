@@ -324,6 +324,18 @@ def test_positions_that_the_state_does_not_hold_are_to_be_measured():
     complete(draft, {"measured.topic": "/arm/state", "measured.names": ["lift", "reach", "gripper"]})
 
 
+def test_an_action_of_which_only_a_person_knows_that_it_is_a_position_is_to_be_measured_then():
+    document = arm()
+    document["actions"]["action.lid"] = source("/lid/target", "std_msgs/msg/Float32", ["data"])
+    draft = begin(document)
+    assert any("if it is a position, the key `measured` has to name a joint" in note for note in draft.notes)
+    place = "actions.limits.data.kind"
+    assert place in places(draft)
+    complete(draft, {place: "velocity"})
+    with pytest.raises(DocumentError, match="state holds no position of data, "):
+        complete(draft, {place: "position"})
+
+
 # -- into LeRobot's data sets and back -----------------------------------------------------------------------
 
 joints = st.lists(st.text("abcdefgh_äµ.", min_size=1, max_size=8), min_size=1, max_size=4, unique=True)

@@ -141,6 +141,7 @@ def places(draft: Draft) -> list[str]:
 
 
 NUMBERS = {"min": -1.0, "max": 1.0, "max_velocity": 2.0}
+FILLED_IN = NUMBERS | {"kind": "velocity"}  # left out it were a position, which has to be measured
 
 
 def filled_in(draft: Draft, known: dict[str, Any]) -> dict[str, Any]:
@@ -148,7 +149,7 @@ def filled_in(draft: Draft, known: dict[str, Any]) -> dict[str, Any]:
 
     def fill_in(content: Any, place: str) -> Any:
         if isinstance(content, str) and content.startswith(FILL_IN):
-            return known.get(place, NUMBERS.get(place.rpartition(".")[2]))
+            return known.get(place, FILLED_IN.get(place.rpartition(".")[2]))
         if isinstance(content, dict):
             return {key: fill_in(item, f"{place}.{key}".strip(".")) for key, item in content.items()}
         if isinstance(content, list):
