@@ -81,7 +81,8 @@ class WatchedWorld(World):
         self.switched_ns = -ns(10)  # when the switch changed last
         self.lags = np.zeros(len(actions.names), bool)  # joints that could not follow their last command
         self.astray = np.zeros(len(actions.names), bool)  # did not follow since their last command
-        self.led_blind = False  # the last command came when nobody could bound how far joints lag behind
+        # Joints whose last command came when nobody could bound how far they lag behind.
+        self.led_blind = np.zeros(len(actions.names), bool)
         self.stops: dict[str, ControllerStop] = {}
         self._until = dict.fromkeys(("stuck", "hung", "deaf"), 0)
         self._ready = True
@@ -199,7 +200,8 @@ class WatchedWorld(World):
                 arm.controller.forget()
         before, self.driven, self.driven_ns = self.position, True, self.now_ns
         self.move()
-        if not (self.led_blind or is_exempt(self)):
+        if not is_exempt(self):
+            before = np.where(self.led_blind, self.position, before)
             jumps = (np.abs(self.position - before) > lag_bound(self)) & self.is_position
             assert not jumps.any(), "the arm jumps to its targets"
             assert not find_jumps(self, before), "a pose jumps to its target"
@@ -354,7 +356,7 @@ class WatchedWorld(World):
             if arm.kind == "switch" and (self.commanded[arm.joints] != rows[0]).any():
                 self.switched_ns = self.decided_ns
             self.commanded[arm.joints], self.commanded_ns[arm.joints] = rows[0], self.now_ns
-            self.led_blind = is_exempt(self)
+            self.led_blind[arm.joints] = is_exempt(self)
         return commanding
 
     # -- the operator, who lets the next step begin where the arm is measured -----------------------------
