@@ -99,3 +99,24 @@ def test_a_first_command_that_did_not_leave_has_not_to_be_ended(command: str, le
         CommandSource.HOLD if leaves and command == JOINT_TRAJECTORY else CommandSource.NONE
     )
     assert robot.playback.finished == (ends.source is CommandSource.NONE)
+
+
+def test_an_unwatched_arm_stays_whose_drives_come_back_after_its_rows_ended_in_a_stall():
+    """Its controller stands at the last row, far from where the arm has stopped on the way."""
+    world = WatchedWorld(
+        make_config(max_action_age_s=1.0),
+        [SimulatedServer("/server_a", make_spec(chunk_size=60, trained_fps=20.0))],
+        contract=make_contract(fps=20.0, command=JOINT_TRAJECTORY),
+        watched=False,
+    )
+    streaming(world).run(0.5)
+    world.stand_still(2.0, "stuck")
+    world.run(0.1)
+    world.drive_off()
+    world.server.up = False
+    world.run(2.5)
+    held = [tick for _, tick in world.ticks if tick.source is CommandSource.HOLD]
+    assert held, "it is held where it is measured"
+    stopped = world.position
+    world.drive_on(held=False)
+    assert world.position == pytest.approx(stopped)

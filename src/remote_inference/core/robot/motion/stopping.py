@@ -137,8 +137,9 @@ class Stopping:
         """End what trajectory controllers execute, each where its joints are by now.
 
         One that does not hear it, or whose joints may be anywhere, is tried again until its rows end by
-        themselves; the others do not wait for it. One that was told often enough is told no more: a person
-        may move its arm.
+        themselves; the others do not wait for it. Rows that have ended may have led an arm nowhere whose
+        drives are off: while its joints are measured at all, it is told where they are. One that was told
+        often enough is told no more: a person may move its arm.
         """
         if moment.is_late:
             return self.stop_others(interventions, in_force=True)
@@ -150,6 +151,7 @@ class Stopping:
             if not self._holds_left[destination]:
                 continue
             found = self._reference.rest(joints, moment.found, moment.seen, moment.unheard)
+            is_seen = self._reference.rest(joints, moment.seen, moment.seen, moment.unheard) is not None
             if found is None and SENSOR_AGE not in interventions:
                 self._guard.refuse(SENSOR_AGE)
                 interventions = (*interventions, SENSOR_AGE)
@@ -159,7 +161,7 @@ class Stopping:
                 ends.append(destination)
                 where_measured = self._reference.has_lost & joints
                 late_ns = int(moment.ages_ns[where_measured].max(initial=late_ns))
-            elif moment.now_ns >= self._horizon.goes_on_ns(joints):
+            elif moment.now_ns >= self._horizon.goes_on_ns(joints) and (found is not None or not is_seen):
                 self._holds_left[destination] = 0
         in_force = any(left for destination, left in self._holds_left.items() if destination not in ends)
         if not ends:
