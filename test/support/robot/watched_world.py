@@ -349,8 +349,10 @@ class WatchedWorld(World):
                 arm.controller.command(rows, self.period_ns, self.now_ns, at, tick.late_ns)
                 arm.has_missed_a_stop = False
                 self.move()
-                # A position from before the drives came back may still lead a command astray.
-                self.lags[arm.joints] &= not (self.driven and self.measured[1] >= self.driven_ns)
+                # A position from before the drives came back may still lead a command astray, and the next
+                # ones until the controller has caught up.
+                is_back = self.driven and self.measured[1] >= self.driven_ns and not tick.late_ns
+                self.lags[arm.joints] &= not is_back
             elif self.engine.dead:  # a robot that has given up waits for nobody who is out of reach
                 arm.has_missed_a_stop = True
             if arm.kind == "switch" and (self.commanded[arm.joints] != rows[0]).any():
