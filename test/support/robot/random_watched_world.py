@@ -54,6 +54,7 @@ SWITCHES = (
     ("switch", "effort"),
 )
 STALLS_S = (0.05, 0.1, 0.2, 0.3, 1.0, 3.5)
+OVERLOADS_S = (0.5, 2.0, 5.0)
 SLOW_SENSORS_NS = (ns(0.1), ns(0.2))
 COMMANDS = (  # types of the two joints' controllers; None: the first takes both
     (JOINT_TRAJECTORY, JOINT_TRAJECTORY),
@@ -207,7 +208,7 @@ def finish(world: WatchedWorld, rng: random.Random) -> None:
 def cure(world: WatchedWorld) -> None:
     """End every fault and resume the robot."""
     world.freezes_in_tick_s = 0.0  # one that waits for the end of another would begin only now
-    world.run(max(STALLS_S))  # longer than any thread stands still
+    world.run(max(STALLS_S) + max(OVERLOADS_S))  # longer than any thread stands still, or comes late
     world.presence, world.beats_are_lost, world.target = True, False, None
     world.sensors = dict.fromkeys(world.sensors, True)
     for arm in world.arms:
@@ -243,7 +244,7 @@ def _freeze_in_a_tick(world: WatchedWorld, rng: random.Random) -> None:
 
 
 def _overload(world: WatchedWorld, rng: random.Random) -> None:
-    world.overload(rng.choice([0.5, 2.0, 5.0]))
+    world.overload(rng.choice(OVERLOADS_S))
 
 
 def _lose_beats(world: WatchedWorld, rng: random.Random) -> None:
