@@ -225,7 +225,8 @@ def _judge_effort(
     off = np.zeros_like(first) if target is None else np.abs(first - target)
     near = (np.abs(first) <= step) | ((off <= step) if target is not None else False)
     unheard = world.beaten_ns < world.ticked[-1] - BEAT_NS
-    if world.beats_are_lost or unheard:  # the watchdog sends its stops in between
+    # The watchdog sends its stops in between, or the controller went after the tick was decided.
+    if world.beats_are_lost or unheard or not arm.is_heard:
         near |= np.abs(first - world.commanded[arm.joints]) <= step
     return np.where(near, 0.0, np.maximum(off, np.abs(first)))
 
