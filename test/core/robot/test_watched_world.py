@@ -84,6 +84,24 @@ def test_a_freeze_within_a_tick_sends_nothing_that_was_decided_before_it(
     world.run(0.5)
 
 
+def test_a_tick_that_waits_and_stands_still_notices_that_the_watchdog_has_acted_meanwhile():
+    """It came late, and commanded nothing: nothing of it was outdated, and its beat began a new silence."""
+    world = make_world(fps=10.0, watchdog_timeout_s=0.2)
+    streaming(world).run(0.4)
+    ticks = len(world.ticks)
+    world.run_until(lambda: len(world.ticks) > ticks)
+    world.run(0.095)
+    world.freezes_in_tick_s = 0.3
+    world.stand_still(0.2, "stuck")
+    world.run_until(lambda: not world.freezes_in_tick_s)
+    world.freezes_in_tick_s = 0.1
+    world.run(0.35)
+    assert world.watchdog is not None
+    assert world.watchdog.trips == 1
+    assert world.engine.paused
+    world.run(1.0)
+
+
 @pytest.mark.parametrize("command", [JOINT_TRAJECTORY, FLOAT64_MULTI_ARRAY])
 @pytest.mark.parametrize("leaves", [True, False])
 def test_a_first_command_that_did_not_leave_has_not_to_be_ended(command: str, leaves: bool):

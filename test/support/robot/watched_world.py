@@ -321,7 +321,9 @@ class WatchedWorld(World):
                 judge_what_stays(self, tick)
             else:
                 self.waits_since_ns, self.has_withheld = None, False
-            phase = self.beats.beat(self.now_ns, commanding=commanding)
+            if self.beats.was_given_up(self.now_ns):
+                self._pause_after_a_stop()
+            phase = self.beats.beat(began_ns, commanding=commanding)
         self.ticked.append(began_ns)
         if phase is not None and self.watchdog is not None and not self.beats_are_lost:
             self.beaten_ns = self.now_ns

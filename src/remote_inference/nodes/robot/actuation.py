@@ -216,6 +216,7 @@ class Actuation:
         self._failed_outlets += failure is not None
         if failure is not None:
             raise failure
+        self._heart.look_back(time.monotonic_ns())  # the tick may have stood still without a command
         self._heart.beat(now_ns, index, commanding=commands or (tick.in_force and not tick.shadow))
         episode_id = tick.queued.source.episode_id if tick.queued else self._engine.episode.id
         self._executed.append(ExecutedTick(index, stamp_ns, episode_id, tick))
