@@ -245,9 +245,9 @@ def _judge_position(
         near |= (
             np.abs(first - last) <= step
         )  # the limit holds for each tick, and this one followed a late one
-    # A command that leaves late is a step from the one before, and its controller has gone on meanwhile.
-    on_its_way = world.max_velocity[arm.joints] * (world.now_ns - world.decided_ns) / 1e9
-    near |= (np.abs(first - last) <= step) & (off <= (early + late) * step + on_its_way)
+    if arm.is_trajectory:  # it has gone on while the command, a step from the one before, was late
+        on_its_way = world.max_velocity[arm.joints] * (world.now_ns - world.decided_ns) / 1e9
+        near |= (np.abs(first - last) <= step) & (off <= (early + late) * step + on_its_way)
     measured, measured_ns = world.measured
     from_measured = np.abs(first - measured[arm.joints]) <= step
     age_ns = world.now_ns - measured_ns

@@ -151,7 +151,6 @@ class Stopping:
             if not self._holds_left[destination]:
                 continue
             found = self._reference.rest(joints, moment.found, moment.seen, moment.unheard)
-            is_seen = self._reference.rest(joints, moment.seen, moment.seen, moment.unheard) is not None
             if found is None and SENSOR_AGE not in interventions:
                 self._guard.refuse(SENSOR_AGE)
                 interventions = (*interventions, SENSOR_AGE)
@@ -161,8 +160,10 @@ class Stopping:
                 ends.append(destination)
                 where_measured = self._reference.has_lost & joints
                 late_ns = int(moment.ages_ns[where_measured].max(initial=late_ns))
-            elif moment.now_ns >= self._horizon.goes_on_ns(joints) and (found is not None or not is_seen):
-                self._holds_left[destination] = 0
+            elif moment.now_ns >= self._horizon.goes_on_ns(joints):
+                seen = self._reference.rest(joints, moment.seen, moment.seen, moment.unheard)
+                if found is not None or seen is None:
+                    self._holds_left[destination] = 0
         in_force = any(left for destination, left in self._holds_left.items() if destination not in ends)
         if not ends:
             return self.stop_others(interventions, in_force=in_force)
