@@ -322,6 +322,20 @@ def test_a_hold_that_a_long_freeze_has_outdated_never_leaves(arm: Robot, clock: 
     assert len(arm.sent) == 1
 
 
+def test_a_tick_that_waits_and_stands_still_pauses_a_robot_whose_watchdog_may_have_acted(
+    arm: Robot, clock: Clock
+) -> None:
+    """It has no command that could be outdated, and its beat ends the silence."""
+    arm.actuation._heart._beats.hear_watchdog(8, 0, 0)
+    arm.feed(clock.now_ns)
+    arm.tick_by_hand(clock)
+    clock.now_ns += 20_000_000  # a tick is missed: the next one waits
+    arm.take(clock, stood_ns=300_000_000)
+    arm.tick_by_hand(clock)
+    assert len(arm.sent) == 1
+    assert arm.paused == "the control thread was stuck, and the command watchdog has stopped the controllers"
+
+
 def test_a_robot_that_ends_hears_where_its_joints_are_to_be_held(arm: Robot) -> None:
     """A command that did not leave says nothing of where they are: they are measured while the node ends."""
     arm.feed(time.monotonic_ns())
