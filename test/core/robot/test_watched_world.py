@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from remote_inference.core.robot.command import CommandSource
@@ -138,3 +139,25 @@ def test_an_unwatched_arm_stays_whose_drives_come_back_after_its_rows_ended_in_a
     stopped = world.position
     world.drive_on(held=False)
     assert world.position == pytest.approx(stopped)
+
+
+@pytest.mark.parametrize(("stuck_s", "is_led"), [(0.2, True), (0.4, False)])
+def test_drives_that_come_back_in_a_stall_follow_rows_until_the_watchdog_ends_them(
+    stuck_s: float, is_led: bool
+):
+    """Nobody looks at the arm meanwhile: its trajectory controller goes on, and so may the drives."""
+    world = make_world(fps=20.0, watchdog_timeout_s=0.2)
+    streaming(world).run(0.5)
+    world.drive_off()
+    world.run(0.2)
+    stopped, commanded = world.position, world.commanded
+    world.stand_still(1.0, "stuck")
+    world.run(stuck_s)
+    world.drive_on(held=False)
+    assert world.watchdog is not None
+    assert bool(world.watchdog.trips) is not is_led
+    if is_led:
+        assert (np.abs(world.position - commanded) <= world.beats.deadline_s * world.max_velocity).all()
+        assert (np.abs(world.position - commanded) > 0.1).any(), "the rows went on"
+    else:
+        assert world.position == pytest.approx(stopped)

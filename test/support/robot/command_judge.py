@@ -181,14 +181,18 @@ def judge_what_stays(world: WatchedWorld, tick: Tick) -> None:
 
 def judge_silence(world: WatchedWorld, watchdog: Watchdog) -> None:
     """A control thread that fell silent while it commanded leaves nothing in force longer than promised."""
-    patience_ns = ns(world.beats.deadline_s) + WATCHDOG_NS + world.period_ns
     spoke_ns = max(world.ticked[-1], world.beaten_ns)  # a tick may beat long after it began
-    if world.now_ns - spoke_ns <= patience_ns or world.beaten_ns < world.ticked[-1] - BEAT_NS:
+    if world.now_ns - spoke_ns <= patience_ns(world) or world.beaten_ns < world.ticked[-1] - BEAT_NS:
         return
     failed = {topic for topic, stop in world.stops.items() if stop.failed}
     for arm in world.arms:
         if arm.is_heard and arm.sink.topic not in failed and not arm.has_missed_a_stop:
             assert not arm.controller.is_moving(world.now_ns), f"{arm.sink.topic} goes on: {watchdog.state}"
+
+
+def patience_ns(world: WatchedWorld) -> int:
+    """Return how long a motion stays in force at most after the control thread has fallen silent."""
+    return ns(world.beats.deadline_s) + WATCHDOG_NS + world.period_ns
 
 
 def is_exempt(world: WatchedWorld) -> bool:
@@ -201,6 +205,18 @@ def is_exempt(world: WatchedWorld) -> bool:
 def lag_bound(world: WatchedWorld) -> np.ndarray:
     """Return how far from their command joints may be that could not follow it."""
     return lag_s(world) * world.max_velocity
+
+
+def stall_bound(world: WatchedWorld) -> np.ndarray:
+    """Return how much farther trajectory controllers have gone on while the control thread stood still.
+
+    The watchdog ends it; without one `is_exempt` says so.
+    """
+    gap_ns = min(world.now_ns - world.ticked[-1], patience_ns(world))
+    is_led = np.zeros(len(world.position), dtype=bool)
+    for arm in world.arms:
+        is_led[arm.joints] = arm.is_trajectory
+    return np.where(world.stuck & is_led, gap_ns / 1e9 * world.max_velocity, 0.0)
 
 
 def fresh_ns(world: WatchedWorld) -> int:

@@ -32,6 +32,7 @@ from support.robot.command_judge import (
     judge_source,
     judge_what_stays,
     lag_bound,
+    stall_bound,
 )
 from support.robot.controllers import Controlled
 from support.robot.simulation import World
@@ -202,7 +203,8 @@ class WatchedWorld(World):
         self.move()
         if not is_exempt(self):
             before = np.where(self.led_blind, self.position, before)
-            jumps = (np.abs(self.position - before) > lag_bound(self)) & self.is_position
+            bound = lag_bound(self) + stall_bound(self)
+            jumps = (np.abs(self.position - before) > bound) & self.is_position
             assert not jumps.any(), "the arm jumps to its targets"
             assert not find_jumps(self, before), "a pose jumps to its target"
 
