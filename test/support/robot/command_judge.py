@@ -116,7 +116,7 @@ def judge_pose(
     if is_believed or (world.now_ns - world.handed_off_ns < HAND_OFF_NS and age_ns <= fresh_ns(world)):
         near |= is_step_from(measured)
     if world.lags[arm.joints].any():
-        led = are_near(world, last, position, lag_s(world))
+        led = are_near(world, last, position, lag_s(world)[arm.joints].max())
         if is_exempt(world):
             led |= tick.source is CommandSource.CHUNK  # until its age bound a policy may move the arm blind
         is_fresh = age_ns <= ns(world.config.max_sensor_age_s)
@@ -150,7 +150,7 @@ def find_jumps(world: WatchedWorld, before: np.ndarray) -> list[str]:
     return [
         name
         for name, place in zip(world.poses.names, columns, strict=True)
-        if not are_near(world, world.position[place], before[place], lag_s(world))
+        if not are_near(world, world.position[place], before[place], lag_s(world)[place].max())
     ]
 
 
@@ -226,10 +226,13 @@ def fresh_ns(world: WatchedWorld) -> int:
     return 2 * max(SENSOR_NS, world.sensor_ns) + TIMER_NS + ns(delay_s)
 
 
-def lag_s(world: WatchedWorld) -> float:
-    """Return the time at full speed by which joints may be behind their command."""
-    age_ns = world.now_ns - world.measured[1] + fresh_ns(world) + 3 * world.period_ns
-    return LAG_S + age_ns / 1e9
+def lag_s(world: WatchedWorld) -> np.ndarray:
+    """Return the time at full speed by which each joint may be behind its command.
+
+    What it may have moved since it was measured counts: now, or when its last command was decided.
+    """
+    age_ns = np.maximum(world.now_ns - world.measured[1], world.blind_ns)
+    return LAG_S + (age_ns + fresh_ns(world) + 3 * world.period_ns) / 1e9
 
 
 def _judge_effort(

@@ -79,6 +79,7 @@ class WatchedWorld(World):
         self.measured = (self.position, -ns(10))  # what the engine knows of the joints
         self.commanded = np.full(len(actions.names), np.nan)  # what each joint was commanded last
         self.commanded_ns = np.zeros(len(actions.names), np.int64)  # when
+        self.blind_ns = self.commanded_ns.copy()  # how old what was measured was then
         self.switched_ns = -ns(10)  # when the switch changed last
         self.lags = np.zeros(len(actions.names), bool)  # joints that could not follow their last command
         self.astray = np.zeros(len(actions.names), bool)  # did not follow since their last command
@@ -363,6 +364,8 @@ class WatchedWorld(World):
                 self.switched_ns = self.decided_ns
             self.commanded[arm.joints], self.commanded_ns[arm.joints] = rows[0], self.now_ns
             self.led_blind[arm.joints] = is_exempt(self)
+            age_ns = self.now_ns - self.measured[1]
+            self.blind_ns[arm.joints] = min(age_ns, ns(self.config.max_sensor_age_s))
         return commanding
 
     # -- the operator, who lets the next step begin where the arm is measured -----------------------------
