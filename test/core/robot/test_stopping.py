@@ -19,7 +19,7 @@ from support.builders import (
     MAX_STEP,
     PERIOD_NS,
 )
-from support.robot.stopped_robot import STOPS, StoppedRobot
+from support.robot.stopped_robot import STOPS, UNSEEN, StoppedRobot
 from support.robot.two_arms import FIRST, NOBODY, SECOND
 
 OWN = CommandSource(FALLBACKS_FROM)
@@ -131,7 +131,21 @@ def test_zeros_end_while_a_trajectory_beside_them_goes_on():
     robot.horizon._rows_end_ns = np.full(2, 10 * PERIOD_NS)
     for _ in range(STOPS + 1):
         assert robot.stop(measured=None).in_force
-    robot.stop(measured=None, now_ns=10 * PERIOD_NS)
+    for _ in range(UNSEEN):
+        assert robot.stopping.left
+        robot.stop(measured=None, now_ns=10 * PERIOD_NS)
+    assert not robot.stopping.left
+
+
+def test_rows_that_have_ended_wait_for_a_measurement_and_anew_after_each():
+    """Those of a robot that has given up wait for none."""
+    robot = StoppedRobot(("position", "velocity"), "hold", (JOINT_TRAJECTORY, FLOAT64_MULTI_ARRAY))
+    robot.stopping.owe()
+    robot.reference.lose(FIRST)
+    for seen in (None, None, np.zeros(2), None, None, None, None):
+        robot.stop(seen=seen)
+        assert robot.stopping.left
+    robot.stop(halted=True)
     assert not robot.stopping.left
 
 

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -64,11 +66,27 @@ def test_after_a_hiccup_and_a_pause_the_arm_is_held_where_the_controller_brought
 
 
 def test_a_trajectory_that_cannot_be_ended_yet_counts_as_a_command_until_it_is_over():
-    """A node that dies now leaves it to the watchdog, which must not believe that nothing is in force."""
+    """A node that dies now leaves it to the watchdog, which must not believe that nothing is in force.
+
+    It is over some ticks after its last row: an arm that stopped on the way is told where it is, if it is
+    measured in time.
+    """
     playback = stalled()  # of 30 rows
     playback.control.change(paused=True)
     assert playback.tick(ns(1.0)).in_force
-    assert not playback.tick(ns(1.5)).in_force
+    in_force = [playback.tick(ns(1.5) + index * PERIOD_NS).in_force for index in range(40)]
+    waits = math.ceil(ns(0.5) / PERIOD_NS)  # as long as a measurement counts
+    assert in_force == [True] * (waits - 1) + [False] * (41 - waits)
+
+
+def test_a_process_that_stood_still_waits_for_a_measurement_though_its_rows_have_ended():
+    playback = stalled()
+    playback.control.change(paused=True)
+    for index in range(3):
+        assert playback.tick(ns(5.0) + index * PERIOD_NS).interventions == (SENSOR_AGE,)
+    at_ns = ns(5.0) + 3 * PERIOD_NS
+    playback.control.change(measured=np.full(2, 0.2), measured_ns=at_ns)
+    assert playback.tick(at_ns).command == pytest.approx([0.2, 0.2])
 
 
 @pytest.mark.parametrize("unseen_for", [0, 4])  # ticks

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from remote_inference.core.robot.command import CommandSource
-from support.builders import FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY, make_config, make_contract, make_spec
+from support.builders import FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY, make_config, make_contract, make_spec, ns
 from support.robot.fed_playback import FedPlayback
 from support.robot.simulated_server import SimulatedServer
 from support.robot.simulation import streaming
@@ -120,8 +120,14 @@ def test_a_first_command_that_did_not_leave_has_not_to_be_ended(command: str, le
     assert robot.playback.finished == (ends.source is CommandSource.NONE)
 
 
-def test_an_unwatched_arm_stays_whose_drives_come_back_after_its_rows_ended_in_a_stall():
-    """Its controller stands at the last row, far from where the arm has stopped on the way."""
+@pytest.mark.parametrize("threads", [("stuck",), ("stuck", "hung", "deaf")])
+def test_an_unwatched_arm_stays_whose_drives_come_back_after_its_rows_ended_in_a_stall(
+    threads: tuple[str, ...],
+):
+    """Its controller stands at the last row, far from where the arm has stopped on the way.
+
+    A process that stood still as a whole has measured nothing meanwhile, and does so only after some ticks.
+    """
     world = WatchedWorld(
         make_config(max_action_age_s=1.0),
         [SimulatedServer("/server_a", make_spec(chunk_size=60, trained_fps=20.0))],
@@ -129,7 +135,8 @@ def test_an_unwatched_arm_stays_whose_drives_come_back_after_its_rows_ended_in_a
         watched=False,
     )
     streaming(world).run(0.5)
-    world.stand_still(2.0, "stuck")
+    world.sensor_ns = ns(0.1)
+    world.stand_still(2.0, *threads)
     world.run(0.1)
     world.drive_off()
     world.server.up = False

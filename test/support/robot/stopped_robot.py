@@ -22,6 +22,7 @@ from support.builders import FLOAT64_MULTI_ARRAY, JOINTS, PERIOD_NS, contract_do
 from support.robot.two_arms import NOBODY
 
 STOPS = 3
+UNSEEN = 5  # ticks
 
 
 class StoppedRobot:
@@ -53,7 +54,13 @@ class StoppedRobot:
             max_action_age_ns=0,
         )
         self.stopping = Stopping(
-            fallback, self.guard.masks, self.reference, self.guard, self.horizon, stops_in_all=STOPS
+            fallback,
+            self.guard.masks,
+            self.reference,
+            self.guard,
+            self.horizon,
+            stops_in_all=STOPS,
+            unseen_in_all=UNSEEN,
         )
 
     def stop(self, **moment: Any) -> Tick:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -123,7 +124,13 @@ class Playback:
         )
         stops_in_all = count_stops(contract.period_s)
         self._stopping = Stopping(
-            fallback, guard.masks, self._reference, guard, self._horizon, stops_in_all=stops_in_all
+            fallback,
+            guard.masks,
+            self._reference,
+            guard,
+            self._horizon,
+            stops_in_all=stops_in_all,
+            unseen_in_all=math.ceil(max_sensor_age_ns / 1e9 / contract.period_s),
         )
         self._way_home = WayHome(contract, guard, self._reference, self._stopping, stops_in_all=stops_in_all)
         self.longest_stopping_s = longest_stopping_s(contract.period_s) + END_MARGIN_S

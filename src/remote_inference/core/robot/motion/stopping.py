@@ -54,13 +54,18 @@ class Stopping:
         horizon: Horizon,
         *,
         stops_in_all: int,
+        unseen_in_all: int,
     ) -> None:
-        """masks: of the actions. stops_in_all: commands in a row that end what was commanded."""
+        """masks: of the actions. stops_in_all: commands in a row that end what was commanded.
+
+        unseen_in_all: ticks in a row in which rows that have ended wait for a measurement of their joints.
+        """
         self._fallback = FALLBACKS.get(fallback)()
         self._reference = reference
         self._guard = guard
         self._horizon = horizon
         self._stops_in_all = stops_in_all
+        self._unseen_in_all = unseen_in_all
         self._is_switch = masks.is_switch
         self._holds = masks.holds
         self._goes_on = masks.goes_on
@@ -69,6 +74,7 @@ class Stopping:
         self._is_stood_in = np.array([kind in safe for kind in masks.kinds])  # others: zeros
         self._left = 0  # stops still to command once there is nothing to execute ...
         self._holds_left = dict.fromkeys(horizon.controllers, 0)  # ... and holds, by controller
+        self._unseen = dict.fromkeys(horizon.controllers, 0)  # ticks that waited for a measurement
         self.keep()
 
     @property
@@ -95,6 +101,7 @@ class Stopping:
     def _owe(self, stops: int) -> None:
         self._left = stops
         self._holds_left = dict.fromkeys(self._holds_left, stops)
+        self._unseen = dict.fromkeys(self._unseen, 0)
 
     def fall_back(self, moment: Moment, interventions: tuple[str, ...]) -> Tick:
         """Return what the fallback commands in place of an action."""
@@ -138,8 +145,9 @@ class Stopping:
 
         One that does not hear it, or whose joints may be anywhere, is tried again until its rows end by
         themselves; the others do not wait for it. Rows that have ended may have led an arm nowhere whose
-        drives are off: while its joints are measured at all, it is told where they are. One that was told
-        often enough is told no more: a person may move its arm.
+        drives are off: it is told where its joints are, unless they are not measured for many ticks. Ticks,
+        for a process that stood still has measured nothing meanwhile either. A robot that has given up waits
+        for none. One that was told often enough is told no more: a person may move its arm.
         """
         if moment.is_late:
             return self.stop_others(interventions, in_force=True)
@@ -162,7 +170,9 @@ class Stopping:
                 late_ns = int(moment.ages_ns[where_measured].max(initial=late_ns))
             elif moment.now_ns >= self._horizon.goes_on_ns(joints):
                 seen = self._reference.rest(joints, moment.seen, moment.seen, moment.unheard)
-                if found is not None or seen is None:
+                self._unseen[destination] = self._unseen[destination] + 1 if seen is None else 0
+                waits = seen is not None or not moment.halted
+                if found is not None or not waits or self._unseen[destination] >= self._unseen_in_all:
                     self._holds_left[destination] = 0
         in_force = any(left for destination, left in self._holds_left.items() if destination not in ends)
         if not ends:
