@@ -137,15 +137,35 @@ def test_zeros_end_while_a_trajectory_beside_them_goes_on():
     assert not robot.stopping.left
 
 
-def test_rows_that_have_ended_wait_for_a_measurement_and_anew_after_each():
-    """Those of a robot that has given up wait for none."""
+def make_ended_rows() -> StoppedRobot:
+    """A robot whose trajectory has run out, and whose first joint may be anywhere."""
     robot = StoppedRobot(("position", "velocity"), "hold", (JOINT_TRAJECTORY, FLOAT64_MULTI_ARRAY))
     robot.stopping.owe()
     robot.reference.lose(FIRST)
-    for seen in (None, None, np.zeros(2), None, None, None, None):
-        robot.stop(seen=seen)
-        assert robot.stopping.left
-    robot.stop(halted=True)
+    return robot
+
+
+def test_rows_that_have_ended_wait_for_a_measurement_and_anew_after_each():
+    robot = make_ended_rows()
+    for seen in (None, None, np.zeros(2), *[None] * (UNSEEN - 1)):
+        assert robot.stop(seen=seen).in_force
+    assert not robot.stop().in_force
+    assert not robot.stopping.left
+
+
+def test_rows_of_the_next_command_wait_for_a_measurement_as_long_as_those_before():
+    robot = make_ended_rows()
+    for _ in range(2):
+        robot.stopping.owe()
+        for _ in range(UNSEEN - 1):
+            assert robot.stop().in_force
+
+
+def test_ended_rows_of_a_robot_that_has_given_up_wait_only_while_their_joints_are_seen():
+    robot = make_ended_rows()
+    assert robot.stop().in_force
+    assert robot.stop(halted=True, seen=np.zeros(2)).in_force
+    assert not robot.stop(halted=True).in_force
     assert not robot.stopping.left
 
 

@@ -74,7 +74,7 @@ class Stopping:
         self._is_stood_in = np.array([kind in safe for kind in masks.kinds])  # others: zeros
         self._left = 0  # stops still to command once there is nothing to execute ...
         self._holds_left = dict.fromkeys(horizon.controllers, 0)  # ... and holds, by controller
-        self._unseen = dict.fromkeys(horizon.controllers, 0)  # ticks that waited for a measurement
+        self._unseen: dict[str, int] = {}  # ticks in a row that waited for a measurement, by controller
         self.keep()
 
     @property
@@ -101,7 +101,7 @@ class Stopping:
     def _owe(self, stops: int) -> None:
         self._left = stops
         self._holds_left = dict.fromkeys(self._holds_left, stops)
-        self._unseen = dict.fromkeys(self._unseen, 0)
+        self._unseen = {}
 
     def fall_back(self, moment: Moment, interventions: tuple[str, ...]) -> Tick:
         """Return what the fallback commands in place of an action."""
@@ -170,9 +170,9 @@ class Stopping:
                 late_ns = int(moment.ages_ns[where_measured].max(initial=late_ns))
             elif moment.now_ns >= self._horizon.goes_on_ns(joints):
                 seen = self._reference.rest(joints, moment.seen, moment.seen, moment.unheard)
-                self._unseen[destination] = self._unseen[destination] + 1 if seen is None else 0
-                waits = seen is not None or not moment.halted
-                if found is not None or not waits or self._unseen[destination] >= self._unseen_in_all:
+                self._unseen[destination] = 0 if seen is not None else self._unseen.get(destination, 0) + 1
+                patience = 1 if moment.halted else self._unseen_in_all
+                if found is not None or self._unseen[destination] >= patience:
                     self._holds_left[destination] = 0
         in_force = any(left for destination, left in self._holds_left.items() if destination not in ends)
         if not ends:
