@@ -10,19 +10,24 @@ import pytest
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.documents.document import parse_document
 from remote_inference.core.robot.command import CommandSource
-from remote_inference.core.robot.pose_geometry import Poses
+from remote_inference.core.robot.safety.effects import Warn
 from remote_inference.core.robot.safety.guard import Guard
-from remote_inference.core.robot.safety.measured_arm import MeasuredArm, MeasuredRange
+from remote_inference.core.robot.safety.measured_arm import MeasuredArm
 from remote_inference.core.robot.safety.state_machine import State
 from support.builders import JOINTS, contract_document, make_contract, ns
 from support.robot.pose_robot import pose_contract
 from support.robot.simulation import World, streaming
 
-FAR = 1.0 + 2 * 2.0  # limits are -1 to 1: two ranges beyond
+FAR = 1.0 + 0.05 * 2.0  # limits are -1 to 1: 5 % of the range beyond
 
 
-def range_of(contract: Contract) -> MeasuredRange:
-    return MeasuredRange(contract.actions, Poses(contract.actions.poses, contract.actions.names))
+def take(contract: Contract, measured: np.ndarray) -> str:
+    """Return what a person is told of the first measurement, or an empty string."""
+    arm = arm_of(contract)
+    stamps = dict.fromkeys(contract.measured_topics, 0)
+    times = dict.fromkeys(contract.measured_topics, 5)
+    _, warnings = arm.take(times, measured, 10, judged=True, stamps=stamps)
+    return "".join(effect.text for effect in warnings if isinstance(effect, Warn))
 
 
 def arm_of(contract: Contract) -> MeasuredArm:
@@ -36,7 +41,11 @@ def require_end(world: World, since_ns: int) -> None:
     assert world.state is State.STALLED
 
 
-class BrokenEncoder(World):
+class JudgedWorld(World):
+    measurements_are_judged = True
+
+
+class BrokenEncoder(JudgedWorld):
     """An arm whose joints may be measured somewhere."""
 
     is_broken = False
@@ -52,25 +61,24 @@ class BrokenEncoder(World):
     [
         ((0.0, 0.0), ""),
         ((FAR, -FAR), ""),
-        ((1.5, -1.5), ""),
         ((np.nan, 0.0), ""),
-        ((FAR + 0.01, 0.0), "shoulder: measured at 5.01, expected near its limits, -1 to 1 rad: in another"),
-        ((0.0, -FAR - 0.01), "elbow: measured at -5.01, expected near its limits, -1 to 1 rad: in another"),
+        ((FAR + 0.01, 0.0), "shoulder: measured at 1.11, expected near its limits, -1 to 1 rad: in another"),
+        ((0.0, -FAR - 0.01), "elbow: measured at -1.11, expected near its limits, -1 to 1 rad: in another"),
         ((np.inf, 0.0), "shoulder: measured at inf"),
     ],
 )
 def test_a_position_is_near_its_limits(measured: tuple[float, float], problem: str):
-    found = range_of(make_contract()).find_problem(np.array(measured))
+    found = take(make_contract(), np.array(measured))
     assert found.startswith(problem)
     assert bool(found) == bool(problem)
 
 
 def test_speeds_have_no_place():
-    assert range_of(make_contract("velocity")).find_problem(np.array([1e9, -1e9])) == ""
+    assert take(make_contract("velocity"), np.array([1e9, -1e9])) == ""
 
 
 def test_a_robot_that_is_measured_where_it_cannot_be_is_not_moved_and_says_so_once():
-    world = World()
+    world = JudgedWorld()
     world.position = np.degrees(np.array([0.8, -0.9]))
     world.run(2.0)
     assert not world.commands_since(0)
@@ -79,7 +87,7 @@ def test_a_robot_that_is_measured_where_it_cannot_be_is_not_moved_and_says_so_on
 
 
 def test_a_broken_number_in_between_leads_nothing_on_from_there():
-    world = streaming(World()).run(1.0)
+    world = streaming(JudgedWorld()).run(1.0)
     broken = world.position.copy()
     broken[0] = 1e6
     since_ns = world.now_ns
@@ -103,7 +111,7 @@ def test_an_arm_whose_measurements_become_impossible_is_held_like_one_without_se
 
 def test_an_arm_that_cannot_be_read_is_held_like_one_without_sensors():
     """Its messages come, so that no sensor is silent: a joint's number is no number, or is missing."""
-    world = streaming(World()).run(1.0)
+    world = streaming(JudgedWorld()).run(1.0)
     since_ns = world.now_ns + 1
     for _ in range(125):
         world._look_at_sensors = lambda: world._tell_sensors(dict(world.arrivals), None)  # type: ignore[method-assign]
@@ -115,16 +123,16 @@ def test_an_arm_that_cannot_be_read_is_held_like_one_without_sensors():
 def test_a_pose_without_an_orientation_is_not_measured():
     contract = pose_contract()
     measured = np.zeros(7)
-    assert "a quaternion of length 0" in range_of(contract).find_problem(measured)
+    assert "a quaternion of length 0" in take(contract, measured)
     measured[6] = 1.0
-    assert range_of(contract).find_problem(measured) == ""
+    assert take(contract, measured) == ""
 
 
 @pytest.mark.parametrize(
     ("place", "at", "problem"),
     [
-        (0, 2.5, ""),
-        (0, 2.51, "x: measured at 2.51, expected near its limits, -0.5 to 0.5 m: in another unit"),
+        (0, 0.55, ""),
+        (0, 0.56, "x: measured at 0.56, expected near its limits, -0.5 to 0.5 m: in another unit"),
         (2, -350.0, "z: measured at -350, expected near its limits, -0.5 to 0.5 m"),
         (5, 1e3, ""),  # a quaternion of another length says an orientation
     ],
@@ -133,7 +141,7 @@ def test_a_pose_is_near_its_box(place: int, at: float, problem: str):
     """In millimetres, or in another frame, it would have its tool led on from there."""
     measured = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
     measured[place] = at
-    found = range_of(pose_contract()).find_problem(measured)
+    found = take(pose_contract(), measured)
     assert found.startswith(problem)
     assert bool(found) == bool(problem)
 
@@ -186,6 +194,9 @@ def test_an_arm_that_is_not_measured_has_silent_topics_and_no_problem() -> None:
 
 def test_a_person_is_told_where_an_arm_cannot_be_every_five_seconds() -> None:
     contract = make_contract()
-    arm, broken = arm_of(contract), np.full(2, 1e3)
-    told_s = [at_s for at_s in np.arange(0.0, 16.0, 0.5) if arm.take({}, broken, ns(at_s), judged=True)[1]]
+    arm, broken, told_s = arm_of(contract), np.full(2, 1e3), []
+    for at_s in np.arange(0.0, 16.0, 0.5):
+        arrivals = dict.fromkeys(contract.measured_topics, ns(at_s))
+        if arm.take(arrivals, broken, ns(at_s), judged=True, stamps={})[1]:
+            told_s.append(at_s)
     assert told_s == [0.0, 5.0, 10.0, 15.0]

@@ -133,7 +133,8 @@ def test_a_person_does_not_lead_an_arm_on_that_does_not_follow():
     for index in range(10):
         human.deposit(np.full(2, 0.9), index * PERIOD_NS)
         tick = arm.playback.tick(index * PERIOD_NS)
-    assert (tick.command, tick.interventions) == (None, (FOLLOWING_ERROR,))
+    assert tick.interventions == (FOLLOWING_ERROR,)
+    assert tick.source is CommandSource.REPEAT_LAST, "it is led back to where it is"
     assert arm.playback.starved == f"{', '.join(JOINTS)}: the arm does not follow"
 
 

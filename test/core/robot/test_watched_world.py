@@ -140,7 +140,7 @@ def test_an_unwatched_arm_stays_whose_drives_come_back_after_its_rows_ended_in_a
     world.run(0.1)
     world.drive_off()
     world.server.up = False
-    world.run(2.5)
+    world.run(4.0)  # its controller needs some of it for the way back
     held = [tick for _, tick in world.ticks if tick.source is CommandSource.HOLD]
     assert held, "it is held where it is measured"
     stopped = world.position

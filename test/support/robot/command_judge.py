@@ -258,7 +258,9 @@ def _judge_position(
     off = np.abs(first - position)
     early = 1.0 + EARLY_TICK * arm.is_trajectory
     late = tick.late_ns / world.period_ns if arm.is_trajectory else 0.0  # it is no faster than its limit
-    assert tick.late_ns <= ns(world.config.max_sensor_age_s), "it is due later than it can have been measured"
+    way_s = 2.0 * LIMIT / world.max_velocity[arm.joints].min()  # of a hold, from one limit to the other
+    longest_s = max(world.config.max_sensor_age_s, way_s if tick.source is CommandSource.HOLD else 0.0)
+    assert tick.late_ns <= ns(longest_s), "it is due later than it can have been measured, or needs"
     near = off <= (early + late) * step
     if any(world.now_ns - at_ns < world.period_ns for at_ns in (*world.ticked, world.sent_ns)):
         near |= (
@@ -287,6 +289,9 @@ def _judge_position(
     if follows or (world.resumed and world.beats_are_lost):
         steps |= np.abs(first - commanded) <= step
     near |= world.lags[arm.joints] & led & steps
+    # What does not follow is led back to where it was measured, one step in each tick.
+    is_back = np.abs(first - measured[arm.joints]) <= np.abs(commanded - measured[arm.joints])
+    near |= astray & is_back & (np.abs(first - commanded) <= step)
     # The drives were back before the node could see that they had been off: the controller leads the arm to
     # its target meanwhile, each hold is of where the arm was measured on its way, and the policy goes on from
     # the command that began there.

@@ -63,6 +63,8 @@ SENSOR_NS = ns(0.04)
 class World:
     """Everything around one engine. Times in nanoseconds since the start, on the robot's clock."""
 
+    measurements_are_judged = False  # as those of a real robot are, which is not moved in no time
+
     def __init__(
         self,
         config: RobotConfig | None = None,
@@ -242,7 +244,10 @@ class World:
     def _tell_sensors(
         self, arrivals: dict[str, int], position: np.ndarray | None, samples: Sequence[TickSample] = ()
     ) -> None:
-        effects = self.engine.take_sensors(arrivals, position, self.now_ns, samples, judged=True)
+        stamps = dict.fromkeys(self.measured_topics, 0) if self.measurements_are_judged else None
+        effects = self.engine.take_sensors(
+            arrivals, position, self.now_ns, samples, judged=True, stamps=stamps
+        )
         self.carry_out(effects)
 
     def push(self, position: np.ndarray) -> None:
@@ -263,7 +268,9 @@ class World:
         if self.stuck:
             return
         if self.engine.cycle.observation_steps > 1:
-            self._samples.append(TickSample(self.now_ns, dict(self.arrivals), tick_ns=self.now_ns))
+            arrivals, measured = dict(self.arrivals), self.seen.copy()
+            sample = TickSample(self.now_ns, arrivals, tick_ns=self.now_ns, measured=measured)
+            self._samples.append(sample)
         unheard = () if self.heard else tuple(sink.topic for sink in self.contract.commands)
         tick = self.engine.play(self.now_ns, unheard)
         self.ticks.append((self.now_ns, tick))
@@ -297,6 +304,8 @@ class World:
         if not self.driven:  # found out when the command is beyond the bound
             led = np.abs(self._last_command - self.position) <= self.max_following_error + 1e-9
             near |= led & (np.abs(command - self._last_command) <= self.max_step + 1e-9)
+        is_nearer = np.abs(command - self.position) <= np.abs(self._last_command - self.position)
+        near |= is_nearer & (np.abs(command - self._last_command) <= self.max_step + 1e-9)  # led back
         assert near.all()
 
     # -- the servers and the network -----------------------------------------------------------------------

@@ -39,12 +39,16 @@ from support.robot.simulation import World
 
 LOOK_NS = ns(0.01)  # between two looks of the watchdog
 PERSON_NS = ns(0.02)
+HAND_PERIOD_S = 0.01
+HAND_SPEED, HAND_SPEED_M = 2.4, 0.8  # [rad/s], [m/s]
 INSTANCE = 7  # of the robot's node
 WATCHDOG = 8  # its instance
 
 
 class WatchedWorld(World):
     """Adds the robot's own threads, controllers and watchdog to the servers and the network."""
+
+    measurements_are_judged = True
 
     def __init__(self, *arguments: Any, watched: bool = True, **named: Any) -> None:
         self._ready = False
@@ -222,14 +226,28 @@ class WatchedWorld(World):
         arm.is_heard = False
         self.lags[arm.joints] = True
 
-    def shove(self, position: np.ndarray) -> None:
-        """Move a paused arm by hand; its controllers give way."""
-        self.move()
-        for arm in self.arms:
-            arm.controller.forget()
-        self.lags[:] = True
-        self.push(position)
-        self.measured = position, self.now_ns
+    def shove(self, goal: np.ndarray) -> None:
+        """Let a hand move the paused arm to a goal, in the time that it needs; its controllers give way."""
+        begin, way = self.position.copy(), np.abs(goal - self.position).max() / HAND_SPEED
+        if self.poses.exist:
+            angles = self.poses.angles(begin, goal).max() / HAND_SPEED
+            way = max(way, self.poses.distances(begin, goal).max() / HAND_SPEED_M, angles)
+        steps = 1 + int(way / HAND_PERIOD_S)
+
+        def push(step: int) -> None:
+            if not self.engine.paused:
+                return
+            self.move()
+            for arm in self.arms:
+                arm.controller.forget()
+            self.lags[:] = True
+            self.position = begin + step / steps * (goal - begin)
+            if self.poses.exist:
+                self.position = self.poses.turn(self.position, begin, goal, step / steps)
+            if step < steps:
+                self.after(ns(HAND_PERIOD_S), partial(push, step + 1))
+
+        push(1)
 
     # -- watchdog ------------------------------------------------------------------------------------------
 

@@ -84,10 +84,14 @@ class Actions(Document):
                     f"limits.{name}: found {limit.min} to {limit.max} for {kind} actions, "
                     "expected a range with 0, which stops the joint"
                 )
-            if kind != "position" and limit.max_following_error is not None:
+            if kind != "position" and (found := limit.of_positions):
                 raise ValueError(
-                    f"limits.{name}: found max_following_error with {kind} actions, "
+                    f"limits.{name}: found {', '.join(found)} with {kind} actions, "
                     "expected it with position actions only"
+                )
+            if limit.wraps and self.unit(name) != "rad":
+                raise ValueError(
+                    f"limits.{name}: found wraps with {self.unit(name)}, expected a joint in rad"
                 )
         check_scales(self.scale, {name: self._quantity(name) for name in self.names})
         self.check_angles("scale", self.scale, self.names)

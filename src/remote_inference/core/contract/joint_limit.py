@@ -45,7 +45,12 @@ class JointLimit(Document):
             "if": {"properties": {"kind": {"const": "switch"}}, "required": ["kind"]},
             "then": {
                 "required": ["closes_above", "opens_below"],
-                "properties": {"max_velocity": False, "max_following_error": False},
+                "properties": {
+                    "max_velocity": False,
+                    "max_following_error": False,
+                    "max_measured_velocity": False,
+                    "wraps": False,
+                },
             },
             "else": {
                 "required": ["max_velocity"],
@@ -77,6 +82,21 @@ class JointLimit(Document):
             "objects"
         ),
     ] = None
+    max_measured_velocity: Annotated[
+        Positive | None,
+        Field(
+            description="position actions: fastest that a hand or a drive moves the joint, beyond which its "
+            "measurements are not believed at once [unit/s]; left out: 3 rad/s or 1 m/s, or 1.5 times "
+            "max_velocity where that is more"
+        ),
+    ] = None
+    wraps: Annotated[
+        bool,
+        Field(
+            description="position actions [rad]: the joint is continuous, and is measured modulo one turn, "
+            "from -pi to pi for example"
+        ),
+    ] = False
     closes_above: Annotated[
         Finite | None,
         Field(description="switches, required: a number above it closes the switch [unit of the action]"),
@@ -134,8 +154,7 @@ class JointLimit(Document):
         return value
 
     def _check_switch(self) -> None:
-        of_motions = {"max_velocity": self.max_velocity, "max_following_error": self.max_following_error}
-        if found := [key for key, value in of_motions.items() if value is not None]:
+        if found := [*(["max_velocity"] if self.max_velocity is not None else []), *self.of_positions]:
             raise ValueError(f"found {', '.join(found)} with a switch, which does not move, expected none")
         if self.closes_above is None or self.opens_below is None:
             missing = "closes_above" if self.closes_above is None else "opens_below"
@@ -151,6 +170,12 @@ class JointLimit(Document):
                 f"found opens_below {self.opens_below} and closes_above {self.closes_above}, expected both "
                 f"between min {self.min} and max {self.max}"
             )
+
+    @property
+    def of_positions(self) -> tuple[str, ...]:
+        """The keys set here that position actions alone have."""
+        keys = ("max_following_error", "max_measured_velocity", "wraps")
+        return tuple(key for key in keys if getattr(self, key) not in (None, False))
 
     @property
     def fastest(self) -> float:

@@ -122,6 +122,7 @@ class Engine:
         samples: Sequence[TickSample] = (),
         *,
         judged: bool = False,
+        stamps: Mapping[str, int] | None = None,
     ) -> list[Effect]:
         """Take the monotonic arrival times [ns] of the newest content of each topic received so far.
 
@@ -129,11 +130,19 @@ class Engine:
         samples: of the control ticks since the last call, for a policy of several observation steps.
         judged: False, as in older journals, takes the sensors at their word: actions count as executed since
         this call, not since a content's arrival, and a robot goes on whose positions come and cannot be read.
+        stamps: of the messages that measured the joints, by topic, 0 of a driver without [ns]. None, as in
+        older journals and where a simulator says the truth, believes each measurement.
         """
-        arrivals, news = self._arm.take(arrivals, measured, now_ns, judged=judged)
-        self.cycle.see(arrivals, by_arrival=judged)
+        command = None if stamps is None else self.playback.command_in_force(now_ns)
         for sample in samples:
-            self.cycle.take_sample(sample, by_arrival=judged)
+            if stamps is None or self._arm.believes(sample, command):
+                self.cycle.take_sample(sample, by_arrival=judged)
+        arrivals, news = self._arm.take(
+            arrivals, measured, now_ns, judged=judged, stamps=stamps, command=command
+        )
+        if leap := self._arm.take_leap():
+            self.stops.latch(leap)
+        self.cycle.see(arrivals, by_arrival=judged)
         return [*news, *self.tick(now_ns)]
 
     def take_status_reply(self, server: str, reply: StatusReply | None, now_ns: int) -> list[Effect]:
@@ -520,7 +529,7 @@ class Engine:
     def _request(self, now_ns: int) -> list[Effect]:
         if not self.handshake.open or self.handshake.session is None or self._mode.idle:
             return []
-        if not self.cycle.is_ready(now_ns):
+        if self._arm.doubted or not self.cycle.is_ready(now_ns):  # no policy is shown what cannot be
             return []
         steps = self.cycle.steps()
         request = self.cycle.begin(
@@ -530,7 +539,8 @@ class Engine:
             episode_id=self.episode.id,
             episode_start=not self.episode.announced,
             task=self.episode.task,
-            measured=self._arm.position,
+            # Relative rows count from what the policy sees last.
+            measured=steps[-1].measured if steps and steps[-1].measured is not None else self._arm.position,
         )
         self.counters.requests += 1
         return [SendRequest(request, steps)]

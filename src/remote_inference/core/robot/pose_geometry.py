@@ -107,6 +107,15 @@ class Poses:
         unified[self.turns] = quaternions if reference is None else align(quaternions, reference[self.turns])
         return unified
 
+    def normalize(self, action: Float64Array) -> Float64Array:
+        """Return the action `[action_dim]` with unit quaternions; a pose that says no orientation is NaN."""
+        lengths = np.linalg.norm(action[self.turns], axis=1, keepdims=True)
+        lengths = np.where(lengths >= LEAST_LENGTH, lengths, np.nan)
+        found: Float64Array = action.copy()
+        found[self.turns] = action[self.turns] / lengths
+        found[self.places] = np.where(np.isnan(lengths), np.nan, action[self.places])
+        return found
+
     def distances(self, begin: Float64Array, end: Float64Array) -> Float64Array:
         """Return the distances `[n]` between the positions of two actions `[action_dim]` [m]."""
         found: Float64Array = np.linalg.norm(end[self.places] - begin[self.places], axis=1)

@@ -266,14 +266,25 @@ class RemoteInference(RobotNode):
         samples: list[TickSample] = []
         for snapshot, taken in self._injection.pass_on(Target.SENSORS, seen, time.monotonic_ns()):
             self._sent_snapshot = snapshot
-            samples += taken
-        arrivals = self._sent_snapshot.arrivals
-        measured = self._sensors.measured_positions(self._sent_snapshot)
-        now_ns = time.monotonic_ns()
-        self._carry_out(self._engine.take_sensors(arrivals, measured, now_ns, samples, judged=True))
+            samples += map(self._measure, taken)
+        snapshot = self._sent_snapshot
+        effects = self._engine.take_sensors(
+            snapshot.arrivals,
+            self._sensors.measured_positions(snapshot),
+            time.monotonic_ns(),
+            samples,
+            judged=True,
+            stamps=self._sensors.measured_stamps(snapshot),
+        )
+        self._carry_out(effects)
         if self._engine.awaits_observation(time.monotonic_ns()):
             steps = self._steps_of(self._engine.cycle.steps())
             self._sensors.prepare_images(steps, self._engine.image_features)
+
+    def _measure(self, sample: TickSample) -> TickSample:
+        """Return a control tick's sample with where the robot was measured by then."""
+        measured = self._sensors.measured_positions(sample.content)
+        return replace(sample, measured=measured, stamps=self._sensors.measured_stamps(sample.content))
 
     def _steps_of(self, samples: Sequence[TickSample]) -> list[Snapshot]:
         """Return what the samples of control ticks hold, or without samples what was seen last."""

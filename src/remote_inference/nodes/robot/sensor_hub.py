@@ -120,9 +120,8 @@ class SensorHub:
             feature.name: _Camera(source, feature, encoders)
             for source, feature in zip(contract.images.values(), contract.image_features, strict=True)
         }
-        others = {topic: kind for topic, kind in classes.items() if topic not in self._drivers}
-        self._clocks = {topic: ContentClock() for topic in others}
-        self._stamps = {topic: stamp_reader(kind) for topic, kind in others.items()}
+        self._clocks = {topic: ContentClock() for topic in classes if topic not in self._drivers}
+        self._stamps = {topic: stamp_reader(kind) for topic, kind in classes.items()}
         for topic, kind in classes.items():
             joints = topic in self._drivers
             take = partial(self._deposit_joints if joints else self._deposit, topic)
@@ -197,6 +196,14 @@ class SensorHub:
             self._logger.warning(problem, throttle_duration_sec=WARNING_PERIOD_S)
             return None
         return positions
+
+    def measured_stamps(self, snapshot: Snapshot) -> dict[str, int]:
+        """Return the stamps of what `measured_positions` reads, by topic, 0 where a driver has none."""
+        return {
+            topic: self._stamps[topic](snapshot.messages[topic])
+            for topic in self._contract.measured_topics
+            if topic in snapshot.messages
+        }
 
     def add_sizes(self, features: Sequence[ImageFeature]) -> tuple[ImageFeature, ...]:
         """Return cameras with the sizes seen so far [px]."""

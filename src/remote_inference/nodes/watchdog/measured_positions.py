@@ -15,8 +15,8 @@ from rclpy.node import Node
 from sensor_msgs.msg import JointState
 
 from remote_inference.core.contract.contract import Contract
-from remote_inference.core.robot.pose_geometry import Poses
-from remote_inference.core.robot.safety.measured_arm import MeasuredRange
+from remote_inference.core.robot.action_masks import ActionMasks
+from remote_inference.core.robot.safety.measurement_gate import MeasurementGate
 from remote_inference.wire import WireError, read_message
 from remote_inference.wire.qos import JOINTS_QOS
 
@@ -31,7 +31,7 @@ class MeasuredPositions:
         self._actions: dict[str, dict[str, str]] = {}  # action by joint, by topic
         self._messages: dict[str, deque[tuple[float, bytes]]] = {}  # arrival [s]
         self._names = contract.actions.names
-        self._range = MeasuredRange(contract.actions, Poses(contract.actions.poses, self._names))
+        self._gate = MeasurementGate(contract.actions, ActionMasks.of(contract.actions), contract.period_s)
         if not any(sink.interface.takes_horizon for sink in contract.commands):
             return
         for measurement in contract.measurements:
@@ -53,7 +53,7 @@ class MeasuredPositions:
         for topic in self._messages:
             positions |= self._find_fresh(topic)
         measured = np.array([positions.get(name, np.nan) for name in self._names])
-        impossible = self._range.find_impossible(measured)
+        impossible = self._gate.find_impossible(measured)
         return {name: at for name, at in positions.items() if not impossible[self._names.index(name)]}
 
     def _find_fresh(self, topic: str) -> dict[str, float]:

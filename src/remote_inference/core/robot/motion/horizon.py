@@ -108,6 +108,12 @@ class Horizon:
         self._rows_end_ns = np.where(self._joints & ~unheard, self.end_ns, self._rows_end_ns)
         return self._handed.points
 
+    def point(self, now_ns: int) -> Float64Array | None:
+        """Return where controllers are by now that went on along their rows, None if they have none."""
+        if self._handed is None:
+            return None
+        return self._handed.point(max(0.0, (now_ns - self._handed.at_ns) / self._period_ns - 1.0))
+
     def goes_on_ns(self, joints: Joints) -> int:
         """Return until when controllers of these joints may go on along rows that nothing replaced [ns]."""
         return int(self._rows_end_ns[joints].max(initial=0))

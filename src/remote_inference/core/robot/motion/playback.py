@@ -163,6 +163,14 @@ class Playback:
         with self._turn:
             return self._starved
 
+    def command_in_force(self, now_ns: int) -> Float64Array | None:
+        """Return the last command `[action_dim]` while joints may be on their way to it, until a pause."""
+        with self._turn:
+            word = self.control.word
+            if word.paused or (word.halted and not word.wants_home):
+                return None
+            return self._joints.command_in_force(now_ns)
+
     def take_merge(self) -> None:
         """Note that a chunk was merged."""
         with self._turn:
@@ -270,6 +278,8 @@ class Playback:
                 return _WAIT
             self._starved = AGED_OUT if expired else self._starved or "queue empty"
             return self._stopping.stop_others((), in_force=True)
+        if (tick := self._lead_back()) is not None:
+            return tick
         if not led_on:
             return self._refuse_astray(now_ns)
         start = self._reference.start(self._joints.measured)
@@ -327,6 +337,8 @@ class Playback:
         if action is None:
             self._starved = "takeover topic silent"
             return self._fall_back(now_ns, ())
+        if (tick := self._lead_back()) is not None:
+            return tick
         if not led_on:
             return self._refuse_astray(now_ns)
         measured = self._joints.measured
@@ -364,6 +376,24 @@ class Playback:
 
     def _fall_back(self, now_ns: int, interventions: tuple[str, ...]) -> Tick:
         return self._stopping.fall_back(self._moment(now_ns), interventions)
+
+    def _lead_back(self) -> Tick | None:
+        """Lead what does not follow to where it is measured, a step in each tick; None when that is near.
+
+        A measurement that is wrong, and within reach, throws no arm there, nor do drives that come back.
+        """
+        target = self._reference.way_back(self._joints.measured)
+        if target is None:
+            return None
+        assert self._reference.last is not None, "a way back begins at a command"
+        step = self._guard.approach(target, self._reference.last)
+        if step is None:
+            return None
+        self._starved = f"{', '.join(self._joints.astray)}: the arm does not follow"
+        self._guard.refuse(FOLLOWING_ERROR)
+        self._stopping.owe()
+        self._reference.last = step = np.where(self._masks.goes_on, 0.0, step)
+        return Tick.alone(step, CommandSource.REPEAT_LAST, (FOLLOWING_ERROR,))
 
     def _refuse_astray(self, now_ns: int) -> Tick:
         """Lead no arm on that does not follow."""

@@ -25,6 +25,9 @@ class StepReference:
         self._is_switch = masks.is_switch
         self._poses = masks.poses
         self._astray = np.zeros(len(masks.holds), bool)
+        self._strays = np.zeros(
+            len(masks.holds), bool
+        )  # of these, those whose controllers have the last command
         self._forgotten = False
         self.last: Float64Array | None = None  # last command `[action_dim]`, None before the first
         self._kept: Float64Array | None = None
@@ -52,6 +55,21 @@ class StepReference:
         """Take joints that do not follow their last command, and will not when they are heard again."""
         self._astray |= self._poses.whole(joints)
 
+    def stray(self, joints: Joints) -> None:
+        """Take joints that do not follow their last command, which their controllers have: as of `lose`."""
+        joints = self._poses.whole(joints)
+        self._strays = self._strays | joints
+        self._astray |= joints
+
+    def way_back(self, measured: Float64Array | None) -> Float64Array | None:
+        """Return the last command, with joints that do not follow it where they are measured.
+
+        None when each follows, or when it is not known where they are.
+        """
+        if self.last is None or measured is None or self._forgotten or not self._strays.any():
+            return None
+        return np.where(self._strays, measured, self.last)
+
     def keep(self) -> None:
         """Remember the last command, for `take_back`."""
         self._kept = self.last
@@ -65,6 +83,7 @@ class StepReference:
         self.last = command
         self._forgotten = False
         self._astray = self._poses.whole(unheard.copy())
+        self._strays = np.zeros_like(self._astray)
 
     def stop_others(self) -> Float64Array:
         """Return the last command with zeros for velocities and efforts; of others nothing new is known."""

@@ -25,6 +25,7 @@ from remote_inference.core.robot.tick import Tick
 
 RECENT_NS = 50_000_000  # age of a measurement that says where a moving arm is: two rounds of the worker
 BY_HAND_NS = 100_000_000  # age of one that says where an arm is that a hand may have moved until now
+IN_FORCE_NS = 500_000_000  # after a command, its joints may be on their way to it
 CATCH_UP_SCALE = 0.5  # of the velocity limits, while controllers have farther to go than a step
 
 
@@ -85,6 +86,10 @@ class Whereabouts:
         """
         return CATCH_UP_SCALE if self.lag_ns or self._commanded_lag_ns else 1.0
 
+    def command_in_force(self, now_ns: int) -> Float64Array | None:
+        """Return the last command if joints may be on their way to it: it left a moment ago."""
+        return self._reference.last if now_ns - self._commanded_ns <= IN_FORCE_NS + self._period_ns else None
+
     def listen(self, unheard: Joints) -> None:
         """Take the joints whose controllers hear nothing; that of a joint may have heard the last command."""
         if self._reference.last is not None and (unheard & ~self.unheard).any():
@@ -134,6 +139,8 @@ class Whereabouts:
             return tick
         is_hold = tick.source is CommandSource.HOLD  # which knows itself how old each measurement is
         late_ns = max(tick.late_ns, self._lag_left_ns(now_ns) if is_hold else self.lag_ns)
+        if is_hold:
+            late_ns = max(late_ns, self._way_ns(tick.command, now_ns) - self._period_ns)
         self._commanded_ns, self._commanded_lag_ns = now_ns, late_ns
         if self._horizon.is_used and not np.array_equal(tick.command, self._led_to):
             self._led_to, self._arrives_ns = tick.command, now_ns + self._period_ns + late_ns
@@ -142,6 +149,13 @@ class Whereabouts:
             ends = tick.ends if tick.source is CommandSource.HOLD else None
             self._horizon.end(self.unheard, is_whole=not tick.in_force, ends=ends)
         return tick if late_ns == tick.late_ns else replace(tick, late_ns=late_ns)
+
+    def _way_ns(self, goal: Float64Array, now_ns: int) -> int:
+        """Return the time [ns] that joints need, within limits, from where they are led to a goal."""
+        if not self._horizon.is_used:
+            return 0
+        led_to = self._horizon.point(now_ns)
+        return round(self._guard.way_s(self._led_to if led_to is None else led_to, goal) * 1e9)
 
     def _lose(self, moved_ns: int) -> None:
         """Take no joint for where it was commanded: until an instant [ns] another may have moved it."""
@@ -163,6 +177,7 @@ class Whereabouts:
         elif last is not None and self.measured is not None and self._guard.needs_position:
             led = self._reference.led
             lost, blocked = self._following.look(last, self.measured, led, age_s=age_ns / 1e9, now_ns=now_ns)
+            self._reference.stray(lost & ~self.unheard)
             self._reference.lose(lost)
         self.astray = self._following.astray
         # A command that is forgotten, or lost, may have moved the joints since they were measured.

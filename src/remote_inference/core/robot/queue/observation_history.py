@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+from remote_inference.core.robot.command import Float64Array
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,8 @@ class TickSample:
     """What the sensors held at a control tick.
 
     content: the node's, which nobody here looks into. arrivals: monotonic times of the newest content [ns] by
-    topic. executed: actions executed before the tick's own, in journals that say so. tick_ns: the tick's time
+    topic. measured: positions `[action_dim]`, None when they are unknown. stamps: of their messages.
+    executed: actions executed before the tick's own, in journals that say so. tick_ns: the tick's time
     [monotonic ns], None in older journals.
     """
 
@@ -28,6 +31,8 @@ class TickSample:
     arrivals: Mapping[str, int]
     executed: int = 0
     tick_ns: int | None = None
+    measured: Float64Array | None = None
+    stamps: Mapping[str, int] = field(default_factory=dict)
 
 
 class ObservationHistory:

@@ -30,6 +30,7 @@ JOINT_LIMIT = "joint_limit"
 VELOCITY_LIMIT = "velocity_limit"
 DWELL = "dwell"  # a switch has changed a moment ago
 ORIENTATION = "orientation"  # a quaternion too short to say one
+IMPLAUSIBLE = "implausible"  # a measurement where its joint cannot have moved to
 RULES = (
     AGE,
     NON_FINITE,
@@ -41,6 +42,7 @@ RULES = (
     VELOCITY_LIMIT,
     DWELL,
     ORIENTATION,
+    IMPLAUSIBLE,
 )
 ROUNDING = 1e-6  # a float32 action at a limit may lie this far beyond it; corrected, but no intervention
 
@@ -197,6 +199,22 @@ class Guard:
             safe[row] = reference = limited.action
             interventions.append(limited.interventions)
         return Foreseen(safe[: len(interventions)], tuple(interventions))
+
+    def approach(self, target: Float64Array, reference: Float64Array) -> Float64Array | None:
+        """Return the step `[action_dim]` from a reference towards a target; None when one step gets there.
+
+        Within the limits of `check`; nothing counts.
+        """
+        guarded = self._limit(target, reference, 1.0, None)
+        return guarded.action if VELOCITY_LIMIT in guarded.interventions else None
+
+    def way_s(self, begin: Float64Array, end: Float64Array) -> float:
+        """Return the time [s] in which positions get from one point to another within their velocity limits.
+
+        Both `[action_dim]`; NaN counts for no way.
+        """
+        times_s = np.abs(end - begin)[self.masks.is_position] / self._max_velocity[self.masks.is_position]
+        return float(np.nanmax(times_s, initial=0.0))
 
     def count(self, interventions: tuple[str, ...]) -> None:
         """Count rules that altered an action which a controller executed by itself."""

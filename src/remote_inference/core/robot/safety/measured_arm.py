@@ -1,26 +1,28 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Where the robot is measured, as far as it can be there: its steps are bounded from where it is measured.
+"""Where the robot is measured, as far as that can be true: its steps are bounded from where it is measured.
 
-A driver that publishes degrees, joints in another order, or an encoder's broken number would have the robot
-led on from there. A joint that is somewhat outside its limits is led back, and nothing is wrong with it.
+A driver that publishes degrees or joints in another order, another publisher of the same joints, or an
+encoder's broken number would have the robot led on from there. What is not believed counts as not measured.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 
 import numpy as np
 
-from remote_inference.core.contract.actions import Actions
 from remote_inference.core.contract.contract import Contract
-from remote_inference.core.robot.command import BoolArray, Float64Array
-from remote_inference.core.robot.pose_geometry import Poses
+from remote_inference.core.robot.command import Float64Array
+from remote_inference.core.robot.queue.observation_history import TickSample
 from remote_inference.core.robot.safety.effects import Effect, Warn
-from remote_inference.core.robot.safety.guard import Guard
+from remote_inference.core.robot.safety.guard import IMPLAUSIBLE, Guard
+from remote_inference.core.robot.safety.measurement_gate import TURN, Belief, MeasurementGate
 
-FARTHEST = 2.0  # beyond the limits, in ranges between them
 WARNING_PERIOD_NS = 5_000_000_000  # at most one warning in this time
+OFTEN, OFTEN_NS = 5, 2_000_000_000  # more contradicting messages than this in this time are named
+TURN_TOLERANCE = 0.5  # from a whole turn [rad]
 
 
 class MeasuredArm:
@@ -29,37 +31,163 @@ class MeasuredArm:
     def __init__(self, contract: Contract, guard: Guard) -> None:
         self.topics = contract.measured_topics
         self.position: Float64Array | None = None
-        """Positions and poses `[action_dim]`, None when they are not known."""
+        """Positions and poses `[action_dim]` that are believed, None when one of them is not known."""
         self.time_ns = 0
-        """When the oldest of them was captured."""
+        """When the oldest of them was captured; 0 while one of them is doubted."""
         self.times_ns = np.zeros(contract.action_dim, np.int64)
-        """When each of them was."""
+        """When each of them was, 0 of those that are doubted."""
+        self._contract = contract
+        self._guard = guard
         self._topics = _topics_of_actions(contract)
-        self._is_needed = guard.needs_position
-        self._range = MeasuredRange(contract.actions, guard.masks.poses)
+        self._holds = guard.masks.holds
+        self._gate = MeasurementGate(contract.actions, guard.masks, contract.period_s)
+        self._belief = Belief.none(contract.action_dim)
+        self._contradicted_ns: deque[int] = deque(maxlen=OFTEN + 1)  # when the last messages were
+        self._contradiction = ""  # the newest one, in words
+        self._leap = ""  # that was confirmed, and nobody has taken yet, in words
         self._told_ns = -WARNING_PERIOD_NS
 
+    @property
+    def doubted(self) -> tuple[str, ...]:
+        """Joints whose newest measurement is not believed."""
+        if not self._belief.seen_ns.any():
+            return ()
+        mask = self._gate.doubted(self._belief)
+        return tuple(name for name, doubts in zip(self._contract.actions.names, mask, strict=True) if doubts)
+
+    def describe_contradictions(self, now_ns: int) -> str:
+        """Return which joints are measured again and again where they cannot be, or an empty string."""
+        often = self._contradicted_ns
+        if len(often) <= OFTEN or now_ns - often[0] > OFTEN_NS:
+            return ""
+        often_s = OFTEN_NS / 1e9
+        cause = "another publisher, or a broken sensor"
+        return f"{self._contradiction}, {len(often)} times within {often_s:g} s: {cause}"
+
+    def take_leap(self) -> str:
+        """Return, once, which joints have leapt as no hand and no drive moves them, in words."""
+        leap, self._leap = self._leap, ""
+        return leap
+
+    def begin_anew(self) -> None:
+        """Believe nothing of before: another may have moved the robot, a simulated one in no time."""
+        self._belief = Belief.none(len(self._holds))
+
+    def believes(self, sample: TickSample, command: Float64Array | None) -> bool:
+        """Return whether what a control tick held of the joints is believed; what is newer comes after."""
+        if not self._holds.any():
+            return True
+        if sample.measured is None:
+            return False
+        times_ns, stamps_ns = self._times_of(sample.arrivals), self._times_of(sample.stamps)
+        self._judge(sample.measured, times_ns, stamps_ns, command)
+        return not self._gate.doubted(self._belief).any()
+
     def take(
-        self, arrivals: Mapping[str, int], measured: Float64Array | None, now_ns: int, *, judged: bool
+        self,
+        arrivals: Mapping[str, int],
+        measured: Float64Array | None,
+        now_ns: int,
+        *,
+        judged: bool,
+        stamps: Mapping[str, int] | None = None,
+        command: Float64Array | None = None,
     ) -> tuple[Mapping[str, int], list[Effect]]:
         """Take what the sensors say; return the arrivals that count, and what a person must know.
 
-        Positions that are needed, and cannot be or are none, make their topics silent. judged: False as of
-        `Engine.take_sensors`.
+        Positions that are needed, and are doubted or none, make their topics silent: since they were believed
+        last. judged, stamps: as of `Engine.take_sensors`. command: as of `MeasurementGate.judge`.
         """
-        problem = ""
-        if judged and self._is_needed:
-            problem = self._range.find_problem(measured)
-            if problem or measured is None:
-                measured = None
-                arrivals = {topic: at_ns for topic, at_ns in arrivals.items() if topic not in self.topics}
+        is_judged = judged and bool(self._holds.any())
+        if is_judged and measured is None:
+            arrivals = {topic: at_ns for topic, at_ns in arrivals.items() if topic not in self.topics}
         self.position = measured
         self.time_ns = min((arrivals.get(topic, 0) for topic in self.topics), default=0)
-        self.times_ns = np.array([arrivals.get(topic, 0) for topic in self._topics], np.int64)
-        if not problem or now_ns < self._told_ns + WARNING_PERIOD_NS:
+        self.times_ns = self._times_of(arrivals)
+        if not is_judged or measured is None or stamps is None:
             return arrivals, []
+        self._judge(measured, self.times_ns, self._times_of(stamps), command)
+        return self._doubt(arrivals, measured), self._tell(measured, now_ns)
+
+    def _times_of(self, times: Mapping[str, int]) -> np.ndarray:
+        return np.array([times.get(topic, 0) for topic in self._topics], np.int64)
+
+    def _judge(
+        self,
+        measured: Float64Array,
+        times_ns: np.ndarray,
+        stamps_ns: np.ndarray,
+        command: Float64Array | None,
+    ) -> None:
+        before = self._belief
+        self._belief = self._gate.judge(before, measured, times_ns, stamps_ns, command)
+        if (contradictions := self._belief.implausible - before.implausible) > 0:
+            self._guard.refuse(IMPLAUSIBLE, contradictions)
+            self._contradicted_ns.append(int(times_ns.max()))
+            self._contradiction = self._describe(before)
+        if self._belief.leaps:
+            self._leap = self._describe_leaps()
+
+    def _describe_leaps(self) -> str:
+        actions, leaps = self._contract.actions, self._belief.leaps
+        named = ", ".join(f"{name} by {leap:.2f} {actions.unit(name)}" for name, leap in leaps)
+        is_turn = any(
+            abs(leap - TURN) < TURN_TOLERANCE and actions.unit(name) == "rad" for name, leap in leaps
+        )
+        others = "an encoder lost a turn, a driver restarted, or another publishes it"
+        cause = "is the joint continuous, which wraps: true says?" if is_turn else others
+        return f"measurement: {named} between two messages, as no hand and no drive moves it: {cause}"
+
+    def _describe(self, before: Belief) -> str:
+        """Return which joint is measured where it cannot be by now, and where it is believed to be."""
+        belief = self._belief
+        place = int(np.argmax(belief.other_ns != before.other_ns))
+        name = self._contract.actions.names[place]
+        unit = self._contract.actions.unit(name)
+        return (
+            f"{self._topics[place]}: {name} is measured at {belief.other[place]:.3g} {unit}, "
+            f"where it cannot have moved to from {belief.position[place]:.3g}"
+        )
+
+    def _doubt(self, arrivals: Mapping[str, int], measured: Float64Array) -> Mapping[str, int]:
+        """Take what is believed in place of what is measured; return the arrivals that count."""
+        doubted = self._gate.doubted(self._belief)
+        believed = np.where(self._holds, self._belief.position, measured)
+        self.position = None if np.isnan(believed[self._holds]).any() else believed
+        if not doubted.any():
+            return arrivals
+        self.time_ns = 0
+        counts = dict(arrivals)
+        for topic, at_ns in zip(
+            self._topics, np.where(doubted, self._belief.at_ns, -1).tolist(), strict=True
+        ):
+            if topic in counts and at_ns >= 0:
+                counts[topic] = min(counts[topic], at_ns)
+        self.times_ns = np.where(doubted, 0, self.times_ns)
+        return {topic: at_ns for topic, at_ns in counts.items() if at_ns or topic not in self.topics}
+
+    def _tell(self, measured: Float64Array, now_ns: int) -> list[Effect]:
+        """Return what a person must know of measurements that are not believed, now and then."""
+        problem = self._find_problem(measured) or self.describe_contradictions(now_ns)
+        if not problem or now_ns < self._told_ns + WARNING_PERIOD_NS:
+            return []
         self._told_ns = now_ns
-        return arrivals, [Warn(problem)]
+        return [Warn(problem)]
+
+    def _find_problem(self, measured: Float64Array) -> str:
+        """Return which position `[action_dim]` cannot be, and why; empty when all can."""
+        if not self._guard.masks.poses.say_orientations(measured):
+            return "a pose is measured with a quaternion of length 0, expected an orientation"
+        outside = self._gate.find_impossible(measured)
+        if not outside.any():
+            return ""
+        place = int(np.argmax(outside))
+        actions, name = self._contract.actions, self._contract.actions.names[place]
+        limit = actions.limit_of(name)
+        return (
+            f"{name}: measured at {measured[place]:g}, expected near its limits, {limit.min:g} to "
+            f"{limit.max:g} {actions.unit(name)}: in another unit, or of a broken sensor"
+        )
 
 
 def _topics_of_actions(contract: Contract) -> list[str]:
@@ -70,39 +198,3 @@ def _topics_of_actions(contract: Contract) -> list[str]:
         for action in measurement.actions
     }
     return [topics.get(name, "") for name in contract.actions.names]
-
-
-class MeasuredRange:
-    """Where position actions and the points of poses may be measured, and poses with an orientation."""
-
-    def __init__(self, actions: Actions, poses: Poses) -> None:
-        self._actions = actions
-        self._poses = poses
-        limits = [actions.limit_of(name) for name in actions.names]
-        is_bounded = np.array([actions.kind_of(name) == "position" for name in actions.names])
-        is_bounded[poses.places.ravel()] = True
-        low, high = (np.array([getattr(limit, end) for limit in limits]) for end in ("min", "max"))
-        margin = np.where(is_bounded, FARTHEST * (high - low), np.inf)
-        self._low, self._high = low - margin, high + margin
-
-    def find_problem(self, measured: Float64Array | None) -> str:
-        """Return which position `[action_dim]` cannot be, and why; empty when all can, and for None."""
-        if measured is None:
-            return ""
-        if not self._poses.say_orientations(measured):
-            return "a pose is measured with a quaternion of length 0, expected an orientation"
-        outside = self.find_impossible(measured)
-        if not outside.any():
-            return ""
-        place = int(np.argmax(outside))
-        name = self._actions.names[place]
-        limit = self._actions.limit_of(name)
-        return (
-            f"{name}: measured at {measured[place]:g}, expected near its limits, {limit.min:g} to "
-            f"{limit.max:g} {self._actions.unit(name)}: in another unit, or of a broken sensor"
-        )
-
-    def find_impossible(self, measured: Float64Array) -> BoolArray:
-        """Return the mask `[action_dim]` of what cannot be where it is measured; NaN: it is not measured."""
-        outside: BoolArray = (measured < self._low) | (measured > self._high)
-        return outside

@@ -1,0 +1,222 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Which measurements can be true: one where its joint cannot have moved to is not believed at once.
+
+A validation gate, as of state estimators, with bounds from the contract in place of a covariance. Per joint,
+a pose counting as one, a message is
+
+- consistent: within reach of what is believed. It becomes what is believed;
+- contradicting: out of reach, beyond the limits, or the first after a gap. Nothing uses it;
+- confirmed: of contradicting messages that agree with one another for a time, none consistent between them.
+  Somebody has moved the joint, or its drives are back: it becomes what is believed. If it came by a leap that
+  no hand and no drive can make, that is told: an encoder lost a turn, or another publishes this joint.
+
+Within reach is what lies about the way from what is believed to the command in force:
+(|v - p| + |v - c| - |p - c|) / 2 <= tolerance + speed * time, for a measurement v, the believed p and a
+command c. The time never counts for more than a gap: a reach does not grow with silence.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from remote_inference.core.contract.actions import Actions
+from remote_inference.core.robot.action_masks import ActionMasks
+from remote_inference.core.robot.command import BoolArray, Float64Array
+
+Times = NDArray[np.int64]
+
+BEYOND = 0.05  # of the range between the limits, by which a joint may be measured outside them
+TOLERANCE = 0.01  # of the range: noise
+OVERSPEED = 1.5  # times max_velocity, of a joint that is commanded
+HAND_SPEED = 3.0  # of a joint that is not commanded [rad/s] ...
+HAND_SPEED_M = 1.0  # ... or [m/s]
+JITTER_S = 0.02  # by which a message may be early after the one before
+GAP_S = 0.3  # without a message, or GAP_INTERVALS of a slower sensor
+GAP_INTERVALS = 2
+SLOWEST_NS = 1_000_000_000  # longer than this between two messages is no interval
+CONFIRM_S = 0.25  # of agreement, until a contradiction is believed
+FIRST_S = 0.5  # the same where nothing is believed, or a driver comes back elsewhere after a gap
+LEAP_SPEEDS = 10.0  # times max_velocity, from one message to the next ...
+LEAP = math.pi / 2  # ... and at least [rad]: no hand and no drive moves a joint so
+LEAP_M = 0.5  # the same [m]
+TURN = 2.0 * math.pi
+
+
+@dataclass(frozen=True)
+class Belief:
+    """What is known of each joint, arrays `[action_dim]`; times are of contents and stamps [ns].
+
+    position: what is believed, NaN before the first trust, since `at_ns` (by its stamp `stamp_ns`). seen_ns,
+    seen_stamp_ns: of the newest message, interval_ns after the one before it. after_gap: what came since a
+    gap is not confirmed yet. other, other_ns, other_stamp_ns: the newest contradiction, open since
+    `since_ns`, of so many messages as `count` says, which came by a leap as far as `leap` says, 0: by none.
+    implausible: messages so far that contradicted what was believed, those after a gap not counted.
+    leaps: the joints whose leap was confirmed by the newest message, and how far each was [unit].
+    """
+
+    position: Float64Array
+    at_ns: Times
+    stamp_ns: Times
+    seen_ns: Times
+    seen_stamp_ns: Times
+    interval_ns: Times
+    after_gap: BoolArray
+    other: Float64Array
+    other_ns: Times
+    other_stamp_ns: Times
+    since_ns: Times
+    count: Times
+    leap: Float64Array
+    implausible: int = 0
+    leaps: tuple[tuple[str, float], ...] = ()
+
+    @classmethod
+    def none(cls, action_dim: int) -> Belief:
+        """Return the belief before the first message."""
+        nan, never = np.full(action_dim, np.nan), np.zeros(action_dim, np.int64)
+        gap = np.zeros(action_dim, bool)
+        return cls(nan, *5 * (never,), gap, nan, *4 * (never,), np.zeros(action_dim))
+
+
+class MeasurementGate:
+    """The bounds of a contract's joints. Holds no state: `judge` returns what is believed from then on."""
+
+    def __init__(self, actions: Actions, masks: ActionMasks, period_s: float) -> None:
+        """period_s: of a control tick, by whose step a commanded joint may be ahead."""
+        self._names = actions.names
+        self._holds = masks.holds
+        self._poses = masks.poses
+        limits = [actions.limit_of(name) for name in actions.names]
+        low, high = (np.array([getattr(limit, end) for limit in limits]) for end in ("min", "max"))
+        fastest = np.array([limit.max_velocity or 0.0 for limit in limits])
+        in_metres = np.array([actions.unit(name) == "m" for name in actions.names])
+        span, is_bounded = high - low, masks.is_position.copy()
+        columns = zip(actions.poses.values(), self._poses.places, self._poses.turns, strict=True)
+        for pose, places, turns in columns:
+            fastest[places], fastest[turns] = pose.max_velocity, pose.max_angular_velocity
+            in_metres[places], in_metres[turns] = True, False
+            span[turns], is_bounded[places] = math.pi, True
+        margin = np.where(is_bounded, BEYOND * span, np.inf)
+        self._low, self._high = low - margin, high + margin
+        self._tolerance, self._step = TOLERANCE * span, fastest * period_s
+        self._driven = OVERSPEED * fastest
+        stated = np.array([limit.max_measured_velocity or 0.0 for limit in limits])
+        hand = np.where(in_metres, HAND_SPEED_M, HAND_SPEED)
+        self._by_hand = np.maximum.reduce([hand, self._driven, stated])
+        self._driven = np.maximum(self._driven, stated)
+        self._leap_speed, self._least_leap = LEAP_SPEEDS * fastest, np.where(in_metres, LEAP_M, LEAP)
+        self._wraps = np.array([limit.wraps for limit in limits])
+
+    def find_impossible(self, measured: Float64Array) -> BoolArray:
+        """Return the mask of joints that are measured too far outside their limits; NaN is not measured."""
+        outside: BoolArray = (measured < self._low) | (measured > self._high)
+        return outside
+
+    def doubted(self, belief: Belief) -> BoolArray:
+        """Return the mask of positions and poses whose newest message, or of which none, is believed."""
+        doubted: BoolArray = self._holds & (np.isnan(belief.position) | (belief.at_ns != belief.seen_ns))
+        return doubted
+
+    def judge(
+        self,
+        belief: Belief,
+        measured: Float64Array,
+        times_ns: Times,
+        stamps_ns: Times,
+        command: Float64Array | None,
+    ) -> Belief:
+        """Return what is believed once this is measured, all `[action_dim]`.
+
+        measured: NaN where nothing is. times_ns: of each content, monotonic; a joint's time that is not later
+        than its last one is nothing new. stamps_ns: of the driver's clock, 0 without. command: the last one
+        while joints may be on their way to it, None when nobody commands them.
+        """
+        said = self._unify(measured, belief.position)
+        new = (times_ns > belief.seen_ns) & self._holds & ~np.isnan(said)
+        if not new.any():
+            return replace(belief, leaps=()) if belief.leaps else belief
+        whole = self._poses.whole
+        new = whole(new) & ~np.isnan(said)
+        since_ns, stamped_ns = times_ns - belief.seen_ns, stamps_ns - belief.seen_stamp_ns
+        longest_ns = np.maximum(round(GAP_S * 1e9), GAP_INTERVALS * belief.interval_ns)
+        # Messages that waited come late after one another, and their stamps do not.
+        is_stamped = (stamps_ns > 0) & (belief.seen_stamp_ns > 0)
+        quiet_ns = np.where(is_stamped, np.minimum(since_ns, stamped_ns), since_ns)
+        after_gap = belief.after_gap | (new & (quiet_ns > longest_ns))
+        is_known = ~np.isnan(belief.position)
+        known = is_known & ~after_gap
+        speed = self._by_hand if command is None else self._driven
+        slack = self._tolerance + (0.0 if command is None else self._step)
+        impossible = whole(new & self.find_impossible(said))
+        goal = belief.position if command is None else command
+        way = self._way(belief.position, said)
+        beyond = (way + self._way(goal, said) - self._way(belief.position, goal)) / 2.0
+        age_s = _elapsed_s(times_ns - belief.at_ns, stamps_ns, belief.stamp_ns, longest_ns)
+        consistent = new & known & ~impossible & ~whole(beyond > slack + speed * age_s)
+        # What agrees with an open contradiction stays one, however far the reach has grown meanwhile.
+        to_other = self._way(belief.other, said)
+        other_s = _elapsed_s(times_ns - belief.other_ns, stamps_ns, belief.other_stamp_ns, longest_ns)
+        is_near = ~whole(to_other > slack + self._by_hand * other_s)
+        agrees = new & ~impossible & (belief.count > 0) & is_near
+        consistent &= ~whole(agrees & (to_other < way))
+        against = new & ~consistent
+        begins = against & ~agrees
+        far = np.maximum(self._leap_speed * np.maximum(since_ns, 0) / 1e9, self._least_leap)
+        leap = np.where(begins, np.where(known & (way > far), way, 0.0), belief.leap)
+        began_ns = np.where(begins, times_ns, belief.since_ns)
+        count = np.where(begins, np.where(impossible, 0, 1), belief.count + (against & agrees))
+        is_elsewhere = whole(~is_known | (after_gap & (way > slack + self._by_hand * GAP_S)))
+        lasts_ns = np.where(is_elsewhere, round(FIRST_S * 1e9), round(CONFIRM_S * 1e9))
+        confirmed = against & agrees & ~whole(against & ((count < 2) | (times_ns - began_ns < lasts_ns)))
+        trusted = consistent | confirmed
+        is_interval = new & (belief.seen_ns > 0) & (since_ns < SLOWEST_NS)
+        return Belief(
+            np.where(trusted, said, belief.position),
+            np.where(trusted, times_ns, belief.at_ns),
+            np.where(trusted, stamps_ns, belief.stamp_ns),
+            np.where(new, times_ns, belief.seen_ns),
+            np.where(new, stamps_ns, belief.seen_stamp_ns),
+            np.where(is_interval, since_ns, belief.interval_ns),
+            after_gap & ~trusted,
+            np.where(against, said, belief.other),
+            np.where(against, times_ns, belief.other_ns),
+            np.where(against, stamps_ns, belief.other_stamp_ns),
+            began_ns,
+            np.where(trusted, 0, count),
+            leap,
+            belief.implausible + int((against & known).any()),
+            tuple((self._names[at], float(leap[at])) for at in np.flatnonzero(confirmed & (leap > 0.0))),
+        )
+
+    def _unify(self, measured: Float64Array, believed: Float64Array) -> Float64Array:
+        """Return what is measured, with unit quaternions, and what wraps in the turn nearest to the belief.
+
+        A pose without an orientation is not measured: NaN.
+        """
+        said = measured
+        if self._wraps.any():
+            turns = np.round((believed - measured) / TURN)
+            said = np.where(self._wraps & ~np.isnan(turns), measured + TURN * turns, measured)
+        if self._poses.exist:
+            said = self._poses.normalize(said)
+        return said
+
+    def _way(self, begin: Float64Array, end: Float64Array) -> Float64Array:
+        """Return how far each joint is from one point to another `[action_dim]`, a pose as a whole."""
+        way: Float64Array = np.abs(end - begin)
+        if self._poses.exist:
+            way[self._poses.places] = self._poses.distances(begin, end)[:, np.newaxis]
+            way[self._poses.turns] = self._poses.angles(begin, end)[:, np.newaxis]
+        return way
+
+
+def _elapsed_s(since_ns: Times, stamps_ns: Times, before_ns: Times, longest_ns: Times) -> Float64Array:
+    """Return the time [s] in which a joint may have moved: the longer one of contents and of stamps."""
+    stamped_ns = np.where((stamps_ns > 0) & (before_ns > 0), stamps_ns - before_ns, 0)
+    elapsed: Float64Array = np.minimum(np.maximum(since_ns, stamped_ns), longest_ns) / 1e9 + JITTER_S
+    return elapsed
