@@ -157,6 +157,10 @@ class _Examination:
             )
             stale = [topic for topic in stale if topic not in self._contract.sensor_types]
         yield from sensors.judge_stale(robot, stale, topics)
+        state = self._watch.robots.get(robot)
+        if state is not None and state.implausible:
+            expected, advice = "one publisher that says the truth", "stop the other one, or mend the driver"
+            yield Finding(Level.ERROR, f"{robot}: joints", state.implausible, expected, advice)
 
     def _read_settings(self) -> dict[str, NodeSettings]:
         """Ask the robots' nodes for their parameters, by namespace; those that do not answer are left out."""

@@ -106,6 +106,8 @@ def robot_diagnostic(
     if state.stale_sources:
         level = max(level, DiagnosticStatus.WARN)
         message += f"; waits for {', '.join(state.stale_sources)}"
+    if state.implausible:
+        level, message = max(level, DiagnosticStatus.WARN), f"{message}; not believed: {state.implausible}"
     if state.taken_over:
         level, message = max(level, DiagnosticStatus.WARN), f"taken over by a person; {message}"
     if state.injected_fault:
@@ -134,6 +136,7 @@ def robot_diagnostic(
         "latency_p95_ms": _milliseconds(state.latency_p95_ms),
         "playback_left_s": f"{state.playback_left_s:.2f}",
         "stale_sources": ", ".join(state.stale_sources),
+        "implausible": state.implausible,
         "requests": str(state.requests),
         "request_timeouts": str(state.request_timeouts),
         "chunks_rejected": str(state.chunks_rejected),

@@ -18,7 +18,8 @@ ROBOT_FIELDS = (
     *("state_name", "cause", "paused", "pause_cause", "server", "session_id", "session_epoch"),
     *("episode_id", "task", "policy_version", "queue_length", "playback_left_s"),
     *("latency_p50_ms", "latency_p95_ms", "delay_steps"),
-    *("stale_sources", "requests", "chunks_merged", "chunks_dropped", "chunks_rejected", "request_timeouts"),
+    *("stale_sources", "implausible", "requests", "chunks_merged", "chunks_dropped", "chunks_rejected"),
+    "request_timeouts",
     *("reconnects", "control_ticks", "late_ticks", "stop", "taken_over", "shadow", "shadow_ticks"),
     "injected_fault",
 )
@@ -85,6 +86,8 @@ def describe_robot(namespace: str, state: Any) -> Table:
         "guard": ", ".join(guard) or "no intervention",
         "control": f"{state.control_ticks} ticks, {state.late_ticks} late",
     }
+    if state.implausible:
+        rows["not believed"] = state.implausible
     if state.stop:
         rows["stopped by"] = state.stop
     elif state.paused:

@@ -29,7 +29,13 @@ from support.waiting import wait_until
 
 TICKS_PER_STEP = 100  # of the control thread, in each of the worker's
 # Reads, and properties.
-UNJOURNALLED = {"awaits_observation", "commands_since_ns", "has_ended", "misses_person"}
+UNJOURNALLED = {
+    "awaits_observation",
+    "commands_since_ns",
+    "find_implausible",
+    "has_ended",
+    "misses_person",
+}
 
 
 def entries_of(world: World) -> list[Entry]:

@@ -14,6 +14,7 @@ from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.motion.human_commands import HumanCommands
 from remote_inference.core.robot.queue.action_queue import ActionQueue
 from remote_inference.core.robot.safety.guard import SENSOR_AGE
+from remote_inference.core.robot.safety.measurement_gate import FIRST_S
 from support.builders import JOINT_TRAJECTORY, MAX_STEP, PERIOD_NS, make_contract, make_rows, ns
 from support.robot.played_arm import Arm
 from support.robot.played_trajectory import feed, horizon_of, make_playback, stalled
@@ -75,7 +76,7 @@ def test_a_trajectory_that_cannot_be_ended_yet_counts_as_a_command_until_it_is_o
     playback.control.change(paused=True)
     assert playback.tick(ns(1.0)).in_force
     in_force = [playback.tick(ns(1.5) + index * PERIOD_NS).in_force for index in range(40)]
-    waits = math.ceil(ns(0.5) / PERIOD_NS)  # as long as a measurement counts
+    waits = math.ceil(ns(0.5 + FIRST_S) / PERIOD_NS)  # as long as a measurement counts, and is confirmed
     assert in_force == [True] * (waits - 1) + [False] * (41 - waits)
 
 

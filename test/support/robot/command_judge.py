@@ -269,6 +269,8 @@ def _judge_position(
     if arm.is_trajectory:  # it has gone on while the command, a step from the one before, was late
         on_its_way = world.max_velocity[arm.joints] * (world.now_ns - world.decided_ns) / 1e9
         near |= (np.abs(first - last) <= step) & (off <= (early + late) * step + on_its_way)
+        behind = world.max_velocity[arm.joints] * world.left_late_ns / 1e9
+        near |= off <= (early + late) * step + behind  # the command before left as late
     measured, measured_ns = world.measured
     from_measured = np.abs(first - measured[arm.joints]) <= step
     age_ns = world.now_ns - measured_ns

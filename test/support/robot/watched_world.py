@@ -78,6 +78,7 @@ class WatchedWorld(World):
         self.ticked = deque(3 * [-ns(10)], maxlen=5)  # times of the last control ticks
         self.decided_ns = -ns(10)
         self.sent_ns = -ns(10)  # when a tick's command left last
+        self.left_late_ns = 0  # after it was decided: its controllers are behind by so much
         self.handed_off_ns = -ns(10)
         self.beaten_ns = -ns(10)  # when the watchdog heard the robot's node last
         self.measured = (self.position, -ns(10))  # what the engine knows of the joints
@@ -338,6 +339,8 @@ class WatchedWorld(World):
         else:
             commanding = self._publish(tick)
             self.sent_ns = self.now_ns
+            if tick.command is not None:
+                self.left_late_ns = self.now_ns - began_ns
             if began_ns == self.now_ns:  # else the next tick, which follows at once, is judged
                 judge_what_stays(self, tick)
             else:

@@ -28,7 +28,7 @@ from remote_inference.core.robot.requests.handshake import Handshake
 from remote_inference.core.robot.requests.request_cycle import Rejection, RequestCycle
 from remote_inference.core.robot.safety.effects import Effect, Inform, SendRequest, Stop, Warn
 from remote_inference.core.robot.safety.guard import SHAPE, Guard, InterventionLatch
-from remote_inference.core.robot.safety.measured_arm import MeasuredArm
+from remote_inference.core.robot.safety.measured_arm import Implausible, MeasuredArm
 from remote_inference.core.robot.safety.state_machine import Event, State
 from remote_inference.core.robot.safety.stop_inputs import StopInputs
 from remote_inference.core.robot.safety.supervisor import Supervisor
@@ -392,6 +392,10 @@ class Engine:
             effects += self._request(now_ns)
         return effects
 
+    def find_implausible(self, now_ns: int) -> Implausible | None:
+        """Return the topic that measures the robot again and again where it cannot be, if one does."""
+        return self._arm.find_implausible(now_ns)
+
     @property
     def image_features(self) -> tuple[str, ...]:
         """The policy's camera features that the session's observations hold, in the contract's order."""
@@ -492,6 +496,7 @@ class Engine:
         self.control.change(
             measured=position,
             measured_ns=self._arm.time_ns,
+            doubted=bool(self._arm.doubted),
             positions=self._arm.position,
             positions_ns=self._arm.times_ns,
         )

@@ -12,6 +12,7 @@ from rclpy.node import Node
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.robot.engine import Engine
 from remote_inference.core.robot.safety.effects import Effect
+from remote_inference.nodes.graph import full_name
 from remote_inference.nodes.robot.presence import Presence
 from remote_inference.nodes.robot.topic_watch import TopicWatch
 
@@ -49,6 +50,11 @@ class GraphWatch:
         if handshake.session is not None:
             effects += engine.take_presence(self._presence.check(handshake.server), time.monotonic_ns())
         return effects
+
+    def publishers_of(self, topic: str) -> list[str]:
+        """Return the full names of the nodes that publish a topic, one for each publisher."""
+        infos = self._node.get_publishers_info_by_topic(self._node.resolve_topic_name(topic))
+        return sorted(map(full_name, infos)) or ["no node that the graph shows"]
 
     def _missing_inputs(self) -> dict[str, str]:
         """Return the contract's inputs that should be heard and are not, with what follows."""

@@ -316,7 +316,11 @@ class RemoteInference(RobotNode):
     def _report_state(self) -> list[Effect]:
         stamp = self.get_clock().now().to_msg()
         names = self._contract.actions.names
-        state = state_message(self._engine, self._actuation.loop, names, stamp, time.monotonic_ns())
+        now_ns = time.monotonic_ns()
+        state = state_message(self._engine, self._actuation.loop, names, stamp, now_ns)
+        if (found := self._engine.find_implausible(now_ns)) is not None:
+            publishers = self._graph.publishers_of(found.topic)
+            state.implausible = f"{found.topic}: {found.problem}, published by {', '.join(publishers)}"
         state.injected_fault = self._drills.in_progress
         self._state_publisher.publish(state)
         self._diagnostics.report(robot_diagnostic(state, self.get_namespace(), self._actuation.goals))

@@ -36,6 +36,7 @@ class ControlWord:
     blend_ins: int = 0  # rises when the next action must begin gently
     measured: NDArray[np.float64] | None = None  # joint positions `[action_dim]`, None when not fresh
     measured_ns: int | None = None  # when, on the monotonic clock; None: now
+    doubted: bool = False  # what a joint was measured at last is not believed, yet
     positions: NDArray[np.float64] | None = None  # where each joint was measured last, however long ago ...
     positions_ns: NDArray[np.int64] | None = None  # ... and when, `[action_dim]`
 

@@ -19,6 +19,7 @@ from remote_inference.core.robot.motion.control_word import ControlPanel, Contro
 from remote_inference.core.robot.motion.horizon import Horizon
 from remote_inference.core.robot.motion.human_commands import HumanCommands
 from remote_inference.core.robot.motion.lateness import Lateness
+from remote_inference.core.robot.motion.lead_back import LeadBack
 from remote_inference.core.robot.motion.shadow import ShadowComparison
 from remote_inference.core.robot.motion.step_reference import StepReference
 from remote_inference.core.robot.motion.stopping import Moment, Stopping
@@ -34,6 +35,7 @@ from remote_inference.core.robot.safety.guard import (
     InterventionLatch,
 )
 from remote_inference.core.robot.safety.hearing import UNHEARD_NS
+from remote_inference.core.robot.safety.measurement_gate import FIRST_S
 from remote_inference.core.robot.safety.stop_inputs import StopInputs
 from remote_inference.core.robot.safety.switches import SwitchClock
 from remote_inference.core.robot.tick import Tick
@@ -42,6 +44,8 @@ from remote_inference.core.robot.turn import Turn
 HURRY_NS = 5_000_000  # from a tick's decision to its command: Python's threads wait so long for each other
 AGED_OUT = "actions older than max_action_age_s"
 END_MARGIN_S = 1.0  # beyond the time that the last commands take if every tick comes
+
+NOT_FOLLOWED = "{}: the arm does not follow"
 
 _WAIT = Tick(None, CommandSource.NONE, in_force=True)  # of a late tick: the node hears first what happened
 
@@ -130,8 +134,10 @@ class Playback:
             guard,
             self._horizon,
             stops_in_all=stops_in_all,
-            unseen_in_all=math.ceil(max_sensor_age_ns / 1e9 / contract.period_s),
+            # A measurement may have to be confirmed before it says where a joint is.
+            unseen_in_all=math.ceil((max_sensor_age_ns / 1e9 + FIRST_S) / contract.period_s),
         )
+        self._way_back = LeadBack(contract.actions.names, guard, self._reference, self._stopping)
         self._way_home = WayHome(contract, guard, self._reference, self._stopping, stops_in_all=stops_in_all)
         self.longest_stopping_s = longest_stopping_s(contract.period_s) + END_MARGIN_S
         self.longest_end_s = self._way_home.longest_s + self.longest_stopping_s
@@ -278,7 +284,7 @@ class Playback:
                 return _WAIT
             self._starved = AGED_OUT if expired else self._starved or "queue empty"
             return self._stopping.stop_others((), in_force=True)
-        if (tick := self._lead_back()) is not None:
+        if (tick := self._lead_back(now_ns)) is not None:
             return tick
         if not led_on:
             return self._refuse_astray(now_ns)
@@ -337,7 +343,7 @@ class Playback:
         if action is None:
             self._starved = "takeover topic silent"
             return self._fall_back(now_ns, ())
-        if (tick := self._lead_back()) is not None:
+        if (tick := self._lead_back(now_ns)) is not None:
             return tick
         if not led_on:
             return self._refuse_astray(now_ns)
@@ -377,28 +383,19 @@ class Playback:
     def _fall_back(self, now_ns: int, interventions: tuple[str, ...]) -> Tick:
         return self._stopping.fall_back(self._moment(now_ns), interventions)
 
-    def _lead_back(self) -> Tick | None:
-        """Lead what does not follow to where it is measured, a step in each tick; None when that is near.
-
-        A measurement that is wrong, and within reach, throws no arm there, nor do drives that come back.
-        """
-        target = self._reference.way_back(self._joints.measured)
-        if target is None:
-            return None
-        assert self._reference.last is not None, "a way back begins at a command"
-        step = self._guard.approach(target, self._reference.last)
-        if step is None:
-            return None
-        self._starved = f"{', '.join(self._joints.astray)}: the arm does not follow"
-        self._guard.refuse(FOLLOWING_ERROR)
-        self._stopping.owe()
-        self._reference.last = step = np.where(self._masks.goes_on, 0.0, step)
-        return Tick.alone(step, CommandSource.REPEAT_LAST, (FOLLOWING_ERROR,))
+    def _lead_back(self, now_ns: int) -> Tick | None:
+        """Lead what does not follow to where it is measured; None when nothing is to be led back."""
+        tick = self._way_back.go(self._joints.measured, now_ns)
+        if tick is not None:
+            self._starved = NOT_FOLLOWED.format(", ".join(self._joints.astray))
+            if problem := self._way_back.find_problem(now_ns):
+                self._stops.latch(problem)  # from the next tick on
+        return tick
 
     def _refuse_astray(self, now_ns: int) -> Tick:
         """Lead no arm on that does not follow."""
         self._guard.refuse(FOLLOWING_ERROR)
-        self._starved = f"{', '.join(self._joints.astray)}: the arm does not follow"
+        self._starved = NOT_FOLLOWED.format(", ".join(self._joints.astray))
         return self._fall_back(now_ns, (FOLLOWING_ERROR,))
 
     def _refuse_unmeasured(self, now_ns: int) -> Tick:

@@ -61,14 +61,21 @@ class StepReference:
         self._strays = self._strays | joints
         self._astray |= joints
 
-    def way_back(self, measured: Float64Array | None) -> Float64Array | None:
-        """Return the last command, with joints that do not follow it where they are measured.
+    @property
+    def strays(self) -> Joints:
+        """Joints that do not follow their last command, which their controllers have."""
+        return self._strays
 
-        None when each follows, or when it is not known where they are.
+    def way_back(self, measured: Float64Array | None) -> tuple[Float64Array, Float64Array] | None:
+        """Return begin and end of the way on which joints that do not follow are led back; others stay.
+
+        It leads from the last command to where they are measured. None when each follows, or when it is not
+        known where they are.
         """
         if self.last is None or measured is None or self._forgotten or not self._strays.any():
             return None
-        return np.where(self._strays, measured, self.last)
+        lost = self._astray & self._holds
+        return np.where(lost & ~self._strays, measured, self.last), np.where(lost, measured, self.last)
 
     def keep(self) -> None:
         """Remember the last command, for `take_back`."""

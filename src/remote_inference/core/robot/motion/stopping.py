@@ -29,7 +29,8 @@ class Moment:
     halted: the robot has given up. is_late: the tick waits for what is to be heard. measured: where the
     joints are, `[action_dim]`, None when one may be anywhere. found: the same of each joint by itself, NaN of
     one that may be anywhere. seen: where each was measured lately. unheard: mask `[action_dim]` of the
-    actions that no controller listens to. ages_ns: of what was measured of each.
+    actions that no controller listens to. ages_ns: of what was measured of each. doubted: what is measured is
+    not believed, yet.
     """
 
     now_ns: int
@@ -40,6 +41,7 @@ class Moment:
     seen: Float64Array | None
     unheard: Joints
     ages_ns: NDArray[np.int64]
+    doubted: bool = False
 
 
 class Stopping:

@@ -75,7 +75,8 @@ class WayHome:
         start = self._reference.start(moment.measured)
         if moment.measured is None or start is None:
             self._guard.refuse(SENSOR_AGE)
-            if not stuck_ns and self._is_measured_lately(moment):  # it may have moved since
+            # It may have moved since, or one message is wrong.
+            if not stuck_ns and (moment.doubted or self._is_measured_lately(moment)):
                 return self._stopping.stop(moment, (SENSOR_AGE,))
             stuck = f"since its control thread stood still for {stuck_ns / 1e9:.2f} s"
             since = stuck if stuck_ns else "lately"

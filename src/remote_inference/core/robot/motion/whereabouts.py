@@ -130,6 +130,7 @@ class Whereabouts:
             self._find(now_ns, oldest_ns),
             self.unheard,
             ages_ns=now_ns - self._times_ns(now_ns),
+            doubted=self._word.doubted,
         )
 
     def take(self, tick: Tick, now_ns: int) -> Tick:
@@ -155,7 +156,9 @@ class Whereabouts:
         if not self._horizon.is_used:
             return 0
         led_to = self._horizon.point(now_ns)
-        return round(self._guard.way_s(self._led_to if led_to is None else led_to, goal) * 1e9)
+        if led_to is not None:
+            return round(self._guard.way_s(led_to, goal) * 1e9)
+        return max(0, self._arrives_ns - now_ns) + round(self._guard.way_s(self._led_to, goal) * 1e9)
 
     def _lose(self, moved_ns: int) -> None:
         """Take no joint for where it was commanded: until an instant [ns] another may have moved it."""

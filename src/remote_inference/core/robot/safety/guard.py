@@ -209,12 +209,14 @@ class Guard:
         return guarded.action if VELOCITY_LIMIT in guarded.interventions else None
 
     def way_s(self, begin: Float64Array, end: Float64Array) -> float:
-        """Return the time [s] in which positions get from one point to another within their velocity limits.
+        """Return the time [s] in which positions and poses get from one point to another within the limits.
 
         Both `[action_dim]`; NaN counts for no way.
         """
         times_s = np.abs(end - begin)[self.masks.is_position] / self._max_velocity[self.masks.is_position]
-        return float(np.nanmax(times_s, initial=0.0))
+        longest_s = float(np.nanmax(times_s, initial=0.0))
+        unified = self._poses.unify(end, begin) if self._poses.exist and np.isfinite(begin).all() else None
+        return longest_s if unified is None else max(longest_s, self._poses.way_s(unified[1], unified[0]))
 
     def count(self, interventions: tuple[str, ...]) -> None:
         """Count rules that altered an action which a controller executed by itself."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,6 +24,14 @@ from remote_inference.core.robot.safety.measurement_gate import TURN, Belief, Me
 WARNING_PERIOD_NS = 5_000_000_000  # at most one warning in this time
 OFTEN, OFTEN_NS = 5, 2_000_000_000  # more contradicting messages than this in this time are named
 TURN_TOLERANCE = 0.5  # from a whole turn [rad]
+
+
+@dataclass(frozen=True)
+class Implausible:
+    """A topic whose messages contradict one another, and how, in words."""
+
+    topic: str
+    problem: str
 
 
 class MeasuredArm:
@@ -43,7 +52,7 @@ class MeasuredArm:
         self._gate = MeasurementGate(contract.actions, guard.masks, contract.period_s)
         self._belief = Belief.none(contract.action_dim)
         self._contradicted_ns: deque[int] = deque(maxlen=OFTEN + 1)  # when the last messages were
-        self._contradiction = ""  # the newest one, in words
+        self._contradiction = ("", "")  # topic of the newest one, and what it is in words
         self._leap = ""  # that was confirmed, and nobody has taken yet, in words
         self._told_ns = -WARNING_PERIOD_NS
 
@@ -55,14 +64,13 @@ class MeasuredArm:
         mask = self._gate.doubted(self._belief)
         return tuple(name for name, doubts in zip(self._contract.actions.names, mask, strict=True) if doubts)
 
-    def describe_contradictions(self, now_ns: int) -> str:
-        """Return which joints are measured again and again where they cannot be, or an empty string."""
+    def find_implausible(self, now_ns: int) -> Implausible | None:
+        """Return which topic measures a joint again and again where it cannot be, if one does."""
         often = self._contradicted_ns
         if len(often) <= OFTEN or now_ns - often[0] > OFTEN_NS:
-            return ""
-        often_s = OFTEN_NS / 1e9
-        cause = "another publisher, or a broken sensor"
-        return f"{self._contradiction}, {len(often)} times within {often_s:g} s: {cause}"
+            return None
+        topic, problem = self._contradiction
+        return Implausible(topic, f"{problem}, more than {OFTEN} times within {OFTEN_NS / 1e9:g} s")
 
     def take_leap(self) -> str:
         """Return, once, which joints have leapt as no hand and no drive moves them, in words."""
@@ -138,16 +146,16 @@ class MeasuredArm:
         cause = "is the joint continuous, which wraps: true says?" if is_turn else others
         return f"measurement: {named} between two messages, as no hand and no drive moves it: {cause}"
 
-    def _describe(self, before: Belief) -> str:
-        """Return which joint is measured where it cannot be by now, and where it is believed to be."""
+    def _describe(self, before: Belief) -> tuple[str, str]:
+        """Return the topic that measures a joint where it cannot be by now, and how far that is, in words."""
         belief = self._belief
         place = int(np.argmax(belief.other_ns != before.other_ns))
         name = self._contract.actions.names[place]
         unit = self._contract.actions.unit(name)
-        return (
-            f"{self._topics[place]}: {name} is measured at {belief.other[place]:.3g} {unit}, "
-            f"where it cannot have moved to from {belief.position[place]:.3g}"
-        )
+        known = belief.position[place]
+        begin = before.other[place] if np.isnan(known) else known
+        there = f"{name} is measured at {belief.other[place]:.3g} {unit}"
+        return self._topics[place], f"{there}, where it cannot have moved to from {begin:.3g}"
 
     def _doubt(self, arrivals: Mapping[str, int], measured: Float64Array) -> Mapping[str, int]:
         """Take what is believed in place of what is measured; return the arrivals that count."""
@@ -168,7 +176,11 @@ class MeasuredArm:
 
     def _tell(self, measured: Float64Array, now_ns: int) -> list[Effect]:
         """Return what a person must know of measurements that are not believed, now and then."""
-        problem = self._find_problem(measured) or self.describe_contradictions(now_ns)
+        problem = self._find_problem(measured)
+        if (implausible := self.find_implausible(now_ns)) is not None:
+            problem = (
+                problem or f"{implausible.topic}: {implausible.problem}: two publishers, or a broken sensor"
+            )
         if not problem or now_ns < self._told_ns + WARNING_PERIOD_NS:
             return []
         self._told_ns = now_ns

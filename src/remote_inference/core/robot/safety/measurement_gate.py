@@ -55,7 +55,8 @@ class Belief:
     seen_stamp_ns: of the newest message, interval_ns after the one before it. after_gap: what came since a
     gap is not confirmed yet. other, other_ns, other_stamp_ns: the newest contradiction, open since
     `since_ns`, of so many messages as `count` says, which came by a leap as far as `leap` says, 0: by none.
-    implausible: messages so far that contradicted what was believed, those after a gap not counted.
+    implausible: messages so far that contradicted what was believed, or one another before the first trust;
+    those after a gap are not counted.
     leaps: the joints whose leap was confirmed by the newest message, and how far each was [unit].
     """
 
@@ -189,7 +190,7 @@ class MeasurementGate:
             began_ns,
             np.where(trusted, 0, count),
             leap,
-            belief.implausible + int((against & known).any()),
+            belief.implausible + int((against & known | begins & ~is_known & (belief.count > 0)).any()),
             tuple((self._names[at], float(leap[at])) for at in np.flatnonzero(confirmed & (leap > 0.0))),
         )
 

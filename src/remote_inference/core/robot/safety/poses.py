@@ -19,6 +19,7 @@ class PoseRule:
         bounds = actions.poses.values()
         self.exist = poses.exist
         self._poses = poses
+        self._period_s = period_s
         self._max_way = period_s * np.array([pose.max_velocity for pose in bounds])  # of one step [m]
         self._max_turn = period_s * np.array([pose.max_angular_velocity for pose in bounds])  # [rad]
 
@@ -32,6 +33,14 @@ class PoseRule:
             return None
         goal = self._poses.unify(action, begin)
         return None if goal is None else (goal, begin)
+
+    def way_s(self, begin: Float64Array, end: Float64Array) -> float:
+        """Return the time [s] in which poses get from one action to another, both as `unify` returns them."""
+        steps = [
+            self._poses.distances(begin, end) / self._max_way,
+            self._poses.angles(begin, end) / self._max_turn,
+        ]
+        return self._period_s * float(np.max(steps, initial=0.0))
 
     def limit_step(
         self, action: Float64Array, start: Float64Array, limited: Float64Array, velocity_scale: float

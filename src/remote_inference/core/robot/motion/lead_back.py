@@ -1,0 +1,58 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Leads what does not follow its commands back to where it is measured, a step in each tick.
+
+A measurement that is wrong, and within reach, then throws no arm there. One that drifts takes the arm along
+at the velocity limit: a way that takes much longer than it should stops the robot.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from remote_inference.core.robot.command import CommandSource, Float64Array
+from remote_inference.core.robot.motion.step_reference import StepReference
+from remote_inference.core.robot.motion.stopping import Stopping
+from remote_inference.core.robot.safety.guard import FOLLOWING_ERROR, Guard
+from remote_inference.core.robot.tick import Tick
+
+MOST_WAYS, MARGIN_S = 2.0, 0.5  # times the time of the way, and beyond: for ticks without a measurement
+
+
+class LeadBack:
+    """The way back of joints, tick by tick. For the control thread."""
+
+    def __init__(
+        self, names: tuple[str, ...], guard: Guard, reference: StepReference, stopping: Stopping
+    ) -> None:
+        """names: of the actions."""
+        self._names = names
+        self._guard = guard
+        self._reference = reference
+        self._stopping = stopping
+        self._until_ns: int | None = None  # the present way; None: there is none
+
+    def go(self, measured: Float64Array | None, now_ns: int) -> Tick | None:
+        """Return the next step of the way; None when the joints follow, or are near, or not measured."""
+        if not self._reference.strays.any():
+            self._until_ns = None
+        way = self._reference.way_back(measured)
+        step = None if way is None else self._guard.approach(way[1], way[0])
+        if way is None or step is None:
+            return None
+        if self._until_ns is None:
+            self._until_ns = now_ns + round((MOST_WAYS * self._guard.way_s(*way) + MARGIN_S) * 1e9)
+        self._guard.refuse(FOLLOWING_ERROR)
+        self._stopping.owe()
+        self._reference.last = step = np.where(self._guard.masks.goes_on, 0.0, step)
+        return Tick.alone(step, CommandSource.REPEAT_LAST, (FOLLOWING_ERROR,))
+
+    def find_problem(self, now_ns: int) -> str:
+        """Return why the robot must stop, or an empty string: what is led back goes away from there."""
+        if self._until_ns is None or now_ns <= self._until_ns:
+            return ""
+        self._until_ns = None
+        strays = zip(self._names, self._reference.strays.tolist(), strict=True)
+        return (
+            f"following: {', '.join(name for name, is_astray in strays if is_astray)}: led back for too long"
+        )
