@@ -13,19 +13,26 @@ from typing import Any
 
 import pytest
 import rclpy
+from builtin_interfaces.msg import Time
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState
+from rcl_interfaces.msg import Parameter, ParameterValue
+from rcl_interfaces.srv import SetParameters, SetParametersAtomically
 from rclpy._rclpy_pybind11 import RCLError
 from rclpy.action.client import ActionClient
 from rclpy.action.server import ActionServer
 from rclpy.context import Context
 from rclpy.executors import Executor, SingleThreadedExecutor
+from rclpy.lifecycle import LifecycleNode
 from rclpy.node import Node
 from rclpy.task import Future
+from rosgraph_msgs.msg import Clock
 from std_msgs.msg import Int32
 from std_srvs.srv import SetBool
 
 from remote_inference.action import RunPolicy
 from remote_inference.nodes import executors
-from remote_inference.nodes.executors import as_task, make_executor, skip_errors, spin_once
+from remote_inference.nodes.executors import add_node, as_task, make_executor, skip_errors, spin_once
 
 DEADLINE_S = 30.0
 NAMES = ("events", "single")
@@ -78,7 +85,7 @@ def spin_until(node: Node, condition: Callable[[], Any]) -> None:
 
 
 def add(executor: Executor, node: Node) -> None:
-    executor.add_node(node)
+    add_node(executor, node)
     assert node.executor is not None
 
 
@@ -234,3 +241,63 @@ def test_what_rclpy_cannot_take_of_an_action_is_skipped(kind: str, node: Node) -
         executor.shutdown(1.0)
         client.destroy()
         server.destroy()
+
+
+UNKNOWN_TYPE = Parameter(name="use_sim_time", value=ParameterValue(type=99))
+SIMULATED = Parameter(name="use_sim_time", value=ParameterValue(type=1, bool_value=True))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_rclpy_s_own_services_cannot_take_is_answered_and_ends_no_node(
+    context: Context, name: str
+) -> None:
+    node = LifecycleNode("managed", context=context)
+    executor, _ = make_executor(name, context)
+    add(executor, node)
+
+    def call(kind: Any, service: str, request: Any) -> Any:
+        client = node.create_client(kind, f"managed/{service}")
+        spin_until(node, client.service_is_ready)
+        answer = client.call_async(request)
+        spin_until(node, answer.done)
+        return answer.result()
+
+    try:
+        both = [SIMULATED, UNKNOWN_TYPE, SIMULATED]
+        results = call(SetParameters, "set_parameters", SetParameters.Request(parameters=both)).results
+        assert [result.successful for result in results] == [False, False, False]
+        assert "read-only parameter: use_sim_time" in results[0].reason
+        assert all("99 is not a valid" in result.reason for result in results[1:])
+        together = SetParametersAtomically.Request(parameters=both)
+        result = call(SetParametersAtomically, "set_parameters_atomically", together).result
+        assert not result.successful
+        assert "99 is not a valid" in result.reason
+        for number in (Transition.TRANSITION_ACTIVATE, 99):  # one that is not allowed now, an unknown one
+            request = ChangeState.Request(transition=Transition(id=number))
+            assert not call(ChangeState, "change_state", request).success
+        request = ChangeState.Request(transition=Transition(id=Transition.TRANSITION_CONFIGURE))
+        assert call(ChangeState, "change_state", request).success
+    finally:
+        executor.shutdown(1.0)
+        node.destroy_node()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_simulation_s_time_that_is_none_is_skipped(context: Context, name: str) -> None:
+    simulated = [rclpy.Parameter("use_sim_time", value=True)]
+    node = rclpy.create_node("simulated", context=context, parameter_overrides=simulated)
+    clock = node.create_publisher(Clock, "/clock", 10)
+    heard: list[Clock] = []
+    node.create_subscription(Clock, "/clock", heard.append, 10)
+    executor, _ = make_executor(name, context)
+    add(executor, node)
+    try:
+        spin_until(node, lambda: clock.get_subscription_count() == 2)
+        clock.publish(Clock(clock=Time(sec=-1)))
+        spin_until(node, lambda: heard)
+        spin_once(node, 0.0)  # rclpy has heard it, too
+        clock.publish(Clock(clock=Time(sec=7)))
+        spin_until(node, lambda: node.get_clock().now().nanoseconds == 7_000_000_000)
+    finally:
+        executor.shutdown(1.0)
+        node.destroy_node()

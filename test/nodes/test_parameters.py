@@ -4,12 +4,17 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import rclpy
+from rcl_interfaces.msg import Parameter as ParameterMessage
+from rcl_interfaces.msg import ParameterValue
+from rcl_interfaces.srv import ListParameters, SetParameters, SetParametersAtomically
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
@@ -17,6 +22,8 @@ from remote_inference.core.documents.document import DocumentError
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.nodes.parameters import declare_parameters
 from remote_inference.nodes.start import MODULES
+from support.nodes import executables
+from support.nodes.rig import DEADLINE_S, Rig
 
 
 def test_every_parameter_is_described_and_read_only(node: Node) -> None:
@@ -114,3 +121,35 @@ def test_a_file_that_is_no_parameter_file_is_told_without_places_in_the_source_o
 def start(executable: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "remote_inference.nodes.start", executable, "--ros-args", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize("executable", MODULES)
+def test_no_call_sets_a_parameter_of_a_running_node_or_ends_it(
+    executable: str, rig: Rig, tmp_path: Path
+) -> None:
+    process = executables.start(executable, tmp_path)
+
+    def call(kind: Any, name: str, **request: Any) -> Any:
+        return rig.call(kind, f"/{executable}/{name}", **request)
+
+    try:
+        names = call(ListParameters, "list_parameters").result.names
+        assert {"executor", "use_sim_time"} <= {*names}
+        simulated = ParameterValue(type=1, bool_value=True)
+        tried = [ParameterMessage(name=name, value=simulated) for name in names]
+        results = call(SetParameters, "set_parameters", parameters=tried).results
+        assert [result.reason for result in results] == [
+            f"Trying to set a read-only parameter: {name}." for name in names
+        ]
+        unknown = [ParameterMessage(name="executor", value=ParameterValue(type=99))]
+        (refused,) = call(SetParameters, "set_parameters", parameters=unknown).results
+        atomically = call(SetParametersAtomically, "set_parameters_atomically", parameters=unknown).result
+        assert {refused.successful, atomically.successful} == {False}
+        assert "99 is not a valid" in refused.reason
+        assert atomically.reason == refused.reason
+    finally:
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=DEADLINE_S)
+    assert (process.returncode, "Traceback" in output) == (0, False), output
+    for name in ("set_parameters", "set_parameters_atomically"):
+        assert output.count(f"/{executable}/{name}: cannot take what came: {refused.reason}") == 1, output

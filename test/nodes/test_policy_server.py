@@ -115,6 +115,18 @@ def test_the_lifecycle_answers_a_plain_client(rig: Rig, tmp_path: Path) -> None:
     assert state_of(rig) == "finalized"
 
 
+@pytest.mark.parametrize("transition", [Transition.TRANSITION_ACTIVATE, 99])
+def test_a_transition_that_is_not_allowed_is_refused_and_ends_no_session(
+    client: Client, rig: Rig, tmp_path: Path, transition: int
+) -> None:
+    assert not change_state(rig, transition)
+    assert state_of(rig) == "active"
+    assert client.request().session_id == client.session.session_id
+    log = (tmp_path / "logs" / "policy_server.log").read_text()
+    assert f"No transition matching {transition} found for current state active" in log
+    assert "Traceback" not in log
+
+
 def test_a_failed_configure_leaves_the_server_unconfigured(rig: Rig, tmp_path: Path) -> None:
     manifest = write_manifest(tmp_path)
     rig.start_server(manifest, autostart=False)

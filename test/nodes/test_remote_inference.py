@@ -10,6 +10,8 @@ import threading
 from pathlib import Path
 
 import pytest
+from rcl_interfaces.msg import Parameter, ParameterValue
+from rcl_interfaces.srv import SetParameters
 from sensor_msgs.msg import Image
 
 from remote_inference.deployment import bringup
@@ -73,6 +75,17 @@ def test_pause_stops_commands_and_resume_continues(streaming: Rig) -> None:
     assert len(streaming.commands) == commands
     assert streaming.trigger("resume").success
     streaming.wait_for_commands(10)
+
+
+def test_a_call_that_rclpy_cannot_take_neither_stops_nor_pauses_the_robot(streaming: Rig) -> None:
+    unknown = [Parameter(name="fallback", value=ParameterValue(type=99))]
+    begun = len(streaming.states)
+    results = streaming.call(SetParameters, "remote_inference/set_parameters", parameters=unknown).results
+    assert not results[0].successful
+    streaming.wait_for_commands(10)
+    streaming.wait_for(lambda: len(streaming.states) > begun + 1, "two more states")
+    assert not any(state.paused for state in streaming.states[begun:])
+    assert {state.state_name for state in streaming.states[begun:]} == {"STREAMING"}
 
 
 def test_after_a_reset_no_action_of_the_old_episode_follows(streaming: Rig) -> None:

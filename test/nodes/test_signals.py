@@ -4,22 +4,20 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from remote_inference.nodes.start import MODULES
-from remote_inference.paths import share_path
 from remote_inference.stop_signals import SUSPENDING, ending_signals
+from support.nodes.executables import start
 from support.nodes.faulty_server import PolicyFault
 from support.nodes.health_port import answers
-from support.nodes.rig import Rig, write_contract, write_manifest
+from support.nodes.rig import Rig, write_manifest
 from support.waiting import wait_until
 
 DEADLINE_S = 30.0
@@ -46,30 +44,6 @@ while native_threads() and time.monotonic() < end_s:
     time.sleep(0.05)
 print("threads left:", native_threads())
 """
-
-
-def start(
-    executable: str, folder: Path, program: Sequence[str] = ("-m", "remote_inference.nodes.start")
-) -> subprocess.Popen[str]:
-    parameters = {
-        "policy_server": {"manifest": str(write_manifest(folder)), "autostart": True},
-        "remote_inference": {"contract": str(write_contract(folder))},
-        "command_watchdog": {"contract": str(write_contract(folder))},
-        "belt_arm": {},
-        "environment": {
-            "environment": "belt_arm",
-            "contract": str(share_path("config", "belt_arm.contract.yaml")),
-        },
-        "environment_pool": {"environment": "belt_arm", "slots": 2},
-        "bag_recorder": {"path": str(folder / "bag"), "topics": ["/joint_states"]},
-    }[executable]
-    words = [word for name, value in parameters.items() for word in ("-p", f"{name}:={json.dumps(value)}")]
-    return subprocess.Popen(
-        [sys.executable, *program, executable, "--ros-args", *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
 
 
 def catches_signals(process: subprocess.Popen[str], *numbers: int) -> bool:

@@ -10,20 +10,24 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import partial
+from functools import partial, wraps
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import rclpy
+from rcl_interfaces.msg import ParameterDescriptor, ParameterType, SetParametersResult
+from rcl_interfaces.srv import SetParameters, SetParametersAtomically
 from rclpy._rclpy_pybind11 import InvalidHandle, RCLError
 from rclpy.context import Context
 from rclpy.executors import Executor, SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from rclpy.service import Service
+from rclpy.time_source import USE_SIM_TIME_NAME
 from rclpy.utilities import get_default_context
 from std_msgs.msg import Empty
 
@@ -32,6 +36,7 @@ SELF_TEST_PERIOD_S = 0.02
 REST_S = 0.1
 WARNING_PERIOD_S = 1.0  # at most one warning of what is skipped of actions in this time
 MOST_LEFT = 1000  # messages of one topic that may wait when one cannot be read
+RCL_PLACE = re.compile(r"\s*,? at /?[\w./-]+\.c:\d+")  # of its own source, which rcl puts in its messages
 
 
 class _TolerantExecutor(SingleThreadedExecutor):
@@ -109,6 +114,54 @@ def find_fault(make: Callable[..., Executor], context: Context) -> str:
             executor.shutdown(1.0)
         node.destroy_node()
     return "" if received else f"it ran no callback of a message within {SELF_TEST_S:g} s"
+
+
+def add_node(executor: Executor, node: Node) -> None:
+    """Let an executor run a node, which nobody ends or gives another time by what rclpy itself takes.
+
+    rclpy's callbacks, of parameters and transitions for example, raise what they do not expect of a request.
+    Nothing of the node's depends on it, so the node goes on. An error of its own callbacks is raised still.
+    """
+    node.set_descriptor(
+        USE_SIM_TIME_NAME,
+        ParameterDescriptor(
+            type=ParameterType.PARAMETER_BOOL, description="whether stamps are /clock's", read_only=True
+        ),
+    )
+    for service in node.services:
+        _survive(node, service, service.service_name)
+    for subscription in node.subscriptions:
+        _survive(node, subscription, subscription.topic_name)
+    executor.add_node(node)
+
+
+def _survive(node: Node, entity: Any, name: str) -> None:
+    """Let a callback of rclpy's own log its errors, and answer who called."""
+    callback = entity.callback
+    if not str(getattr(callback, "__module__", "")).startswith("rclpy."):
+        return
+
+    @wraps(callback)
+    def call(*arguments: Any) -> Any:
+        try:
+            return callback(*arguments)
+        except Exception as error:
+            reason = f"{type(error).__name__}: {' '.join(RCL_PLACE.sub('', str(error)).split())}"
+            node.get_logger().error(f"{name}: cannot take what came: {reason}")
+            return _refusal(reason, *arguments)
+
+    entity.callback = call
+
+
+def _refusal(reason: str, request: Any, response: Any = None) -> Any:
+    """Return the response to a request that cannot be taken. What it has by default says no elsewhere."""
+    refused = SetParametersResult(successful=False, reason=reason)
+    if isinstance(response, SetParameters.Response):
+        left = len(request.parameters) - len(response.results)
+        response.results = [*response.results, *[refused] * left]
+    elif isinstance(response, SetParametersAtomically.Response):
+        response.result = refused
+    return response
 
 
 _escaped: WeakKeyDictionary[Node, Exception] = WeakKeyDictionary()

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -25,16 +24,13 @@ from rclpy.utilities import remove_ros_args, try_shutdown
 
 from remote_inference.core.documents.document import DocumentError
 from remote_inference.nodes.console import never_wait_for_the_console
-from remote_inference.nodes.executors import make_executor, rest, spin_once
+from remote_inference.nodes.executors import RCL_PLACE, add_node, make_executor, rest, spin_once
 from remote_inference.nodes.schedule import Schedule
 from remote_inference.nodes.start import leave
 from remote_inference.stop_signals import StopRequest, ending_signals, handle
 
 EXIT_REFUSED = 2  # a parameter or file is wrong: starting the node again does not help
 EXIT_NO_MIDDLEWARE = 3  # starting again helps, once a client's Zenoh router is up
-RCL_PLACE = re.compile(
-    r"\s*,? at /?[\w./-]+\.c:\d+"
-)  # lines of its own source, which rcl puts in its messages
 STOP_POLL_S = 0.1  # longest time until a signal is noticed
 
 
@@ -84,7 +80,7 @@ def run_node(make_node: Callable[[], RunningNode], args: list[str] | None) -> in
     if reason:
         node.get_logger().warning(f"executor: events does not work here, single is used: {reason}")
     _catch_signals()  # again: the events executor has its own handlers, which end the context
-    executor.add_node(node)
+    add_node(executor, node)
     try:
         while not _stop.is_made() and node.exit_code is None:
             spin(node, STOP_POLL_S)

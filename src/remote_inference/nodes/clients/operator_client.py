@@ -26,7 +26,7 @@ from typing_extensions import Self
 from remote_inference import fast_dds
 from remote_inference.core.exchange import in_namespace
 from remote_inference.errors import UserError
-from remote_inference.nodes.executors import make_executor
+from remote_inference.nodes.executors import add_node, make_executor
 from remote_inference.nodes.graph import UNKNOWN_NODE, full_name
 from remote_inference.nodes.runtime import end_client
 from remote_inference.stop_signals import common_signals
@@ -75,7 +75,7 @@ class OperatorClient:
         except RCLError as error:
             raise OperatorError(f"the middleware does not start: {error}") from None
         self._executor, _ = make_executor("single", self._context)
-        self._executor.add_node(self.node)
+        add_node(self._executor, self.node)
         self._clients: dict[str, tuple[Client, Client]] = {}
 
     def __enter__(self) -> Self:

@@ -21,7 +21,7 @@ from rclpy.exceptions import NameValidationException
 
 from remote_inference.core.environment import EnvError
 from remote_inference.nodes.clients.operator_client import deferred_signals
-from remote_inference.nodes.executors import make_executor
+from remote_inference.nodes.executors import add_node, make_executor
 from remote_inference.nodes.runtime import end_client
 from remote_inference.rollouts.ros_transport import RosTransport
 from remote_inference.srv import LeaseEnvironments, ReleaseLease, RenewLease, TouchSlot
@@ -52,7 +52,7 @@ class PoolClient:
                     for name, kind in SERVICES.items()
                 }
                 self._executor, _ = make_executor("single", self._context)
-                self._executor.add_node(self._node)
+                add_node(self._executor, self._node)
         except (RCLError, NameValidationException) as error:
             raise EnvError(f"{self.pool}: cannot be reached: {error}") from error
         self._stop = threading.Event()

@@ -22,7 +22,7 @@ from rclpy.utilities import try_shutdown
 
 from remote_inference.msg import WeightsFragment
 from remote_inference.nodes.clients.operator_client import deferred_signals
-from remote_inference.nodes.executors import make_executor, spin_once
+from remote_inference.nodes.executors import add_node, make_executor, spin_once
 from remote_inference.nodes.runtime import end_client
 from remote_inference.nodes.schedule import Schedule
 from remote_inference.nodes.weights_messages import (
@@ -116,7 +116,7 @@ class RosLink:
         )
         self._client = node.create_client(OpenWeightsLink, f"{self._server}/{OPEN_SERVICE}")
         self._executor, _ = make_executor("single", self._context)
-        self._executor.add_node(node)
+        add_node(self._executor, node)
         self._schedule = Schedule()
         self._schedule.every(PING_S, self._tend)
 

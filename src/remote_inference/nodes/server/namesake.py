@@ -10,7 +10,7 @@ import rclpy
 from rclpy.node import Node
 
 from remote_inference.msg import ServerStatus
-from remote_inference.nodes.executors import make_executor
+from remote_inference.nodes.executors import add_node, make_executor
 from remote_inference.nodes.graph import UNKNOWN_NODE, full_name
 from remote_inference.nodes.runtime import is_stopping
 from remote_inference.wire.qos import LATCHED_QOS
@@ -44,7 +44,7 @@ def find_namesake(node: Node) -> str:
 
     lookout.create_subscription(ServerStatus, topic, hear, LATCHED_QOS)
     executor, _ = make_executor("single", node.context)
-    executor.add_node(lookout)
+    add_node(executor, lookout)
     begin_s = time.monotonic()
     try:
         while not is_stopping():
