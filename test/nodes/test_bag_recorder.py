@@ -19,6 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import rclpy
 from mcap.exceptions import EndOfFile, InvalidMagic
 from mcap.reader import make_reader
 from mcap.records import Message
@@ -32,6 +33,7 @@ from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.serialization import deserialize_message, serialize_message
 from rosbags.interfaces import QosDurability, QosReliability
 from sensor_msgs.msg import JointState
+from std_msgs.msg import String
 
 from remote_inference import __version__
 from remote_inference.msg import ClientState, ExecutedAction, ServerStatus
@@ -313,6 +315,35 @@ def test_topics_that_cannot_be_recorded_are_refused(
     assert re.search(f"^cannot start: .*{re.escape(reason)}", recorder.log, re.MULTILINE)
     assert list(tmp_path.iterdir()) == [tmp_path / "there"]
     assert not list((tmp_path / "there").iterdir())
+
+
+def test_a_topic_that_is_published_with_another_type_is_named_and_recorded_once_it_has_its_own(
+    node: Node, start: Callable[..., Recorder], tmp_path: Path
+) -> None:
+    context = rclpy.Context()  # a process with Fast DDS has one type for a topic
+    rclpy.init(context=context)
+    stranger = rclpy.create_node("stranger", context=context)
+    stranger.create_publisher(String, TYPED, RELIABLE)
+    recorder = start(
+        f"path:={tmp_path / 'run'}",
+        f"topics:=['{TYPED}:sensor_msgs/msg/JointState', '/rosout:std_msgs/msg/String']",
+    )
+    own = "published as rcl_interfaces/msg/Log, expected std_msgs/msg/String"
+    for said in (
+        f"not recording {TYPED} yet: published as std_msgs/msg/String, expected sensor_msgs/msg/JointState",
+        f"not recording /rosout yet: {own}",
+    ):
+        wait_until(lambda said=said: said in recorder.log, said)
+    stranger.destroy_node()
+    rclpy.shutdown(context=context)
+    typed = node.create_publisher(JointState, TYPED, RELIABLE)
+    wait_for_subscriber(typed)
+    typed.publish(JointState(name=["typed"]))
+    wait_for_arrival(node, typed)
+    assert recorder.stop(signal.SIGINT) == 0
+    assert recorder.log.count("not recording") == 2
+    with open_bag(tmp_path / "run") as bag:
+        assert [m.name for _, _, m in bag.messages([TYPED])] == [["typed"]]
 
 
 def test_the_bag_carries_the_robot_s_contract(start: Callable[..., Recorder], tmp_path: Path) -> None:

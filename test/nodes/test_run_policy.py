@@ -16,7 +16,7 @@ import pytest
 from action_msgs.msg import GoalStatus
 from rclpy.action import ActionClient
 from rclpy.task import Future
-from std_msgs.msg import Bool
+from std_msgs.msg import Bool, Float64
 
 from remote_inference.action import RunPolicy
 from remote_inference.nodes.clients import task_client
@@ -25,6 +25,7 @@ from support.nodes.rig import DEADLINE_S, Rig, write_contract, write_manifest
 
 CUBE = "pick up the cube"
 SUCCESS = "cube_in_box"
+SCORE, THRESHOLD = "score", "threshold"  # no topics of success: one is published, one is heard by somebody
 STOPS = {"button": {"topic": "estop", "type": "std_msgs/msg/Bool", "stop_when": True}}
 
 
@@ -41,6 +42,8 @@ class Tree:
         self._client = ActionClient(node, RunPolicy, "remote_inference/run_policy")
         self._success = node.create_publisher(Bool, SUCCESS, 1)
         self._button = node.create_publisher(Bool, "estop", 1)
+        node.create_publisher(Float64, SCORE, 1)
+        node.create_subscription(Float64, THRESHOLD, print, 1)
 
     def send(self, task: str = CUBE, max_duration_s: float = 60.0, success_topic: str = "") -> Any:
         """Send a goal; return its handle."""
@@ -276,10 +279,22 @@ def test_ctrl_c_while_the_goal_is_sent_cancels_the_run(
     assert "run_policy: CANCELED" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("topic", ["joint_states", "a" * 245])
-def test_a_success_topic_that_cannot_be_heard_is_rejected_and_ends_no_node(tree: Tree, topic: str) -> None:
-    """One that the node has with another type, and one whose name is too long in its namespace."""
+@pytest.mark.parametrize(
+    ("topic", "problem"),
+    [
+        ("joint_states", "found sensor_msgs/msg/JointState, expected std_msgs/msg/Bool"),
+        (SCORE, "found std_msgs/msg/Float64, expected std_msgs/msg/Bool"),
+        (THRESHOLD, "found std_msgs/msg/Float64, expected std_msgs/msg/Bool"),
+        ("a" * 245, ""),
+    ],
+)
+def test_a_success_topic_that_cannot_be_heard_is_rejected_and_ends_no_node(
+    tree: Tree, topic: str, problem: str
+) -> None:
+    """Ones of another type that the node has, that others publish and hear, and one with too long a name."""
     assert not tree.send(success_topic=topic).accepted
+    log = (tree.rig.folder / "logs" / "remote_inference.log").read_text()
+    assert f"run_policy: goal rejected: success_topic: {topic}: {problem}" in log
     result = tree.result(tree.send(max_duration_s=0.2))
     assert result.termination == RunPolicy.Result.TIME_OUT
 

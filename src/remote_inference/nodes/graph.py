@@ -20,3 +20,13 @@ def identify_endpoints(endpoints: Sequence[Any]) -> set[tuple[str, bytes]]:
 def full_name(endpoint: Any) -> str:
     """Return the fully qualified name of an endpoint's node."""
     return in_namespace(endpoint.node_namespace, endpoint.node_name)
+
+
+def find_other_type(endpoints: Sequence[Any], kind: str) -> str:
+    """Return which type the endpoints of a topic have, in words, unless one of them has the expected one.
+
+    The middleware does not say so: Fast DDS refuses a second type to a process, but not to another one, and
+    with rmw_zenoh endpoints of two types just never meet.
+    """
+    types = sorted({endpoint.topic_type for endpoint in endpoints})
+    return f"{', '.join(types)}, expected {kind}" if types and kind not in types else ""

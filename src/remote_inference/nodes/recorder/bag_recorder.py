@@ -20,6 +20,7 @@ from typing import Any
 from rclpy.qos import QoSProfile
 
 from remote_inference.nodes.executors import spin_once, with_info
+from remote_inference.nodes.graph import find_other_type
 from remote_inference.nodes.log_lines import RobotNode
 from remote_inference.nodes.parameters import declare_parameters
 from remote_inference.nodes.recorder.recorded_robot import RecordedRobot
@@ -90,6 +91,7 @@ class BagRecorder(RobotNode):
         for name in own:
             self._subscribe(name, self._requested[name], classes[name])
         self._waiting = [name for name in self._requested if name not in own]
+        self._mistyped: set[str] = set()  # topics that have been published with another type, which was said
         self._typed_by_s = time.monotonic() + DISCOVERY_S
         self.schedule.every(SEARCH_S, self._take_up_waiting)
         self.schedule.every(POLL_S, self._poll)
@@ -179,10 +181,20 @@ class BagRecorder(RobotNode):
         graph = dict(self.get_topic_names_and_types()) if published else {}
         for name in list(self._waiting):
             msgtype = self._requested[name]
+            if msgtype and name in published and self._has_other_type(name, msgtype):
+                continue
             if msgtype and (is_late or name in published):
                 self._take_up(name, [msgtype])
             elif name in published and name in graph:
                 self._take_up(name, graph[name])
+
+    def _has_other_type(self, name: str, msgtype: str) -> bool:
+        """Return whether a topic is published with other types than its own alone, and say so once."""
+        found = find_other_type(self.get_publishers_info_by_topic(name), msgtype)
+        if found and name not in self._mistyped:
+            self._mistyped.add(name)
+            self.get_logger().error(f"not recording {name} yet: published as {found}")
+        return bool(found)
 
     def _take_up(self, name: str, types: list[str]) -> None:
         self._waiting.remove(name)

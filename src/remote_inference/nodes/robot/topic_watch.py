@@ -17,7 +17,7 @@ from remote_inference.core.contract.commands.sink import CommandSink
 from remote_inference.core.contract.commands.subscribers import is_controller
 from remote_inference.core.contract.contract import Contract
 from remote_inference.nodes.controller_watch import check_command_qos
-from remote_inference.nodes.graph import full_name
+from remote_inference.nodes.graph import find_other_type, full_name
 from remote_inference.nodes.robot.operator.operator_topics import input_qos
 from remote_inference.wire.qos import SENSOR_QOS
 
@@ -136,11 +136,9 @@ def find_mismatch(
 
     check: whether an endpoint's QoS matches ours.
     """
-    same_type = [endpoint for endpoint in endpoints if endpoint.topic_type == kind]
-    if not same_type:
-        found = ", ".join(sorted({endpoint.topic_type for endpoint in endpoints}))
-        return f"{phrases.other_type} {found}, expected {kind}"
-    reasons = [check(endpoint.qos_profile) for endpoint in same_type]
+    if found := find_other_type(endpoints, kind):
+        return f"{phrases.other_type} {found}"
+    reasons = [check(endpoint.qos_profile) for endpoint in endpoints if endpoint.topic_type == kind]
     if all(compatible == QoSCompatibility.ERROR for compatible, _ in reasons):
         return f"{phrases.other_qos}: {reasons[0][1].strip()}"
     return ""

@@ -34,6 +34,7 @@ from remote_inference.core.robot.task_run import (
     find_duration_problem,
 )
 from remote_inference.nodes.executors import as_task, skip_errors
+from remote_inference.nodes.graph import find_other_type
 from remote_inference.nodes.schedule import Schedule
 from remote_inference.wire.qos import STOP_QOS
 
@@ -41,6 +42,7 @@ LOOK_PERIOD_S = 0.05
 FEEDBACK_PERIOD_S = 0.5
 LINGER_S = 1.0  # after a result: a client may ask for it late, and the answer has to leave
 ACTION = "~/run_policy"
+BOOL = "std_msgs/msg/Bool"
 
 Work = Callable[[], list[Effect]]
 
@@ -124,8 +126,14 @@ class TaskAction:
         self._unsubscribe()  # of a goal that was accepted and whose client left before it heard so
         if not topic:
             return ""
+        node = self._node
         try:
-            self._success = self._node.create_subscription(Bool, topic, self._hear_success, STOP_QOS)
+            name = node.resolve_topic_name(topic)
+            # A topic that nobody publishes yet may be heard, or meant, by somebody with another type.
+            known = node.get_publishers_info_by_topic(name) or node.get_subscriptions_info_by_topic(name)
+            if found := find_other_type(known, BOOL):
+                return f"success_topic: {topic}: found {found}"
+            self._success = node.create_subscription(Bool, topic, self._hear_success, STOP_QOS)
         except (RCLError, NameValidationException) as error:
             return f"success_topic: {topic}: {' '.join(str(error).split())}"
         return ""
