@@ -32,6 +32,12 @@ def generate_test_description():
     return launch.LaunchDescription([IncludeLaunchDescription(demo), launch_testing.actions.ReadyToTest()])
 
 
+@pytest.fixture(autouse=True)
+def _is_launched() -> None:
+    """Skip where pytest itself runs the test: without the plugin of launch_testing nothing is launched."""
+    pytest.skip("needs the pytest plugins launch_testing and launch_ros")
+
+
 class TestDemo(unittest.TestCase):
     def test_the_robot_streams(self):
         context = rclpy.Context()
