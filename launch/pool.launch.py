@@ -13,6 +13,7 @@ from remote_inference.deployment.launch_actions import (
     environment_arguments,
     middleware_arguments,
     node_actions,
+    read_number,
     warn_of_middleware,
 )
 from remote_inference.deployment.simulation import simulator_pool
@@ -45,9 +46,9 @@ def _start(context: LaunchContext) -> list:
     warn_of_middleware(value("rmw"), value("router"))
     pool = simulator_pool(
         value("environment"),
-        slots=int(value("slots")),
+        slots=read_number(value, "slots", int),
         options=read_options(value("options")),
-        lease_s=float(value("lease_s")),
+        lease_s=read_number(value, "lease_s", float),
         name=value("name"),
         rmw=value("rmw"),
         router=value("router"),

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import re
 import runpy
 import sys
 from collections.abc import Callable
@@ -182,6 +183,27 @@ def test_servers_and_tags_are_lists_with_commas(log: Log) -> None:
 def test_a_router_without_a_protocol_starts_nothing(name: str, log: Log) -> None:
     with pytest.raises(zenoh_config.EndpointError, match="found no protocol in 'host:7447', expected"):
         start(name, router="host:7447")
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "problem"),
+    [
+        ("pool", {"slots": "many"}, "slots: found 'many', expected a whole number"),
+        ("pool", {"slots": ""}, "slots: found '', expected a whole number"),
+        ("pool", {"slots": "2.5"}, "slots: found '2.5', expected a whole number"),
+        ("pool", {"lease_s": "10 s"}, "lease_s: found '10 s', expected a number"),
+        ("pool", {"options": "{"}, "options: found '{', expected JSON"),
+        ("environment", {"options": "3"}, "options: found '3', expected a JSON object"),
+        ("robot", {"namespace": "robot 1"}, "namespace: found ' ' in '/robot 1'"),
+        ("environment", {"namespace": "robot 1"}, "namespace: found ' ' in '/robot 1'"),
+        ("demo", {"namespace": "robot 1"}, "namespace: found ' ' in '/robot 1'"),
+    ],
+)
+def test_an_argument_that_cannot_be_is_named_with_what_was_found_and_expected(
+    name: str, arguments: dict[str, str], problem: str, log: Log
+) -> None:
+    with pytest.raises(Exception, match=re.escape(problem)):
+        start(name, **arguments)
 
 
 def test_a_bag_that_exists_starts_nothing(log: Log, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import launch.logging
 from launch.actions import DeclareLaunchArgument, ExecuteProcess, Shutdown
@@ -14,6 +14,8 @@ from launch_ros.actions import Node
 
 from remote_inference.deployment import bringup, zenoh_config
 from remote_inference.deployment.middleware import middleware_warnings
+
+Number = TypeVar("Number", int, float)
 
 
 def middleware_arguments() -> list[Any]:
@@ -52,6 +54,16 @@ def environment_arguments() -> list[Any]:
 def argument_reader(context: Any) -> Callable[[str], str]:
     """Return what gives an argument's value by its name. context: the LaunchContext."""
     return lambda name: str(LaunchConfiguration(name).perform(context))
+
+
+def read_number(value: Callable[[str], str], name: str, kind: type[Number]) -> Number:
+    """Return an argument's value as a number. value: as of `argument_reader`. Raises DeploymentError."""
+    text = value(name)
+    try:
+        return kind(text)
+    except ValueError:
+        expected = "a whole number" if kind is int else "a number"
+        raise bringup.DeploymentError(f"{name}: found {text!r}, expected {expected}") from None
 
 
 def warn_of_middleware(rmw: str, router: str) -> None:
