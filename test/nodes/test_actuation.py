@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rclpy.node import Node
+from std_msgs.msg import Float64MultiArray
 
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.documents.document import parse_document
@@ -21,7 +23,7 @@ from remote_inference.core.watchdog import Phase
 from remote_inference.nodes.robot import actuation
 from remote_inference.nodes.robot.actuation import TRIES, Actuation
 from remote_inference.nodes.schedule import Schedule
-from remote_inference.wire.qos import HEARTBEAT_TOPIC
+from remote_inference.wire.qos import COMMAND_QOS, HEARTBEAT_TOPIC
 from support.builders import (
     FLOAT64_MULTI_ARRAY,
     JOINT_TRAJECTORY,
@@ -30,6 +32,7 @@ from support.builders import (
     make_config,
     make_source,
 )
+from support.waiting import wait_until
 
 DEADLINE_S = 30.0
 FAILING, OTHER = "a", "b"
@@ -82,9 +85,10 @@ class Robot:
         }
         contract = parse_document(document, Contract, "f")
         config = make_config(fallback="zero" if kind == "velocity" else "hold")
-        self.publishers: dict[str, Publisher] = {}
+        self.publishers: dict[str, Any] = {}
         self.order: list[str] = []
         self.paused = ""
+        self._node = node
         node.create_publisher = self._create
         self.engine = JournalledEngine(Begin(contract, config, "/r/n", "/r", seed=1, version="0"))
         self.actuation = Actuation(
@@ -351,3 +355,48 @@ def test_a_robot_that_ends_hears_where_its_joints_are_to_be_held(arm: Robot) -> 
     arm.actuation.halt(measure)
     assert arm.sent[-1] == -0.3
     assert arm.phases[-1] is Phase.ENDED
+
+
+class HeardRobot(Robot):
+    """One whose commands are published, and which keeps what it has decided."""
+
+    def __init__(self, node: Any, kind: str) -> None:
+        super().__init__(node, kind)
+        self.commands: list[np.ndarray] = []
+        play = self.engine.play
+
+        def play_and_keep(*arguments: Any) -> Tick:
+            tick = play(*arguments)
+            self.commands += [] if tick.command is None else [tick.command]
+            return tick
+
+        self.engine.play = play_and_keep  # type: ignore[method-assign]
+
+    def _create(self, kind: Any, topic: str, qos: Any) -> Any:
+        return self.publishers.setdefault(topic, Node.create_publisher(self._node, kind, topic, qos))
+
+    def subscribe(self, topic: str, twins: int = 1) -> None:
+        """Let another controller of the same name subscribe. twins: how many there are then."""
+        self._node.create_subscription(Float64MultiArray, topic, print, COMMAND_QOS)
+        publisher = self.publishers[topic]
+        wait_until(lambda: publisher.get_subscription_count() == twins, f"{twins} controllers")
+
+
+def test_efforts_begin_at_zero_for_a_controller_that_died_and_is_back_before_anybody_missed_it(
+    node: Any, clock: Clock
+) -> None:
+    robot = HeardRobot(node, "effort")
+    for topic in (FAILING, OTHER):
+        robot.subscribe(topic)
+    robot.actuation.look_for_controllers()
+    for _ in range(10):
+        robot.tick_by_hand(clock)
+    assert robot.commands[0] == pytest.approx([0.1, 0.1]), "a step"
+    robot.subscribe(FAILING, twins=2)
+    for _ in range(3):
+        robot.tick_by_hand(clock)
+    wait_until(lambda: not robot.actuation._controllers.unheard(), "that it surely hears")
+    for _ in range(2):
+        robot.tick_by_hand(clock)
+    rows = [[0.5, 0.5], *[[0.1, 0.5]] * 4, [0.2, 0.5]]
+    assert np.array(robot.commands[-len(rows) :]) == pytest.approx(np.array(rows))

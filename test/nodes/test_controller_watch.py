@@ -4,7 +4,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -14,7 +18,8 @@ from rclpy.subscription import Subscription
 from std_msgs.msg import Float64MultiArray
 
 from remote_inference.core.contract.commands.sink import CommandSink
-from remote_inference.nodes.controller_watch import ControllerWatch
+from remote_inference.nodes.controllers import controller_watch
+from remote_inference.nodes.controllers.controller_watch import DEAF_S, ControllerWatch
 from remote_inference.wire.qos import COMMAND_QOS
 from support.waiting import wait_until
 
@@ -45,11 +50,16 @@ def subscribe() -> Iterator[Subscribe]:
         rclpy.shutdown(context=node.context)
 
 
-def watch_of(node: Node, publisher: Any, controller: str | None = None) -> ControllerWatch:
+def watch_of(
+    node: Node,
+    publisher: Any,
+    controller: str | None = None,
+    find_inactive: Callable[[str], str] = lambda _: "",
+) -> ControllerWatch:
     sink = CommandSink(
         topic=TOPIC, type="std_msgs/msg/Float64MultiArray", names=("elbow",), controller=controller
     )
-    return ControllerWatch(node, [(sink, publisher)])
+    return ControllerWatch(node, [(sink, publisher)], find_inactive)
 
 
 def wait_for(publisher: Any, subscribers: int) -> None:
@@ -150,7 +160,7 @@ def test_the_graph_is_read_again_only_when_it_may_have_changed(
     subscribe("position_controller")
     wait_for(publisher, 1)
     wait_until_known(node, "position_controller")
-    monkeypatch.setattr("remote_inference.nodes.controller_watch.REPEAT_S", 3600.0)
+    monkeypatch.setattr("remote_inference.nodes.controllers.controller_watch.REPEAT_S", 3600.0)
     watch = watch_of(node, publisher)
     read: list[str] = []
     look_up = node.get_subscriptions_info_by_topic
@@ -164,3 +174,112 @@ def test_the_graph_is_read_again_only_when_it_may_have_changed(
     wait_for(publisher, 2)
     assert is_heard(watch)
     assert len(read) == 2
+
+
+def test_a_controller_that_is_inactive_does_not_hear_although_it_subscribes(
+    node: Node, publisher: Any, subscribe: Subscribe
+) -> None:
+    states = {"/position_controller": "inactive"}
+    watch = watch_of(node, publisher, find_inactive=lambda controller: states.get(controller, ""))
+    subscribe_both(node, publisher, subscribe)
+    assert not is_heard(watch)
+    assert watch.why_absent(TOPIC) == "controller /position_controller is inactive"
+    states.clear()
+    assert not watch.unheard(), "in the next tick"
+    assert watch.why_absent(TOPIC) == ""
+
+
+def test_one_of_two_controllers_that_is_active_hears(
+    node: Node, publisher: Any, subscribe: Subscribe
+) -> None:
+    inactive = ["/velocity_controller"]
+    watch = watch_of(
+        node, publisher, find_inactive=lambda controller: "inactive" if controller in inactive else ""
+    )
+    for name in ("position_controller", "velocity_controller"):
+        subscribe(name)
+    wait_for(publisher, 2)
+    wait_until_known(node, "position_controller", "velocity_controller")
+    assert is_heard(watch)
+    inactive.append("/position_controller")
+    assert watch.unheard() == (TOPIC,)
+
+
+def test_a_controller_that_comes_anew_beside_its_dead_self_is_absent_until_it_surely_hears(
+    node: Node, publisher: Any, subscribe: Subscribe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(controller_watch, "NEWCOMER_S", 0.5)
+    watch = watch_of(node, publisher)
+    subscribe("effort_controller")
+    wait_for(publisher, 1)
+    wait_until_known(node, "effort_controller")
+    assert is_heard(watch)
+    subscribe("effort_controller")
+    wait_until_known(node, "effort_controller", "effort_controller")
+    wait_for(publisher, 2)
+    assert watch.unheard() == (TOPIC,), "before anybody else has looked"
+    assert watch.why_absent(TOPIC) == "its controller was started anew"
+    assert not is_heard(watch)
+    wait_until(lambda: is_heard(watch), "the end of the wait")
+
+
+CONTROLLER = f"""
+import rclpy
+from std_msgs.msg import Float64MultiArray
+
+rclpy.init()
+node = rclpy.create_node("effort_controller")
+node.create_subscription(Float64MultiArray, "{TOPIC}", lambda _: None, 1)
+rclpy.spin(node)
+"""
+
+
+def test_a_controller_that_was_killed_is_absent_from_the_tick_in_which_it_is_back(
+    node: Node, publisher: Any
+) -> None:
+    """Its name may come later than its subscription, and it hears commands by then."""
+    watch = watch_of(node, publisher)
+    unheard: tuple[str, ...] = ()
+
+    def tick() -> int:
+        nonlocal unheard
+        publisher.publish(Float64MultiArray(data=[1.0]))
+        watch.look()
+        count: int = publisher.get_subscription_count()
+        unheard = watch.unheard()
+        return count
+
+    with started() as first:
+        wait_until(lambda: tick() == 1 and not unheard and watch.takers[TOPIC], "the controller")
+        first.kill()
+        first.wait()
+        acknowledged_s = time.monotonic()
+        wait_until(lambda: tick() and time.monotonic() - acknowledged_s > 2 * DEAF_S, "its silence")
+        assert unheard == (), "nobody knows of its death"
+        with started():
+            wait_until(lambda: tick() == 2, "its successor")
+            assert unheard == (TOPIC,)
+
+
+@contextmanager
+def started() -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen([sys.executable, "-c", CONTROLLER])
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_neither_the_first_controller_nor_a_recorder_nor_another_one_is_taken_for_its_successor(
+    node: Node, publisher: Any, subscribe: Subscribe
+) -> None:
+    watch = watch_of(node, publisher)
+    names: list[str] = []
+    for name in ("effort_controller", "bag_recorder", "other_controller"):
+        names.append(name)
+        subscribe(name)
+        wait_for(publisher, len(names))
+        assert not watch.unheard()
+        wait_until_known(node, *names)
+        assert is_heard(watch)

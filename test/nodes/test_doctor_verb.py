@@ -126,7 +126,7 @@ def test_a_recorded_robot_is_healthy_until_its_controller_is_gone(
     assert (code, found["command /rig/orders"]) == (1, gone), "the node's own publishers tell the topic"
 
     rig.node.create_subscription(Float64MultiArray, "orders", lambda _: None, COMMAND_QOS)
-    rig.wait_for(lambda: "orders: a controller subscribes now" in log.read_text(), "the controller")
+    rig.wait_for(lambda: "orders: a controller takes it now" in log.read_text(), "the controller")
     rig.add_node("teleop").create_publisher(Float64MultiArray, f"{rig.namespace}/orders", COMMAND_QOS)
     for with_contract in (True, False):
         code, found = examine(rig, with_contract=with_contract)

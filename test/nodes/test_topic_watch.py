@@ -98,7 +98,7 @@ def test_a_controller_that_takes_another_type_is_told_and_one_that_comes_too(
     rig.destroy_subscription(wrong)
     rig.wait_for(lambda: "unheard: no controller subscribes, the arm does not follow" in log(), "nobody")
     rig.node.create_subscription(Float64MultiArray, "unheard", print, COMMAND_QOS)
-    rig.wait_for(lambda: "unheard: a controller subscribes now" in log(), "a controller")
+    rig.wait_for(lambda: "unheard: a controller takes it now" in log(), "a controller")
 
 
 def test_a_command_that_only_a_recorder_hears_is_told(rig: Rig, tmp_path: Path) -> None:

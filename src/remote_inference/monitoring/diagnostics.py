@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rclpy.node import Node
@@ -91,11 +91,14 @@ ROBOT_LEVELS: Mapping[int, bytes] = {
 
 
 def robot_diagnostic(
-    state: ClientState, hardware_id: str, goals: Mapping[str, str] | None = None
+    state: ClientState,
+    hardware_id: str,
+    goals: Mapping[str, str] | None = None,
+    absent: Iterable[str] = (),
 ) -> DiagnosticStatus:
     """Return the robot's status by its safety state: at least WARN when it is paused or lacks a sensor.
 
-    goals: what became of those of each action server.
+    goals: what became of those of each action server. absent: why controllers do not hear, in words.
 
     A robot that an operator has paused is an ERROR only when DEAD, for the pause is intended. One that a stop
     input stopped is an ERROR.
@@ -108,6 +111,8 @@ def robot_diagnostic(
         message += f"; waits for {', '.join(state.stale_sources)}"
     if state.implausible:
         level, message = max(level, DiagnosticStatus.WARN), f"{message}; not believed: {state.implausible}"
+    for found in absent:
+        level, message = max(level, DiagnosticStatus.WARN), f"{message}; {found}"
     if state.taken_over:
         level, message = max(level, DiagnosticStatus.WARN), f"taken over by a person; {message}"
     if state.injected_fault:

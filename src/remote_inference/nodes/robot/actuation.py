@@ -27,7 +27,8 @@ from remote_inference.core.robot.safety.hearing import Hearing
 from remote_inference.core.robot.safety.heartbeat import Heartbeat
 from remote_inference.core.robot.tick import Tick
 from remote_inference.msg import ExecutedAction
-from remote_inference.nodes.controller_watch import ControllerWatch
+from remote_inference.nodes.controllers.controller_watch import ControllerWatch
+from remote_inference.nodes.controllers.manager_watch import ManagerWatch
 from remote_inference.nodes.robot.control_loop import ControlLoop
 from remote_inference.nodes.robot.goal_client import GoalClient
 from remote_inference.nodes.robot.heart import Heart
@@ -47,6 +48,7 @@ EXECUTED_BUFFER = 1_000  # ticks that may wait to be published
 WARNING_PERIOD_S = 1.0  # between two warnings of ticks that stand still
 TRIES = 3  # to decide and send a hold before it leaves late
 HEARING_PERIOD_S = 0.02  # between two notes that the executor runs: well below playback's UNHEARD_NS
+MANAGERS_PERIOD_S = 0.1  # between two looks whether a controller manager is to be asked
 
 
 class Actuation:
@@ -97,7 +99,10 @@ class Actuation:
                 )
                 self._goals.append(client)
         outlets = [(sink, publisher) for sink, publisher, _ in self._commands]
-        self._controllers = ControllerWatch(node, outlets)
+        managers = ManagerWatch(node, contract, node.get_namespace())
+        self._controllers = ControllerWatch(node, outlets, managers.find_inactive)
+        if outlets:
+            schedule.every(MANAGERS_PERIOD_S, managers.poll)
         self._unheard: tuple[str, ...] = ()  # destinations of commands that no controller hears
         self._hearing = Hearing(time.monotonic_ns())
         self._executor_runs = True  # else a tick must not wait for it
@@ -125,6 +130,12 @@ class Actuation:
     def unheard(self) -> set[str]:
         """Topics and actions of the commands that no controller hears."""
         return set(self._unheard)
+
+    @property
+    def absent(self) -> dict[str, str]:
+        """Why controllers that subscribe to a command do not hear it, in words by its topic."""
+        reasons = {sink.topic: self._controllers.why_absent(sink.topic) for sink, _, _ in self._commands}
+        return {topic: reason for topic, reason in reasons.items() if reason}
 
     @property
     def goals(self) -> dict[str, str]:

@@ -32,16 +32,21 @@ class GraphWatch:
         self._presence.expect()
 
     def look(
-        self, delivering: Collection[str], lacks: Mapping[str, str], unheard: Collection[str]
+        self,
+        delivering: Collection[str],
+        lacks: Mapping[str, str],
+        unheard: Collection[str],
+        absent: Mapping[str, str],
     ) -> list[Effect]:
         """Look at the graph once; return the engine's effects.
 
         delivering: sensor topics that have delivered. lacks: what the messages of others lack, in words.
-        unheard: command topics without a controller.
+        unheard: command topics without a controller. absent: why those that subscribe do not hear, by topic.
         """
         engine, handshake = self._engine, self._engine.handshake
         self._topics.look_at_sensors(delivering, engine.cycle.sources, lacks)
-        self._topics.look_at_controllers(unheard, driving=handshake.open and not engine.paused)
+        driving = handshake.open and not engine.paused
+        self._topics.look_at_controllers(unheard, absent, driving=driving)
         self._topics.look_at_inputs(self._missing_inputs())
         self._tell_how_to_resume()
         effects: list[Effect] = []

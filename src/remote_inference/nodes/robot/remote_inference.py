@@ -231,8 +231,9 @@ class RemoteInference(RobotNode):
                 if now_s >= next_presence_s and not self._closing:
                     next_presence_s = now_s + PRESENCE_PERIOD_S
                     self._actuation.look_for_controllers()
-                    delivering, unheard = self._sent_snapshot.arrivals, self._actuation.unheard
-                    self._carry_out(self._graph.look(delivering, self._sensors.lacks, unheard))
+                    delivering, lacks = self._sent_snapshot.arrivals, self._sensors.lacks
+                    unheard, absent = self._actuation.unheard, self._actuation.absent
+                    self._carry_out(self._graph.look(delivering, lacks, unheard, absent))
                 self._actuation.publish_executed()
                 self._decisions.publish()
                 if now_s >= next_state_s:
@@ -323,7 +324,10 @@ class RemoteInference(RobotNode):
             state.implausible = f"{found.topic}: {found.problem}, published by {', '.join(publishers)}"
         state.injected_fault = self._drills.in_progress
         self._state_publisher.publish(state)
-        self._diagnostics.report(robot_diagnostic(state, self.get_namespace(), self._actuation.goals))
+        actuation = self._actuation
+        self._diagnostics.report(
+            robot_diagnostic(state, self.get_namespace(), actuation.goals, actuation.absent.values())
+        )
         return []
 
     # -- effects -------------------------------------------------------------------------------------------

@@ -16,8 +16,8 @@ from rclpy.qos import QoSCompatibility, QoSProfile, qos_check_compatible
 from remote_inference.core.contract.commands.sink import CommandSink
 from remote_inference.core.contract.commands.subscribers import is_controller
 from remote_inference.core.contract.contract import Contract
-from remote_inference.nodes.controller_watch import check_command_qos
 from remote_inference.nodes.graph import find_other_type, full_name
+from remote_inference.nodes.controllers.controller_watch import check_command_qos
 from remote_inference.nodes.robot.operator.operator_topics import input_qos
 from remote_inference.wire.qos import SENSOR_QOS
 
@@ -65,14 +65,19 @@ class TopicWatch:
             else:
                 self._end(subject, "delivers now")
 
-    def look_at_controllers(self, unheard: Collection[str], *, driving: bool) -> None:
-        """Warn of commands that no controller takes. driving: the robot is meant to move."""
+    def look_at_controllers(
+        self, unheard: Collection[str], absent: Mapping[str, str], *, driving: bool
+    ) -> None:
+        """Warn of commands that no controller takes. driving: the robot is meant to move.
+
+        absent: why controllers that subscribe to a command do not hear it, by its topic.
+        """
         for sink in self._sinks:
             name = sink.destination
             if name not in unheard:
-                self._end(name, "a controller subscribes now" if sink.action is None else "it is served now")
+                self._end(name, "a controller takes it now" if sink.action is None else "it is served now")
             elif driving:
-                self._persist(name, partial(self._why_unheard, sink))
+                self._persist(name, partial(self._why_unheard, sink, absent.get(name, "")))
             else:
                 self._since_s.pop(name, None)
 
@@ -100,7 +105,9 @@ class TopicWatch:
         )
         return problem or f"a publisher is there, but nothing has arrived; {consequence}"
 
-    def _why_unheard(self, sink: CommandSink) -> str:
+    def _why_unheard(self, sink: CommandSink, absent: str) -> str:
+        if absent:
+            return f"{absent}, the arm does not follow"
         if sink.action is not None:
             return f"no action server of {sink.type}, its joints do not follow"
         subscribers = self._node.get_subscriptions_info_by_topic(self._node.resolve_topic_name(sink.topic))

@@ -33,7 +33,7 @@ from remote_inference.core.contract.controller_stop import (
 from remote_inference.core.watchdog import Watchdog, WatchdogState
 from remote_inference.msg import Heartbeat
 from remote_inference.msg import WatchdogState as WatchdogMessage
-from remote_inference.nodes.controller_watch import ControllerWatch
+from remote_inference.nodes.controllers.controller_watch import ControllerWatch
 from remote_inference.nodes.executors import rest
 from remote_inference.nodes.log_lines import RobotNode
 from remote_inference.nodes.parameters import NodeParameters, declare_parameters
