@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from doctor_facts import COMMANDS, CONTRACT
 
+from remote_inference.core.contract.commands.controller_facts import ControllerFacts, facts_of
 from remote_inference.core.contract.contract import Contract
-from remote_inference.deployment.doctor.controllers import ControllerFacts, facts_of, judge_controllers
+from remote_inference.deployment.doctor.controllers import judge_activity, judge_controllers
 from remote_inference.deployment.doctor.findings import Finding, Level
 
 NAMES = list(CONTRACT.actions.names)
@@ -65,6 +66,7 @@ def test_a_controller_of_plain_numbers_is_compared_by_order_number_and_kind(
 def test_a_controller_of_named_joints_must_have_them_and_no_others(
     changes: dict[str, Any], parameters: dict[str, Any], level: Level, found: str
 ) -> None:
+    parameters = {**parameters, "interpolate_from_desired_state": True}
     (finding,) = judge(with_trajectory(**changes), "/arm/plan", **parameters)
     assert finding.level == level
     assert finding.found.startswith(found)
@@ -79,3 +81,31 @@ def test_a_controller_that_does_not_answer_is_said_to_be_left_out() -> None:
 def test_a_node_that_says_nothing_of_joints_is_not_judged() -> None:
     assert judge() == []
     assert judge(joints=[], interface_name="position") == []
+
+
+@pytest.mark.parametrize(
+    ("parameters", "is_wrong"),
+    [
+        ({}, True),
+        ({"interpolate_from_desired_state": False, "open_loop_control": False}, True),
+        ({"interpolate_from_desired_state": True}, False),
+        ({"open_loop_control": True}, False),
+    ],
+)
+def test_a_trajectory_controller_must_go_on_from_where_it_has_led(
+    parameters: dict[str, Any], is_wrong: bool
+) -> None:
+    findings = judge(with_trajectory(), "/arm/plan", joints=NAMES, **parameters)
+    wrong = [finding for finding in findings if finding.level == Level.ERROR]
+    assert [finding.expected for finding in wrong] == ["interpolate_from_desired_state: true"] * is_wrong
+
+
+def test_neither_a_forward_controller_nor_one_that_says_nothing_must_interpolate() -> None:
+    assert [finding.level for finding in judge(joints=NAMES)] == [Level.OK]
+    assert judge(with_trajectory(), "/arm/plan") == []
+
+
+def test_a_controller_that_is_not_active_is_an_error() -> None:
+    (finding,) = judge_activity({"/arm/controller": "inactive"})
+    assert (finding.level, finding.subject) == (Level.ERROR, "controller /arm/controller")
+    assert (finding.found, finding.expected) == ("is inactive", "active")

@@ -99,6 +99,7 @@ class Robot:
             Schedule(),
             sense=lambda: None,  # type: ignore[arg-type, return-value]
             pause=self._pause,
+            mistrust=self._pause,
         )
 
     def _create(self, _kind: Any, topic: str, _qos: Any) -> Publisher:

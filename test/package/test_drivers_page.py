@@ -51,6 +51,10 @@ def test_the_timeout_of_the_trajectory_controller_is_one_that_is_not_ignored() -
     assert parameters["cmd_timeout"] > parameters["constraints"]["goal_time"] > 0.0
 
 
+def test_the_trajectory_controller_goes_on_from_where_it_has_led() -> None:
+    assert parameters_of("trajectory", "arm_controller")["interpolate_from_desired_state"] is True
+
+
 @pytest.mark.parametrize(("kind", "action_kind"), [("trajectory", "position"), ("velocity", "velocity")])
 def test_the_contract_commands_the_controller_with_its_joints_in_order(kind: str, action_kind: str) -> None:
     contract = contract_of(f"{kind} contract", action_kind)

@@ -13,10 +13,10 @@ from contextlib import ExitStack, suppress
 from rcl_interfaces.srv import GetParameters
 from rclpy.action.graph import get_action_client_names_and_types_by_node
 from rclpy.node import NodeNameNonExistentError
-from rclpy.parameter import parameter_value_to_python
 
 from remote_inference.cli.fleet_watch import FleetWatch
 from remote_inference.cli.robot_calls import open_client
+from remote_inference.core.contract.commands.controller_facts import ControllerFacts
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.contract.operator_inputs import InstructionInput
 from remote_inference.core.exchange import in_namespace
@@ -27,11 +27,13 @@ from remote_inference.deployment.doctor.inputs import judge_inputs
 from remote_inference.deployment.doctor.robots import judge_robots
 from remote_inference.deployment.doctor.topic_probe import TopicProbe, names_of
 from remote_inference.nodes.clients.operator_client import ROBOT_NODE, OperatorClient, OperatorError
+from remote_inference.nodes.controllers.controller_reader import ControllerReader
+from remote_inference.nodes.controllers.manager_watch import ManagerWatch
 from remote_inference.wire.sensors.joint_merge import needs_of
 
 OWN_NAME = "doctor_verb"
 CONNECT_TIMEOUT_S = 2.0
-CONTROLLER_TIMEOUT_S = 2.0  # for one parameter
+CONTROLLER_TIMEOUT_S = 2.0  # for what a controller says, and for its managers
 TCP_PROTOCOLS = ("tcp", "tls")
 WITHOUT_CONTRACT = (
     "types, rates, joints and stamps of sensors, controllers that a contract names, stop inputs, takeover, "
@@ -119,6 +121,8 @@ class _Examination:
             yield from seen[robot]
             yield from commands.judge_commands(own.get(robot, []), robot, topics)
             if self._contract is not None and robot == self._namespace:
+                inactive = self._find_inactive(self._contract, own[robot], topics)
+                yield from controllers.judge_activity(inactive)
                 found = self._ask_controllers(own[robot], topics)
                 yield from controllers.judge_controllers(self._contract, robot, found)
         if self._contract is not None:
@@ -193,7 +197,7 @@ class _Examination:
 
     def _ask_controllers(
         self, own: Sequence[commands.Command], topics: Mapping[str, TopicFacts]
-    ) -> dict[str, controllers.ControllerFacts]:
+    ) -> dict[str, ControllerFacts]:
         """Return what the only controller of each command's topic says of itself, by topic."""
         services = {name for name, _ in self._ros.node.get_service_names_and_types()}
         found = {}
@@ -203,17 +207,23 @@ class _Examination:
                 found[command.name] = self._ask_controller(nodes[0])
         return found
 
-    def _ask_controller(self, node: str) -> controllers.ControllerFacts:
-        values = {}
-        try:
-            for name in controllers.PARAMETERS:  # each alone: rclcpp answers nothing for one undeclared
-                request = GetParameters.Request(names=[name])
-                service = f"{node}/get_parameters"
-                answer = self._ros.call(GetParameters, service, request, CONTROLLER_TIMEOUT_S)
-                values[name] = parameter_value_to_python(answer.values[0]) if answer.values else None
-        except OperatorError as error:
-            return controllers.ControllerFacts(node, problem=str(error))
-        return controllers.facts_of(node, values)
+    def _ask_controller(self, node: str) -> ControllerFacts:
+        reader = ControllerReader(self._ros.node, node)
+        self._ros.spin_until(lambda: reader.facts is not None, CONTROLLER_TIMEOUT_S, reader.poll)
+        problem = f"{node} did not answer within {CONTROLLER_TIMEOUT_S:g} s"
+        return reader.facts or ControllerFacts(node, problem=problem)
+
+    def _find_inactive(
+        self, contract: Contract, own: Sequence[commands.Command], topics: Mapping[str, TopicFacts]
+    ) -> dict[str, str]:
+        """Return the states of the commands' controllers that are not active, by full name."""
+        managers = ManagerWatch(self._ros.node, contract, self._namespace)
+        self._ros.spin_until(lambda: managers.is_answered, CONTROLLER_TIMEOUT_S, managers.poll)
+        takers: set[str] = set()
+        for command in own:
+            facts = topics.get(command.announced_topic, TopicFacts())
+            takers.update(facts.publishers if command.is_action else commands.controllers_of(command, facts))
+        return {node: state for node in sorted(takers) if (state := managers.find_inactive(node))}
 
     def _stale_sources(self) -> dict[str, list[str]]:
         states = self._watch.robots.items()

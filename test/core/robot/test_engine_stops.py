@@ -331,3 +331,19 @@ def test_a_stop_of_the_guard_is_not_cleared_by_what_was_called_before_it():
     world.run(0.5)
     assert world.commands_since(stopped_ns) == []
     assert world.clear_stop(world.engine.stops.heard) == ""
+
+
+@pytest.mark.parametrize("autostart", [False, True])
+def test_a_robot_whose_controller_takes_other_joints_pauses_and_resumes_only_when_it_is_mended(
+    autostart: bool,
+):
+    problem = "controller /arm takes elbow, shoulder; expected shoulder, elbow"
+    world = World(make_config(autostart=autostart)).run(0.5)
+    world.engine.take_controllers(problem)
+    assert world.engine.paused
+    assert (world.engine.control.word.pause_cause == problem) == autostart
+    assert world.engine.resume(world.now_ns)[0] == problem
+    world.engine.take_controllers("")
+    assert world.engine.paused
+    assert world.engine.resume(world.now_ns)[0] == ""
+    assert not world.engine.paused

@@ -205,6 +205,14 @@ class Engine:
         """Take the task of the next request, in the same episode: not empty, at most MAX_TASK_LENGTH long."""
         return [Inform(f"instruction: {task!r}")] if not self.dead and self.episode.instruct(task) else []
 
+    def take_controllers(self, problem: str) -> list[Effect]:
+        """Take what a controller makes of its commands otherwise than is meant; "" when none does any more.
+
+        The robot pauses for it, and does not resume before it is mended.
+        """
+        self._mode.mistrust(problem)
+        return [Warn(problem)] if problem else []
+
     def take_chunk(self, chunk: Chunk, now_ns: int, *, arrival_ns: int | None = None) -> list[Effect]:
         """Take a chunk; only the first answer to the open question counts.
 

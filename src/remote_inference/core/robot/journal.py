@@ -32,6 +32,7 @@ CALLS = (
     "take_rival",
     "take_reset_reply",
     "take_instruction",
+    "take_controllers",
     "take_chunk",
     "take_back_request",
     "take_dropped_chunks",

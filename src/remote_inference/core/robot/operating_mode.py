@@ -47,6 +47,7 @@ class OperatingMode:
         """Why a person can never take over; empty when they can."""
         self._starts_when_safe = autostart and waits_for_stops
         self._stopped_by = ""  # the latched stop that has been carried out
+        self._mistrusted = ""  # what a controller makes of its commands otherwise than is meant, in words
         if not autostart or waits_for_stops:
             control.pause(STARTS_WHEN_SAFE if autostart else STARTS_PAUSED)
         else:
@@ -88,7 +89,7 @@ class OperatingMode:
 
     def resume(self, now_ns: int, pauses: int | None = None) -> str:
         """Request and command again; return why not, or an empty string. pauses: as of `Engine.resume`."""
-        if problem := self.refusal or self._stops.find_obstacle(now_ns):
+        if problem := self.refusal or self._stops.find_obstacle(now_ns) or self._mistrusted:
             return problem
         if not self._control.resume(pauses, now_ns):
             return PAUSED_MEANWHILE
@@ -96,6 +97,12 @@ class OperatingMode:
         self._supervisor.forgive()
         self._cycle.begin_history(now_ns)
         return ""
+
+    def mistrust(self, problem: str) -> None:
+        """Pause for a controller that takes its commands otherwise than is meant; "": none does any more."""
+        self._mistrusted = problem
+        if problem and not self.paused:
+            self.pause(problem)
 
     def look_at_stops(self, now_ns: int) -> list[Effect]:
         """Pause for a latched stop, once. The control thread has stopped commanding by itself."""

@@ -1,49 +1,21 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Judges a contract's commands by what the controllers of ros2_control say of themselves.
-
-A `Float64MultiArray` names no joints: a contract with another order than the controller's parameter `joints`
-would send each command to another joint, and no message tells.
-"""
+"""Judges a contract's commands by what the controllers of ros2_control say of themselves."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from remote_inference.core.contract.commands.controller_facts import (
+    INTERPOLATE,
+    ControllerFacts,
+    begins_where_measured,
+    find_mismatch,
+)
 from remote_inference.core.contract.commands.sink import CommandSink
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.exchange import in_namespace
 from remote_inference.deployment.doctor.findings import Finding, Level
-
-# Of forward_command_controller and joint_trajectory_controller. Others have none of them.
-PARAMETERS = ("joints", "command_joints", "interface_name", "allow_partial_joints_goal")
-
-
-@dataclass(frozen=True)
-class ControllerFacts:
-    """A controller's parameters. joints: that it commands, in its order; empty: it does not say.
-
-    problem: why it was not heard; empty when it was.
-    """
-
-    node: str
-    joints: tuple[str, ...] = ()
-    interface: str = ""  # that it forwards to; empty: it does not say
-    takes_some: bool = True  # a command need not name all its joints
-    problem: str = ""
-
-
-def facts_of(node: str, parameters: Mapping[str, object]) -> ControllerFacts:
-    """Return what a controller says. parameters: the values of PARAMETERS that it has."""
-    joints = parameters.get("command_joints") or parameters.get("joints") or ()
-    interface = parameters.get("interface_name")
-    return ControllerFacts(
-        node,
-        tuple(map(str, joints)) if isinstance(joints, list | tuple) else (),
-        interface if isinstance(interface, str) else "",
-        takes_some=parameters.get("allow_partial_joints_goal") is not False,
-    )
 
 
 def judge_controllers(
@@ -59,40 +31,31 @@ def judge_controllers(
             yield Finding(Level.OK, f"controller {facts.node}", found)
         elif facts.joints:
             yield _judge(contract, sink, facts)
+            if begins_where_measured(sink, facts):
+                yield _judge_interpolation(facts)
+
+
+def judge_activity(inactive: Mapping[str, str]) -> Iterator[Finding]:
+    """Judge the controllers that take commands and are not active. inactive: their states by full name."""
+    for node, state in inactive.items():
+        advice = "it takes no command: activate it, with ros2 control switch_controllers for example"
+        yield Finding(Level.ERROR, f"controller {node}", f"is {state}", "active", advice)
 
 
 def _judge(contract: Contract, sink: CommandSink, facts: ControllerFacts) -> Finding:
-    subject, joints = f"controller {facts.node}", ", ".join(facts.joints)
-    kind = contract.kind_of(sink)
-    if facts.interface and kind in ("position", "velocity", "effort") and kind != facts.interface:
-        advice = "mend the contract's command, or load the controller of that kind"
-        return Finding(Level.ERROR, subject, f"forwards {facts.interface} commands", kind, advice)
+    subject = f"controller {facts.node}"
+    if mismatch := find_mismatch(sink, contract.kind_of(sink), facts):
+        return Finding(Level.ERROR, subject, mismatch.found, mismatch.expected, mismatch.advice)
     if sink.interface.names_joints:
-        return _judge_named(subject, sink, facts)
-    if len(sink.names) != len(facts.joints):
-        found = f"takes {len(facts.joints)} joints: {joints}"
-        expected = f"{len(sink.names)}: {', '.join(sink.names)}"
-        advice = "it drops every command: mend the contract's names, or its joints"
-        return Finding(Level.ERROR, subject, found, expected, advice)
-    # Names that both know must stand in one place; a contract may have names of its own for the others.
-    if any(
-        name in facts.joints and name != there for name, there in zip(sink.names, facts.joints, strict=True)
-    ):
-        advice = "commands go to other joints than the policy means: give names the controller's order"
-        return Finding(Level.ERROR, subject, f"takes {joints}", ", ".join(sink.names), advice)
+        return Finding(Level.OK, subject, f"takes {', '.join(sink.joints)}")
     alias = "" if set(sink.names) == set(facts.joints) else f", from {', '.join(sink.names)}"
-    return Finding(Level.OK, subject, f"takes {joints}{alias}")
+    return Finding(Level.OK, subject, f"takes {', '.join(facts.joints)}{alias}")
 
 
-def _judge_named(subject: str, sink: CommandSink, facts: ControllerFacts) -> Finding:
-    """Judge a command whose message names its joints: their order does not matter."""
-    wanted, left = sink.joints, [name for name in facts.joints if name not in sink.joints]
-    if unknown := [name for name in wanted if name not in facts.joints]:
-        found = f"has no {', '.join(unknown)}, but {', '.join(facts.joints)}"
-        advice = "it refuses every command: mend the contract's names or prefix, or its joints"
-        return Finding(Level.ERROR, subject, found, ", ".join(wanted), advice)
-    if left and not facts.takes_some:
-        found = f"wants {', '.join(left)}, too, in each command"
-        advice = "it refuses every command: name all its joints, or set its allow_partial_joints_goal"
-        return Finding(Level.ERROR, subject, found, ", ".join(wanted), advice)
-    return Finding(Level.OK, subject, f"takes {', '.join(wanted)}")
+def _judge_interpolation(facts: ControllerFacts) -> Finding:
+    found = "begins each trajectory where its joints are measured"
+    advice = (
+        "each tick's trajectory replaces the last one: its setpoint falls back in each, and the arm is led "
+        "faster than its limits; set it and load the controller anew"
+    )
+    return Finding(Level.ERROR, f"controller {facts.node}", found, INTERPOLATE, advice)

@@ -21,7 +21,11 @@ from remote_inference.core.ros_parameters import find_sections
 from remote_inference.core.server.manifest.manifest import Manifest, ModelSource, load_manifest
 from remote_inference.core.server.policy_error import explain_policy_error
 from remote_inference.deployment.serving.check_mapping import describe_mapping, find_limit_warnings
-from remote_inference.deployment.serving.check_messages import describe_sources, find_message_warnings
+from remote_inference.deployment.serving.check_messages import (
+    describe_sources,
+    find_controller_warnings,
+    find_message_warnings,
+)
 from remote_inference.deployment.serving.check_parameters import find_parameter_problem, read_parameters
 from remote_inference.deployment.serving.policy_trial import Trial, try_policy
 from remote_inference.policies import load_policy
@@ -133,6 +137,7 @@ def _check_file(path: Path, *, run: bool) -> FileReport:
             report.warnings += find_message_warnings(path, report.contract)
             report.lines += _fold(_describe_contract(path, report.contract))
             report.lines += describe_mapping(report.contract)
+            report.warnings += find_controller_warnings(report.contract)
             report.warnings += find_limit_warnings(report.contract)
             if problem := find_name_clash(report.contract, "/"):
                 report.warnings.append(f"in a robot without a namespace its node does not start: {problem}")

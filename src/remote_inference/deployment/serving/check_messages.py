@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+from remote_inference.core.contract.commands.controller_facts import INTERPOLATE
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.contract.state_source import StateSource
 from remote_inference.core.documents.document import DocumentError
@@ -43,6 +44,17 @@ def find_message_warnings(path: Path, contract: Contract) -> list[str]:
             where = "" if problem.startswith(place) else f"{place}."
             raise DocumentError(f"{path}: {where}{problem}")
     return warnings
+
+
+def find_controller_warnings(contract: Contract) -> list[str]:
+    """Return what trajectory controllers must be told, whose own parameters nobody sees here."""
+    topics = [sink.topic for sink in contract.topic_commands if sink.interface.takes_horizon]
+    if not topics:
+        return []
+    return [
+        f"commands: {', '.join(topics)}: a joint_trajectory_controller without {INTERPOLATE} leads the arm "
+        "faster than its limits (docs/reference/drivers.md): set it; doctor --contract looks whether it is"
+    ]
 
 
 def describe_sources(contract: Contract) -> Iterator[str]:

@@ -30,6 +30,7 @@ from remote_inference.msg import ExecutedAction
 from remote_inference.nodes.controllers.controller_watch import ControllerWatch
 from remote_inference.nodes.controllers.manager_watch import ManagerWatch
 from remote_inference.nodes.robot.control_loop import ControlLoop
+from remote_inference.nodes.robot.controller_check import CHECK_PERIOD_S, ControllerCheck
 from remote_inference.nodes.robot.goal_client import GoalClient
 from remote_inference.nodes.robot.heart import Heart
 from remote_inference.nodes.robot.sensor_hub import Snapshot
@@ -64,13 +65,15 @@ class Actuation:
         *,
         sense: Callable[[], Snapshot],
         pause: Callable[[str], None],
+        mistrust: Callable[[str], None],
     ) -> None:
         """schedule: of the executor's thread, which sends the goals, and without which nothing is heard.
 
         sense: returns the newest sensor messages, without waiting.
 
-        pause: pauses the robot at once, on the thread that calls it, and says the cause. Raises StartupError
-        for commands that the contract's message types do not have.
+        pause: pauses the robot at once, on the thread that calls it, and says the cause. mistrust: takes what
+        a controller makes of its commands otherwise than the contract means, "" when none does any more.
+        Raises StartupError for commands that the contract's message types do not have.
         """
         self._logger = node.get_logger()
         self._clock_of_stamps = node.get_clock()
@@ -102,7 +105,9 @@ class Actuation:
         managers = ManagerWatch(node, contract, node.get_namespace())
         self._controllers = ControllerWatch(node, outlets, managers.find_inactive)
         if outlets:
+            check = ControllerCheck(node, contract, lambda: self._controllers.takers, mistrust)
             schedule.every(MANAGERS_PERIOD_S, managers.poll)
+            schedule.every(CHECK_PERIOD_S, check.poll)
         self._unheard: tuple[str, ...] = ()  # destinations of commands that no controller hears
         self._hearing = Hearing(time.monotonic_ns())
         self._executor_runs = True  # else a tick must not wait for it

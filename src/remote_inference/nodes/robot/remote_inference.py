@@ -138,6 +138,7 @@ class RemoteInference(RobotNode):
             self.schedule,
             sense=self._sensors.snapshot,
             pause=self._pause_after_a_stop,
+            mistrust=lambda problem: self._operate(partial(self._engine.take_controllers, problem)),
         )
         self.create_subscription(ActionChunk, CHUNK_TOPIC, self._on_chunk, EXCHANGE_QOS, raw=True)
         timeout_s = self._config.service_timeout_s
