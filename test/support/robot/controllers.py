@@ -13,8 +13,25 @@ from remote_inference.core.contract.commands.sink import CommandSink
 Rows = np.ndarray  # `[rows, joints]`
 
 
+class Switched:
+    """A controller that its manager may deactivate: it is matched on, and takes no command."""
+
+    is_active = True
+
+    def deactivate(self) -> None:
+        self.forget()
+        self.is_active = False
+
+    def activate(self) -> None:
+        """Begin anew: nothing of before is known any more."""
+        self.is_active = True
+
+    def forget(self) -> None:
+        raise NotImplementedError
+
+
 @dataclass
-class Forward:
+class Forward(Switched):
     """A forward controller: the drive goes to its target at once, and keeps it in silence."""
 
     kind: str  # of the actions
@@ -23,7 +40,8 @@ class Forward:
     def command(
         self, rows: Rows, period_ns: int, now_ns: int, position: np.ndarray, late_ns: int = 0
     ) -> None:
-        self.target = rows[0].copy()
+        if self.is_active:
+            self.target = rows[0].copy()
 
     def forget(self) -> None:
         """Hold the joints where they are: the controller was restarted, or its drives were."""
@@ -43,19 +61,23 @@ class Forward:
 
 
 @dataclass
-class Trajectory:
-    """A trajectory controller: straight from where its joints are through the points, one a period.
+class Trajectory(Switched):
+    """A trajectory controller: straight from where it has led its joints through the points, one a period.
 
+    from_measured: straight from where they are measured instead, as without `interpolate_from_desired_state`.
     late_ns: time [ns] that it has for the first one beyond a period.
     """
 
+    from_measured: bool = False
     _times: np.ndarray = field(default_factory=lambda: np.empty(0))  # [ns]
     _points: Rows = field(default_factory=lambda: np.empty((0, 0)))
 
     def command(
         self, rows: Rows, period_ns: int, now_ns: int, position: np.ndarray, late_ns: int = 0
     ) -> None:
-        begin = self.lead(position, now_ns, now_ns)
+        if not self.is_active:
+            return
+        begin = position if self.from_measured else self.lead(position, now_ns, now_ns)
         self._times = now_ns + period_ns * np.arange(len(rows) + 1.0)
         self._times[1:] += late_ns
         self._points = np.vstack([begin, rows])
