@@ -16,8 +16,8 @@ from rclpy.qos import QoSCompatibility, QoSProfile, qos_check_compatible
 from remote_inference.core.contract.commands.sink import CommandSink
 from remote_inference.core.contract.commands.subscribers import is_controller
 from remote_inference.core.contract.contract import Contract
-from remote_inference.nodes.graph import find_other_type, full_name
 from remote_inference.nodes.controllers.controller_watch import check_command_qos
+from remote_inference.nodes.graph import find_other_type, full_name
 from remote_inference.nodes.robot.operator.operator_topics import input_qos
 from remote_inference.wire.qos import SENSOR_QOS
 
