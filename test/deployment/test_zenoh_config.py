@@ -61,6 +61,14 @@ def test_a_node_is_a_peer_beside_its_router_and_a_client_of_one_elsewhere() -> N
     assert list(modes.values()) == ['"peer"', '"peer"', '"peer"', '"client"']
 
 
+def test_nodes_beside_different_routers_of_one_host_do_not_meet() -> None:
+    addresses = [
+        zenoh_config.router_settings(parse_endpoint(router, "router:="))["scouting/multicast/address"]
+        for router in ("tcp/localhost:7447", "tcp/localhost:7449")
+    ]
+    assert addresses == ['"224.0.0.224:7446"', '"224.0.0.224:7448"']
+
+
 def test_files_that_the_user_has_named_stay() -> None:
     variables = zenoh_config.environment(FOLDER, "", {zenoh_config.SESSION_VARIABLE: "/mine.json5"})
     assert variables == {zenoh_config.ROUTER_VARIABLE: "/share/zenoh/router.json5"}

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ament_index_python.packages import get_package_prefix
 
+from remote_inference.deployment.zenoh_config import Endpoint, router_settings
 from support.free_ports import free_port
 
 RMW = "rmw_zenoh_cpp"
@@ -71,7 +72,8 @@ def router_variables(port: int) -> dict[str, str]:
 
 
 def node_variables(port: int) -> dict[str, str]:
+    settings = router_settings(Endpoint("tcp", HOST, port))
     return {
         "ZENOH_SESSION_CONFIG_URI": str(CONFIG / "session.json5"),
-        "ZENOH_CONFIG_OVERRIDE": f'connect/endpoints=["tcp/{HOST}:{port}"]',
+        "ZENOH_CONFIG_OVERRIDE": ";".join(f"{key}={value}" for key, value in settings.items()),
     }

@@ -21,6 +21,7 @@ from support.free_ports import free_port
 from support.transport.engine import (
     ROUTER,
     SESSION,
+    beside,
     client,
     endpoints,
     listener,
@@ -76,13 +77,34 @@ def test_a_peer_that_freezes_is_gone_for_the_others_when_its_lease_ends() -> Non
     with router(port), peer(port) as observer:
         tokens: list[zenoh.Sample] = []
         subscriber = observer.liveliness().declare_subscriber("@ros2_lv/**", tokens.append, history=True)
-        beside = {"connect/endpoints": endpoints(port)}
-        with process(SESSION, token="@ros2_lv/frozen", **beside) as frozen:
+        with process(SESSION, token="@ros2_lv/frozen", **beside(port)) as frozen:
             wait_until(lambda: tokens, "the token")
             frozen.send_signal(signal.SIGSTOP)
             wait_until(lambda: len(tokens) == 2, "the end of the lease", LEASE_DEADLINE_S)
             assert tokens[1].kind == zenoh.SampleKind.DELETE
         subscriber.undeclare()
+
+
+def test_peers_that_lost_only_their_link_to_each_other_meet_again() -> None:
+    """As after a freeze of about the lease, which ends some links of a node and not others.
+
+    The router tells peers of each other when they come. While both keep their links to it, it has no news.
+    """
+    port = free_port()
+    relayed: list[zenoh.Sample] = []
+    direct: list[zenoh.Sample] = []
+    with router(port, **{"transport/link/tx/lease": "60000"}), peer(port) as lost, client(port) as other:
+        # The router hears the node all the time, the peer each 500 ms: its lease of the node ends first.
+        subscribers = [other.declare_subscriber("a/b", relayed.append)]
+        with process(SESSION, publish="a/b", **beside(port)) as frozen:
+            wait_until(lambda: relayed and lost.info.peers_zid(), "samples, and a link of the peers")
+            frozen.send_signal(signal.SIGSTOP)
+            wait_until(lambda: not lost.info.peers_zid(), "the end of the lease", LEASE_DEADLINE_S)
+            frozen.send_signal(signal.SIGCONT)
+            subscribers.append(lost.declare_subscriber("a/b", direct.append))
+            wait_until(lambda: direct, "a sample after the thaw")
+        for subscriber in subscribers:
+            subscriber.undeclare()
 
 
 def test_nodes_behind_a_frozen_router_are_gone_for_the_others_when_its_lease_ends() -> None:

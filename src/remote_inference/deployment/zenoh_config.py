@@ -19,6 +19,9 @@ OVERRIDE_VARIABLE = "ZENOH_CONFIG_OVERRIDE"
 # Of a server's session, JSON5 by key. It answers many robots at once over one link, and on a busy machine
 # Zenoh's sending thread runs some milliseconds late: chunks that the queue cannot take wait for it.
 SERVER_SETTINGS = {"transport/link/tx/queue/congestion_control/drop/wait_before_drop": "20000"}  # us
+SCOUTING_GROUP = (
+    "224.0.0.224"  # where peers of one host ask for each other, at the port before their router's
+)
 PROTOCOLS = ("tcp", "tls", "quic", "udp", "ws")
 EXPECTED = f"PROTOCOL/HOST:PORT with a protocol of {', '.join(PROTOCOLS)}, for example tls/host:7447"
 
@@ -95,7 +98,10 @@ def router_settings(router: Endpoint) -> dict[str, str]:
     interface only, where no other host reaches them.
     """
     mode = "peer" if router.is_on_this_host else "client"
-    return {"mode": json.dumps(mode), "connect/endpoints": json.dumps([str(router)])}
+    settings = {"mode": json.dumps(mode), "connect/endpoints": json.dumps([str(router)])}
+    if router.is_on_this_host:  # the nodes of each router keep to themselves
+        settings["scouting/multicast/address"] = json.dumps(f"{SCOUTING_GROUP}:{router.port - 1}")
+    return settings
 
 
 def parse_overrides(text: str) -> dict[str, str]:

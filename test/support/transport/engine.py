@@ -3,7 +3,8 @@
 """Zenoh routers and sessions from the package's configuration files, on loopback ports of their own.
 
 Run as a program it is one such session in a process, which a test can freeze and kill:
-`engine.py FILE KEY=VALUE...`; `token=KEY` declares a liveliness token. It ends with its standard input.
+`engine.py FILE KEY=VALUE...`; `token=KEY` declares a liveliness token, `publish=KEY` publishes there every
+PERIOD_S. It ends with its standard input.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,12 +22,14 @@ from typing import Any
 
 import zenoh
 
+from remote_inference.deployment.zenoh_config import Endpoint, router_settings
 from support.importable import python_path
 from support.waiting import read_line, wait_until
 
 CONFIG = Path(__file__).parents[3] / "config" / "zenoh"
 SESSION, ROUTER = CONFIG / "session.json5", CONFIG / "router.json5"
 DEADLINE_S = 30.0
+PERIOD_S = 0.02  # between two samples of a process that publishes
 WAIT = "transport/link/tx/queue/congestion_control/drop/wait_before_drop"  # setting of a session [us]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": python_path()}  # for programs of this folder
 
@@ -57,14 +61,19 @@ def router(port: int, *dialled: int, **settings: str) -> Any:
     return opened(ROUTER, {**own, **settings})
 
 
+def beside(port: int) -> dict[str, str]:
+    """Return the settings of a node's session beside its router, as on one host."""
+    return router_settings(Endpoint("tcp", "127.0.0.1", port))
+
+
 def peer(port: int, **settings: str) -> Any:
     """Open a node's session beside its router, as on one host."""
-    return opened(SESSION, {"connect/endpoints": endpoints(port), **settings})
+    return opened(SESSION, {**beside(port), **settings})
 
 
 def client(port: int, **settings: str) -> Any:
     """Open a node's session that reaches a router on another host."""
-    return peer(port, mode='"client"', **settings)
+    return opened(SESSION, {"mode": '"client"', "connect/endpoints": endpoints(port), **settings})
 
 
 def put_until(put: Callable[[], None], condition: Callable[[], Any], what: str) -> None:
@@ -110,11 +119,15 @@ def process(file: Path, **settings: str) -> Iterator[subprocess.Popen[str]]:
 def main() -> None:
     file, *arguments = sys.argv[1:]
     settings = dict(argument.split("=", 1) for argument in arguments)
-    token = settings.pop("token", "")
+    token, topic = settings.pop("token", ""), settings.pop("publish", "")
+    ended = threading.Event()
     with opened(Path(file), settings) as session:
         declared = session.liveliness().declare_token(token) if token else None
         print("open", flush=True)
-        sys.stdin.read()
+        threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
+        while not ended.wait(PERIOD_S):
+            if topic:
+                session.put(topic, b"x", congestion_control=zenoh.CongestionControl.DROP)
         del declared
 
 
