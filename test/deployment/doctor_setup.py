@@ -85,10 +85,11 @@ class Setup:
         unused = find_unused_topics(CONTRACT, self.servers)
         arm = self.robots.get("/arm")
         stale = [] if arm is None else list(arm.stale_sources)
+        lost = [] if arm is None else list(arm.lost_publishers)
         simulated = [ROBOT] if self.settings.use_sim_time else []
         servers = list(doctor.judge_servers(self.servers, self.robots))
         sensors = list(
-            judge_sensors(CONTRACT, "/arm", self.topics, self.settings, unused=unused, stale=stale)
+            judge_sensors(CONTRACT, "/arm", self.topics, self.settings, unused=unused, stale=stale, lost=lost)
         )
         router = doctor.router_endpoint(self.variables)
         found = [

@@ -146,6 +146,12 @@ BROKEN: dict[str, tuple[Callable[[], Setup], Level, str, str]] = {
         lambda: with_robot(stale_sources=["wrist/image_raw"]),
         *(ERROR, f"sensor {WRIST}", "the node has no fresh message"),
     ),
+    "a camera behind a dead link": (
+        lambda: with_robot(
+            stale_sources=["wrist/image_raw"], lost_publishers=[f"wrist/image_raw: {CONTROLLER}"]
+        ),
+        *(ERROR, f"sensor {WRIST}", "the link between the two is dead"),
+    ),
     "a joint that no driver has": (
         lambda: with_topic(JOINTS, missing=("gripper",), joints=(("elbow_flex",),)),
         *(ERROR, f"sensor {JOINTS}", f"no message from {CONTROLLER} has gripper, they have elbow_flex"),

@@ -149,6 +149,8 @@ class _Examination:
         self, robot: str, topics: Mapping[str, TopicFacts], stale: list[str]
     ) -> Iterator[Finding]:
         """Judge a robot's sensors, those of the contract first. stale: what its node misses."""
+        state = self._watch.robots.get(robot)
+        lost = [] if state is None else list(state.lost_publishers)
         if self._contract is not None and robot == self._namespace:
             yield from sensors.judge_sensors(
                 self._contract,
@@ -157,14 +159,14 @@ class _Examination:
                 self._settings.get(robot, NodeSettings()),
                 unused=sensors.find_unused_topics(self._contract, self._watch.servers),
                 stale=stale,
+                lost=lost,
                 simulated=bool(self._clocks),
             )
             stale = [topic for topic in stale if topic not in self._contract.sensor_types]
-        yield from sensors.judge_stale(robot, stale, topics)
-        state = self._watch.robots.get(robot)
         if state is not None and state.implausible:
             expected, advice = "one publisher that says the truth", "stop the other one, or mend the driver"
             yield Finding(Level.ERROR, f"{robot}: joints", state.implausible, expected, advice)
+        yield from sensors.judge_stale(robot, stale, topics, lost)
 
     def _read_settings(self) -> dict[str, NodeSettings]:
         """Ask the robots' nodes for their parameters, by namespace; those that do not answer are left out."""

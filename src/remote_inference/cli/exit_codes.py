@@ -40,7 +40,7 @@ OF_VERB: Mapping[str, Mapping[int, str]] = {
         EXIT_OK: _STOPPED,
         EXIT_NO: "the robot's node has given up (DEAD) or met an internal error; its log says which",
         EXIT_USAGE: _NO_START,
-        3: _NO_MIDDLEWARE,
+        3: f"{_NO_MIDDLEWARE}; or a freeze has cost the node a link, and a new one finds it again",
     },
     "server": _SERVER,
     **dict.fromkeys(

@@ -18,8 +18,8 @@ ROBOT_FIELDS = (
     *("state_name", "cause", "paused", "pause_cause", "server", "session_id", "session_epoch"),
     *("episode_id", "task", "policy_version", "queue_length", "playback_left_s"),
     *("latency_p50_ms", "latency_p95_ms", "delay_steps"),
-    *("stale_sources", "implausible", "requests", "chunks_merged", "chunks_dropped", "chunks_rejected"),
-    "request_timeouts",
+    *("stale_sources", "lost_publishers", "implausible"),
+    *("requests", "chunks_merged", "chunks_dropped", "chunks_rejected", "request_timeouts"),
     *("reconnects", "control_ticks", "late_ticks", "stop", "taken_over", "shadow", "shadow_ticks"),
     "injected_fault",
 )
@@ -83,6 +83,7 @@ def describe_robot(namespace: str, state: Any) -> Table:
         f"{state.chunks_rejected} rejected, {state.request_timeouts} timeouts",
         "reconnects": str(state.reconnects),
         "sensors": f"waiting for {', '.join(state.stale_sources)}" if state.stale_sources else "fresh",
+        **({"gone": ", ".join(state.lost_publishers)} if state.lost_publishers else {}),
         "guard": ", ".join(guard) or "no intervention",
         "control": f"{state.control_ticks} ticks, {state.late_ticks} late",
     }

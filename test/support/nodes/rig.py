@@ -25,6 +25,7 @@ from rclpy.context import Context
 from rclpy.duration import Duration
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
+from rclpy.publisher import Publisher
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.subscription import Subscription
 from sensor_msgs.msg import Image, JointState
@@ -135,7 +136,8 @@ class Rig:
         rclpy.init(context=self._context)
         self.node = rclpy.create_node("rig", namespace=namespace, context=self._context)
         self._joints = self.node.create_publisher(JointState, "joint_states", SENSOR_QOS)
-        self._camera = self.node.create_publisher(Image, "camera/image_raw", SENSOR_QOS)
+        self._camera: Publisher | None = self.node.create_publisher(Image, "camera/image_raw", SENSOR_QOS)
+        self._camera_node = self.node
         self._start_controller()
         self.subscribe(ClientState, STATE_TOPIC, self.states.append, DEEP_LATCHED_QOS)
         self.subscribe(ExecutedAction, EXECUTED_TOPIC, self.executed.append, EXECUTED_QOS)
@@ -174,6 +176,19 @@ class Rig:
         self._nodes.append(node)
         self._executor.add_node(node)
         return node
+
+    def move_camera(self, node: Node | None) -> None:
+        """Publish the camera from another node from now on; None: from none."""
+
+        def move() -> None:
+            if self._camera is not None:
+                self._camera_node.destroy_publisher(self._camera)
+            self._camera, self._camera_node = None, node or self.node
+            if node is not None:
+                topic = f"{self.namespace}/camera/image_raw"
+                self._camera = node.create_publisher(Image, topic, SENSOR_QOS)
+
+        self.run_on_executor(move)
 
     def subscribe(self, kind: type, topic: str, take: Callable[[Any], None], qos: QoSProfile) -> None:
         def receive(message: Any) -> None:
@@ -341,4 +356,5 @@ class Rig:
         self._joints.publish(joints)
         image = Image(height=48, width=64, encoding="rgb8", step=192, data=array("B", bytes(48 * 192)))
         image.header.stamp = stamp
-        self._camera.publish(image)
+        if self._camera is not None:
+            self._camera.publish(image)

@@ -23,6 +23,7 @@ from remote_inference.deployment.doctor.findings import (
 STAMP_TOLERANCE_S = 2.0  # between a stamp and this machine's clock: a driver and the network take some of it
 START_DRIVER = "start its driver, or mend its topic"
 LOOK_AT_DRIVER = "look whether the driver hangs, and whether the network carries its messages"
+DEAD_LINK = "the link between the two is dead: run both with session.json5, or restart the robot's node"
 REPEATS = "messages with one and the same stamp"
 ADVANCING = "stamps that advance, or none"
 MEND_STAMPS = "the node takes each message for the one before: restart the driver, or mend its stamps"
@@ -45,12 +46,13 @@ def judge_sensors(
     *,
     unused: Collection[str] = (),
     stale: Collection[str] = (),
+    lost: Collection[str] = (),
     simulated: bool = False,
 ) -> Iterator[Finding]:
     """Judge the sensors of a contract. topics: by full name.
 
-    unused: cameras that robots leave out. stale: what the robot's node says is. simulated: somebody publishes
-    /clock, and stamps may be its.
+    unused: cameras that robots leave out. stale: what the robot's node says is. lost: publishers that it
+    finds no more, as `topic: node`. simulated: somebody publishes /clock, and stamps may be its.
     """
     cameras = {image.topic for image in contract.images.values()}
     for topic, kind in contract.sensor_types.items():
@@ -65,7 +67,7 @@ def judge_sensors(
         facts = topics.get(name, TopicFacts())
         finding = sensor.judge(facts)
         if finding.level is Level.OK and topic in stale:  # it hears what we do, and cannot use it
-            finding = _judge_stale(sensor.subject, facts)
+            finding = _judge_stale(sensor.subject, facts, _lost_of(topic, lost))
         yield finding
 
 
@@ -133,15 +135,23 @@ class _Sensor:
 
 
 def judge_stale(
-    namespace: str, stale: Collection[str], topics: Mapping[str, TopicFacts]
+    namespace: str, stale: Collection[str], topics: Mapping[str, TopicFacts], lost: Collection[str] = ()
 ) -> Iterator[Finding]:
-    """Judge the sensors that a robot's node says are stale, without knowing its contract."""
+    """Judge the sensors that a robot's node says are stale, without knowing its contract.
+
+    lost: their publishers that the node finds no more, as `topic: node`.
+    """
     for topic in stale:
         name = in_namespace(namespace, topic)
-        yield _judge_stale(f"sensor {name}", topics.get(name, TopicFacts()))
+        yield _judge_stale(f"sensor {name}", topics.get(name, TopicFacts()), _lost_of(topic, lost))
 
 
-def _judge_stale(subject: str, facts: TopicFacts) -> Finding:
+def _lost_of(topic: str, lost: Collection[str]) -> frozenset[str]:
+    pairs = (publisher.split(": ", 1) for publisher in lost)
+    return frozenset(node for source, node in pairs if source == topic)
+
+
+def _judge_stale(subject: str, facts: TopicFacts, lost: frozenset[str]) -> Finding:
     stale = "the node has no fresh message"
     if not facts.publishers:
         return Finding(Level.ERROR, subject, f"{stale}: no publisher", "fresh ones", START_DRIVER)
@@ -154,6 +164,9 @@ def _judge_stale(subject: str, facts: TopicFacts) -> Finding:
         return Finding(Level.ERROR, subject, found, "one type", advice)
     if not facts.rate_hz > 0.0:
         return Finding(Level.ERROR, subject, f"{stale}: none {who}", "fresh ones", LOOK_AT_DRIVER)
+    if apart := sorted(lost.intersection(facts.publishers)):  # it finds them no more, and we hear them
+        found = f"{stale}, and has lost {', '.join(apart)}: {_rate(facts)} here"
+        return Finding(Level.ERROR, subject, found, "a link between them", DEAD_LINK)
     if facts.unreadable:
         found, expected = f"{stale}: {UNREADABLE} {who}", ", ".join(facts.types)
         return Finding(Level.ERROR, subject, found, expected, SAME_DEFINITION)

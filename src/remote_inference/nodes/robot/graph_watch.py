@@ -11,8 +11,9 @@ from rclpy.node import Node
 
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.robot.engine import Engine
+from remote_inference.core.robot.lost_publishers import LostPublishers
 from remote_inference.core.robot.safety.effects import Effect
-from remote_inference.nodes.graph import full_name
+from remote_inference.nodes.graph import UNKNOWN_NODE, full_name
 from remote_inference.nodes.robot.presence import Presence
 from remote_inference.nodes.robot.topic_watch import TopicWatch
 
@@ -20,12 +21,24 @@ from remote_inference.nodes.robot.topic_watch import TopicWatch
 class GraphWatch:
     """Tells the engine of servers and rivals, the operator of what is missing. For the worker's thread."""
 
-    def __init__(self, node: Node, contract: Contract, engine: Engine) -> None:
+    def __init__(self, node: Node, contract: Contract, engine: Engine, max_offline_s: float) -> None:
+        """max_offline_s: after which `cut_off` names a node behind a dead link."""
         self._node = node
         self._engine = engine
         self._presence = Presence(node)
         self._topics = TopicWatch(node, contract)
+        self._lost = LostPublishers(int(max_offline_s * 1e9))
         self._told_to_resume = False
+
+    @property
+    def lost_publishers(self) -> list[str]:
+        """Who published a stale topic and is gone from the graph, as `topic: node`."""
+        return [str(lost) for lost in self._lost.lost]
+
+    @property
+    def cut_off(self) -> str:
+        """The node that this process has been cut off from for too long, empty when there is none."""
+        return self._lost.find_cut_off(time.monotonic_ns())
 
     def expect_server(self) -> None:
         """Count only endpoints of a server that appear after this call."""
@@ -45,6 +58,7 @@ class GraphWatch:
         """
         engine, handshake = self._engine, self._engine.handshake
         self._topics.look_at_sensors(delivering, engine.cycle.sources, lacks)
+        self._look_for_publishers()
         driving = handshake.open and not engine.paused
         self._topics.look_at_controllers(unheard, absent, driving=driving)
         self._topics.look_at_inputs(self._missing_inputs())
@@ -60,6 +74,21 @@ class GraphWatch:
         """Return the full names of the nodes that publish a topic, one for each publisher."""
         infos = self._node.get_publishers_info_by_topic(self._node.resolve_topic_name(topic))
         return sorted(map(full_name, infos)) or ["no node that the graph shows"]
+
+    def _look_for_publishers(self) -> None:
+        before, cycle = self._lost.lost, self._engine.cycle
+        self._lost.look(cycle.sources, cycle.stale_sources, self._find_publishers, time.monotonic_ns())
+        for lost in self._lost.lost:
+            if lost not in before:
+                self._node.get_logger().warning(
+                    f"{lost.topic}: {lost.node}, which published it, is gone from the graph: it has ended, "
+                    "or the link to it is dead, which remote-inference doctor tells"
+                )
+
+    def _find_publishers(self, topic: str) -> set[str]:
+        name = self._node.resolve_topic_name(topic)
+        publishers = self._node.get_publishers_info_by_topic(name)
+        return {full_name(one) for one in publishers if one.node_name != UNKNOWN_NODE}
 
     def _missing_inputs(self) -> dict[str, str]:
         """Return the contract's inputs that should be heard and are not, with what follows."""

@@ -59,7 +59,7 @@ from remote_inference.nodes.robot.operator.task_action import TaskAction
 from remote_inference.nodes.robot.sensor_hub import SensorHub, Snapshot
 from remote_inference.nodes.robot.server_client import ServerClient
 from remote_inference.nodes.robot.telemetry import state_message
-from remote_inference.nodes.runtime import StartupError, run_node
+from remote_inference.nodes.runtime import EXIT_NO_MIDDLEWARE, StartupError, run_node
 from remote_inference.nodes.schedule import Schedule
 from remote_inference.wire import SensedStep, SensorError, WireError, chunk_from_bytes, observation_to_message
 from remote_inference.wire.qos import (
@@ -144,7 +144,7 @@ class RemoteInference(RobotNode):
         timeout_s = self._config.service_timeout_s
         self._servers = ServerClient(self, self._engine, self._config.servers, timeout_s, self._submit)
         self.schedule.every(timeout_s, self._servers.cancel_overdue)
-        self._graph = GraphWatch(self, self._contract, self._engine)
+        self._graph = GraphWatch(self, self._contract, self._engine, self._config.max_offline_s)
         actuation = self._actuation
         OperatorTopics(
             self,
@@ -242,6 +242,12 @@ class RemoteInference(RobotNode):
                     self._report_state()
                 if self._actuation.loop.error is not None:
                     raise self._actuation.loop.error
+                if node := self._graph.cut_off:
+                    self.get_logger().fatal(
+                        f"the link to {node} is dead since a freeze of this process; a new one finds it again"
+                    )
+                    self.exit_code = EXIT_NO_MIDDLEWARE
+                    break
                 if self._engine.has_ended(time.monotonic_ns()):
                     if stranded := self._engine.playback.stranded:
                         self.get_logger().warning(f"the robot is not home: {stranded}")
@@ -324,6 +330,7 @@ class RemoteInference(RobotNode):
             publishers = self._graph.publishers_of(found.topic)
             state.implausible = f"{found.topic}: {found.problem}, published by {', '.join(publishers)}"
         state.injected_fault = self._drills.in_progress
+        state.lost_publishers = self._graph.lost_publishers
         self._state_publisher.publish(state)
         actuation = self._actuation
         self._diagnostics.report(
