@@ -3,8 +3,8 @@
 """When a sensor message's content was captured, on the robot's clock, by its arrival and its stamp.
 
 A message counts from its arrival. Stamps are never compared with the robot's clock, only with one another:
-they show which messages a driver repeats, and which ones waited while nothing arrived, for example in the
-buffers of a process that was stopped.
+they show which messages a driver repeats, which ones come late behind a newer one, and which ones waited
+while nothing arrived, for example in the buffers of a process that was stopped.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ HOLE_INTERVALS = 2  # ... unless the topic is as slow as that: a hole is so many
 CAUGHT_UP_NS = 100_000_000  # content that lags no more than this is taken as arriving now
 SETTLE_NS = 1_000_000_000  # content that still lags after this time has slow stamps, as in a simulation
 SETTLE_WITH_HOLES_NS = 3_000_000_000  # ... though there were holes again and again
+SET_BACK_NS = 300_000_000  # of nothing but older stamps: the driver's clock was set, or it begins anew
 
 
 class ContentClock:
@@ -26,14 +27,25 @@ class ContentClock:
         self._interval_ns = 0  # between the last arrivals without a hole
         self._hole_ns = 0  # when the last hole ended
         self._lagging_since_ns: int | None = None
+        self._older_since_ns: int | None = None  # since then all stamps were older than the newest
 
     def content_ns(self, stamp_ns: int, arrival_ns: int) -> int | None:
-        """Return when a message's content was captured [monotonic ns]; None when it repeats the last one's.
+        """Return when a message's content was captured [monotonic ns]; None when it is nothing new.
+
+        That repeats the last one, or has an older stamp than that, unless the driver's clock was set.
 
         stamp_ns: of the header, 0 when the driver leaves it out; then only the arrival counts.
         """
         if self._content_ns is None or not stamp_ns:
             return self._accept(stamp_ns, arrival_ns, arrival_ns)
+        if stamp_ns < self._stamp_ns:
+            if self._older_since_ns is None:
+                self._older_since_ns = arrival_ns
+            if arrival_ns - self._older_since_ns < SET_BACK_NS:
+                return None
+            self._lagging_since_ns = None
+            return self._accept(stamp_ns, arrival_ns, arrival_ns)
+        self._older_since_ns = None
         if stamp_ns == self._stamp_ns:
             return None
         self._look_for_a_hole(arrival_ns)
@@ -61,5 +73,6 @@ class ContentClock:
         return arrival_ns - self._hole_ns > SETTLE_NS or lasts_ns > SETTLE_WITH_HOLES_NS
 
     def _accept(self, stamp_ns: int, arrival_ns: int, content_ns: int) -> int:
+        self._older_since_ns = None
         self._stamp_ns, self._arrival_ns, self._content_ns = stamp_ns, arrival_ns, content_ns
         return content_ns
