@@ -191,6 +191,17 @@ def test_a_node_that_thaws_unpaused_keeps_its_stop_latched_although_another_proc
     assert tripped.state is WatchdogState.ARMED
 
 
+def test_the_cause_is_that_of_the_stop_until_the_node_is_resumed(tripped: Clocked) -> None:
+    """A robot that hears of it only when it is back is told why it was stopped."""
+    cause = tripped.watchdog.cause
+    assert "silent for" in cause
+    for beat in (Phase.IDLE, Phase.IDLE):
+        tripped.run(0.1, beat)
+        assert (tripped.state, tripped.watchdog.cause) == (WatchdogState.RETURNED, cause)
+    tripped.run(0.1, Phase.COMMANDING)
+    assert tripped.watchdog.cause == "a robot node commands"
+
+
 def test_an_end_of_the_node_does_not_unlatch_a_stop(tripped: Clocked) -> None:
     tripped.beat(Phase.ENDED)
     assert tripped.state is WatchdogState.TRIPPED

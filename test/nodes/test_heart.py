@@ -50,3 +50,15 @@ def test_the_first_stop_of_a_second_watchdog_pauses_as_that_of_the_first_did(
         listener.take(state)  # each is repeated twice a second
     stopped = "the command watchdog has stopped the controllers"
     assert pauses == [f"{stopped}: of 1", f"{stopped}: of 2"]
+
+
+def test_a_watchdog_that_is_armed_again_pauses_by_its_stop_and_not_by_what_it_does_now(
+    listener: Listener, pauses: list[str]
+) -> None:
+    """The word of its stop was lost, or waited behind a newer one."""
+    for state, trips, cause in [
+        (WatchdogState.ARMED, 0, "a robot node commands"),
+        (WatchdogState.ARMED, 1, "a robot node commands"),
+    ]:
+        listener.take(WatchdogState(instance=1, state=state, trips=trips, cause=cause))
+    assert pauses == ["the command watchdog has stopped the controllers"]

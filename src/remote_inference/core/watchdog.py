@@ -47,6 +47,8 @@ class WatchdogEvent(Enum):
     FAILS = "a robot node that commanded fell silent, or ended without stopping its controllers"
 
 
+LATCHED = frozenset({WatchdogState.TRIPPED, WatchdogState.RETURNED})
+
 # Explanations that `make docs` writes into the pages.
 DESCRIPTIONS: Mapping[WatchdogState, str] = {
     WatchdogState.DISARMED: "the robot node commands nothing, or was never heard; its silence is in order",
@@ -169,4 +171,7 @@ class Watchdog:
     def _apply(self, event: WatchdogEvent, cause: str) -> None:
         after = TRANSITIONS.get((self.state, event))
         if after is not None:
-            self.state, self.cause = after, cause
+            # Until it is resumed, a robot that hears only now is told why it was stopped.
+            if event is WatchdogEvent.FAILS or after not in LATCHED:
+                self.cause = cause
+            self.state = after

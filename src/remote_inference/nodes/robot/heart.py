@@ -10,7 +10,7 @@ from collections.abc import Callable
 from rclpy.node import Node
 
 from remote_inference.core.robot.safety.heartbeat import Heartbeat
-from remote_inference.core.watchdog import Phase
+from remote_inference.core.watchdog import LATCHED, Phase
 from remote_inference.msg import Heartbeat as HeartbeatMessage
 from remote_inference.msg import WatchdogState as WatchdogMessage
 from remote_inference.wire.qos import HEARTBEAT_QOS, HEARTBEAT_TOPIC, LATCHED_QOS, WATCHDOG_TOPIC
@@ -80,4 +80,6 @@ class Heart:
             self._logger.error(f"{WATCHDOG_TOPIC}: {error}; ignored", throttle_duration_sec=1.0)
             return
         if must_pause:
-            self._pause(f"the command watchdog has stopped the controllers: {message.cause}")
+            # One that is armed again by now says why that is.
+            why = f": {message.cause}" if message.state in LATCHED else ""
+            self._pause(f"the command watchdog has stopped the controllers{why}")

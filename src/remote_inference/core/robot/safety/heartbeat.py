@@ -8,7 +8,7 @@ thread itself knows from the clock, before its next command, that it was given u
 
 from __future__ import annotations
 
-from remote_inference.core.watchdog import Phase, WatchdogState
+from remote_inference.core.watchdog import LATCHED, Phase, WatchdogState
 
 MIN_BEAT_PERIOD_S = 0.01  # faster beats cost processor time and do not tell sooner of a death
 MAX_WATCHDOGS = 8  # that are told apart: whoever publishes there must not fill the memory
@@ -77,7 +77,7 @@ class Heartbeat:
         """
         if state_value not in list(WatchdogState):
             raise ValueError(f"found state {state_value}, expected one of WatchdogState.msg")
-        latched = WatchdogState(state_value) in {WatchdogState.TRIPPED, WatchdogState.RETURNED}
+        latched = WatchdogState(state_value) in LATCHED
         known = self._known_trips.pop(instance, None)
         self._known_trips[instance] = max(trips, known or 0)
         if len(self._known_trips) > MAX_WATCHDOGS:
