@@ -13,7 +13,9 @@ from remote_inference.core.contract.commands.interfaces import COMMAND_INTERFACE
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.contract.controller_stop import (
     STOPPING_S,
+    WAY_NS,
     ControllerStop,
+    Measured,
     count_stops,
     is_ever_sent_a_stop,
     longest_stopping_s,
@@ -23,7 +25,7 @@ from remote_inference.core.documents.document import DocumentError, parse_docume
 from support.builders import FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY, JOINTS, contract_document
 from support.robot.pose_robot import pose_contract
 
-MEASURED = {"shoulder": 0.4, "elbow": -0.2}
+MEASURED = {"shoulder": Measured(0.4, 30), "elbow": Measured(-0.2, 70)}
 
 
 def make(kind: str = "position", command_type: str = FLOAT64_MULTI_ARRAY, **changes: Any) -> Contract:
@@ -32,7 +34,7 @@ def make(kind: str = "position", command_type: str = FLOAT64_MULTI_ARRAY, **chan
     return parse_document({**document, **changes}, Contract, "test")
 
 
-def stop_of(contract: Contract, measured: dict[str, float]) -> ControllerStop:
+def stop_of(contract: Contract, measured: dict[str, Measured]) -> ControllerStop:
     return stop_controller(contract, contract.commands[0], measured)
 
 
@@ -50,14 +52,23 @@ def test_zero_stops_a_velocity_and_an_effort_wherever_the_arm_is(kind: str, comm
 def test_a_trajectory_controller_holds_where_the_arm_is() -> None:
     stop = stop_of(make(command_type=JOINT_TRAJECTORY), MEASURED)
     assert stop.action is not None
-    np.testing.assert_array_equal(stop.action, [MEASURED[name] for name in JOINTS])
+    np.testing.assert_array_equal(stop.action, [MEASURED[name].position for name in JOINTS])
+
+
+def test_a_hold_is_due_as_late_as_its_oldest_joint_was_measured_before() -> None:
+    """An arm at its limit has gone on for so long, and comes back no faster."""
+    assert stop_of(make(command_type=JOINT_TRAJECTORY), MEASURED).late_ns == 70 + WAY_NS
+    sinks = [{"topic": name, "type": JOINT_TRAJECTORY, "names": [name]} for name in JOINTS]
+    contract = make(commands=sinks)
+    stops = [stop_controller(contract, sink, MEASURED) for sink in contract.commands]
+    assert [stop.late_ns - WAY_NS for stop in stops] == [MEASURED[name].age_ns for name in JOINTS]
 
 
 def test_a_trajectory_controller_whose_arm_is_not_heard_is_reported_as_not_stopped() -> None:
-    stop = stop_of(make(command_type=JOINT_TRAJECTORY), {"shoulder": 0.4})
+    stop = stop_of(make(command_type=JOINT_TRAJECTORY), {"shoulder": Measured(0.4)})
     assert stop.action is None
     assert stop.failed
-    assert stop.outcome == "not stopped, no fresh position of elbow to hold"
+    assert stop.outcome == "not stopped, no trusted position of elbow to hold"
 
 
 def test_a_forward_position_controller_is_left_at_its_target() -> None:
@@ -71,7 +82,7 @@ def test_a_forward_position_controller_is_left_at_its_target() -> None:
 def test_controllers_without_a_position_to_hold_do_not_keep_others_from_holding() -> None:
     sinks = [{"topic": name, "type": JOINT_TRAJECTORY, "names": [name]} for name in JOINTS]
     contract = make(commands=sinks)
-    stops = [stop_controller(contract, sink, {"elbow": -0.2}) for sink in contract.commands]
+    stops = [stop_controller(contract, sink, {"elbow": Measured(-0.2)}) for sink in contract.commands]
     assert [stop.failed for stop in stops] == [True, False]
 
 

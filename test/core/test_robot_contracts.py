@@ -12,7 +12,7 @@ import pytest
 from remote_inference import cli
 from remote_inference.core.admission import judge, make_offer
 from remote_inference.core.contract.contract import Contract, load_contract
-from remote_inference.core.contract.controller_stop import is_ever_sent_a_stop, stop_controller
+from remote_inference.core.contract.controller_stop import Measured, is_ever_sent_a_stop, stop_controller
 from remote_inference.core.contract.joint_limit import is_gripper
 from remote_inference.core.policy import PolicySpec
 from remote_inference.core.robot.command import CommandSource
@@ -174,7 +174,7 @@ def test_with_nothing_to_execute_positions_hold_and_velocities_are_zero(path: Pa
 def test_the_watchdog_stops_each_controller_by_what_it_takes(path: Path) -> None:
     robot = Driven(path)
     names = robot.contract.actions.names
-    measured = dict(zip(names, robot.measured, strict=True))
+    measured = {name: Measured(position) for name, position in zip(names, robot.measured, strict=True)}
     for sink in robot.contract.commands:
         stop = stop_controller(robot.contract, sink, measured)
         assert not stop.failed

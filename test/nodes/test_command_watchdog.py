@@ -10,14 +10,17 @@ from typing import Any
 
 import pytest
 import rclpy
+from rclpy.serialization import serialize_message
+from sensor_msgs.msg import JointState
 
-from remote_inference.core.contract.controller_stop import STOPS, longest_stopping_s
+from remote_inference.core.contract.controller_stop import STOPS, Measured, longest_stopping_s
 from remote_inference.core.watchdog import Phase
 from remote_inference.msg import Heartbeat
-from remote_inference.nodes.watchdog import command_watchdog
+from remote_inference.nodes.watchdog import command_watchdog, measured_positions
 from remote_inference.nodes.watchdog.command_watchdog import CHECK_PERIOD_S, CommandWatchdog
 from remote_inference.wire.qos import WATCHDOG_TOPIC
-from support.nodes.rig import CONTRACT, write_contract
+from support.builders import ns
+from support.nodes.rig import CONTRACT, JOINTS, write_contract
 
 DEADLINE_S = 0.25
 COMMANDS = CONTRACT["commands"][0]["topic"]
@@ -280,15 +283,51 @@ def test_a_trajectory_is_ended_when_its_joints_are_heard_again(
     rclpy.init(args=["--ros-args", "-r", "__ns:=/rig", "-p", f"contract:={contract}"])
     try:
         watchdog = KeptWatchdog()
-        measured: dict[str, float] = {}
+        measured: dict[str, Measured] = {}
         watchdog._positions.fresh = lambda: measured  # type: ignore[method-assign]
         trip(watchdog, clock, 2 * STOPS)
         assert not watchdog.kept[COMMANDS]
-        measured |= {"shoulder": 0.25, "elbow": -0.5}
+        measured |= {"shoulder": Measured(0.25), "elbow": Measured(-0.5)}
         look(watchdog, clock, 2 * STOPS)
         assert [list(stop.points[0].positions) for stop in watchdog.kept[COMMANDS]] == [[-0.5, 0.25]] * STOPS
         assert f"stopped later: {COMMANDS}: sent a hold of the measured position" in capfd.readouterr().err
         assert "sent a hold" in watchdog.kept[WATCHDOG_TOPIC][-1].stops[0]
+        watchdog.destroy_node()
+    finally:
+        rclpy.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("period_s", "silent_s"), [(0.01, 0.0), (0.1, 0.0), (0.2, 0.0), (0.01, 0.2), (0.01, 0.4)]
+)
+def test_an_arm_at_its_limit_is_led_back_no_faster_and_by_one_message(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch, period_s: float, silent_s: float
+) -> None:
+    """It has gone on since it was measured, also while its sensors were silent."""
+    commands = [{**CONTRACT["commands"][0], "type": "trajectory_msgs/msg/JointTrajectory"}]
+    speed = CONTRACT["actions"]["limits"]["shoulder"]["max_velocity"]
+    monkeypatch.setattr(measured_positions, "time", clock)
+    begin_ns = clock.now_ns
+
+    def position() -> float:
+        return -1.9 + speed * (clock.now_ns - begin_ns) / 1e9
+
+    contract = write_contract(tmp_path, commands=commands)
+    rclpy.init(args=["--ros-args", "-r", "__ns:=/rig", "-p", f"contract:={contract}"])
+    try:
+        watchdog = KeptWatchdog()
+        for _ in range(round(0.8 / period_s)):
+            clock.now_ns += ns(period_s)
+            said = JointState(name=JOINTS, position=[position()] * len(JOINTS))
+            watchdog._positions._topics["joint_states"].keep(serialize_message(said))
+        clock.now_ns += ns(silent_s)
+        trip(watchdog, clock, 1)
+        (point,) = watchdog.kept[COMMANDS][0].points
+        due_s = point.time_from_start.sec + point.time_from_start.nanosec / 1e9
+        for held in point.positions:
+            assert 0.0 < position() - held <= speed * due_s
+        look(watchdog, clock, 2 * STOPS)
+        assert [stop.points for stop in watchdog.kept[COMMANDS]] == [[point]] * STOPS
         watchdog.destroy_node()
     finally:
         rclpy.shutdown()

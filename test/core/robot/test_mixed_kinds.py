@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from remote_inference.core.contract.contract import Contract
-from remote_inference.core.contract.controller_stop import stop_controller
+from remote_inference.core.contract.controller_stop import Measured, stop_controller
 from remote_inference.core.documents.document import DocumentError, parse_document
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.config import RobotConfig
@@ -259,7 +259,7 @@ def test_only_the_arm_is_compared_in_shadow_mode():
 
 def test_the_watchdog_stops_each_controller_by_its_kind():
     contract = mixed(command=JOINT_TRAJECTORY)
-    arm, base = (stop_controller(contract, sink, {ARM: 0.2}) for sink in contract.commands)
+    arm, base = (stop_controller(contract, sink, {ARM: Measured(0.2)}) for sink in contract.commands)
     assert arm.outcome == "sent a hold of the measured position"
     assert base.outcome == "sent zero velocity"
     assert base.action is not None

@@ -148,7 +148,7 @@ def test_an_unwatched_arm_stays_whose_drives_come_back_after_its_rows_ended_in_a
     assert world.position == pytest.approx(stopped)
 
 
-@pytest.mark.parametrize(("stuck_s", "is_led"), [(0.2, True), (0.4, False)])
+@pytest.mark.parametrize(("stuck_s", "is_led"), [(0.2, True), (0.6, False)])
 def test_drives_that_come_back_in_a_stall_follow_rows_until_the_watchdog_ends_them(
     stuck_s: float, is_led: bool
 ):

@@ -29,7 +29,9 @@ class _World(WatchedWorld):
         for topic, stop in self.stops.items():
             if stop.action is not None:
                 (sink,) = (arm.sink for arm in self.arms if arm.sink.topic == topic)
-                message = make_command_writer(sink, self.contract).message(stop.action[None], Time())
+                message = make_command_writer(sink, self.contract).message(
+                    stop.action[None], Time(), stop.late_ns
+                )
                 self.stop_messages.append((self.now_ns, f"{NS}/{topic}", message))
 
 

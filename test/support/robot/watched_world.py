@@ -15,11 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from remote_inference.core.contract.controller_stop import ControllerStop, stop_controller
+from remote_inference.core.contract.controller_stop import ControllerStop, Measured, stop_controller
 from remote_inference.core.exchange import Chunk
+from remote_inference.core.robot.action_masks import ActionMasks
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.safety.fault_injection import FaultInjection, Target
 from remote_inference.core.robot.safety.heartbeat import Heartbeat
+from remote_inference.core.robot.safety.measurement_gate import Belief, MeasurementGate
 from remote_inference.core.robot.tick import Tick
 from remote_inference.core.watchdog import Watchdog
 from support.builders import ns
@@ -91,6 +93,8 @@ class WatchedWorld(World):
         # Joints whose last command came when nobody could bound how far they lag behind.
         self.led_blind = np.zeros(len(actions.names), bool)
         self.stops: dict[str, ControllerStop] = {}
+        self.gate = MeasurementGate(actions, ActionMasks.of(actions), self.contract.period_s)
+        self.belief = Belief.none(len(actions.names))  # of the watchdog
         self._until = dict.fromkeys(("stuck", "hung", "deaf"), 0)
         self._ready = True
         self._every(LOOK_NS, self._watch)
@@ -165,6 +169,10 @@ class WatchedWorld(World):
         if self.poses.exist and self._signs.random() < 0.5:
             self.seen = self.seen.copy()
             self.seen[self.poses.turns] *= -1.0
+        if self._ready and self.watchdog is not None:
+            time_ns = self.arrivals.get("joint_states", 0)
+            times_ns = np.full(self.contract.action_dim, time_ns)
+            self.belief = self.gate.judge(self.belief, self.seen, times_ns, np.zeros_like(times_ns), None)
 
     def _look_at_sensors(self) -> None:
         if not self._ready:
@@ -271,8 +279,14 @@ class WatchedWorld(World):
         judge_silence(self, self.watchdog)
 
     def _stop_controllers(self) -> None:
-        fresh = self.now_ns - self.arrivals.get("joint_states", -ns(10)) <= ns(0.5)
-        measured = dict(zip(self.contract.actions.names, self.seen, strict=True)) if fresh else {}
+        ages_ns = self.now_ns - self.belief.at_ns
+        measured = {
+            name: Measured(position, age_ns)
+            for name, position, age_ns in zip(
+                self.contract.actions.names, self.belief.position, ages_ns.tolist(), strict=True
+            )
+            if np.isfinite(position) and age_ns <= ns(0.5)
+        }
         for arm in self.arms:
             stop = self.stops.get(arm.sink.topic)
             if stop is None or stop.failed:
@@ -280,7 +294,8 @@ class WatchedWorld(World):
             arm.has_missed_a_stop |= not arm.is_heard
             if stop.action is not None and arm.is_heard:
                 rows = stop.action[np.newaxis, arm.joints]
-                arm.controller.command(rows, self.period_ns, self.now_ns, self.position[arm.joints])
+                at = self.position[arm.joints]
+                arm.controller.command(rows, self.period_ns, self.now_ns, at, stop.late_ns)
                 self.lags[arm.joints] |= self.resumed  # two command now: following error bounds it
 
     def _pause_after_a_stop(self) -> None:

@@ -17,6 +17,7 @@ from remote_inference.core.contract.contract import Contract
 STOPS = 10  # messages to each controller: a single one may be lost
 MIN_STOPS = 3
 STOPPING_S = 1.0
+WAY_NS = 50_000_000  # of a measurement to whoever stops an arm, and of the stop to its controller
 LEAST_STOPPING_S = 0.2  # twice the time until a controller that has gone is noticed beside a recorder
 
 
@@ -36,13 +37,25 @@ def longest_stopping_s(period_s: float) -> float:
 
 
 @dataclass(frozen=True)
+class Measured:
+    """Where a joint is believed to be [unit of its action], and how long ago it was measured there."""
+
+    position: float
+    age_ns: int = 0
+
+
+@dataclass(frozen=True)
 class ControllerStop:
-    """The stop of one controller. `action` is `[action_dim]`, None when there is nothing to send."""
+    """The stop of one controller. `action` is `[action_dim]`, None when there is nothing to send.
+
+    `late_ns`: time [ns] beyond a period until the action is due.
+    """
 
     topic: str
     action: NDArray[np.float64] | None
     outcome: str
     failed: bool = False  # the controller should be stopped, and cannot
+    late_ns: int = 0
 
 
 def is_ever_sent_a_stop(contract: Contract, sink: CommandSink) -> bool:
@@ -50,11 +63,14 @@ def is_ever_sent_a_stop(contract: Contract, sink: CommandSink) -> bool:
     return contract.kind_of(sink) in ("velocity", "effort") or sink.interface.takes_horizon
 
 
-def stop_controller(contract: Contract, sink: CommandSink, measured: Mapping[str, float]) -> ControllerStop:
-    """Return the stop of a controller. measured: positions by action [unit of the action], fresh ones only.
+def stop_controller(
+    contract: Contract, sink: CommandSink, measured: Mapping[str, Measured]
+) -> ControllerStop:
+    """Return the stop of a controller. measured: by action, fresh ones only.
 
-    Zero stops a velocity and an effort. A trajectory is replaced by one that ends where the arm is. Any other
-    position controller has no trajectory: it stays at its last target by itself, as one of poses or switches.
+    Zero stops a velocity and an effort. A trajectory is replaced by one that ends where the arm is. An arm at
+    its limit has gone on since it was measured there, and has that time to come back. Any other position
+    controller has no trajectory: it stays at its last target by itself, as one of poses or switches.
     """
     kind = contract.kind_of(sink)
     if kind == "switch":
@@ -66,7 +82,10 @@ def stop_controller(contract: Contract, sink: CommandSink, measured: Mapping[str
     if not sink.interface.takes_horizon:
         return ControllerStop(sink.destination, None, "nothing sent, it keeps its last target")
     if missing := [name for name in sink.names if name not in measured]:
-        outcome = f"not stopped, no fresh position of {', '.join(missing)} to hold"
+        outcome = f"not stopped, no trusted position of {', '.join(missing)} to hold"
         return ControllerStop(sink.destination, None, outcome, failed=True)
-    action = np.array([measured.get(name, np.nan) for name in contract.actions.names])
-    return ControllerStop(sink.destination, action, "sent a hold of the measured position")
+    action = np.full(contract.action_dim, np.nan)
+    for name in sink.names:
+        action[contract.actions.names.index(name)] = measured[name].position
+    late_ns = max(measured[name].age_ns for name in sink.names) + WAY_NS
+    return ControllerStop(sink.destination, action, "sent a hold of the measured position", late_ns=late_ns)

@@ -26,11 +26,12 @@ from remote_inference.core.contract.contract import load_contract
 from remote_inference.core.contract.controller_stop import (
     STOPS,
     ControllerStop,
+    Measured,
     is_ever_sent_a_stop,
     longest_stopping_s,
     stop_controller,
 )
-from remote_inference.core.watchdog import Watchdog, WatchdogState
+from remote_inference.core.watchdog import DESCRIPTIONS, Watchdog, WatchdogState
 from remote_inference.msg import Heartbeat
 from remote_inference.msg import WatchdogState as WatchdogMessage
 from remote_inference.nodes.controllers.controller_watch import ControllerWatch
@@ -109,6 +110,8 @@ class CommandWatchdog(RobotNode):
             sends = is_ever_sent_a_stop(self._contract, sink)
             publisher = self.create_publisher(writer.message_type, sink.topic, COMMAND_QOS) if sends else None
             self._controllers.append((sink, publisher, writer))
+        # A zero waits for no measurements that are to be read for a hold.
+        self._controllers.sort(key=lambda outlet: outlet[0].interface.takes_horizon)
         told = [(sink, publisher) for sink, publisher, _ in self._controllers if publisher is not None]
         self._hearing = ControllerWatch(self, told)
         switch = self._contract.watchdog_switch
@@ -148,8 +151,9 @@ class CommandWatchdog(RobotNode):
                 f"no real-time priority: SCHED_FIFO {REALTIME_PRIORITY} is not permitted (see `ulimit -r`); "
                 "under heavy load the watchdog may act late"
             )
+        known = dict.fromkeys(self._contract.actions.names, Measured(0.0))
         for sink, _, _ in self._controllers:
-            stop = stop_controller(self._contract, sink, dict.fromkeys(self._contract.actions.names, 0.0))
+            stop = stop_controller(self._contract, sink, known)
             if stop.action is None:
                 self.get_logger().info(f"{sink.topic}: in silence {stop.outcome}")
         for sink in self._contract.action_commands:
@@ -207,7 +211,8 @@ class CommandWatchdog(RobotNode):
 
     def _find_stop(self, sink: CommandSink) -> ControllerStop:
         # Sent though nobody hears it: the graph may know less than the controller hears.
-        return self._doubt(stop_controller(self._contract, sink, self._positions.fresh()), sink.topic)
+        measured = self._positions.fresh() if sink.interface.takes_horizon else {}
+        return self._doubt(stop_controller(self._contract, sink, measured), sink.topic)
 
     def _doubt(self, stop: ControllerStop, topic: str) -> ControllerStop:
         """Return a stop, as failed if no controller hears it."""
@@ -221,7 +226,8 @@ class CommandWatchdog(RobotNode):
         if stop.action is None or publisher is None:
             return
         try:
-            publisher.publish(writer.message(stop.action[None], self.get_clock().now().to_msg()))
+            stamp = self.get_clock().now().to_msg()
+            publisher.publish(writer.message(stop.action[None], stamp, stop.late_ns))
         except Exception as error:  # of the middleware, or of a writer of somebody's own
             outcome = f"not stopped, its message cannot be sent: {type(error).__name__}: {error}"
             self._stops[sink.topic] = ControllerStop(sink.destination, None, outcome, failed=True)
@@ -241,7 +247,7 @@ class CommandWatchdog(RobotNode):
                 f"stopped the controllers: {watchdog.cause}; {'; '.join(self._outcomes())}"
             )
         elif WatchdogState.DISARMED not in {before[0], watchdog.state}:  # not at each pause and resume
-            self.get_logger().info(f"{watchdog.state.name}: {watchdog.cause}")
+            self.get_logger().info(f"{watchdog.state.name}: {DESCRIPTIONS[watchdog.state]}")
 
     def _outcomes(self) -> list[str]:
         return [f"{stop.topic}: {stop.outcome}" for stop in self._stops.values()]

@@ -3,7 +3,7 @@
 """Tells the command watchdog's stops on a controller's topic from commands of anybody else.
 
 A recording does not say who published a message. But the watchdog says when it has stopped the controllers,
-and what it sends is known but for where the arm was.
+and what it sends is known but for where the arm was, and how long before.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from remote_inference.core.contract.commands.sink import CommandSink
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.contract.controller_stop import (
     STOPS,
+    Measured,
     is_ever_sent_a_stop,
     stop_controller,
 )
@@ -59,14 +60,25 @@ class SinkStops:
         return False
 
     def _is_stop(self, message: Any) -> bool:
-        """Return whether the watchdog may have made a message, wherever the arm was."""
-        held = dict.fromkeys(self._contract.actions.names, 0.0)
+        """Return whether the watchdog may have made a message, wherever and whenever the arm was measured."""
+        held = dict.fromkeys(self._contract.actions.names, Measured(0.0))
+        late_ns = 0
         if self._reader is not None:
             try:
-                held |= dict(zip(self._sink.names, self._reader.read(message), strict=True))
+                found = self._reader.read(message)
             except SensorError:
                 return False
+            held |= zip(self._sink.names, map(Measured, found), strict=True)
+            late_ns = self._late_ns(message)
         stop = stop_controller(self._contract, self._sink, held)
         if stop.action is None:
             return False
-        return bool(exact(self._writer.message(stop.action[None], Time())) == exact(message))
+        return bool(exact(self._writer.message(stop.action[None], Time(), late_ns)) == exact(message))
+
+    def _late_ns(self, message: Any) -> int:
+        """Return how much later than a period a trajectory's first point is due; 0 of any other message."""
+        if not hasattr(message, "points"):
+            return 0
+        due = message.points[0].time_from_start
+        due_ns = int(due.sec) * 1_000_000_000 + int(due.nanosec)
+        return max(0, due_ns - round(self._contract.period_s * 1e9))
