@@ -164,10 +164,10 @@ class MixedRobot(WatchedArm):
         trip = self.wait_for_watchdog("TRIPPED")
         self.wait_for(self.is_stopped, "a base that stands, and the end of the trajectory")
         assert list(trip.stops) == [
-            "commands: sent a hold of the measured position",
             "cmd_vel: sent zero velocity",
             "gripper: nothing sent, it stays as it is",
             "target_pose: nothing sent, it keeps its last pose",
+            "commands: sent a hold of the measured position",
         ]
         assert self.received[-1].values == (self.positions[0],)
         self.judge_controllers()
