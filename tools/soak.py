@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plays random worlds of the robot's engine, each from its seed, and judges every command and request.
 
-Two kinds of worlds: in one servers and network fail, in the other the robot does: its threads, controllers,
-drives and sensors. Prints kind and seed of the worlds in which a rule was broken, and exits with 1 when there
-is one. The memory of the processes is compared between the first tenth of the worlds and the last.
+Three kinds of worlds: in one servers and network fail, in another the robot does: its threads, controllers,
+drives and sensors; in the third the sensors lie. Prints kind and seed of the worlds in which a rule was
+broken, and exits with 1 when there is one. The memory of the processes is compared between the first tenth
+of the worlds and the last.
 """
 
 from __future__ import annotations
@@ -23,12 +24,17 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "test"))
 
 from support.robot import (
+    random_lying_world,
     random_watched_world,
     random_world,
 )
 from support.robot.random_world import Outcome
 
-KINDS = {"network": random_world.play, "robot": random_watched_world.play}
+KINDS = {
+    "network": random_world.play,
+    "robot": random_watched_world.play,
+    "lies": random_lying_world.play,
+}
 BATCH = 50  # worlds that a process plays at a time
 GROWTH_MAX = 1.1  # of a process' memory, from the first tenth of the worlds to the last
 PROGRESS_S = 30.0

@@ -4,8 +4,8 @@
 
 from __future__ import annotations
 
+import itertools
 import random
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ from remote_inference.core.robot.safety.stop_inputs import StopInputs
 from remote_inference.core.robot.safety.switches import SwitchClock, SwitchRule
 from remote_inference.core.robot.tick import Tick
 from remote_inference.core.watchdog import Watchdog
-from support.robot import random_watched_world, random_world
+from support.robot import random_lying_world, random_watched_world, random_world
 from support.robot.simulation import World
 
 
@@ -55,9 +55,23 @@ def test_random_worlds_in_which_the_robot_itself_fails_break_no_rule():
     assert any(outcome.dead for outcome in batch.outcomes)
 
 
-@pytest.mark.parametrize("module", [random_world, random_watched_world])
-def test_a_world_is_the_same_from_the_same_seed(module: ModuleType):
-    assert module.play(7) == module.play(7)
+def test_sensors_that_are_late_and_come_in_bursts_break_no_rule(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(random_lying_world, "HONEST", 1.0)
+    assert soak.play_batch(range(40), ["lies"]).violations == []
+
+
+@pytest.mark.parametrize("kind", soak.KINDS)
+def test_a_robot_that_does_not_believe_the_truth_is_found(kind: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(random_lying_world, "HONEST", 1.0)
+    counted = itertools.count()
+    monkeypatch.setattr(World, "_implausible", property(lambda _: next(counted)))
+    violations = soak.play_batch(range(5), [kind]).violations
+    assert any("of a led arm were not believed" in violation for violation in violations)
+
+
+@pytest.mark.parametrize("kind", soak.KINDS)
+def test_a_world_is_the_same_from_the_same_seed(kind: str):
+    assert soak.play_world(kind, 7) == soak.play_world(kind, 7)
 
 
 def test_a_guard_that_lets_a_jump_pass_is_found(monkeypatch: pytest.MonkeyPatch):

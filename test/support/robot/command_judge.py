@@ -20,12 +20,11 @@ from remote_inference.core.robot.tick import Tick
 from remote_inference.core.watchdog import Watchdog
 from support.builders import LIMIT, ns
 from support.robot.controllers import Controlled, Forward
-from support.robot.simulation import SENSOR_NS, TIMER_NS
+from support.robot.simulation import MOVES, SENSOR_NS, TIMER_NS
 
 if TYPE_CHECKING:
     from support.robot.watched_world import WatchedWorld
 
-MOVES = {CommandSource.CHUNK, CommandSource.HUMAN, CommandSource.HOMING, CommandSource.REPEAT_LAST}
 HAND_OFF_NS = ns(1.0)  # after the hand was taken off, the first step may begin where the arm was measured
 WATCHDOG_NS = ns(0.03)  # three looks at the clock
 BEAT_NS = ns(0.01)  # beats come no faster

@@ -90,6 +90,11 @@ class Trajectory(Switched):
             return position
         return np.array([np.interp(now_ns, self._times, joint) for joint in self._points.T])
 
+    @property
+    def due_ns(self) -> int:
+        """When the joints are at the first point of the last command."""
+        return int(self._times[1])
+
     def is_moving(self, now_ns: int) -> bool:
         """Return whether the joints move for longer than a command's own period."""
         if len(self._times) < 3:

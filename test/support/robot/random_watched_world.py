@@ -111,9 +111,14 @@ def make_world(rng: random.Random, seed: int) -> WatchedWorld:
 
 
 def make_contract(
-    rng: random.Random, kinds: tuple[str, str], fps: float, form: Mapping[str, Any] | None = None
+    rng: random.Random,
+    kinds: tuple[str, str],
+    fps: float,
+    form: Mapping[str, Any] | None = None,
+    *,
+    limit: float = LIMIT,
 ) -> Contract:
-    """Return a random contract of two actions. form: how its policy says a pose."""
+    """Return a random contract of two actions. form: how its policy says a pose. limit: of positions."""
     ticks_per_row = rng.choice([1, 1, 2]) if fps < 50.0 else 1
     moving = next((kind for kind in kinds if kind not in ("switch", "pose")), "position")
     document = contract_document(moving, fps=fps, ticks_per_row=ticks_per_row)
@@ -121,6 +126,8 @@ def make_contract(
         if kind == "pose":
             continue
         document["actions"]["limits"][name] |= {"max_velocity": SPEED, "kind": kind}
+        if kind == "position":
+            document["actions"]["limits"][name] |= {"min": -limit, "max": limit}
         if kind == "switch":
             document["actions"]["limits"][name] = {
                 "kind": "switch",
@@ -151,7 +158,7 @@ def make_contract(
         if rng.random() < 0.4:
             document["home"] = random_poses.make_home(rng, with_joint="position" in kinds)
     elif "position" in kinds and rng.random() < 0.4:
-        home = [rng.uniform(-0.9, 0.9) for kind in kinds if kind == "position"]
+        home = [limit * rng.uniform(-0.9, 0.9) for kind in kinds if kind == "position"]
         document["home"] = {"positions": home, "duration_s": 1.0}
     return parse_document(document, Contract, "random.contract.yaml")
 

@@ -48,8 +48,9 @@ def play(seed: int) -> Outcome:
     return outcome_of(play_world(seed))
 
 
-def outcome_of(world: World) -> Outcome:
-    """Return what happened in a world that has ended."""
+def outcome_of(world: World, *, is_honest: bool = True) -> Outcome:
+    """Return what happened in a world that has ended. is_honest: nothing but the truth was measured."""
+    assert not (is_honest and world.refused), f"{world.refused} measurements of a led arm were not believed"
     counters = world.engine.counters
     return Outcome(
         simulated_s=(world.now_ns - world.start_ns) / 1e9,

@@ -40,6 +40,7 @@ from remote_inference.core.robot.safety.effects import (
     Stop,
     Warn,
 )
+from remote_inference.core.robot.safety.guard import IMPLAUSIBLE
 from remote_inference.core.robot.safety.state_machine import State
 from remote_inference.core.robot.tick import Tick
 from remote_inference.core.robot.turn import Turn
@@ -58,6 +59,8 @@ HOP_NS = ns(0.01)  # one way through the network
 TIMER_NS = ns(0.02)
 FAR_NS = ns(1e9)
 SENSOR_NS = ns(0.04)
+LED_NS = ns(0.5)  # for so long after a command that moves it a robot counts as led
+MOVES = {CommandSource.CHUNK, CommandSource.HUMAN, CommandSource.HOMING, CommandSource.REPEAT_LAST}
 
 
 class World:
@@ -119,6 +122,7 @@ class World:
         self.capture_ns: list[int] = []  # arrival of the oldest source of each
         self.arrivals: dict[str, int] = {}
         self.told: dict[str, int] = {}  # of them, those that the engine knows
+        self.refused = 0  # measurements that the engine did not believe while it led the arm
         self.shown: list[list[int]] = []  # when the control ticks were that each request shows
         self._samples: list[TickSample] = []
         self._history_since_ns = 0  # nothing from before may be shown
@@ -245,10 +249,21 @@ class World:
         self, arrivals: dict[str, int], position: np.ndarray | None, samples: Sequence[TickSample] = ()
     ) -> None:
         stamps = dict.fromkeys(self.measured_topics, 0) if self.measurements_are_judged else None
+        refused = self._implausible
         effects = self.engine.take_sensors(
             arrivals, position, self.now_ns, samples, judged=True, stamps=stamps
         )
+        if self._implausible > refused and self._is_led():
+            self.refused += 1
         self.carry_out(effects)
+
+    @property
+    def _implausible(self) -> int:
+        """How many messages contradicted what the engine believed."""
+        return self.engine.guard.counts[IMPLAUSIBLE]
+
+    def _is_led(self) -> bool:
+        return any(tick.source in MOVES for tick in self.commands_since(self.now_ns - LED_NS))
 
     def push(self, position: np.ndarray) -> None:
         """Move the arm by hand; its sensors see it at once."""

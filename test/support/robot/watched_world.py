@@ -383,7 +383,7 @@ class WatchedWorld(World):
             commanding = True
             judge_holds(self, tick, arm)
             rows = tick.horizon[:, arm.joints] if arm.is_trajectory else tick.horizon[:1, arm.joints]
-            judge_command(self, tick, arm, rows, self.astray)
+            self._judge(tick, arm, rows)
             self.astray[arm.joints] = False
             if arm.is_heard:
                 at = self.position[arm.joints]
@@ -403,6 +403,9 @@ class WatchedWorld(World):
             age_ns = self.now_ns - self.measured[1]
             self.blind_ns[arm.joints] = min(age_ns, ns(self.config.max_sensor_age_s))
         return commanding
+
+    def _judge(self, tick: Tick, arm: Controlled, rows: np.ndarray) -> None:
+        judge_command(self, tick, arm, rows, self.astray)
 
     # -- the operator, who lets the next step begin where the arm is measured -----------------------------
 
