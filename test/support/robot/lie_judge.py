@@ -59,7 +59,7 @@ COMMANDED_S = 0.5  # so long a joint counts as commanded
 LONGEST_S, JITTER_S = 0.3, 0.02  # a reach grows for so long, and messages come so much too early
 LEAP, QUARTER_TURN = 10.0, math.pi / 2  # times max_velocity, and at least this far: neither hand nor drive
 REMEMBERED_S = 1.0  # for so long after a lie it may still be believed
-GRACE_S = 1.0  # until it is known that a joint does not follow
+GRACE_S = 0.75  # until it is known that a joint does not follow
 SETTLED_S = 0.5  # how far a joint seems to be astray is looked at for so long
 
 

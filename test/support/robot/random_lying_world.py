@@ -38,7 +38,7 @@ from support.robot.random_world import Outcome, outcome_of
 
 HONEST = 0.25  # of the worlds
 TWO = 0.25  # of the lies are told of what another says
-FARTHEST = 4.0  # rad, both ways: a joint that wraps at pi goes beyond it
+FARTHEST = 7.0  # rad, both ways: a joint that wraps at pi goes beyond it, and one that lost a turn is within
 KINDS = (
     *3 * [("position", "position")],
     ("position", "velocity"),
