@@ -14,6 +14,7 @@ from support.faults.arm import Arm, control_ticks
 from support.faults.fault import Fault
 from support.faults.fault_table import PROPERTY, Row, write_table
 from support.faults.judge import find_violations
+from support.faults.lying_arm import LyingArm
 from support.faults.mixed_robot import MixedRobot
 from support.faults.moving_arm import MovingArm
 from support.faults.scripted_server import ScriptedServer
@@ -69,6 +70,11 @@ def watched(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[WatchedA
 @pytest.fixture
 def moving(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[MovingArm]:
     yield from _with_its_tape(MovingArm(tmp_path, request.param), tmp_path)
+
+
+@pytest.fixture
+def lying(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[LyingArm]:
+    yield from _with_its_tape(LyingArm(tmp_path, request.param), tmp_path)
 
 
 @pytest.fixture

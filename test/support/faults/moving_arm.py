@@ -30,6 +30,7 @@ class Step:
 
     time_ns: int
     distance: float  # from where the arm is, of the joint that is farthest [rad]
+    due_s: float  # in which it is to be there, 0: at once
 
 
 class MovingArm(WatchedArm):
@@ -86,7 +87,7 @@ class MovingArm(WatchedArm):
             points = [(0.0, tuple(message.data)[::-1])]  # the sink has the joints in reverse
         distance = max(abs(first - now) for first, now in zip(points[0][1], at, strict=True))
         assert len(at) == len(JOINTS)
-        self.steps.append(Step(time_ns, distance))
+        self.steps.append(Step(time_ns, distance, points[0][0]))
         if self.driven:
             self._at = at
         self._began_ns, self._way = time_ns, [(0.0, at), *points]

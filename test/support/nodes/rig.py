@@ -18,6 +18,7 @@ from typing import IO, Any
 
 import rclpy
 import yaml
+from builtin_interfaces.msg import Time
 from lifecycle_msgs.srv import GetState
 from rcl_interfaces.srv import GetParameters
 from rclpy.client import Client
@@ -349,11 +350,14 @@ class Rig:
     def _measure(self) -> JointState:
         return JointState(name=["gripper", *reversed(JOINTS)], position=[9.0, *reversed(self.positions)])
 
-    def _publish_sensors(self) -> None:
-        stamp = (self.node.get_clock().now() + Duration(seconds=self.clock_offset_s)).to_msg()
+    def _publish_joints(self, stamp: Time) -> None:
         joints = self._measure()
         joints.header.stamp = stamp
         self._joints.publish(joints)
+
+    def _publish_sensors(self) -> None:
+        stamp = (self.node.get_clock().now() + Duration(seconds=self.clock_offset_s)).to_msg()
+        self._publish_joints(stamp)
         image = Image(height=48, width=64, encoding="rgb8", step=192, data=array("B", bytes(48 * 192)))
         image.header.stamp = stamp
         if self._camera is not None:
