@@ -55,6 +55,12 @@ def test_random_worlds_in_which_the_robot_itself_fails_break_no_rule():
     assert any(outcome.dead for outcome in batch.outcomes)
 
 
+def test_random_worlds_in_which_sensors_lie_break_no_rule():
+    batch = soak.play_batch(range(60), ["lies"])
+    assert batch.violations == []
+    assert sum(outcome.commands for outcome in batch.outcomes) > 1000
+
+
 def test_sensors_that_are_late_and_come_in_bursts_break_no_rule(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(random_lying_world, "HONEST", 1.0)
     assert soak.play_batch(range(40), ["lies"]).violations == []
