@@ -94,6 +94,7 @@ class LyingWorld(WatchedWorld):
             return
         self.arrivals[topic] = content_ns
         if columns:
+            self.said_stamps = {**self.said_stamps, topic: stamp_ns}
             self.seen = self.seen.copy()
             self.seen[columns] = tell(lies, self.place)(sent_ns)[columns]
             self.lie_judge.see(columns)

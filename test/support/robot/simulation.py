@@ -122,6 +122,7 @@ class World:
         self.capture_ns: list[int] = []  # arrival of the oldest source of each
         self.arrivals: dict[str, int] = {}
         self.told: dict[str, int] = {}  # of them, those that the engine knows
+        self.said_stamps = dict.fromkeys(self.measured_topics, 0)  # of the newest messages, 0 without [ns]
         self.refused = 0  # measurements that the engine did not believe while it led the arm
         self.shown: list[list[int]] = []  # when the control ticks were that each request shows
         self._samples: list[TickSample] = []
@@ -248,7 +249,7 @@ class World:
     def _tell_sensors(
         self, arrivals: dict[str, int], position: np.ndarray | None, samples: Sequence[TickSample] = ()
     ) -> None:
-        stamps = dict.fromkeys(self.measured_topics, 0) if self.measurements_are_judged else None
+        stamps = self.said_stamps if self.measurements_are_judged else None
         refused = self._implausible
         effects = self.engine.take_sensors(
             arrivals, position, self.now_ns, samples, judged=True, stamps=stamps
