@@ -115,10 +115,11 @@ def test_a_lie_of_any_kind_shorter_than_the_confirmation_moves_nothing(wrong: fl
 
 
 def test_a_contradiction_is_believed_once_it_has_lasted():
-    joint = Joint()
-    assert joint.say(1.0, for_s=CONFIRM_S + PERIOD_S)
-    assert joint.believed == 1.0
-    assert joint.say(1.0)
+    for far, needs_s in [(0.9, CONFIRM_S), (1.1, FIRST_S)]:
+        joint = Joint()
+        assert not joint.say(far, for_s=needs_s - PERIOD_S)
+        assert joint.say(far, for_s=2 * PERIOD_S)
+        assert joint.believed == far
 
 
 def test_what_is_nearer_to_an_open_contradiction_stays_one_though_the_reach_has_grown():
@@ -140,10 +141,10 @@ def test_messages_of_two_publishers_lead_nowhere_from_the_believed_one():
 
 def test_a_joint_that_leapt_as_nothing_moves_it_is_told_once_it_is_confirmed():
     joint = Joint()
-    assert joint.say(2.0, for_s=CONFIRM_S + PERIOD_S)
+    assert joint.say(2.0, for_s=FIRST_S + PERIOD_S)
     assert joint.leaps == ["turn"]
     slow = Joint()
-    slow.say(1.5, for_s=CONFIRM_S + PERIOD_S)  # less than a quarter turn
+    slow.say(1.5, for_s=FIRST_S + PERIOD_S)  # less than a quarter turn
     assert slow.believed == 1.5
     assert not slow.leaps
 

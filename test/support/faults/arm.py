@@ -67,6 +67,7 @@ def write_arm_contract(folder: Path, max_following_error: float, **changes: Any)
             "max": upper,
             "max_velocity": MAX_VELOCITY[joint],
             "max_following_error": max_following_error,
+            "max_measured_velocity": 1e3,  # it jumps
         }
         for joint, (lower, upper) in LIMITS.items()
     }

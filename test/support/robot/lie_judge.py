@@ -19,16 +19,20 @@ by `speed * elapsed`, and a sensor is off by a tolerance of its range; what is n
 that anybody knows. `speed` is SPEEDING * v for a joint that is commanded, else at least a hand's. `elapsed`
 is A for a single wrong message, at most LONGEST_S (two intervals of a slower sensor) for a stream, and
 JITTER_S more. R counts for single wrong messages, and for joints that are not led: that is "its reach plus
-one step". For a stream about a joint that is led it is zero.
+one step". For a stream about a joint that is led it is zero, but for one that drifts: a hold follows it, and
+what begins there is due by the age of what is measured.
 
-Not led is a joint before the first command that moves it after a hand-off (resume, takeover, release, reset,
-the watchdog) and one that got none for `max_action_age_s`. Whoever moves it by hand looks like a stream of
+Not led is a joint until CONFIRM_S after the first command that moves it after a hand-off (resume, takeover,
+release, reset, the watchdog): it may still be on its way there. So is one that got none for
+`max_action_age_s`. Whoever moves it by hand looks like a stream of
 CONFIRM_S. Only a leap, which neither hand nor drive can do, is told from that; so of a stream that lasts as
 long and has not leapt nothing is asked in the first command after a hand-off.
 
 "After twice the time the robot stands": a joint that is measured farther away than it may lag behind, at each
 message since SETTLED_S found the distance D, is commanded no further after 2 D / v + GRACE_S. A lie that the
 arm catches up with, as a frozen value is, ends that time.
+
+What a person has taken for the truth, who cleared the stop for it, is believed.
 """
 
 from __future__ import annotations
@@ -73,7 +77,9 @@ class LieJudge:
         self._range = np.array([limit.max - limit.min for limit in limits])
         self._astray_since_ns: list[int | None] = [None] * dim
         self._distance = np.zeros(dim)  # when a joint was found astray
-        self._led_ns = np.full(dim, -ns(10))  # when each was moved by a command last
+        self._led_ns = np.full(dim, -ns(10))  # when each was moved by a command last ...
+        self.accepted = False  # a person has cleared a stop for a measurement
+        self._began_ns = np.full(dim, -ns(10))  # ... and first since the hand-off
 
     def see(self, columns: list[int]) -> None:
         """Look at what sensors say of some columns."""
@@ -107,6 +113,8 @@ class LieJudge:
             for column, value in zip(arm.joints, rows[0], strict=True):
                 self._judge_standing(int(column), float(value))
         if tick.source in MOVES:
+            begins = self._led_ns[arm.joints] <= world.handed_off_ns
+            self._began_ns[arm.joints] = np.where(begins, world.now_ns, self._began_ns[arm.joints])
             self._led_ns[arm.joints] = world.now_ns
 
     def judge_request(self) -> None:
@@ -135,7 +143,7 @@ class LieJudge:
             bound = speed * due_s + ROUNDING
             if ends or not is_led:
                 bound += speed * world.late_ns / 1e9
-            if self._lies(column) and (not is_led or self._is_single(column)):
+            if self._lies(column) and (not is_led or self._is_single(column) or self._drifts(column)):
                 bound += self._reach(column, speed)
             if not is_led and self._may_be_believed(column):
                 continue
@@ -181,7 +189,8 @@ class LieJudge:
         world = self._world
         at_ns = self._led_ns[column]
         is_recent = world.now_ns - at_ns <= ns(world.config.max_action_age_s)
-        return bool(at_ns > world.handed_off_ns and is_recent)
+        has_come = world.now_ns - self._began_ns[column] > ns(CONFIRM_S)
+        return bool(at_ns > world.handed_off_ns and is_recent and has_come)
 
     def _recent(self, column: int) -> list[Lie]:
         """Return the lies about a column that are told now, or may still be believed."""
@@ -204,7 +213,12 @@ class LieJudge:
         off = abs(world.seen[column] - world.position[column])
         leap = max(LEAP * world.max_velocity[column] * world.sensor_ns / 1e9, QUARTER_TURN)
         lasts_ns = max((min(world.now_ns, lie.end_ns) - lie.begin_ns for lie in recent), default=0)
-        return lasts_ns >= ns(CONFIRM_S) and bool(off <= leap)
+        may_be_a_hand = self._drifts(column) or bool(off <= leap)
+        return self.accepted or (lasts_ns >= ns(CONFIRM_S) and may_be_a_hand)
+
+    def _drifts(self, column: int) -> bool:
+        """Return whether a lie may be believed that goes away slowly: it never leaps."""
+        return "Drifting" in self._lies(column)
 
     def _reach(self, column: int, speed: float, hand: float = HAND, span: float | None = None) -> float:
         world = self._world

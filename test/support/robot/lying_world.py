@@ -119,6 +119,10 @@ class LyingWorld(WatchedWorld):
             if arm.kind == "position" and self.stops[arm.sink.topic].action is not None:
                 self.lie_judge.judge_watchdog(arm, self.stops[arm.sink.topic].action[arm.joints])
 
+    def clear_stop(self, stops: int | None = None) -> str:
+        self.lie_judge.accepted |= self.engine.stops.latched.startswith("measurement")
+        return super().clear_stop(stops)
+
     @property
     def late_ns(self) -> int:
         """How old the newest message is at most that says the truth."""

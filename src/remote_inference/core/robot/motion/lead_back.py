@@ -32,13 +32,19 @@ class LeadBack:
         self._stopping = stopping
         self._until_ns: int | None = None  # the present way; None: there is none
 
-    def go(self, measured: Float64Array | None, now_ns: int) -> Tick | None:
-        """Return the next step of the way; None when the joints follow, or are near, or not measured."""
+    def go(self, measured: Float64Array | None, now_ns: int, velocity_scale: float) -> Tick | None:
+        """Return the next step of the way; None when the joints follow, or are near, or not measured.
+
+        velocity_scale: fraction of the velocity limits that is allowed now.
+        """
         if not self._reference.strays.any():
             self._until_ns = None
         way = self._reference.way_back(measured)
-        step = None if way is None else self._guard.approach(way[1], way[0])
-        if way is None or step is None:
+        if way is None:
+            return None
+        step = self._guard.approach(way[1], way[0], velocity_scale)
+        if step is None:  # what follows begins at the last command: no step is longer than one
+            self._reference.rejoin()
             return None
         if self._until_ns is None:
             self._until_ns = now_ns + round((MOST_WAYS * self._guard.way_s(*way) + MARGIN_S) * 1e9)

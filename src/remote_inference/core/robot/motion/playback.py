@@ -385,7 +385,7 @@ class Playback:
 
     def _lead_back(self, now_ns: int) -> Tick | None:
         """Lead what does not follow to where it is measured; None when nothing is to be led back."""
-        tick = self._way_back.go(self._joints.measured, now_ns)
+        tick = self._way_back.go(self._joints.measured, now_ns, self._joints.velocity_scale)
         if tick is not None:
             self._starved = NOT_FOLLOWED.format(", ".join(self._joints.astray))
             if problem := self._way_back.find_problem(now_ns):

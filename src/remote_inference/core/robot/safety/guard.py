@@ -200,12 +200,14 @@ class Guard:
             interventions.append(limited.interventions)
         return Foreseen(safe[: len(interventions)], tuple(interventions))
 
-    def approach(self, target: Float64Array, reference: Float64Array) -> Float64Array | None:
+    def approach(
+        self, target: Float64Array, reference: Float64Array, velocity_scale: float
+    ) -> Float64Array | None:
         """Return the step `[action_dim]` from a reference towards a target; None when one step gets there.
 
-        Within the limits of `check`; nothing counts.
+        Within the limits of `check`; nothing counts. velocity_scale: as of `check`.
         """
-        guarded = self._limit(target, reference, 1.0, None)
+        guarded = self._limit(target, reference, velocity_scale, None)
         return guarded.action if VELOCITY_LIMIT in guarded.interventions else None
 
     def way_s(self, begin: Float64Array, end: Float64Array) -> float:

@@ -40,7 +40,7 @@ GAP_S = 0.3  # without a message, or GAP_INTERVALS of a slower sensor
 GAP_INTERVALS = 2
 SLOWEST_NS = 1_000_000_000  # longer than this between two messages is no interval
 CONFIRM_S = 0.25  # of agreement, until a contradiction is believed
-FIRST_S = 0.5  # the same where nothing is believed, or a driver comes back elsewhere after a gap
+FIRST_S = 0.5  # the same where nothing is believed, and farther away than a hand gets within a gap
 LEAP_SPEEDS = 10.0  # times max_velocity, from one message to the next ...
 LEAP = math.pi / 2  # ... and at least [rad]: no hand and no drive moves a joint so
 LEAP_M = 0.5  # the same [m]
@@ -171,7 +171,7 @@ class MeasurementGate:
         leap = np.where(begins, np.where(known & (way > far), way, 0.0), belief.leap)
         began_ns = np.where(begins, times_ns, belief.since_ns)
         count = np.where(begins, np.where(impossible, 0, 1), belief.count + (against & agrees))
-        is_elsewhere = whole(~is_known | (after_gap & (way > slack + self._by_hand * GAP_S)))
+        is_elsewhere = whole(~is_known | (way > slack + self._by_hand * GAP_S))
         lasts_ns = np.where(is_elsewhere, round(FIRST_S * 1e9), round(CONFIRM_S * 1e9))
         confirmed = against & agrees & ~whole(against & ((count < 2) | (times_ns - began_ns < lasts_ns)))
         trusted = consistent | confirmed
