@@ -42,6 +42,7 @@ SOURCE = ROOT / "src" / "remote_inference"
 ELSEWHERE = {
     *("RMW_IMPLEMENTATION", "ROS_DOMAIN_ID", "rmw_zenoh_cpp", "rmw_zenohd", "top"),
     *("transition", "measured", "rename", "reason", "name", "TOPIC"),
+    *("controller_manager_msgs", "joint_trajectory_controller"),
 }
 PROGRAMS = (
     "ros2 ",

@@ -171,8 +171,8 @@ def test_a_killed_node_leaves_an_arm_that_holds_and_a_base_that_stands(robot: Mo
     )
     assert list(robot.trajectories[-1].points[0].positions) == pytest.approx([robot.positions[0]])
     assert list(robot.watchdog_states[-1].stops) == [
-        "arm: sent a hold of the measured position",
         "cmd_vel: sent zero velocity",
+        "arm: sent a hold of the measured position",
     ]
     robot.start_robot(robot.folder / "contract.yaml", **PARAMETERS)
     robot.wait_for(lambda: robot.guard_state() == "RETURNED", "a new node, which waits for `resume`")

@@ -45,6 +45,7 @@ class LeadBack:
         step = self._guard.approach(way[1], way[0], velocity_scale)
         if step is None:  # what follows begins at the last command: no step is longer than one
             self._reference.rejoin()
+            self._until_ns = None
             return None
         if self._until_ns is None:
             self._until_ns = now_ns + round((MOST_WAYS * self._guard.way_s(*way) + MARGIN_S) * 1e9)
