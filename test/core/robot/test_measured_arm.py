@@ -200,3 +200,26 @@ def test_a_person_is_told_where_an_arm_cannot_be_every_five_seconds() -> None:
         if arm.take(arrivals, broken, ns(at_s), judged=True, stamps={})[1]:
             told_s.append(at_s)
     assert told_s == [0.0, 5.0, 10.0, 15.0]
+
+
+def test_an_arm_that_leapt_is_where_it_was_until_a_person_has_looked_at_it() -> None:
+    contract = make_contract()
+    arm, at_s = arm_of(contract), 0.0
+
+    def hear(shoulder: float) -> None:
+        nonlocal at_s
+        for _ in range(30):
+            at_s += 0.02
+            arrivals = dict.fromkeys(contract.measured_topics, ns(at_s))
+            arm.take(arrivals, np.array([shoulder, 0.0]), ns(at_s), judged=True, stamps={})
+
+    hear(-0.9)
+    hear(0.9)
+    assert arm.leap.startswith("measurement: shoulder by 1.80 rad between two messages")
+    assert arm.position is not None
+    assert arm.position[0] == -0.9
+    assert arm.doubted == ("shoulder",)
+    arm.accept_leap()
+    hear(0.9)
+    assert arm.position[0] == 0.9
+    assert not arm.leap

@@ -139,10 +139,11 @@ def test_messages_of_two_publishers_lead_nowhere_from_the_believed_one():
     assert joint.belief.implausible == 80
 
 
-def test_a_joint_that_leapt_as_nothing_moves_it_is_told_once_it_is_confirmed():
+def test_a_joint_that_leapt_as_nothing_moves_it_is_told_and_not_believed():
     joint = Joint()
-    assert joint.say(2.0, for_s=FIRST_S + PERIOD_S)
-    assert joint.leaps == ["turn"]
+    assert not joint.say(2.0, for_s=FIRST_S + PERIOD_S)
+    assert set(joint.leaps) == {"turn"}
+    assert joint.believed == 0.0, "a person looks first"
     slow = Joint()
     slow.say(1.5, for_s=FIRST_S + PERIOD_S)  # less than a quarter turn
     assert slow.believed == 1.5
@@ -157,8 +158,7 @@ def test_an_encoder_that_lost_a_turn_is_never_believed_beyond_the_limits():
 
 
 def test_a_continuous_joint_goes_on_over_the_place_where_its_driver_wraps():
-    joint = Joint(min=-100.0, max=100.0, wraps=True)
-    joint.say(3.1, for_s=CONFIRM_S + FIRST_S)
+    joint = Joint(begin=3.1, min=-100.0, max=100.0, wraps=True)
     assert joint.say(3.1 + 0.06 - TURN)
     assert joint.believed == pytest.approx(3.16)
 

@@ -140,8 +140,8 @@ class Engine:
         arrivals, news = self._arm.take(
             arrivals, measured, now_ns, judged=judged, stamps=stamps, command=command
         )
-        if leap := self._arm.take_leap():
-            self.stops.latch(leap)
+        if self._arm.leap:
+            self.stops.latch(self._arm.leap)
         self.cycle.see(arrivals, by_arrival=judged)
         return [*news, *self.tick(now_ns)]
 
@@ -302,7 +302,10 @@ class Engine:
 
         heard: of `stops` when the order was given, which is no answer to a later one; None: it is given now.
         """
-        return self._mode.clear_stop(now_ns, heard)
+        problem, effects = self._mode.clear_stop(now_ns, heard)
+        if not problem:
+            self._arm.accept_leap()
+        return problem, effects
 
     def take_over(self, now_ns: int) -> tuple[str, list[Effect]]:
         """Let a person command instead of the policy, which is asked nothing. Return why not, or ''."""

@@ -53,7 +53,7 @@ class MeasuredArm:
         self._belief = Belief.none(contract.action_dim)
         self._contradicted_ns: deque[int] = deque(maxlen=OFTEN + 1)  # when the last messages were
         self._contradiction = ("", "")  # topic of the newest one, and what it is in words
-        self._leap = ""  # that was confirmed, and nobody has taken yet, in words
+        self._leap = ""  # that was confirmed, in words
         self._told_ns = -WARNING_PERIOD_NS
 
     @property
@@ -72,14 +72,15 @@ class MeasuredArm:
         topic, problem = self._contradiction
         return Implausible(topic, f"{problem}, more than {OFTEN} times within {OFTEN_NS / 1e9:g} s")
 
-    def take_leap(self) -> str:
-        """Return, once, which joints have leapt as no hand and no drive moves them, in words."""
-        leap, self._leap = self._leap, ""
-        return leap
+    @property
+    def leap(self) -> str:
+        """Which joints have leapt as no hand and no drive moves them, in words; empty when none has."""
+        return self._leap
 
-    def begin_anew(self) -> None:
-        """Believe nothing of before: another may have moved the robot, a simulated one in no time."""
-        self._belief = Belief.none(len(self._holds))
+    def accept_leap(self) -> None:
+        """Take that a person has looked at what leapt: what is measured from now on may be true."""
+        if self._leap:
+            self._leap, self._belief = "", Belief.none(len(self._holds))
 
     def believes(self, sample: TickSample, command: Float64Array | None) -> bool:
         """Return whether what a control tick held of the joints is believed; what is newer comes after."""

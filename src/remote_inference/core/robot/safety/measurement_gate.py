@@ -8,8 +8,8 @@ a pose counting as one, a message is
 - consistent: within reach of what is believed. It becomes what is believed;
 - contradicting: out of reach, beyond the limits, or the first after a gap. Nothing uses it;
 - confirmed: of contradicting messages that agree with one another for a time, none consistent between them.
-  Somebody has moved the joint, or its drives are back: it becomes what is believed. If it came by a leap that
-  no hand and no drive can make, that is told: an encoder lost a turn, or another publishes this joint.
+  Somebody has moved the joint, or its drives are back: it becomes what is believed. But not if it came by a
+  leap that no hand and no drive can make. That is told: an encoder lost a turn, or another publishes it.
 
 Within reach is what lies about the way from what is believed to the command in force:
 (|v - p| + |v - c| - |p - c|) / 2 <= tolerance + speed * time, for a measurement v, the believed p and a
@@ -57,7 +57,7 @@ class Belief:
     `since_ns`, of so many messages as `count` says, which came by a leap as far as `leap` says, 0: by none.
     implausible: messages so far that contradicted what was believed, or one another before the first trust;
     those after a gap are not counted.
-    leaps: the joints whose leap was confirmed by the newest message, and how far each was [unit].
+    leaps: the joints whose leap the newest message has confirmed, and how far each was [unit].
     """
 
     position: Float64Array
@@ -174,7 +174,8 @@ class MeasurementGate:
         is_elsewhere = whole(~is_known | (way > slack + self._by_hand * GAP_S))
         lasts_ns = np.where(is_elsewhere, round(FIRST_S * 1e9), round(CONFIRM_S * 1e9))
         confirmed = against & agrees & ~whole(against & ((count < 2) | (times_ns - began_ns < lasts_ns)))
-        trusted = consistent | confirmed
+        leapt = confirmed & whole(confirmed & (leap > 0.0))
+        trusted = consistent | (confirmed & ~leapt)
         is_interval = new & (belief.seen_ns > 0) & (since_ns < SLOWEST_NS)
         return Belief(
             np.where(trusted, said, belief.position),
@@ -191,7 +192,7 @@ class MeasurementGate:
             np.where(trusted, 0, count),
             leap,
             belief.implausible + int((against & known | begins & ~is_known & (belief.count > 0)).any()),
-            tuple((self._names[at], float(leap[at])) for at in np.flatnonzero(confirmed & (leap > 0.0))),
+            tuple((self._names[at], float(leap[at])) for at in np.flatnonzero(leapt & (leap > 0.0))),
         )
 
     def _unify(self, measured: Float64Array, believed: Float64Array) -> Float64Array:
