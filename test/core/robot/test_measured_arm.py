@@ -223,3 +223,29 @@ def test_an_arm_that_leapt_is_where_it_was_until_a_person_has_looked_at_it() -> 
     hear(0.9)
     assert arm.position[0] == 0.9
     assert not arm.leap
+
+
+class LeapingArm(JudgedWorld):
+    """An arm whose joints are measured somewhere else from some moment on."""
+
+    elsewhere: np.ndarray | None = None
+
+    def _see(self, topic: str) -> None:
+        super()._see(topic)
+        if self.elsewhere is not None:
+            self.seen = self.elsewhere
+
+
+def test_a_leap_behind_another_stop_stops_the_robot_anew_when_that_is_cleared() -> None:
+    world = streaming(LeapingArm()).run(1.0)
+    world.engine.stops.latch("button: pressed")
+    world.run(0.1)
+    world.elsewhere = np.where(world.position > 0.0, -1.0, 1.0) * np.pi / 3
+    world.run(1.0)
+    assert world.engine.stops.latched == "button: pressed"
+    assert world.clear_stop() == ""
+    world.run(0.1)
+    assert world.engine.stops.latched.startswith("measurement: ")
+    assert world.clear_stop() == ""
+    world.run(1.0)
+    assert world.engine.stops.latched == ""

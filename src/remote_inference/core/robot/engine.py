@@ -302,8 +302,9 @@ class Engine:
 
         heard: of `stops` when the order was given, which is no answer to a later one; None: it is given now.
         """
+        stop = self.stops.latched
         problem, effects = self._mode.clear_stop(now_ns, heard)
-        if not problem:
+        if not problem and stop == self._arm.leap:  # of another stop's cause the person has not read it
             self._arm.accept_leap()
         return problem, effects
 
