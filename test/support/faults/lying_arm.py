@@ -5,20 +5,61 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 from builtin_interfaces.msg import Time
 from sensor_msgs.msg import JointState
 
-from support.faults.moving_arm import MovingArm
-from support.nodes.rig import JOINTS
-from support.robot.lying_sensors import Lie, tell
+from support.builders import ns
+from support.faults.moving_arm import MovingArm, Step
+from support.faults.watched_arm import PERIOD_S
+from support.nodes.rig import CONTRACT, JOINTS
+from support.robot.lying_sensors import (
+    TURN,
+    Frozen,
+    Late,
+    Lie,
+    Restarted,
+    Second,
+    Shifted,
+    Wrong,
+    tell,
+)
 
 INTERVAL_NS = 33_333_333  # of the sensors; lies count it from the first message
 AFTERWARDS = 45  # messages after a lie, until which it has to have had its effect
 Kind = Callable[[int], Lie]  # by the time at which it begins
+MAX_VELOCITY = CONTRACT["actions"]["limits"]["shoulder"]["max_velocity"]  # [rad/s]
+STEP = MAX_VELOCITY * PERIOD_S  # [rad]
+SHOULDER = (0,)
+FAR_AWAY = (1.5,)  # [rad], three from where the arm begins
+
+
+def lasting(of: type[Lie], lasts_ns: int, *more: object) -> Kind:
+    """Return a kind of lie about the shoulder that lasts for a time."""
+    return lambda begin_ns: of(SHOULDER, begin_ns, begin_ns + lasts_ns, *more)
+
+
+LIES = {
+    "one joint state is wrong": lasting(Wrong, INTERVAL_NS, FAR_AWAY),
+    "joint states are wrong for 0.1 s": lasting(Wrong, ns(0.1), FAR_AWAY),
+    "joint states are wrong for 1 s": lasting(Wrong, ns(1.0), FAR_AWAY),
+    "the driver restarts, and its joints are at 0 for 0.2 s": lasting(Restarted, ns(0.6), (0.0,), ns(0.4)),
+    "two publishers of one joint": lasting(Second, ns(2.0), (0.0,), INTERVAL_NS, 1, 1),
+    "one joint state comes 0.6 s late": lasting(Late, INTERVAL_NS, ns(0.6)),
+    "an encoder loses a turn": lasting(Shifted, ns(2.0), -TURN),
+    "joint states stand still while their stamps go on": lasting(Frozen, ns(2.0)),
+}
+
+
+def find_hasty(steps: Sequence[Step]) -> list[Step]:
+    """Return the commands that lead an arm faster than its limits.
+
+    A command may be a moment on its way to an arm that moves on meanwhile: one step more.
+    """
+    return [step for step in steps if step.distance > STEP + MAX_VELOCITY * max(PERIOD_S, step.due_s)]
 
 
 class LyingArm(MovingArm):

@@ -11,13 +11,14 @@ import signal
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 from remote_inference.msg import ExecutedAction
 from support.faults.arm import Arm, control_ticks
-from support.faults.judge import PERIOD_S, UNDER_WAY_S, find_violations
-from support.faults.moving_arm import MovingArm
+from support.faults.judge import UNDER_WAY_S, find_violations
+from support.faults.lying_arm import LIES, LyingArm, find_hasty
 from support.faults.panel import STOPS, Panel
 from support.faults.person import TAKEOVER, Person, markers
 from support.faults.watched_arm import WatchedArm, go_on_after_resume, wait_for_stop
@@ -25,8 +26,6 @@ from support.nodes.rig import CONTRACT, JOINTS, Rig
 
 SHORT_S = 1.0  # a server or a camera is away so long
 SECTIONS = {"stops": STOPS, "takeover": TAKEOVER}
-STEP = CONTRACT["actions"]["limits"]["shoulder"]["max_velocity"] * PERIOD_S  # of a watched arm [rad]
-FAR = 2 * STEP  # a command may be a moment on its way to an arm that moves on meanwhile
 PARAMETERS = {
     "merge_mode": "replace",
     "buffer_time_s": 1.0,  # of 1.5 s that an observation's actions last
@@ -256,20 +255,32 @@ class VelocityRobot(WatchedRobot):
         super().__init__(WatchedArm(folder, "velocity"), "velocity")
 
 
-class _Pendulum(MovingArm):
+class _Pendulum(LyingArm):
     policy = "support.faults.pendulum_policy:PendulumPolicy"
 
 
 class TrajectoryRobot(WatchedRobot):
-    """Its arm moves along the trajectories; a command begins where the arm is."""
+    """Its arm moves along the trajectories; a command begins where the arm is. Its driver lies at times."""
 
     def __init__(self, folder: Path) -> None:
         self._moving = _Pendulum(folder, "trajectory")
+        self._lies = cycle(LIES.values())
         super().__init__(self._moving, "position")
 
+    @property
+    def events(self) -> Sequence[Callable[[], None]]:
+        return (*super().events, self.hear_a_lie, self.hear_a_lie)
+
+    def hear_a_lie(self) -> None:
+        """Let the driver lie; if that stops the robot, clear the stop and resume, as the operator must."""
+        self._moving.lie(next(self._lies))
+        if self.rig.states[-1].stop:
+            self._clear_stop()
+        self.wait_for_motion()
+
     def find_violations(self) -> list[str]:
-        far = (step for step in self._moving.steps if step.distance > FAR)
-        return [*super().find_violations(), *(f"{step} is farther than {FAR} rad" for step in far)]
+        hasty = find_hasty(self._moving.steps)
+        return [*super().find_violations(), *(f"{step} is faster than the limits" for step in hasty)]
 
 
 SOAKED = {"position": PositionRobot, "trajectory": TrajectoryRobot, "velocity": VelocityRobot}
