@@ -43,8 +43,7 @@ class LeadBack:
         if way is None:
             return None
         step = self._guard.approach(way[1], way[0], velocity_scale)
-        if step is None:  # what follows begins at the last command: no step is longer than one
-            self._reference.rejoin()
+        if step is None:
             self._until_ns = None
             return None
         if self._until_ns is None:
@@ -53,6 +52,15 @@ class LeadBack:
         self._stopping.owe()
         self._reference.last = step = np.where(self._guard.masks.goes_on, 0.0, step)
         return Tick.alone(step, CommandSource.REPEAT_LAST, (FOLLOWING_ERROR,))
+
+    def limit(self, command: Float64Array, velocity_scale: float) -> Float64Array:
+        """Return a command, one step from the last one at most also where it begins at a measurement."""
+        last = self._reference.last
+        if last is None or self._reference.forgotten or not self._reference.strays.any():
+            return command
+        others = ~self._reference.strays
+        step = self._guard.approach(command, np.where(others, command, last), velocity_scale)
+        return command if step is None else step
 
     def find_problem(self, now_ns: int) -> str:
         """Return why the robot must stop, or an empty string: what is led back goes away from there."""

@@ -311,7 +311,7 @@ class Playback:
         self._stopping.owe()
         self._blend_in.take(now_ns)
         source = step.row.source
-        command = self._without_others(guarded.action)
+        command = self._way_back.limit(self._without_others(guarded.action), scale)
         horizon = self._horizon.hand_over(
             command,
             now_ns,
@@ -357,7 +357,7 @@ class Playback:
         if guarded.action is None:
             return self._fall_back(now_ns, guarded.interventions)
         self._stopping.owe()
-        command = self._without_others(guarded.action)
+        command = self._way_back.limit(self._without_others(guarded.action), scale)
         self._take(command, now_ns)
         return Tick.alone(command, CommandSource.HUMAN, guarded.interventions)
 

@@ -66,11 +66,6 @@ class StepReference:
         """Joints that do not follow their last command, which their controllers have."""
         return self._strays
 
-    def rejoin(self) -> None:
-        """Take joints that do not follow for where they were commanded: they are a step away at most."""
-        self._astray &= ~self._strays
-        self._strays = np.zeros_like(self._strays)
-
     def way_back(self, measured: Float64Array | None) -> tuple[Float64Array, Float64Array] | None:
         """Return begin and end of the way on which joints that do not follow are led back; others stay.
 
