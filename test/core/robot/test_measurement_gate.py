@@ -50,7 +50,13 @@ class Joint:
         self.say(begin, for_s=FIRST_S + 2 * PERIOD_S)
 
     def say(
-        self, position: Any, *, for_s: float = 0.0, period_s: float = PERIOD_S, command: Any = None
+        self,
+        position: Any,
+        *,
+        for_s: float = 0.0,
+        period_s: float = PERIOD_S,
+        command: Any = None,
+        by_hand: bool = False,
     ) -> bool:
         """Let messages come; return whether the last one is believed."""
         for _ in range(1 + round(for_s / period_s) if for_s else 1):
@@ -58,7 +64,7 @@ class Joint:
             at, dim = np.atleast_1d(np.asarray(position, float)), len(self.belief.position)
             goal = None if command is None else np.atleast_1d(np.asarray(command, float))
             times, stamps = np.full(dim, ns(self.now_s)), np.full(dim, ns(self.stamp_s))
-            self.belief = self.gate.judge(self.belief, at, times, stamps, goal)
+            self.belief = self.gate.judge(self.belief, at, times, stamps, goal, by_hand=by_hand)
             self.leaps += [name for name, _ in self.belief.leaps]
         return not self.gate.doubted(self.belief).any()
 
@@ -97,6 +103,15 @@ def test_a_commanded_joint_is_believed_along_its_way_and_little_beyond_it():
     assert Joint().say(goal + 0.99 * slack, command=goal)
     assert not Joint().say(goal + 1.01 * slack, command=goal)
     assert not Joint().say(-1.01 * slack, command=goal)
+
+
+def test_a_joint_that_was_on_its_way_when_the_robot_was_paused_is_believed_along_it_and_moved_by_hand():
+    goal, by_hand = 1.0, TOLERANCE + MAX_VELOCITY * Joint().period_s + HAND_SPEED * (PERIOD_S + JITTER_S)
+    assert Joint().say(0.9 * goal, command=goal, by_hand=True)
+    assert Joint().say(goal + 0.99 * by_hand, command=goal, by_hand=True)
+    assert not Joint().say(goal + 0.99 * by_hand, command=goal)
+    assert Joint().say(-0.99 * by_hand, command=goal, by_hand=True)
+    assert not Joint().say(-1.01 * by_hand, command=goal, by_hand=True)
 
 
 def test_the_reach_does_not_grow_with_silence():

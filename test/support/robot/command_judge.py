@@ -259,7 +259,9 @@ def _judge_position(
     late = tick.late_ns / world.period_ns if arm.is_trajectory else 0.0  # it is no faster than its limit
     way_s = 2.0 * LIMIT / world.max_velocity[arm.joints].min()  # of a hold, from one limit to the other
     longest_s = max(world.config.max_sensor_age_s, way_s if tick.source is CommandSource.HOLD else 0.0)
-    assert tick.late_ns <= ns(longest_s), "it is due later than it can have been measured, or needs"
+    # What follows a hold begins where that one leads.
+    longest_ns = max(ns(longest_s), world.due_late_ns)
+    assert tick.late_ns <= longest_ns, "it is due later than it can have been measured, or needs"
     near = off <= (early + late) * step
     if any(world.now_ns - at_ns < world.period_ns for at_ns in (*world.ticked, world.sent_ns)):
         near |= (

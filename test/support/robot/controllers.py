@@ -113,5 +113,6 @@ class Controlled:
         self.is_trajectory = sink.interface.takes_horizon
         self.controller: Forward | Trajectory = Trajectory() if self.is_trajectory else Forward(kind)
         self.is_heard = True  # it is matched, and hears what it is sent
+        self.is_withdrawn = False  # its manager has said that it is inactive
         self.holds = 0  # in a row, that were sent to it
         self.has_missed_a_stop = False  # of the watchdog, which does not know that it is not matched

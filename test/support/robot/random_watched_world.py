@@ -33,7 +33,7 @@ from support.builders import (
     ns,
 )
 from support.robot import random_poses
-from support.robot.controllers import Controlled
+from support.robot.controllers import Controlled, Trajectory
 from support.robot.random_world import CURED, RECOVERY_S, Outcome, outcome_of
 from support.robot.simulated_server import SimulatedServer
 from support.robot.watched_world import WatchedWorld
@@ -53,6 +53,9 @@ SWITCHES = (
     ("velocity", "switch"),
     ("switch", "effort"),
 )
+DEACTIVATED = 0.1  # of the events: a controller's manager deactivates it, too
+FROM_MEASURED = 0.25  # of the trajectory controllers: each command begins where the arm is measured
+NOTICES_S = (0.0, 0.02, 0.1)  # until the node hears of it
 STALLS_S = (0.05, 0.1, 0.2, 0.3, 1.0, 3.5)
 OVERLOADS_S = (0.5, 2.0, 5.0)
 SLOW_SENSORS_NS = (ns(0.1), ns(0.2))
@@ -68,8 +71,14 @@ def play(seed: int) -> Outcome:
     """Play the world of a seed. Raises AssertionError for a command or silence that must not be."""
     rng = random.Random(f"watched {seed}")
     world = make_world(rng, seed)
+    managers = random.Random(f"managers {seed}")  # not from the other choices' stream
+    for arm in world.arms:
+        if isinstance(arm.controller, Trajectory):
+            arm.controller.from_measured = managers.random() < FROM_MEASURED
     for _ in range(rng.randint(3, 12)):
         world.run(rng.random() * 1.2)
+        if managers.random() < DEACTIVATED:
+            _deactivate_a_controller(world, managers)
         rng.choice(EVENTS)(world, rng)
         if rng.random() < 0.5:
             resume(world)
@@ -81,7 +90,7 @@ def make_world(rng: random.Random, seed: int) -> WatchedWorld:
     """Return a robot with random controllers and parameters."""
     fps = rng.choice([5.0, 8.0, 20.0, 20.0, 50.0])
     kinds = rng.choice(KINDS)
-    switched = random.Random(f"switch {seed}")  # not from the other choices' stream
+    switched = random.Random(f"switch {seed}")  # nor this
     if switched.random() < SWITCHED:
         kinds = switched.choice(SWITCHES)
     posed = random.Random(f"pose {seed}")  # nor this
@@ -219,7 +228,8 @@ def cure(world: WatchedWorld) -> None:
     world.presence, world.beats_are_lost, world.target = True, False, None
     world.sensors = dict.fromkeys(world.sensors, True)
     for arm in world.arms:
-        arm.is_heard = True
+        arm.controller.activate()
+        arm.is_heard, arm.is_withdrawn = True, False
     if not world.driven:
         world.drive_on(held=True)
     world.server.restart()
@@ -330,6 +340,28 @@ def _pause_without_a_controller(world: WatchedWorld, rng: random.Random) -> None
     world.run(2.0)
     _move_by_hand(world, rng)
     world.run(1.0)
+
+
+def _deactivate_a_controller(world: WatchedWorld, rng: random.Random) -> None:
+    """Let the node hear a moment later that a controller is inactive, and that it is active again."""
+    arm, notice_ns = rng.choice(world.arms), ns(rng.choice(NOTICES_S))
+    world.deactivate(arm)
+
+    def hear() -> None:
+        arm.is_withdrawn = not arm.controller.is_active
+        if arm.is_withdrawn:
+            duration_ns = world.period_ns + ns(rng.choice([0.01, 0.3, 1.5, 4.0]))
+            world.after(duration_ns, partial(activate, world.now_ns))
+
+    def activate(heard_ns: int) -> None:
+        if world.ticked[-1] < heard_ns:  # a control tick finds it inactive: nobody notices less
+            world.after(world.period_ns, partial(activate, heard_ns))
+            return
+        world.move()
+        arm.controller.activate()
+        world.after(notice_ns, partial(world.by_executor, hear))
+
+    world.after(notice_ns, partial(world.by_executor, hear))
 
 
 def _bring_back(world: WatchedWorld, arm: Controlled, taken_ns: int) -> None:

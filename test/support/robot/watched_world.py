@@ -37,7 +37,7 @@ from support.robot.command_judge import (
     stall_bound,
 )
 from support.robot.controllers import Controlled
-from support.robot.simulation import World
+from support.robot.simulation import LED_NS, World
 
 LOOK_NS = ns(0.01)  # between two looks of the watchdog
 PERSON_NS = ns(0.02)
@@ -81,6 +81,7 @@ class WatchedWorld(World):
         self.decided_ns = -ns(10)
         self.sent_ns = -ns(10)  # when a tick's command left last
         self.left_late_ns = 0  # after it was decided: its controllers are behind by so much
+        self.due_late_ns = 0  # the time beyond a period that the last command was given
         self.handed_off_ns = -ns(10)
         self.beaten_ns = -ns(10)  # when the watchdog heard the robot's node last
         self.measured = (self.position, -ns(10))  # what the engine knows of the joints
@@ -172,7 +173,8 @@ class WatchedWorld(World):
         if self._ready and self.watchdog is not None:
             time_ns = self.arrivals.get("joint_states", 0)
             times_ns = np.full(self.contract.action_dim, time_ns)
-            self.belief = self.gate.judge(self.belief, self.seen, times_ns, np.zeros_like(times_ns), None)
+            none = np.zeros_like(times_ns)
+            self.belief = self.gate.judge(self.belief, self.seen, times_ns, none, None, by_hand=True)
 
     def _look_at_sensors(self) -> None:
         if not self._ready:
@@ -229,6 +231,12 @@ class WatchedWorld(World):
         arm.controller.forget()
         self.lags[arm.joints] = True
 
+    def deactivate(self, arm: Controlled) -> None:
+        """Let its manager deactivate a controller: it is matched, and takes nothing."""
+        self.move()
+        arm.controller.deactivate()
+        self.lags[arm.joints] = True
+
     def unlink(self, arm: Controlled) -> None:
         """Cut the way to a controller, which lives: it goes on as it was told."""
         self.move()
@@ -257,6 +265,10 @@ class WatchedWorld(World):
                 self.after(ns(HAND_PERIOD_S), partial(push, step + 1))
 
         push(1)
+
+    def _is_led(self) -> bool:
+        """Return whether commands alone move the arm: drives that come back bring it there at once."""
+        return super()._is_led() and self.now_ns - self.driven_ns > LED_NS
 
     # -- watchdog ------------------------------------------------------------------------------------------
 
@@ -330,7 +342,7 @@ class WatchedWorld(World):
     def _decide(self) -> Tick:
         paused, taken_over, dead = self.engine.paused, self.engine.taken_over, self.engine.dead
         self.astray |= np.isin(self.contract.actions.names, self._columns_of(self.engine.playback.astray))
-        unheard = tuple(arm.sink.topic for arm in self.arms if not arm.is_heard)
+        unheard = tuple(arm.sink.topic for arm in self.arms if arm.is_withdrawn or not arm.is_heard)
         tick = self.engine.play(self.now_ns, unheard, self.heard_ns)
         self.ticks.append((self.now_ns, tick))
         judge_source(self, tick, paused=paused or self.pressed, taken_over=taken_over, dead=dead)
@@ -355,7 +367,7 @@ class WatchedWorld(World):
             commanding = self._publish(tick)
             self.sent_ns = self.now_ns
             if tick.command is not None:
-                self.left_late_ns = self.now_ns - began_ns
+                self.left_late_ns, self.due_late_ns = self.now_ns - began_ns, tick.late_ns
             if began_ns == self.now_ns:  # else the next tick, which follows at once, is judged
                 judge_what_stays(self, tick)
             else:
@@ -383,9 +395,10 @@ class WatchedWorld(World):
             commanding = True
             judge_holds(self, tick, arm)
             rows = tick.horizon[:, arm.joints] if arm.is_trajectory else tick.horizon[:1, arm.joints]
-            self._judge(tick, arm, rows)
+            if arm.controller.is_active:  # else it takes nothing
+                self._judge(tick, arm, rows)
             self.astray[arm.joints] = False
-            if arm.is_heard:
+            if arm.is_heard and arm.controller.is_active:
                 at = self.position[arm.joints]
                 arm.controller.command(rows, self.period_ns, self.now_ns, at, tick.late_ns)
                 arm.has_missed_a_stop = False

@@ -160,4 +160,4 @@ class _Topic:
         measured[list(content.said)] = list(content.said.values())
         times_ns = np.full(self._action_dim, content.time_ns)
         stamps_ns = np.full(self._action_dim, content.stamp_ns)
-        self._belief = self._gate.judge(self._belief, measured, times_ns, stamps_ns, None)
+        self._belief = self._gate.judge(self._belief, measured, times_ns, stamps_ns, None, by_hand=True)

@@ -170,11 +170,8 @@ class Playback:
             return self._starved
 
     def command_in_force(self, now_ns: int) -> Float64Array | None:
-        """Return the last command `[action_dim]` while joints may be on their way to it, until a pause."""
+        """Return the last command `[action_dim]` while joints may be on their way to it."""
         with self._turn:
-            word = self.control.word
-            if word.paused or (word.halted and not word.wants_home):
-                return None
             return self._joints.command_in_force(now_ns)
 
     def take_merge(self) -> None:

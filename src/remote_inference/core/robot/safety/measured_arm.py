@@ -47,22 +47,18 @@ class MeasuredArm:
         """When each of them was, 0 of those that are doubted."""
         self._contract = contract
         self._guard = guard
+        self._names = np.array(contract.actions.names)
         self._topics = _topics_of_actions(contract)
         self._holds = guard.masks.holds
         self._gate = MeasurementGate(contract.actions, guard.masks, contract.period_s)
         self._belief = Belief.none(contract.action_dim)
+        self._doubts = self._gate.doubted(self._belief)
+        self.doubted: tuple[str, ...] = ()
+        """Joints whose newest measurement is not believed."""
         self._contradicted_ns: deque[int] = deque(maxlen=OFTEN + 1)  # when the last messages were
         self._contradiction = ("", "")  # topic of the newest one, and what it is in words
         self._leap = ""  # that was confirmed, in words
         self._told_ns = -WARNING_PERIOD_NS
-
-    @property
-    def doubted(self) -> tuple[str, ...]:
-        """Joints whose newest measurement is not believed."""
-        if not self._belief.seen_ns.any():
-            return ()
-        mask = self._gate.doubted(self._belief)
-        return tuple(name for name, doubts in zip(self._contract.actions.names, mask, strict=True) if doubts)
 
     def find_implausible(self, now_ns: int) -> Implausible | None:
         """Return which topic measures a joint again and again where it cannot be, if one does."""
@@ -80,17 +76,22 @@ class MeasuredArm:
     def accept_leap(self) -> None:
         """Take that a person has looked at what leapt: what is measured from now on may be true."""
         if self._leap:
-            self._leap, self._belief = "", Belief.none(len(self._holds))
+            self._leap, self.doubted = "", ()
+            self._belief = Belief.none(len(self._holds))
+            self._doubts = self._gate.doubted(self._belief)
 
-    def believes(self, sample: TickSample, command: Float64Array | None) -> bool:
-        """Return whether what a control tick held of the joints is believed; what is newer comes after."""
+    def believes(self, sample: TickSample, command: Float64Array | None, *, by_hand: bool) -> bool:
+        """Return whether what a control tick held of the joints is believed; what is newer comes after.
+
+        command, by_hand: as of `MeasurementGate.judge`.
+        """
         if not self._holds.any():
             return True
         if sample.measured is None:
             return False
         times_ns, stamps_ns = self._times_of(sample.arrivals), self._times_of(sample.stamps)
-        self._judge(sample.measured, times_ns, stamps_ns, command)
-        return not self._gate.doubted(self._belief).any()
+        self._judge(sample.measured, times_ns, stamps_ns, command, by_hand=by_hand)
+        return not self._doubts.any()
 
     def take(
         self,
@@ -101,11 +102,13 @@ class MeasuredArm:
         judged: bool,
         stamps: Mapping[str, int] | None = None,
         command: Float64Array | None = None,
+        by_hand: bool = False,
     ) -> tuple[Mapping[str, int], list[Effect]]:
         """Take what the sensors say; return the arrivals that count, and what a person must know.
 
         Positions that are needed, and are doubted or none, make their topics silent: since they were believed
-        last. judged, stamps: as of `Engine.take_sensors`. command: as of `MeasurementGate.judge`.
+        last. judged, stamps: as of `Engine.take_sensors`. command, by_hand: as of
+        `MeasurementGate.judge`.
         """
         is_judged = judged and bool(self._holds.any())
         if is_judged and measured is None:
@@ -115,7 +118,7 @@ class MeasuredArm:
         self.times_ns = self._times_of(arrivals)
         if not is_judged or measured is None or stamps is None:
             return arrivals, []
-        self._judge(measured, self.times_ns, self._times_of(stamps), command)
+        self._judge(measured, self.times_ns, self._times_of(stamps), command, by_hand=by_hand)
         return self._doubt(arrivals, measured), self._tell(measured, now_ns)
 
     def _times_of(self, times: Mapping[str, int]) -> np.ndarray:
@@ -127,9 +130,13 @@ class MeasuredArm:
         times_ns: np.ndarray,
         stamps_ns: np.ndarray,
         command: Float64Array | None,
+        *,
+        by_hand: bool,
     ) -> None:
         before = self._belief
-        self._belief = self._gate.judge(before, measured, times_ns, stamps_ns, command)
+        self._belief = self._gate.judge(before, measured, times_ns, stamps_ns, command, by_hand=by_hand)
+        self._doubts = self._gate.doubted(self._belief)
+        self.doubted = tuple(self._names[self._doubts].tolist()) if self._belief.seen_ns.any() else ()
         if (contradictions := self._belief.implausible - before.implausible) > 0:
             self._guard.refuse(IMPLAUSIBLE, contradictions)
             self._contradicted_ns.append(int(times_ns.max()))
@@ -160,16 +167,15 @@ class MeasuredArm:
 
     def _doubt(self, arrivals: Mapping[str, int], measured: Float64Array) -> Mapping[str, int]:
         """Take what is believed in place of what is measured; return the arrivals that count."""
-        doubted = self._gate.doubted(self._belief)
+        doubted = self._doubts
         believed = np.where(self._holds, self._belief.position, measured)
         self.position = None if np.isnan(believed[self._holds]).any() else believed
         if not doubted.any():
             return arrivals
         self.time_ns = 0
         counts = dict(arrivals)
-        for topic, at_ns in zip(
-            self._topics, np.where(doubted, self._belief.at_ns, -1).tolist(), strict=True
-        ):
+        believed_ns = np.where(doubted, self._belief.at_ns, -1).tolist()
+        for topic, at_ns in zip(self._topics, believed_ns, strict=True):
             if topic in counts and at_ns >= 0:
                 counts[topic] = min(counts[topic], at_ns)
         self.times_ns = np.where(doubted, 0, self.times_ns)

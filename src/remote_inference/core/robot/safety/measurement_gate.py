@@ -130,12 +130,15 @@ class MeasurementGate:
         times_ns: Times,
         stamps_ns: Times,
         command: Float64Array | None,
+        *,
+        by_hand: bool,
     ) -> Belief:
         """Return what is believed once this is measured, all `[action_dim]`.
 
         measured: NaN where nothing is. times_ns: of each content, monotonic; a joint's time that is not later
         than its last one is nothing new. stamps_ns: of the driver's clock, 0 without. command: the last one
-        while joints may be on their way to it, None when nobody commands them.
+        while joints may be on their way to it, None when there is none. by_hand: nobody leads the joints now,
+        so that a hand may.
         """
         said = self._unify(measured, belief.position)
         new = (times_ns > belief.seen_ns) & self._holds & ~np.isnan(said)
@@ -151,7 +154,7 @@ class MeasurementGate:
         after_gap = belief.after_gap | (new & (quiet_ns > longest_ns))
         is_known = ~np.isnan(belief.position)
         known = is_known & ~after_gap
-        speed = self._by_hand if command is None else self._driven
+        speed = self._by_hand if by_hand or command is None else self._driven
         slack = self._tolerance + (0.0 if command is None else self._step)
         impossible = whole(new & self.find_impossible(said))
         goal = belief.position if command is None else command
