@@ -95,6 +95,7 @@ class LyingArm(MovingArm):
         message = super()._measure()
         said = tell(self.lies, self._place)(self._now_ns())
         message.position = [message.position[0], *reversed(said.tolist())]
+        self._measured[-1] = (self._measured[-1][0], tuple(said.tolist()))
         assert len(message.position) == 1 + len(JOINTS)
         return message
 
