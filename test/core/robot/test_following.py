@@ -50,7 +50,9 @@ def make_watch(**limits: Any) -> FollowingWatch:
 def look(watch: FollowingWatch, command: float, measured: float, **changes: float) -> list[bool]:
     """Look at an arm whose shoulder is `measured` and whose elbow follows."""
     now = {"age_s": 0.0, "now_ns": 0} | changes
-    return watch.look(np.array([command, 0.0]), np.array([measured, 0.0]), BOTH, **now)[1].tolist()
+    points = np.array([command, 0.0]), np.array([measured, 0.0])
+    ages_s = np.full(2, now["age_s"])
+    return watch.look(*points, BOTH, ages_s=ages_s, now_ns=int(now["now_ns"]))[1].tolist()
 
 
 def test_a_joint_is_astray_beyond_its_bound_alone():
@@ -71,12 +73,38 @@ def test_what_a_joint_may_have_moved_since_it_was_measured_is_no_error():
     assert look(watch, BOUND + MAX_STEP, 0.0, age_s=1.01 * PERIOD_NS / 1e9) == [False, False]
 
 
+def test_a_joint_of_which_nothing_is_known_is_judged_by_no_other_and_stays_what_it_was():
+    watch = make_watch(max_following_error=BOUND)
+    unknown, ages_s = np.array([np.nan, 0.0]), np.zeros(2)
+    watch.look(np.array([0.0, 2 * BOUND]), unknown, BOTH, ages_s=ages_s, now_ns=0)
+    assert watch.astray == ("elbow",)
+    watch.look(np.zeros(2), np.full(2, np.nan), BOTH, ages_s=ages_s, now_ns=0)
+    assert watch.astray == ("elbow",)
+
+
+def test_a_joint_is_found_not_to_follow_while_another_one_is_not_measured():
+    robot = FedPlayback(bounded_contract(max_following_error=BOUND), "repeat_last")
+    robot.measure([0.0, 0.0])
+    robot.append(MAX_STEP * np.arange(1, 40)[:, np.newaxis] * np.ones(2))
+    robot.now_ns, begin_ns = ns(1.0), ns(1.0)
+    farthest = 0.0
+    for _ in range(30):
+        positions_ns = np.array([begin_ns, robot.now_ns])
+        robot.playback.control.change(measured_ns=begin_ns, positions=np.zeros(2), positions_ns=positions_ns)
+        command = robot.tick().command
+        farthest = farthest if command is None else max(farthest, command[1])
+    assert robot.playback.astray == ("elbow",)
+    assert farthest <= BOUND + 2.1 * MAX_STEP
+
+
 def test_an_astray_joint_that_moves_is_let_go():
     watch = make_watch(max_following_error=BOUND)
     look(watch, 2 * BOUND, 0.0)
     assert look(watch, 2 * BOUND, 0.9 * MAX_STEP) == [True, False]
     led = np.zeros(2, bool)  # the last command does not hold any more
-    lost, blocked = watch.look(np.full(2, 0.6), np.array([1.1 * MAX_STEP, 0.0]), led, age_s=0.0, now_ns=1)
+    lost, blocked = watch.look(
+        np.full(2, 0.6), np.array([1.1 * MAX_STEP, 0.0]), led, ages_s=np.zeros(2), now_ns=1
+    )
     assert blocked.tolist() == [False, False]
     assert lost.tolist() == [True, False], "the next step begins where it is"
     assert watch.astray == ()
@@ -176,7 +204,7 @@ def test_a_pose_follows_as_far_from_its_command_as_its_bound():
     begin, end = np.array([0.0, 0.0, 0.0, *UPRIGHT]), np.array([0.25, 0.0, 0.0, *UPRIGHT])
     for goal, is_astray in ((end, False), (np.nextafter(end, 1.0), True)):
         watch = FollowingWatch(actions, ActionMasks.of(actions), PERIOD_NS / 1e9)
-        lost, _ = watch.look(goal, begin, np.ones(7, bool), age_s=0.0, now_ns=0)
+        lost, _ = watch.look(goal, begin, np.ones(7, bool), ages_s=np.zeros(7), now_ns=0)
         assert lost.tolist() == [is_astray] * 7
 
 

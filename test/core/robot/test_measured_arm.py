@@ -4,15 +4,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.documents.document import parse_document
 from remote_inference.core.robot.command import CommandSource
+from remote_inference.core.robot.queue.observation_history import TickSample
 from remote_inference.core.robot.safety.effects import Warn
 from remote_inference.core.robot.safety.guard import Guard
 from remote_inference.core.robot.safety.measured_arm import MeasuredArm
+from remote_inference.core.robot.safety.measurement_gate import TURN
 from remote_inference.core.robot.safety.state_machine import State
 from support.builders import JOINTS, contract_document, make_contract, ns
 from support.robot.pose_robot import pose_contract
@@ -202,27 +206,83 @@ def test_a_person_is_told_where_an_arm_cannot_be_every_five_seconds() -> None:
     assert told_s == [0.0, 5.0, 10.0, 15.0]
 
 
+class HeardArm:
+    """An arm with two joints, each with a topic of its own, and what it hears of them."""
+
+    def __init__(self, **limit: Any) -> None:
+        document = contract_document()
+        document["state"] = [{**document["state"][0], "topic": name, "names": [name]} for name in JOINTS]
+        for name in JOINTS:
+            document["actions"]["limits"][name] |= limit
+        contract = parse_document(document, Contract, "two_topics.contract.yaml")
+        self.arm, self.at_s = arm_of(contract), 0.0
+        self.arrivals = dict.fromkeys(JOINTS, 0)
+        self.said = np.zeros(2)
+        self.told = ""  # of a leap
+
+    def hear(self, *positions: float | None, for_s: float = 0.6) -> None:
+        """Let messages come for a time, None of a joint whose topic is silent."""
+        for _ in range(round(for_s / 0.02)):
+            self.at_s += 0.02
+            for place, position in enumerate(positions):
+                if position is not None:
+                    self.arrivals[JOINTS[place]], self.said[place] = ns(self.at_s), position
+            self.arm.take(dict(self.arrivals), self.said.copy(), ns(self.at_s), judged=True, stamps={})
+            self.told = self.arm.leap
+
+
 def test_an_arm_that_leapt_is_where_it_was_until_a_person_has_looked_at_it() -> None:
-    contract = make_contract()
-    arm, at_s = arm_of(contract), 0.0
-
-    def hear(shoulder: float) -> None:
-        nonlocal at_s
-        for _ in range(30):
-            at_s += 0.02
-            arrivals = dict.fromkeys(contract.measured_topics, ns(at_s))
-            arm.take(arrivals, np.array([shoulder, 0.0]), ns(at_s), judged=True, stamps={})
-
-    hear(-0.9)
-    hear(0.9)
+    heard = HeardArm()
+    heard.hear(-0.9, 0.0)
+    heard.hear(0.9, 0.0)
+    arm = heard.arm
     assert arm.leap.startswith("measurement: shoulder by 1.80 rad between two messages")
     assert arm.position is not None
     assert arm.position[0] == -0.9
     assert arm.doubted == ("shoulder",)
     arm.accept_leap()
-    hear(0.9)
+    heard.hear(0.9, 0.0)
     assert arm.position[0] == 0.9
     assert not arm.leap
+
+
+def test_of_two_joints_that_leap_one_after_another_each_is_told_and_accepted() -> None:
+    heard = HeardArm()
+    heard.hear(-0.9, -0.9)
+    heard.hear(0.9, None, for_s=0.02)
+    heard.hear(0.9, 0.9)
+    first = heard.told
+    heard.arm.accept_leap()
+    second = heard.arm.leap
+    assert (first.split()[1], second.split()[1]) == JOINTS
+    heard.arm.accept_leap()
+    assert not heard.arm.leap
+
+
+def test_a_leap_that_is_accepted_says_nothing_of_the_turns_of_other_joints() -> None:
+    heard = HeardArm(min=-10.0, max=10.0, wraps=True)
+    heard.hear(-0.9, 3.1)
+    heard.hear(-0.9, 3.3 - TURN)
+    heard.hear(0.9, 3.3 - TURN)
+    assert heard.arm.leap.startswith("measurement: shoulder")
+    heard.arm.accept_leap()
+    heard.hear(0.9, 3.3 - TURN)
+    assert heard.arm.position == pytest.approx([0.9, 3.3])
+
+
+@pytest.mark.parametrize(("seen_s", "is_shown"), [(0.0, True), (-0.01, False)])
+def test_a_policy_is_shown_where_the_joints_are_believed_and_no_sample_older_than_that(
+    seen_s: float, is_shown: bool
+) -> None:
+    heard = HeardArm(min=-10.0, max=10.0, wraps=True)
+    heard.hear(3.1, 3.1)
+    heard.hear(3.3 - TURN, 3.3 - TURN)
+    arrivals = dict.fromkeys(JOINTS, ns(heard.at_s + seen_s))
+    sample = TickSample(None, arrivals, measured=np.full(2, 3.3 - TURN))
+    shown = heard.arm.believed(sample, None, by_hand=True)
+    assert (shown is not None) is is_shown
+    if shown is not None:
+        assert shown.measured == pytest.approx([3.3, 3.3])
 
 
 class LeapingArm(JudgedWorld):

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -178,6 +179,26 @@ def test_a_continuous_joint_goes_on_over_the_place_where_its_driver_wraps():
     assert joint.believed == pytest.approx(3.16)
 
 
+def test_a_continuous_joint_within_one_turn_may_be_turned_over_its_seam_by_hand():
+    joint = Joint(begin=3.1, min=-math.pi, max=math.pi, wraps=True)
+    for at in (3.3, 3.5, 3.7):
+        assert joint.say(at - TURN, period_s=0.1)
+    assert joint.believed == pytest.approx(3.7 - TURN)
+    assert not joint.leaps
+
+
+def test_a_continuous_joint_begins_in_the_turn_that_its_limits_allow():
+    assert Joint(begin=4.0 - TURN, min=-1.0, max=4.5, wraps=True).believed == pytest.approx(4.0)
+
+
+def test_a_continuous_joint_half_a_turn_away_is_confirmed_whatever_side_its_noise_is_on():
+    joint = Joint(min=-100.0, max=100.0, wraps=True)
+    joint.say(math.pi, period_s=0.9)
+    for count in range(40):
+        is_believed = joint.say(math.pi - 0.005 * (-1) ** count)
+    assert is_believed
+
+
 def test_the_first_message_after_a_gap_is_confirmed_first():
     joint = Joint()
     assert not joint.say(0.0, period_s=0.4)
@@ -191,6 +212,53 @@ def test_a_driver_that_comes_back_elsewhere_needs_as_long_as_a_new_one():
     assert not joint.say(0.0, for_s=FIRST_S - 2 * PERIOD_S)
     assert joint.believed == 2.0
     assert joint.say(0.0, for_s=2 * PERIOD_S)
+
+
+def test_a_silence_hides_no_leap():
+    joint = Joint(begin=-2.9)
+    joint.say(2.9, period_s=0.4)
+    assert not joint.say(2.9, for_s=2 * FIRST_S)
+    assert set(joint.leaps) == {"turn"}
+    slow = Joint(begin=-2.9)
+    assert slow.say(2.9, period_s=0.9) is slow.say(2.9, for_s=FIRST_S - 2 * PERIOD_S) is False
+    assert slow.say(2.9, for_s=2 * PERIOD_S), "a hand, or a drive, may have moved it in this time"
+
+
+def test_a_driver_that_comes_back_where_a_joint_can_no_longer_be_needs_as_long_as_a_new_one():
+    """It was led on meanwhile, away from where it is said to be."""
+    joint = Joint()
+    joint.say(-0.5, period_s=0.4, command=2.0)
+    assert not joint.say(-0.5, for_s=FIRST_S - 2 * PERIOD_S, command=2.0)
+    assert Joint().say(-0.5, for_s=CONFIRM_S + PERIOD_S, command=0.0)
+
+
+@pytest.mark.parametrize("period_s", [0.005, 0.02])
+@pytest.mark.parametrize(("command", "speed"), [(None, HAND_SPEED), (0.0, 1.5 * MAX_VELOCITY)])
+def test_many_messages_in_a_short_time_lead_no_farther_than_few(
+    period_s: float, command: float | None, speed: float
+):
+    joint, at, lasts_s = Joint(), 0.0, 0.2
+    for _ in range(round(lasts_s / period_s)):
+        at -= TOLERANCE
+        joint.say(at, period_s=period_s, command=command)
+    slack = TOLERANCE + (0.0 if command is None else MAX_VELOCITY * joint.period_s)
+    assert abs(joint.believed) <= slack + speed * (lasts_s + JITTER_S) + 1e-9
+
+
+def test_messages_that_come_together_after_a_silence_may_be_as_far_as_its_time_allows():
+    """Without stamps nothing else says that they have waited."""
+    joint = Joint()
+    assert joint.say(0.02, period_s=0.2)
+    for at in (0.1, 0.2, 0.3, 0.4):
+        assert joint.say(at, period_s=0.001)
+
+
+def test_stamps_that_begin_anew_hide_no_silence():
+    joint = Joint()
+    joint.stamp_s = 5000.0
+    joint.say(0.0, for_s=CONFIRM_S)
+    joint.stamp_s = 1.0
+    assert not joint.say(0.9, period_s=3.0)
 
 
 def test_two_intervals_of_a_slow_sensor_are_no_gap():
@@ -235,6 +303,15 @@ def test_a_quaternion_of_the_other_sign_is_the_same_orientation():
     home = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.6, 0.8])
     robot = Joint(pose_contract(), home)
     assert robot.say(np.concatenate([home[:3], -home[3:]]))
+
+
+def test_a_quaternion_that_says_no_orientation_contradicts():
+    home = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
+    robot = Joint(pose_contract(), home)
+    assert not robot.say(np.zeros(7), for_s=2 * FIRST_S)
+    assert robot.gate.doubted(robot.belief).all()
+    np.testing.assert_array_equal(robot.belief.position, home)
+    assert robot.say(home)
 
 
 def test_a_message_that_is_not_new_changes_nothing():

@@ -322,7 +322,8 @@ def watch_of(**pose: Any) -> FollowingWatch:
 def look(watch: FollowingWatch, command: np.ndarray, measured: np.ndarray, **changes: float) -> list[bool]:
     """Return whether the pose is led on, by each of its columns."""
     now = {"age_s": 0.0, "now_ns": 0} | changes
-    return watch.look(command, measured, LED, **now)[1].tolist()
+    ages_s = np.full(7, now["age_s"])
+    return watch.look(command, measured, LED, ages_s=ages_s, now_ns=int(now["now_ns"]))[1].tolist()
 
 
 @pytest.mark.parametrize(
@@ -359,7 +360,7 @@ def test_of_two_poses_the_one_that_does_not_follow_is_named():
     watch = FollowingWatch(actions, ActionMasks.of(actions), 0.05)
     still, near = np.array([*pose_at(), *pose_at()]), pose_at(x=0.02)
     led = np.ones(14, bool)
-    lost, blocked = watch.look(np.array([*near, *near]), still, led, age_s=0.0, now_ns=0)
+    lost, blocked = watch.look(np.array([*near, *near]), still, led, ages_s=np.zeros(14), now_ns=0)
     assert watch.astray == ("other",)
     assert lost.tolist() == blocked.tolist() == [*7 * [False], *7 * [True]]
 
@@ -387,7 +388,7 @@ def test_a_pose_that_has_moved_or_turned_by_a_step_follows_again(still: np.ndarr
     far = pose_at(x=0.4)
     look(watch, far, pose_at())
     assert look(watch, far, still) == 7 * [True]
-    lost, blocked = watch.look(far, moved, np.zeros(7, bool), age_s=0.0, now_ns=1)
+    lost, blocked = watch.look(far, moved, np.zeros(7, bool), ages_s=np.zeros(7), now_ns=1)
     assert not blocked.any()
     assert lost.all(), "the next step begins where it is"
     assert watch.astray == ()

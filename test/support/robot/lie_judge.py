@@ -49,7 +49,7 @@ from remote_inference.core.robot.tick import Tick
 from support.builders import ns
 from support.robot.command_judge import ROUNDING, TURN_ROUNDING
 from support.robot.controllers import Controlled, Trajectory
-from support.robot.lying_sensors import Lie
+from support.robot.lying_sensors import Lie, Restarted
 from support.robot.simulation import MOVES
 
 if TYPE_CHECKING:
@@ -211,7 +211,9 @@ class LieJudge:
         world = self._world
         recent = self._recent(column)
         off = abs(world.seen[column] - world.position[column])
-        leap = max(LEAP * world.max_velocity[column] * world.sensor_ns / 1e9, QUARTER_TURN)
+        silent_ns = max((lie.silent_ns for lie in recent if isinstance(lie, Restarted)), default=0)
+        since_s = (world.sensor_ns + silent_ns) / 1e9  # from the last message before it
+        leap = max(LEAP * world.max_velocity[column] * since_s, QUARTER_TURN)
         lasts_ns = max((min(world.now_ns, lie.end_ns) - lie.begin_ns for lie in recent), default=0)
         may_be_a_hand = self._drifts(column) or bool(off <= leap)
         return self.accepted or (lasts_ns >= ns(CONFIRM_S) and may_be_a_hand)

@@ -59,6 +59,7 @@ class StoppedRobot:
             self.reference,
             self.guard,
             self.horizon,
+            period_s=self.contract.period_s,
             stops_in_all=STOPS,
             unseen_in_all=UNSEEN,
         )

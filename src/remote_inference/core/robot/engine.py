@@ -136,8 +136,9 @@ class Engine:
         command = None if stamps is None else self.playback.command_in_force(now_ns)
         by_hand = self.commands_since_ns() is None  # a command from before may still be on its way
         for sample in samples:
-            if stamps is None or self._arm.believes(sample, command, by_hand=by_hand):
-                self.cycle.take_sample(sample, by_arrival=judged)
+            seen = sample if stamps is None else self._arm.believed(sample, command, by_hand=by_hand)
+            if seen is not None:
+                self.cycle.take_sample(seen, by_arrival=judged)
         arrivals, news = self._arm.take(
             arrivals, measured, now_ns, judged=judged, stamps=stamps, command=command, by_hand=by_hand
         )

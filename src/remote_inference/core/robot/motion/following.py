@@ -70,26 +70,27 @@ class FollowingWatch:
         self._astray = np.zeros_like(self._astray)
 
     def look(
-        self, command: Float64Array, measured: Float64Array, led: Joints, *, age_s: float, now_ns: int
+        self, command: Float64Array, measured: Float64Array, led: Joints, *, ages_s: Float64Array, now_ns: int
     ) -> tuple[Joints, Joints]:
         """Return the joints whose last command does not hold, and those that must not be led on now.
 
-        command: the last one. measured: the joints' positions, `age_s` old. Quaternions of both have the
-        length 1. led: joints for which the command holds. After a pause the joints may be led on, from where
-        they are measured in each tick: a controller that holds its joint moves it only when commanded. What
-        has moved by a step follows again.
+        command: the last one. measured: the joints' positions, each so old as `ages_s` says, NaN of one of
+        which nothing is known. Quaternions of both have the length 1. led: joints for which the command
+        holds. After a pause the joints may be led on, from where they are measured in each tick: a controller
+        that holds its joint moves it only when commanded. What has moved by a step follows again.
         """
-        allowed = self._bound + self._max_velocity * age_s
+        allowed = self._bound + self._max_velocity * ages_s
         lost = led & (np.abs(command - measured) > allowed)
         if self._poses.exist:
-            apart = self._are_apart(command, measured, age_s, self._bounds)
+            ages_s = ages_s[self._poses.columns].max(axis=1)
+            apart = self._are_apart(command, measured, ages_s, self._bounds)
             lost = np.where(self._is_pose, led & apart, lost)
         if lost.any():
             self._from = np.where(lost & ~self._astray, measured, self._from)
             self._astray = self._astray | lost
             self._retry_ns = now_ns + RETRY_NS
         lost = self._astray
-        still = np.abs(measured - self._from) <= self._least_move
+        still = ~(np.abs(measured - self._from) > self._least_move)
         if self._poses.exist:
             has_moved = self._are_apart(self._from, measured, self._period_s)
             still = np.where(self._is_pose, ~has_moved, still)
@@ -97,13 +98,17 @@ class FollowingWatch:
         return lost, self._astray & (now_ns < self._retry_ns)
 
     def _are_apart(
-        self, begin: Float64Array, end: Float64Array, time_s: float, bounds: Float64Array | float = 0.0
+        self,
+        begin: Float64Array,
+        end: Float64Array,
+        times_s: Float64Array | float,
+        bounds: Float64Array | float = 0.0,
     ) -> Joints:
-        """Return the columns of poses that are farther apart than bounds, and a time at their speeds, allow.
+        """Return the columns of poses that are farther apart than bounds, and times at their speeds, allow.
 
-        bounds: `[2, poses]` [m] and [rad].
+        times_s: `[poses]`. bounds: `[2, poses]` [m] and [rad].
         """
-        allowed = bounds + self._speeds * time_s
+        allowed = bounds + self._speeds * times_s
         far = self._poses.distances(begin, end) > allowed[0]
         turned = self._poses.angles(begin, end) > allowed[1]
         return self._poses.spread(far | turned, len(begin))

@@ -133,11 +133,14 @@ class Playback:
             self._reference,
             guard,
             self._horizon,
+            period_s=contract.period_s,
             stops_in_all=stops_in_all,
             # A measurement may have to be confirmed before it says where a joint is.
             unseen_in_all=math.ceil((max_sensor_age_ns / 1e9 + FIRST_S) / contract.period_s),
         )
-        self._way_back = LeadBack(contract.actions.names, guard, self._reference, self._stopping)
+        self._way_back = LeadBack(
+            contract.actions.names, guard, self._reference, self._stopping, period_ns=period_ns
+        )
         self._way_home = WayHome(contract, guard, self._reference, self._stopping, stops_in_all=stops_in_all)
         self.longest_stopping_s = longest_stopping_s(contract.period_s) + END_MARGIN_S
         self.longest_end_s = self._way_home.longest_s + self.longest_stopping_s
@@ -281,7 +284,7 @@ class Playback:
                 return _WAIT
             self._starved = AGED_OUT if expired else self._starved or "queue empty"
             return self._stopping.stop_others((), in_force=True)
-        if (tick := self._lead_back(now_ns)) is not None:
+        if (tick := self._lead_back()) is not None:
             return tick
         if not led_on:
             return self._refuse_astray(now_ns)
@@ -337,11 +340,11 @@ class Playback:
         if self._lateness.waits:  # neither the policy goes on, nor a person who is silent
             goes_on = action is not None and self._follows_person
             return _WAIT if goes_on else self._stopping.stop_others((), in_force=True)
+        if (tick := self._lead_back()) is not None:
+            return tick
         if action is None:
             self._starved = "takeover topic silent"
             return self._fall_back(now_ns, ())
-        if (tick := self._lead_back(now_ns)) is not None:
-            return tick
         if not led_on:
             return self._refuse_astray(now_ns)
         measured = self._joints.measured
@@ -380,12 +383,12 @@ class Playback:
     def _fall_back(self, now_ns: int, interventions: tuple[str, ...]) -> Tick:
         return self._stopping.fall_back(self._moment(now_ns), interventions)
 
-    def _lead_back(self, now_ns: int) -> Tick | None:
+    def _lead_back(self) -> Tick | None:
         """Lead what does not follow to where it is measured; None when nothing is to be led back."""
-        tick = self._way_back.go(self._joints.measured, now_ns, self._joints.velocity_scale)
+        tick = self._way_back.go(self._joints.measured, self._joints.velocity_scale)
         if tick is not None:
             self._starved = NOT_FOLLOWED.format(", ".join(self._joints.astray))
-            if problem := self._way_back.find_problem(now_ns):
+            if problem := self._way_back.find_problem():
                 self._stops.latch(problem)  # from the next tick on
         return tick
 

@@ -28,6 +28,7 @@ class StepReference:
         self._strays = np.zeros(
             len(masks.holds), bool
         )  # of these, those whose controllers have the last command
+        self._is_doubted = self._strays  # of these, those that rest at the last command, whatever is measured
         self._forgotten = False
         self.last: Float64Array | None = None  # last command `[action_dim]`, None before the first
         self._kept: Float64Array | None = None
@@ -50,6 +51,16 @@ class StepReference:
     def forget(self) -> None:
         """Begin the next step of each joint where it is measured: another may have moved the robot."""
         self._forgotten = True
+
+    def lose_all(self) -> None:
+        """Take no joint for where it was commanded, nor any controller for having the command."""
+        self._forgotten = True
+        self._astray = np.ones_like(self._astray)
+        self._strays = self._is_doubted = np.zeros_like(self._astray)
+
+    def distrust(self, joints: Joints) -> None:
+        """Take no measurement of joints that do not follow for where they rest: it is their last command."""
+        self._is_doubted = self._is_doubted | (joints & self._strays)
 
     def lose(self, joints: Joints) -> None:
         """Take joints that do not follow their last command, and will not when they are heard again."""
@@ -90,7 +101,7 @@ class StepReference:
         self.last = command
         self._forgotten = False
         self._astray = self._poses.whole(unheard.copy())
-        self._strays = np.zeros_like(self._astray)
+        self._strays = self._is_doubted = np.zeros_like(self._astray)
 
     def stop_others(self) -> Float64Array:
         """Return the last command with zeros for velocities and efforts; of others nothing new is known."""
@@ -116,7 +127,7 @@ class StepReference:
         `start`, it trusts a forgotten command: controllers that followed it are still there. For joints whose
         controller is absent, which nothing moves, it is enough that they were seen lately.
         """
-        astray = self._astray & joints
+        astray = self._astray & joints & ~self._is_doubted
         moving = astray & self._holds
         found = measured if (moving & ~unheard).any() else seen
         if found is not None and np.isnan(found[moving]).any():

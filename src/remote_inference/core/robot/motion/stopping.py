@@ -21,6 +21,8 @@ from remote_inference.core.robot.motion.step_reference import Joints, StepRefere
 from remote_inference.core.robot.safety.guard import SENSOR_AGE, Guard, Guarded
 from remote_inference.core.robot.tick import Tick
 
+MOST_LAG_S = 0.5  # by which a joint may be behind its command when it is found not to follow
+
 
 @dataclass(frozen=True)
 class Moment:
@@ -55,6 +57,7 @@ class Stopping:
         guard: Guard,
         horizon: Horizon,
         *,
+        period_s: float,
         stops_in_all: int,
         unseen_in_all: int,
     ) -> None:
@@ -67,6 +70,7 @@ class Stopping:
         self._guard = guard
         self._horizon = horizon
         self._stops_in_all = stops_in_all
+        self._lag_periods = MOST_LAG_S / period_s
         self._unseen_in_all = unseen_in_all
         self._is_switch = masks.is_switch
         self._holds = masks.holds
@@ -166,6 +170,7 @@ class Stopping:
                 interventions = (*interventions, SENSOR_AGE)
             if found is not None and (moment.halted or not (moment.unheard & joints).any()):
                 self._holds_left[destination] -= 1
+                found = self._find_near(found, joints)
                 rest, moves = np.where(joints, found, rest), moves | joints
                 ends.append(destination)
                 where_measured = self._reference.has_lost & joints
@@ -182,8 +187,21 @@ class Stopping:
         # Where they are, also outside their limits: a stop leads no arm anywhere. Other joints get nothing,
         # and so their next step begins where it would have.
         self._reference.last = np.where(moves, np.where(self._goes_on, 0.0, rest), last)
+        # A measurement that goes on and on would take the arm along, stop after stop.
+        self._reference.distrust(moves)
         hold = Tick.alone(self._reference.last, CommandSource.HOLD, interventions)
         return replace(hold, ends=tuple(ends), in_force=in_force, late_ns=late_ns)
+
+    def _find_near(self, found: Float64Array, joints: Joints) -> Float64Array:
+        """Return where joints are held, of which those that do not follow go no farther than they may lag.
+
+        Their drives are off, and they stay where they are measured, or what is measured is wrong.
+        """
+        strays, last = self._reference.strays & joints, self._reference.last
+        if not strays.any() or last is None:
+            return found
+        near = self._guard.approach(np.where(strays, found, last), last, self._lag_periods)
+        return found if near is None else np.where(strays, near, found)
 
     def _stand_in(
         self,

@@ -37,6 +37,7 @@ class WayHome:
     ) -> None:
         """stops_in_all: commands in a row that end what was commanded."""
         self._home = contract.home
+        self._names = contract.actions.names
         self._guard = guard
         self._masks = guard.masks
         self._reference = reference
@@ -81,6 +82,9 @@ class WayHome:
             stuck = f"since its control thread stood still for {stuck_ns / 1e9:.2f} s"
             since = stuck if stuck_ns else "lately"
             return self._end(moment, f"it has not been measured {since}", (SENSOR_AGE,))
+        strays = self._reference.strays
+        if strays.any() and not astray:  # it has moved since, and its last command is elsewhere
+            astray = tuple(name for name, is_astray in zip(self._names, strays, strict=True) if is_astray)
         if astray:
             self._guard.refuse(FOLLOWING_ERROR)
             return self._end(

@@ -162,8 +162,7 @@ class Whereabouts:
 
     def _lose(self, moved_ns: int) -> None:
         """Take no joint for where it was commanded: until an instant [ns] another may have moved it."""
-        self._reference.forget()
-        self._reference.lose(np.ones_like(self.unheard))
+        self._reference.lose_all()
         self._moved_ns = max(self._moved_ns, moved_ns)
 
     def _recent_ns(self, now_ns: int) -> int:
@@ -175,11 +174,12 @@ class Whereabouts:
         age_ns = self._word.measured_age_ns(now_ns)
         recent_ns = self._recent_ns(now_ns)
         self.measured = self._of_one_sign(self._word.measured) if age_ns <= self._max_sensor_age_ns else None
+        seen = self._find(now_ns, now_ns - self._max_sensor_age_ns)
         if not is_led:
             self._following.forget()
-        elif last is not None and self.measured is not None and self._guard.needs_position:
-            led = self._reference.led
-            lost, blocked = self._following.look(last, self.measured, led, age_s=age_ns / 1e9, now_ns=now_ns)
+        elif last is not None and seen is not None and self._guard.needs_position:
+            led, ages_s = self._reference.led, (now_ns - self._times_ns(now_ns)) / 1e9
+            lost, blocked = self._following.look(last, seen, led, ages_s=ages_s, now_ns=now_ns)
             self._reference.stray(lost & ~self.unheard)
             self._reference.lose(lost)
         self.astray = self._following.astray

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -52,12 +52,13 @@ class MeasuredArm:
         self._holds = guard.masks.holds
         self._gate = MeasurementGate(contract.actions, guard.masks, contract.period_s)
         self._belief = Belief.none(contract.action_dim)
-        self._doubts = self._gate.doubted(self._belief)
+        self._doubts = self._gate.doubted(self._belief)  # mask `[action_dim]`
         self.doubted: tuple[str, ...] = ()
         """Joints whose newest measurement is not believed."""
         self._contradicted_ns: deque[int] = deque(maxlen=OFTEN + 1)  # when the last messages were
         self._contradiction = ("", "")  # topic of the newest one, and what it is in words
-        self._leap = ""  # that was confirmed, in words
+        self._leaps: dict[str, float] = {}  # that were confirmed, by joint, and nobody has accepted yet ...
+        self._leap: tuple[str, ...] = ()  # ... and the joints of those that are told
         self._told_ns = -WARNING_PERIOD_NS
 
     def find_implausible(self, now_ns: int) -> Implausible | None:
@@ -70,28 +71,37 @@ class MeasuredArm:
 
     @property
     def leap(self) -> str:
-        """Which joints have leapt as no hand and no drive moves them, in words; empty when none has."""
-        return self._leap
+        """Which joints have leapt as no hand and no drive moves them, in words; empty when none has.
+
+        Those that leap after it was told are told once it is accepted.
+        """
+        self._leap = self._leap or tuple(self._leaps)
+        return self._describe_leaps() if self._leap else ""
 
     def accept_leap(self) -> None:
-        """Take that a person has looked at what leapt: what is measured from now on may be true."""
-        if self._leap:
-            self._leap, self.doubted = "", ()
-            self._belief = Belief.none(len(self._holds))
-            self._doubts = self._gate.doubted(self._belief)
+        """Take that a person has looked at what leapt: what is measured of it from now on may be true."""
+        leapt = np.isin(self._names, self._leap)
+        self._believe(self._belief.without(leapt))
+        self._leaps = {name: leap for name, leap in self._leaps.items() if name not in self._leap}
+        self._leap = ()
 
-    def believes(self, sample: TickSample, command: Float64Array | None, *, by_hand: bool) -> bool:
-        """Return whether what a control tick held of the joints is believed; what is newer comes after.
+    def believed(
+        self, sample: TickSample, command: Float64Array | None, *, by_hand: bool
+    ) -> TickSample | None:
+        """Return what a control tick held, with its joints where they are believed to be; None if one is not.
 
-        command, by_hand: as of `MeasurementGate.judge`.
+        What is newer comes after. command, by_hand: as of `MeasurementGate.judge`.
         """
         if not self._holds.any():
-            return True
+            return sample
         if sample.measured is None:
-            return False
+            return None
         times_ns, stamps_ns = self._times_of(sample.arrivals), self._times_of(sample.stamps)
         self._judge(sample.measured, times_ns, stamps_ns, command, by_hand=by_hand)
-        return not self._doubts.any()
+        is_newest = (times_ns == self._belief.seen_ns)[self._holds].all()
+        if self._doubts.any() or not is_newest:
+            return None
+        return replace(sample, measured=np.where(self._holds, self._belief.position, sample.measured))
 
     def take(
         self,
@@ -134,18 +144,20 @@ class MeasuredArm:
         by_hand: bool,
     ) -> None:
         before = self._belief
-        self._belief = self._gate.judge(before, measured, times_ns, stamps_ns, command, by_hand=by_hand)
-        self._doubts = self._gate.doubted(self._belief)
-        self.doubted = tuple(self._names[self._doubts].tolist()) if self._belief.seen_ns.any() else ()
+        self._believe(self._gate.judge(before, measured, times_ns, stamps_ns, command, by_hand=by_hand))
         if (contradictions := self._belief.implausible - before.implausible) > 0:
             self._guard.refuse(IMPLAUSIBLE, contradictions)
             self._contradicted_ns.append(int(times_ns.max()))
             self._contradiction = self._describe(before)
-        if self._belief.leaps:
-            self._leap = self._describe_leaps()
+        self._leaps |= dict(self._belief.leaps)
+
+    def _believe(self, belief: Belief) -> None:
+        self._belief, self._doubts = belief, self._gate.doubted(belief)
+        self.doubted = tuple(self._names[self._doubts].tolist()) if belief.seen_ns.any() else ()
 
     def _describe_leaps(self) -> str:
-        actions, leaps = self._contract.actions, self._belief.leaps
+        actions = self._contract.actions
+        leaps = [(name, self._leaps[name]) for name in self._leap]
         named = ", ".join(f"{name} by {leap:.2f} {actions.unit(name)}" for name, leap in leaps)
         is_turn = any(
             abs(leap - TURN) < TURN_TOLERANCE and actions.unit(name) == "rad" for name, leap in leaps
@@ -160,6 +172,8 @@ class MeasuredArm:
         place = int(np.argmax(belief.other_ns != before.other_ns))
         name = self._contract.actions.names[place]
         unit = self._contract.actions.unit(name)
+        if np.isnan(belief.other[place]):
+            return self._topics[place], f"the quaternion of {name} says no orientation"
         known = belief.position[place]
         begin = before.other[place] if np.isnan(known) else known
         there = f"{name} is measured at {belief.other[place]:.3g} {unit}"

@@ -13,13 +13,15 @@ a pose counting as one, a message is
 
 Within reach is what lies about the way from what is believed to the command in force:
 (|v - p| + |v - c| - |p - c|) / 2 <= tolerance + speed * time, for a measurement v, the believed p and a
-command c. The time never counts for more than a gap: a reach does not grow with silence.
+command c. The time never counts for more than a gap: a reach does not grow with silence. Nor with the number
+of messages: what one of them was farther off the way than its time allows, those after it cannot be again
+(a token bucket, which fills with speed * time).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +38,7 @@ OVERSPEED = 1.5  # times max_velocity, of a joint that is commanded
 HAND_SPEED = 3.0  # of a joint that is not commanded [rad/s] ...
 HAND_SPEED_M = 1.0  # ... or [m/s]
 JITTER_S = 0.02  # by which a message may be early after the one before
+BURST_S = 0.1  # messages that waited for one another come within this time
 GAP_S = 0.3  # without a message, or GAP_INTERVALS of a slower sensor
 GAP_INTERVALS = 2
 SLOWEST_NS = 1_000_000_000  # longer than this between two messages is no interval
@@ -55,6 +58,7 @@ class Belief:
     seen_stamp_ns: of the newest message, interval_ns after the one before it. after_gap: what came since a
     gap is not confirmed yet. other, other_ns, other_stamp_ns: the newest contradiction, open since
     `since_ns`, of so many messages as `count` says, which came by a leap as far as `leap` says, 0: by none.
+    spent: how far off the way the last messages were, less what their time allowed; below 0: left over.
     implausible: messages so far that contradicted what was believed, or one another before the first trust;
     those after a gap are not counted.
     leaps: the joints whose leap the newest message has confirmed, and how far each was [unit].
@@ -73,6 +77,7 @@ class Belief:
     since_ns: Times
     count: Times
     leap: Float64Array
+    spent: Float64Array
     implausible: int = 0
     leaps: tuple[tuple[str, float], ...] = ()
 
@@ -81,7 +86,14 @@ class Belief:
         """Return the belief before the first message."""
         nan, never = np.full(action_dim, np.nan), np.zeros(action_dim, np.int64)
         gap = np.zeros(action_dim, bool)
-        return cls(nan, *5 * (never,), gap, nan, *4 * (never,), np.zeros(action_dim))
+        return cls(nan, *5 * (never,), gap, nan, *4 * (never,), *2 * (np.zeros(action_dim),))
+
+    def without(self, joints: BoolArray) -> Belief:
+        """Return the same, with nothing known of some joints."""
+        none = Belief.none(len(joints))
+        names = [field.name for field in fields(self) if field.name not in ("implausible", "leaps")]
+        of_none = {name: np.where(joints, getattr(none, name), getattr(self, name)) for name in names}
+        return replace(self, **of_none)
 
 
 class MeasurementGate:
@@ -135,33 +147,38 @@ class MeasurementGate:
     ) -> Belief:
         """Return what is believed once this is measured, all `[action_dim]`.
 
-        measured: NaN where nothing is. times_ns: of each content, monotonic; a joint's time that is not later
-        than its last one is nothing new. stamps_ns: of the driver's clock, 0 without. command: the last one
+        measured: NaN where nothing is; a pose whose quaternion says no orientation is a contradiction.
+        times_ns: of each content, monotonic; a joint's time that is not later than its last one is nothing
+        new. stamps_ns: of the driver's clock, 0 without. command: the last one
         while joints may be on their way to it, None when there is none. by_hand: nobody leads the joints now,
         so that a hand may.
         """
-        said = self._unify(measured, belief.position)
-        new = (times_ns > belief.seen_ns) & self._holds & ~np.isnan(said)
+        new = (times_ns > belief.seen_ns) & self._holds & ~np.isnan(measured)
         if not new.any():
             return replace(belief, leaps=()) if belief.leaps else belief
-        whole = self._poses.whole
-        new = whole(new) & ~np.isnan(said)
+        said, whole = self._unify(measured, belief.position), self._poses.whole
+        new = whole(new)
         since_ns, stamped_ns = times_ns - belief.seen_ns, stamps_ns - belief.seen_stamp_ns
         longest_ns = np.maximum(round(GAP_S * 1e9), GAP_INTERVALS * belief.interval_ns)
         # Messages that waited come late after one another, and their stamps do not.
-        is_stamped = (stamps_ns > 0) & (belief.seen_stamp_ns > 0)
+        is_stamped = (stamps_ns > 0) & (belief.seen_stamp_ns > 0) & (stamped_ns > 0)
         quiet_ns = np.where(is_stamped, np.minimum(since_ns, stamped_ns), since_ns)
         after_gap = belief.after_gap | (new & (quiet_ns > longest_ns))
         is_known = ~np.isnan(belief.position)
         known = is_known & ~after_gap
         speed = self._by_hand if by_hand or command is None else self._driven
         slack = self._tolerance + (0.0 if command is None else self._step)
-        impossible = whole(new & self.find_impossible(said))
+        impossible = whole(new & (self.find_impossible(said) | np.isnan(said)))
         goal = belief.position if command is None else command
         way = self._way(belief.position, said)
         beyond = (way + self._way(goal, said) - self._way(belief.position, goal)) / 2.0
         age_s = _elapsed_s(times_ns - belief.at_ns, stamps_ns, belief.stamp_ns, longest_ns)
-        consistent = new & known & ~impossible & ~whole(beyond > slack + speed * age_s)
+        late_s = age_s - JITTER_S
+        kept = np.clip(1.0 - late_s / BURST_S, 0.0, 1.0) * np.maximum(-belief.spent, 0.0)
+        spent = np.maximum(belief.spent, 0.0) - kept - speed * late_s + np.maximum(beyond, 0.0)
+        consistent = new & known & ~impossible & ~whole(spent > slack + speed * JITTER_S)
+        # What a silence has left over, messages may need that have waited with this one.
+        left_over = kept + speed * np.maximum(late_s - belief.interval_ns / 1e9, 0.0)
         # What agrees with an open contradiction stays one, however far the reach has grown meanwhile.
         to_other = self._way(belief.other, said)
         other_s = _elapsed_s(times_ns - belief.other_ns, stamps_ns, belief.other_stamp_ns, longest_ns)
@@ -171,10 +188,12 @@ class MeasurementGate:
         against = new & ~consistent
         begins = against & ~agrees
         far = np.maximum(self._leap_speed * np.maximum(since_ns, 0) / 1e9, self._least_leap)
-        leap = np.where(begins, np.where(known & (way > far), way, 0.0), belief.leap)
+        leap = np.where(begins, np.where(is_known & (way > far), way, 0.0), belief.leap)
         began_ns = np.where(begins, times_ns, belief.since_ns)
         count = np.where(begins, np.where(impossible, 0, 1), belief.count + (against & agrees))
-        is_elsewhere = whole(~is_known | (way > slack + self._by_hand * GAP_S))
+        # It may be anywhere on its way to the command by now.
+        farthest = np.maximum(way, self._way(goal, said))
+        is_elsewhere = whole(~is_known | (farthest > slack + self._by_hand * GAP_S))
         lasts_ns = np.where(is_elsewhere, round(FIRST_S * 1e9), round(CONFIRM_S * 1e9))
         confirmed = against & agrees & ~whole(against & ((count < 2) | (times_ns - began_ns < lasts_ns)))
         leapt = confirmed & whole(confirmed & (leap > 0.0))
@@ -194,26 +213,37 @@ class MeasurementGate:
             began_ns,
             np.where(trusted, 0, count),
             leap,
+            np.where(consistent, np.maximum(spent, -left_over), np.where(trusted, 0.0, belief.spent)),
             belief.implausible + int((against & known | begins & ~is_known & (belief.count > 0)).any()),
             tuple((self._names[at], float(leap[at])) for at in np.flatnonzero(leapt & (leap > 0.0))),
         )
 
     def _unify(self, measured: Float64Array, believed: Float64Array) -> Float64Array:
-        """Return what is measured, with unit quaternions, and what wraps in the turn nearest to the belief.
+        """Return what is measured, with unit quaternions; what wraps, in a turn that its limits allow.
 
-        A pose without an orientation is not measured: NaN.
+        That is the turn nearest to the belief, and without one to the middle between the limits. A pose
+        without an orientation is NaN.
         """
         said = measured
         if self._wraps.any():
-            turns = np.round((believed - measured) / TURN)
-            said = np.where(self._wraps & ~np.isnan(turns), measured + TURN * turns, measured)
+            nearest = np.where(np.isnan(believed), 0.5 * (self._low + self._high), believed)
+            turned = measured + TURN * np.round((nearest - measured) / TURN)
+            above, below = turned > self._high, turned < self._low
+            others = turned - TURN * above + TURN * below
+            turned = np.where(self.find_impossible(others), turned, others)
+            said = np.where(self._wraps, turned, measured)
         if self._poses.exist:
             said = self._poses.normalize(said)
         return said
 
     def _way(self, begin: Float64Array, end: Float64Array) -> Float64Array:
-        """Return how far each joint is from one point to another `[action_dim]`, a pose as a whole."""
+        """Return how far each joint is from one point to another `[action_dim]`, a pose as a whole.
+
+        A joint that wraps goes the shorter way.
+        """
         way: Float64Array = np.abs(end - begin)
+        if self._wraps.any():
+            way = np.where(self._wraps, np.abs((end - begin + math.pi) % TURN - math.pi), way)
         if self._poses.exist:
             way[self._poses.places] = self._poses.distances(begin, end)[:, np.newaxis]
             way[self._poses.turns] = self._poses.angles(begin, end)[:, np.newaxis]
