@@ -394,7 +394,8 @@ class WatchedWorld(World):
                 continue
             commanding = True
             judge_holds(self, tick, arm)
-            rows = tick.horizon[:, arm.joints] if arm.is_trajectory else tick.horizon[:1, arm.joints]
+            goes_ahead = arm.is_trajectory and arm.is_heard and not arm.is_withdrawn
+            rows = tick.horizon[:, arm.joints] if goes_ahead else tick.horizon[:1, arm.joints]
             if arm.controller.is_active:  # else it takes nothing
                 self._judge(tick, arm, rows)
             self.astray[arm.joints] = False

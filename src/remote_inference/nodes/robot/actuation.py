@@ -247,8 +247,11 @@ class Actuation:
         stamp = time_message(stamp_ns)
         for sink, publisher, writer in self._commands:
             if tick.reaches(self._contract.kind_of(sink), sink.destination):
+                # One that takes commands again, and of which that is not known yet, would get no stop.
+                is_absent = sink.destination in self._unheard
+                rows = tick.horizon[:1] if is_absent else tick.horizon
                 try:
-                    outbox.append((publisher, writer.message(tick.horizon, stamp, tick.late_ns)))
+                    outbox.append((publisher, writer.message(rows, stamp, tick.late_ns)))
                 except Exception as error:  # the other controllers get theirs
                     failure = failure or error
         return outbox, failure
